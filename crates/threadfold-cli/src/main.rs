@@ -1,0 +1,3 @@
+//! The `threadfold` program.
+
+fn main() {}
