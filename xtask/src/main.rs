@@ -1,3 +1,42 @@
-//! Chores.
+//! `cargo xtask`: the project's chores, a file each.
 
-fn main() {}
+mod shell;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Do the project's chores
+#[derive(Parser)]
+#[command(
+    name = "xtask",
+    bin_name = "cargo xtask",
+    arg_required_else_help = true
+)]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Check what compilers do not: arrows between crates, purity, sizes, headers
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().chore {
+        Chore::Tidy => tidy::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            for cause in error.chain().skip(1) {
+                eprintln!("cause: {cause}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Runs other programs in the workspace's root, and says which one did not do its work.
+
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// Returns the workspace's root folder.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("`xtask` is a folder of the workspace")
+}
+
+/// Returns a command of the words of `line`, to be run in the workspace's root.
+///
+/// There is no quoting: a word with a space in it is added to the command by the caller.
+pub(crate) fn command(line: &str) -> Command {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().expect("a command line names a program"));
+    command.args(words).current_dir(root());
+    command
+}
+
+/// Runs a command, and returns what it wrote to stdout.
+pub(crate) fn read(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| unstartable(command))?;
+    ensure_success(command, output.status)?;
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{}` wrote something other than UTF-8", spelt(command)))
+}
+
+fn ensure_success(command: &Command, status: ExitStatus) -> Result<()> {
+    ensure!(status.success(), "`{}` ended with {status}", spelt(command));
+    Ok(())
+}
+
+fn unstartable(command: &Command) -> String {
+    format!("`{}` cannot be started", spelt(command))
+}
+
+fn spelt(command: &Command) -> String {
+    let mut text = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        text.push(' ');
+        text.push_str(&argument.to_string_lossy());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_exist_is_named() {
+        let error = read(&mut command("no-such-program --flag")).unwrap_err();
+        assert_snapshot!(error, @"`no-such-program --flag` cannot be started");
+    }
+
+    #[test]
+    fn a_program_that_fails_is_named_with_its_exit_status() {
+        let error = read(command("cargo no-such-chore").stderr(Stdio::null())).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("`cargo no-such-chore` ended with exit")
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! Checks that no file has grown beyond what can be read in one sitting.
+
+use crate::tidy::finding::Finding;
+use crate::tidy::workspace::SourceFile;
+
+const LIMIT: usize = 800;
+
+pub(crate) fn check(file: &SourceFile) -> Option<Finding> {
+    let count = file.text.lines().count();
+    let text = format!("the file has {count} lines, split it: {LIMIT} are allowed, 300 are wanted");
+    (count > LIMIT).then(|| Finding::new(&file.path, LIMIT + 1, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::tidy::finding::printed;
+
+    fn check_lines(count: usize) -> String {
+        printed(check(&SourceFile {
+            path: "web/src/page.tsx".to_owned(),
+            text: "line\n".repeat(count),
+        }))
+    }
+
+    #[test]
+    fn eight_hundred_lines_are_allowed() {
+        assert_snapshot!(check_lines(800), @"");
+    }
+
+    #[test]
+    fn one_line_more_is_refused() {
+        assert_snapshot!(check_lines(801), @"web/src/page.tsx:801: the file has 801 lines, split it: 800 are allowed, 300 are wanted");
+    }
+}
