@@ -1,6 +1,7 @@
 //! `cargo xtask`: the project's chores, a file each.
 
 mod shell;
+mod test;
 mod tidy;
 
 use std::process::ExitCode;
@@ -21,12 +22,15 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Check and test everything, after setting up what that needs
+    Test,
     /// Check what compilers do not: arrows between crates, purity, sizes, headers
     Tidy,
 }
 
 fn main() -> ExitCode {
     let result = match Args::parse().chore {
+        Chore::Test => test::run(),
         Chore::Tidy => tidy::run(),
     };
     match result {

@@ -22,6 +22,12 @@ pub(crate) fn command(line: &str) -> Command {
     command
 }
 
+/// Runs a command that talks to the terminal by itself.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| unstartable(command))?;
+    ensure_success(command, status)
+}
+
 /// Runs a command, and returns what it wrote to stdout.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
     let output = command
@@ -31,6 +37,15 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
     ensure_success(command, output.status)?;
     String::from_utf8(output.stdout)
         .with_context(|| format!("`{}` wrote something other than UTF-8", spelt(command)))
+}
+
+/// Runs a command in silence, and tells whether it succeeded.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 fn ensure_success(command: &Command, status: ExitStatus) -> Result<()> {
@@ -59,13 +74,13 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_exist_is_named() {
-        let error = read(&mut command("no-such-program --flag")).unwrap_err();
+        let error = run(&mut command("no-such-program --flag")).unwrap_err();
         assert_snapshot!(error, @"`no-such-program --flag` cannot be started");
     }
 
     #[test]
     fn a_program_that_fails_is_named_with_its_exit_status() {
-        let error = read(command("cargo no-such-chore").stderr(Stdio::null())).unwrap_err();
+        let error = run(command("cargo no-such-chore").stderr(Stdio::null())).unwrap_err();
         assert!(
             error
                 .to_string()

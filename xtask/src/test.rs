@@ -1,0 +1,54 @@
+//! `cargo xtask test`: the one command that sets up, checks and tests everything.
+//!
+//! Cheap checks come first, so that a missing space is not found after minutes of tests.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::{shell, tidy};
+
+pub(crate) fn run() -> Result<()> {
+    let start = Instant::now();
+    step("test runner", ensure_nextest)?;
+    step("formatting", || cargo("fmt --all --check"))?;
+    step("lints", || {
+        cargo("clippy --workspace --all-targets --locked -- -D warnings")
+    })?;
+    step("tidy", tidy::run)?;
+    // Without target flags: everything but the benchmarks.
+    step("tests", || cargo("nextest run --workspace --locked"))?;
+    step("examples in docs", || {
+        cargo("test --doc --workspace --locked")
+    })?;
+    step("docs", build_docs)?;
+    eprintln!("==> all passed in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Announces a step, does it, and tells how long it took.
+fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("==> {name}");
+    let start = Instant::now();
+    work().with_context(|| format!("the step `{name}` did not pass"))?;
+    eprintln!("    {name}: {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn cargo(arguments: &str) -> Result<()> {
+    shell::run(&mut shell::command(&format!("cargo {arguments}")))
+}
+
+fn ensure_nextest() -> Result<()> {
+    if shell::succeeds(&mut shell::command("cargo nextest --version")) {
+        return Ok(());
+    }
+    cargo("install cargo-nextest --locked")
+}
+
+fn build_docs() -> Result<()> {
+    shell::run(
+        shell::command("cargo doc --workspace --no-deps --locked")
+            .env("RUSTDOCFLAGS", "-Dwarnings"),
+    )
+}
