@@ -1,5 +1,6 @@
 //! `cargo xtask`: the project's chores, a file each.
 
+mod bench;
 mod shell;
 mod test;
 mod tidy;
@@ -7,6 +8,8 @@ mod tidy;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::bench::BenchArgs;
 
 /// Do the project's chores
 #[derive(Parser)]
@@ -26,12 +29,15 @@ enum Chore {
     Test,
     /// Check what compilers do not: arrows between crates, purity, sizes, headers
     Tidy,
+    /// Run a benchmark
+    Bench(BenchArgs),
 }
 
 fn main() -> ExitCode {
     let result = match Args::parse().chore {
         Chore::Test => test::run(),
         Chore::Tidy => tidy::run(),
+        Chore::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
