@@ -1,0 +1,8 @@
+//! The testkit, tested: the scripted model on its own, and real agents that talk to it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
+mod client;
+mod model_anthropic;
+mod model_faults;
+mod model_openai;
