@@ -22,11 +22,17 @@
 //! Nothing here thinks, and nothing here reaches beyond loopback, but for `npm` when an agent
 //! has yet to be installed.
 
+#[cfg(unix)]
+mod claude_code;
 mod error;
 mod model;
+mod skip;
 
+#[cfg(unix)]
+pub use claude_code::{AgentHome, Availability, ClaudeCode, Finished, Input, RunOptions, Running};
 pub use error::TestkitError;
 pub use model::{
     Attempts, Block, Fault, ModelBuilder, ModelRequest, Place, Played, Script, ScriptedModel, Step,
     StopReason, SubagentTool, Usage, ready_scripts,
 };
+pub use skip::report_skipped;

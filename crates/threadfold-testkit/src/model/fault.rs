@@ -1,5 +1,7 @@
 //! What can go wrong in a step, where, and how often.
 
+use std::time::Duration;
+
 /// Something that goes wrong with an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -25,6 +27,8 @@ pub enum Fault {
     Cut {
         /// After what it ends.
         at: Place,
+        /// How long nothing comes before it ends.
+        silence: Duration,
     },
 }
 
@@ -51,8 +55,15 @@ impl Fault {
     }
 
     /// Ends the connection at `at`.
+    ///
+    /// A client that has not yet looked at the last events may never do so.
     pub fn cut(at: Place) -> Self {
-        Self::Cut { at }
+        Self::cut_after(at, Duration::ZERO)
+    }
+
+    /// Ends the connection at `at` after a silence, in which the client can act on what came.
+    pub fn cut_after(at: Place, silence: Duration) -> Self {
+        Self::Cut { at, silence }
     }
 }
 

@@ -56,7 +56,8 @@ pub(crate) fn perform(
                 actions.push(Action::Send(error(*status)));
                 return actions;
             }
-            Some(Fault::Cut { at }) if *at == here => {
+            Some(Fault::Cut { at, silence }) if *at == here => {
+                actions.push(Action::Wait(*silence));
                 actions.push(Action::Cut);
                 return actions;
             }

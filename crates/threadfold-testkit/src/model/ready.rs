@@ -1,11 +1,16 @@
 //! Scripts that most tests of an agent need: each shows one thing that a session can go through.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{
     fault::{Attempts, Fault, Place},
     script::{Script, Step, StopReason, directive},
 };
+
+/// Long enough for a client to take in a block and to run a tool that does next to nothing.
+const SILENCE: Duration = Duration::from_millis(800);
 
 /// What the agent under test calls the tool that starts a subagent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +102,9 @@ fn tools() -> Vec<Script> {
             .step(
                 Step::new()
                     .text("Three at once.")
-                    .tool_use("Bash", bash("sleep 0.3; echo slow > slow.txt", "Slow"))
-                    .tool_use("Bash", bash("echo fast > fast.txt", "Fast"))
-                    .tool_use("Bash", bash("echo other > other.txt", "Other")),
+                    .tool_use("Bash", bash("sleep 0.3; echo slow", "Slow"))
+                    .tool_use("Bash", bash("echo fast", "Fast"))
+                    .tool_use("Bash", bash("echo other", "Other")),
             )
             .step(Step::new().text("All three finished.")),
     ]
@@ -150,7 +155,8 @@ fn subagents(tool: SubagentTool) -> Vec<Script> {
                     .text("Meanwhile I work.")
                     .tool_use("Bash", bash("echo main > main.txt", "Main work")),
             )
-            .step(Step::new().text("My own work is done.")),
+            .step(Step::new().text("My own work is done."))
+            .step(Step::new().text("The one in the background has reported.")),
         Script::new("outer")
             .step(start(
                 Step::new().text("The outer delegates."),
@@ -180,18 +186,20 @@ fn faults() -> Vec<Script> {
                 .fault(Attempts::Only(2), Fault::rate_limit(0)),
         ),
         Script::new("drop_midstream")
-            .step(
-                two_blocks
-                    .clone()
-                    .fault(Attempts::First(1), Fault::cut(within_the_second)),
-            )
+            .step(two_blocks.clone().fault(
+                Attempts::First(1),
+                Fault::cut_after(within_the_second, SILENCE),
+            ))
             .step(Step::new().text("Here is the rest.")),
         Script::new("drop_after_tool")
             .step(
                 Step::new()
                     .text("Text before the tool.")
                     .tool_use("Bash", bash("echo once >> side_effect.txt", "Side effect"))
-                    .fault(Attempts::First(1), Fault::cut(Place::After { block: 1 })),
+                    .fault(
+                        Attempts::First(1),
+                        Fault::cut_after(Place::After { block: 1 }, SILENCE),
+                    ),
             )
             .step(Step::new().text("Finished after a cut.")),
         Script::new("error_midstream")

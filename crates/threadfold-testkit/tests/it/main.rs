@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+mod claude_scripts;
 mod client;
 mod model_anthropic;
 mod model_faults;
 mod model_openai;
+mod real;
