@@ -20,3 +20,23 @@ pub fn report_skipped(target: &Path, what: &str, reason: &str) -> Result<(), Tes
         .and_then(|mut file| file.write_all(line.as_bytes()))
         .map_err(TestkitError::io(format!("append to `{}`", path.display())))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{error::Error, fs};
+
+    use super::*;
+
+    #[test]
+    fn every_skipped_test_has_a_line() -> Result<(), Box<dyn Error>> {
+        let target = tempfile::tempdir()?;
+        report_skipped(target.path(), "an agent", "no network\nat all")?;
+        report_skipped(target.path(), "another", "no binary")?;
+
+        assert_eq!(
+            fs::read_to_string(target.path().join("skipped.txt"))?,
+            "SKIPPED: an agent: no network at all\nSKIPPED: another: no binary\n"
+        );
+        Ok(())
+    }
+}

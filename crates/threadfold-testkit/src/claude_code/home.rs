@@ -3,11 +3,15 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
 
 use crate::TestkitError;
+
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// A temporary home folder with a project folder in it, gone when it is dropped.
 ///
@@ -63,6 +67,26 @@ impl AgentHome {
         )))?;
         found.sort();
         Ok(found)
+    }
+
+    /// Waits until a transcript contains `text`.
+    ///
+    /// Claude Code writes some time after it has spoken, so a test that kills it to see what is
+    /// left must know that something was written.
+    pub fn wait_for_transcript(&self, text: &str, limit: Duration) -> Result<(), TestkitError> {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            for path in self.transcripts()? {
+                let bytes = fs::read(&path)
+                    .map_err(TestkitError::io(format!("read `{}`", path.display())))?;
+                if String::from_utf8_lossy(&bytes).contains(text) {
+                    return Ok(());
+                }
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        let what = format!("a transcript with `{text}`");
+        Err(TestkitError::TimedOut { what, limit })
     }
 
     /// Keeps the folder after the end, for a person to look at, and returns its path.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+mod claude_control;
 mod claude_scripts;
 mod client;
 mod model_anthropic;
