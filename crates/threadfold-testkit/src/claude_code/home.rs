@@ -18,8 +18,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// Runs that share a home can resume each other's sessions.
 #[derive(Debug)]
 pub struct AgentHome {
-    folder: TempDir,
     home: PathBuf,
+    /// Removes the folder when it is dropped.
+    _folder: TempDir,
 }
 
 impl AgentHome {
@@ -34,7 +35,10 @@ impl AgentHome {
         let home = folder.path().canonicalize()?;
         fs::create_dir(home.join("project"))?;
         fs::create_dir(home.join("tmp"))?;
-        Ok(Self { folder, home })
+        Ok(Self {
+            home,
+            _folder: folder,
+        })
     }
 
     /// Returns the home folder.
@@ -87,11 +91,6 @@ impl AgentHome {
         }
         let what = format!("a transcript with `{text}`");
         Err(TestkitError::TimedOut { what, limit })
-    }
-
-    /// Keeps the folder after the end, for a person to look at, and returns its path.
-    pub fn keep(self) -> PathBuf {
-        self.folder.keep()
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn serve(listener: &TcpListener, stage: &Arc<Stage>) {
             }
             let Ok(stream) = stream else { continue };
             let Some(number) = stage.open(&stream) else {
-                break;
+                continue;
             };
             scope.spawn(move || {
                 // A client that hangs up has ended the play by itself.

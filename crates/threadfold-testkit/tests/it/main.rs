@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+#[cfg(unix)]
 mod claude_control;
+#[cfg(unix)]
 mod claude_scripts;
 mod client;
 mod model_anthropic;
 mod model_faults;
 mod model_openai;
+#[cfg(unix)]
 mod real;
