@@ -1,1 +1,38 @@
 //! What the tests share.
+//!
+//! ```text
+//! test ─► ScriptedModel (127.0.0.1) ◄─ HTTP ─ real agent ─► stdout lines, transcript files
+//!             ▲                                  ▲
+//!          Script                     ClaudeCode, AgentHome
+//! ```
+//!
+//! A test starts a [`ScriptedModel`], points a real agent at it, and looks at what the agent
+//! said and wrote:
+//!
+//! ```
+//! use threadfold_testkit::{Script, ScriptedModel, Step};
+//!
+//! let model = ScriptedModel::builder()
+//!     .script(Script::new("hello").step(Step::new().text("Hello.")))
+//!     .start()?;
+//! assert!(model.base_url().starts_with("http://127.0.0.1:"));
+//! # Ok::<(), threadfold_testkit::TestkitError>(())
+//! ```
+//!
+//! Nothing here thinks, and nothing here reaches beyond loopback, but for `npm` when an agent
+//! has yet to be installed.
+
+#[cfg(unix)]
+mod claude_code;
+mod error;
+mod model;
+mod skip;
+
+#[cfg(unix)]
+pub use claude_code::{AgentHome, Availability, ClaudeCode, Finished, Input, RunOptions, Running};
+pub use error::TestkitError;
+pub use model::{
+    Attempts, Block, Fault, ModelBuilder, ModelRequest, Place, Played, Script, ScriptedModel, Step,
+    StopReason, SubagentTool, Usage, ready_scripts,
+};
+pub use skip::report_skipped;

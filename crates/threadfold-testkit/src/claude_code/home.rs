@@ -1,0 +1,112 @@
+//! A home of an agent's own.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use crate::TestkitError;
+
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+/// A temporary home folder with a project folder in it, gone when it is dropped.
+///
+/// Runs that share a home can resume each other's sessions.
+#[derive(Debug)]
+pub struct AgentHome {
+    home: PathBuf,
+    /// Removes the folder when it is dropped.
+    _folder: TempDir,
+}
+
+impl AgentHome {
+    /// Makes an empty home.
+    pub fn new() -> Result<Self, TestkitError> {
+        Self::make().map_err(TestkitError::io("make a home for an agent"))
+    }
+
+    fn make() -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("threadfold-").tempdir()?;
+        // The agent writes the real path into its transcripts, so that is the one to know.
+        let home = folder.path().canonicalize()?;
+        fs::create_dir(home.join("project"))?;
+        fs::create_dir(home.join("tmp"))?;
+        Ok(Self {
+            home,
+            _folder: folder,
+        })
+    }
+
+    /// Returns the home folder.
+    pub fn path(&self) -> &Path {
+        &self.home
+    }
+
+    /// Returns the folder in which the agent works.
+    pub fn project(&self) -> PathBuf {
+        self.home.join("project")
+    }
+
+    /// Returns the folder for the agent's temporary files.
+    pub fn temporary(&self) -> PathBuf {
+        self.home.join("tmp")
+    }
+
+    /// Returns the folder under which Claude Code writes its transcripts.
+    pub fn transcript_root(&self) -> PathBuf {
+        self.home.join(".claude").join("projects")
+    }
+
+    /// Returns the transcripts (`*.jsonl`) of all sessions and their subagents, sorted.
+    pub fn transcripts(&self) -> Result<Vec<PathBuf>, TestkitError> {
+        let root = self.transcript_root();
+        let mut found = Vec::new();
+        collect(&root, &mut found).map_err(TestkitError::io(format!(
+            "look through `{}`",
+            root.display()
+        )))?;
+        found.sort();
+        Ok(found)
+    }
+
+    /// Waits until a transcript contains `text`.
+    ///
+    /// Claude Code writes some time after it has spoken, so a test that kills it to see what is
+    /// left must know that something was written.
+    pub fn wait_for_transcript(&self, text: &str, limit: Duration) -> Result<(), TestkitError> {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            for path in self.transcripts()? {
+                let bytes = fs::read(&path)
+                    .map_err(TestkitError::io(format!("read `{}`", path.display())))?;
+                if String::from_utf8_lossy(&bytes).contains(text) {
+                    return Ok(());
+                }
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        let what = format!("a transcript with `{text}`");
+        Err(TestkitError::TimedOut { what, limit })
+    }
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, found)?;
+        } else if path.extension().is_some_and(|it| it == "jsonl") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}

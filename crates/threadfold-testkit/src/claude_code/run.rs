@@ -1,0 +1,232 @@
+//! A run of Claude Code: its lines as they come, its signals, its end.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    io::retry_on_intr,
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid},
+};
+
+use super::{Input, RunOptions};
+use crate::TestkitError;
+
+/// A run that has started, as an iterator over the lines of its standard output.
+///
+/// A line comes without its line feed. After the time limit the run is killed and the iterator
+/// yields [`TestkitError::TimedOut`] once. A run that is dropped is killed.
+pub struct Running<'a> {
+    options: RunOptions<'a>,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<io::Result<Vec<u8>>>,
+    stderr: Option<JoinHandle<Vec<u8>>>,
+    started: Instant,
+    timed_out: bool,
+    reaped: bool,
+    seen: Vec<Vec<u8>>,
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// All lines of standard output, also those that were read before.
+    pub lines: Vec<Vec<u8>>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+    /// All transcripts of the home, sorted.
+    pub transcripts: Vec<PathBuf>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+pub(super) fn start<'a>(
+    binary: &Path,
+    options: &RunOptions<'a>,
+) -> Result<Running<'a>, TestkitError> {
+    let stdin = match options.input {
+        Input::Prompt(_) => Stdio::null(),
+        Input::Lines(_) => Stdio::piped(),
+    };
+    // A group of its own, so that what it started ends with it.
+    let mut child = options
+        .command(binary)
+        .process_group(0)
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(TestkitError::io(format!("start `{}`", binary.display())))?;
+
+    let stdout = child.stdout.take().expect("standard output is piped");
+    let mut stderr = child.stderr.take().expect("standard error is piped");
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).split(b'\n') {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let stderr = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What could be read is still worth showing.
+        stderr.read_to_end(&mut bytes).ok();
+        bytes
+    });
+
+    let mut running = Running {
+        options: options.clone(),
+        stdin: child.stdin.take(),
+        child,
+        lines,
+        stderr: Some(stderr),
+        started: Instant::now(),
+        timed_out: false,
+        reaped: false,
+        seen: Vec::new(),
+    };
+    if let Input::Lines(lines) = &options.input {
+        for line in lines {
+            running.send_line(line)?;
+        }
+    }
+    Ok(running)
+}
+
+impl Running<'_> {
+    /// Returns the process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Writes a line to standard input, which [`Input::Lines`] keeps open.
+    pub fn send_line(&mut self, line: &str) -> Result<(), TestkitError> {
+        let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe.into());
+        stdin
+            .and_then(|it| writeln!(it, "{line}").and_then(|()| it.flush()))
+            .map_err(TestkitError::io("write to the agent"))
+    }
+
+    /// Closes standard input, after which Claude Code ends when it has nothing more to do.
+    pub fn close_stdin(&mut self) {
+        self.stdin = None;
+    }
+
+    /// Interrupts it (SIGINT), as a person does with Ctrl-C.
+    pub fn interrupt(&self) -> Result<(), TestkitError> {
+        self.signal(Signal::INT)
+    }
+
+    /// Asks it to end (SIGTERM).
+    pub fn terminate(&self) -> Result<(), TestkitError> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Kills it (SIGKILL), and not what it started.
+    pub fn kill(&self) -> Result<(), TestkitError> {
+        self.signal(Signal::KILL)
+    }
+
+    /// Closes standard input, reads to the end and waits for it.
+    pub fn finish(mut self) -> Result<Finished, TestkitError> {
+        self.close_stdin();
+        for line in self.by_ref() {
+            line?;
+        }
+        let (status, took) = self
+            .reap()
+            .map_err(TestkitError::io("wait for the agent"))?;
+        let stderr = self.stderr.take().and_then(|it| it.join().ok());
+        Ok(Finished {
+            status,
+            lines: std::mem::take(&mut self.seen),
+            stderr: stderr.unwrap_or_default(),
+            transcripts: self.options.home.transcripts()?,
+            took,
+        })
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), TestkitError> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .map_err(io::Error::from)
+            .map_err(TestkitError::io("send a signal to the agent"))
+    }
+
+    /// Waits for the end, within the limit, and ends what is left of the group.
+    ///
+    /// The group is ended before the process is collected, while its number is still its own.
+    fn reap(&mut self) -> io::Result<(ExitStatus, Duration)> {
+        let pid = Pid::from_child(&self.child);
+        let rest = self.rest();
+        let (ended, watch) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                if watch.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
+                    end_group(pid);
+                }
+            });
+            let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let waited = retry_on_intr(|| waitid(WaitId::Pid(pid), end));
+            drop(ended);
+            waited
+        })?;
+        let took = self.started.elapsed();
+        end_group(pid);
+        self.reaped = true;
+        Ok((self.child.wait()?, took))
+    }
+
+    fn rest(&self) -> Duration {
+        self.options.limit.saturating_sub(self.started.elapsed())
+    }
+}
+
+impl Iterator for Running<'_> {
+    type Item = Result<Vec<u8>, TestkitError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.timed_out {
+            return None;
+        }
+        match self.lines.recv_timeout(self.rest()) {
+            Ok(Ok(line)) => {
+                self.seen.push(line.clone());
+                Some(Ok(line))
+            }
+            Ok(Err(source)) => Some(Err(TestkitError::io("read from the agent")(source))),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                self.timed_out = true;
+                end_group(Pid::from_child(&self.child));
+                Some(Err(TestkitError::TimedOut {
+                    what: "the end of a run of Claude Code".to_owned(),
+                    limit: self.options.limit,
+                }))
+            }
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.reaped {
+            end_group(Pid::from_child(&self.child));
+            self.child.wait().ok();
+        }
+    }
+}
+
+fn end_group(leader: Pid) {
+    // A group without processes is what is wanted.
+    kill_process_group(leader, Signal::KILL).ok();
+}

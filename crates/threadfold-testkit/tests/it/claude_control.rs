@@ -1,0 +1,147 @@
+//! Real Claude Code is spoken to, stopped and resumed in the middle.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use threadfold_testkit::{
+    AgentHome, ClaudeCode, Input, Place, RunOptions, Running, Script, ScriptedModel, Step,
+    TestkitError,
+};
+
+use crate::real::{SESSION, claude, json as parse, read, said};
+
+/// A model whose one long answer stops within its text, once its first block is finished.
+fn held_model() -> ScriptedModel {
+    let middle = Place::Within {
+        block: 1,
+        deltas: 1,
+    };
+    let step = Step::new()
+        .text("A finished block.")
+        .text("This text is never finished.")
+        .hold(middle, "never");
+    ScriptedModel::builder()
+        .script(Script::new("held").step(step))
+        .script(Script::new("short").step(Step::new().text("Short.")))
+        .start()
+        .unwrap()
+}
+
+fn prompt(name: &str) -> Input {
+    Input::Prompt(format!("[[play:{name}]]"))
+}
+
+fn user_line(name: &str) -> String {
+    let content = format!("[[play:{name}]]");
+    json!({ "type": "user", "message": { "role": "user", "content": content } }).to_string()
+}
+
+/// Reads until `wanted` says yes to a line.
+fn read_until(running: &mut Running<'_>, wanted: impl Fn(&Value) -> bool) {
+    assert!(running.any(|line| wanted(&parse(&line.unwrap()))));
+}
+
+/// Reads until the first delta of the second block, where the model stops.
+fn read_to_the_hold(running: &mut Running<'_>) {
+    read_until(running, |line| {
+        line["event"]["type"] == "content_block_delta" && line["event"]["index"] == 1
+    });
+}
+
+#[test]
+fn a_killed_run_says_nothing_more_and_can_be_resumed() {
+    let Some(claude) = claude() else { return };
+    let (model, home) = (held_model(), AgentHome::new().unwrap());
+    let options = RunOptions::new(&home, model.base_url(), prompt("held")).session_id(SESSION);
+
+    let mut running = claude.start(&options).unwrap();
+    read_to_the_hold(&mut running);
+    // It writes behind the stream: a kill before this would leave nothing to resume.
+    home.wait_for_transcript("[[play:held]]", Duration::from_secs(20))
+        .unwrap();
+    running.kill().unwrap();
+    let killed = running.finish().unwrap();
+
+    let lines: Vec<_> = killed.lines.iter().map(|it| parse(it)).collect();
+    assert_eq!(killed.status.code(), None);
+    assert_ne!(lines.last().unwrap()["type"], "result");
+    assert_eq!(said(lines.iter()), ["A finished block."]);
+
+    let again = RunOptions::new(&home, model.base_url(), prompt("short"))
+        .argument(format!("--resume={SESSION}"));
+    let resumed = claude.run(&again).unwrap();
+
+    assert!(resumed.status.success());
+    assert_eq!(resumed.transcripts.len(), 1);
+    let transcript = read(&resumed.transcripts[0]);
+    let written = said(transcript.iter());
+    assert_eq!(written.last().unwrap(), "Short.");
+    // A block is written when its message has ended, so the kill took what had been streamed.
+    assert!(!written.iter().any(|it| it == "A finished block."));
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_was_said_and_ends_by_itself() {
+    let Some(claude) = claude() else { return };
+    let (model, home) = (held_model(), AgentHome::new().unwrap());
+    let options = RunOptions::new(&home, model.base_url(), prompt("held"));
+
+    let mut running = claude.start(&options).unwrap();
+    read_to_the_hold(&mut running);
+    running.interrupt().unwrap();
+    let finished = running.finish().unwrap();
+
+    let lines: Vec<_> = finished.lines.iter().map(|it| parse(it)).collect();
+    assert_eq!(
+        lines.last().unwrap()["terminal_reason"],
+        "aborted_streaming"
+    );
+    assert_eq!(said(lines.iter()), ["A finished block.", "This text is"]);
+}
+
+#[test]
+fn prompts_go_in_one_after_the_other() {
+    let Some(claude) = claude() else { return };
+    let (model, home) = (held_model(), AgentHome::new().unwrap());
+    model.release("never");
+    let input = Input::Lines(vec![user_line("short")]);
+    let options = RunOptions::new(&home, model.base_url(), input);
+
+    let mut running = claude.start(&options).unwrap();
+    read_until(&mut running, |line| line["type"] == "result");
+    running.send_line(&user_line("held")).unwrap();
+    let finished = running.finish().unwrap();
+
+    let lines: Vec<_> = finished.lines.iter().map(|it| parse(it)).collect();
+    assert_eq!(
+        said(lines.iter()),
+        [
+            "Short.",
+            "A finished block.",
+            "This text is never finished.",
+        ]
+    );
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_ended() {
+    let Some(claude) = claude() else { return };
+    let (model, home) = (held_model(), AgentHome::new().unwrap());
+    let limit = Duration::from_millis(200);
+    let options = RunOptions::new(&home, model.base_url(), prompt("held")).time_limit(limit);
+
+    let error = claude.run(&options).unwrap_err();
+    assert!(matches!(error, TestkitError::TimedOut { .. }), "{error}");
+}
+
+#[test]
+fn the_version_is_the_pinned_one() {
+    let Some(claude) = claude() else { return };
+    let home = AgentHome::new().unwrap();
+    let model = held_model();
+    let options = RunOptions::new(&home, model.base_url(), prompt("short"));
+
+    let finished = claude.run(&options).unwrap();
+    let init = parse(&finished.lines[0]);
+    assert_eq!(init["claude_code_version"], ClaudeCode::VERSION);
+}

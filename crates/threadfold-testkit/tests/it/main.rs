@@ -1,0 +1,14 @@
+//! The testkit, tested: the scripted model on its own, and real agents that talk to it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
+#[cfg(unix)]
+mod claude_control;
+#[cfg(unix)]
+mod claude_scripts;
+mod client;
+mod model_anthropic;
+mod model_faults;
+mod model_openai;
+#[cfg(unix)]
+mod real;
