@@ -13,11 +13,7 @@ use crate::bench::BenchArgs;
 
 /// Do the project's chores
 #[derive(Parser)]
-#[command(
-    name = "xtask",
-    bin_name = "cargo xtask",
-    arg_required_else_help = true
-)]
+#[command(name = "xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
 struct Args {
     #[command(subcommand)]
     chore: Chore,

@@ -7,9 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 /// Returns the workspace's root folder.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("`xtask` is a folder of the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("`xtask` is a folder of the workspace")
 }
 
 /// Returns a command of the words of `line`, to be run in the workspace's root.
@@ -30,10 +28,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command, and returns what it wrote to stdout.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| unstartable(command))?;
+    let output = command.stderr(Stdio::inherit()).output().with_context(|| unstartable(command))?;
     ensure_success(command, output.status)?;
     String::from_utf8(output.stdout)
         .with_context(|| format!("`{}` wrote something other than UTF-8", spelt(command)))
@@ -81,10 +76,6 @@ mod tests {
     #[test]
     fn a_program_that_fails_is_named_with_its_exit_status() {
         let error = run(command("cargo no-such-chore").stderr(Stdio::null())).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("`cargo no-such-chore` ended with exit")
-        );
+        assert!(error.to_string().starts_with("`cargo no-such-chore` ended with exit"));
     }
 }

@@ -12,15 +12,11 @@ pub(crate) fn run() -> Result<()> {
     let start = Instant::now();
     step("test runner", ensure_nextest)?;
     step("formatting", || cargo("fmt --all --check"))?;
-    step("lints", || {
-        cargo("clippy --workspace --all-targets --locked -- -D warnings")
-    })?;
+    step("lints", || cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
     step("tidy", tidy::run)?;
     // Without target flags: everything but the benchmarks.
     step("tests", || cargo("nextest run --workspace --locked"))?;
-    step("examples in docs", || {
-        cargo("test --doc --workspace --locked")
-    })?;
+    step("examples in docs", || cargo("test --doc --workspace --locked"))?;
     step("docs", build_docs)?;
     eprintln!("==> all passed in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())

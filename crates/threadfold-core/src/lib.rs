@@ -1,1 +1,71 @@
-//! Events, blocks, reducer, state.
+//! The pure heart of Threadfold: what an agent says becomes one conversation state.
+//!
+//! ```text
+//! source ─► record ─► store ─► converter ─► events ─► reduce ─► state ─► bus ─► client
+//!                                           └────── this crate ──────┘
+//! ```
+//!
+//! An agent's live stream and the transcript it leaves on disk are turned into the same
+//! [`SessionEvent`]s. [`reduce`] folds them into one [`ConversationState`]: the blocks of the
+//! main conversation, and the subagents with theirs. However the two are interleaved, the state
+//! ends up the same.
+//!
+//! ```
+//! use threadfold_core::{ConversationState, Outcome, SessionEvent};
+//!
+//! let lines = [
+//!     r#"{"type":"block:upsert","payload":{"block":{"id":"b1","type":"assistant_text",
+//!         "status":"pending","content":""}},"context":{"conversationId":"main"}}"#,
+//!     r#"{"type":"block:delta","payload":{"blockId":"b1","delta":"Hello"},
+//!         "context":{"conversationId":"main"}}"#,
+//!     r#"{"type":"session:idle","payload":{},"context":{"conversationId":"main"}}"#,
+//! ];
+//! let mut state = ConversationState::default();
+//! let mut changes = Vec::new();
+//! for line in lines {
+//!     let event = SessionEvent::from_json(line)?;
+//!     assert_eq!(state.apply_with(&event, &mut changes), Outcome::Applied);
+//! }
+//! let json = serde_json::to_value(&state)?;
+//! assert_eq!(json["blocks"][0]["content"], "Hello");
+//! assert_eq!(json["blocks"][0]["interrupted"], true, "its source never closed it");
+//! assert_eq!(changes.len(), 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it does not do
+//!
+//! It touches nothing: no files, network, clock, randomness, threads. Times, positions and names
+//! arrive inside events. It does not know any agent's format, and it keeps nothing on disk.
+
+mod block;
+mod change;
+mod event;
+mod hash;
+mod id;
+mod json;
+mod object;
+mod outcome;
+mod reduce;
+mod state;
+mod text;
+
+pub use block::{
+    AssistantText, Block, BlockBody, BlockStatus, Content, Error, FilePart, ImagePart, Part,
+    PartBody, Permission, SkillLoad, Subagent, System, TextPart, Thinking, ToolResult, ToolUse,
+    Unknown, UserMessage,
+};
+pub use change::{Change, apply_changes};
+pub use event::*;
+pub use hash::StateHash;
+pub use id::{
+    AgentId, BlockId, ConversationId, MessageId, RequestId, SessionId, SourceId, ToolUseId,
+};
+pub use json::{Fields, Json};
+pub use object::DecodeError;
+pub use outcome::{Anomaly, Outcome};
+pub use reduce::{fold, reduce};
+pub use state::{
+    Blocks, ConversationState, RunHeader, Snapshot, SnapshotError, SubagentHeader, SubagentRef,
+};
+pub use text::Text;

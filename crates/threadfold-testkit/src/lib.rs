@@ -1,4 +1,8 @@
-//! What the tests share.
+//! What Threadfold's tests and benchmarks share.
+//!
+//! [`story`] turns a few words into events and a state into a few lines; [`sessions`] makes up
+//! whole sessions, plausible and hostile, for property tests; [`naive`] is the reducer that
+//! copies its list on every event, to compare with. The rest runs real agents:
 //!
 //! ```text
 //! test ─► ScriptedModel (127.0.0.1) ◄─ HTTP ─ real agent ─► stdout lines, transcript files
@@ -26,7 +30,10 @@
 mod claude_code;
 mod error;
 mod model;
+pub mod naive;
+pub mod sessions;
 mod skip;
+pub mod story;
 
 #[cfg(unix)]
 pub use claude_code::{AgentHome, Availability, ClaudeCode, Finished, Input, RunOptions, Running};

@@ -49,17 +49,12 @@ pub struct ScriptedModel {
 impl ScriptedModel {
     /// Starts a model that knows the [`ready_scripts`] for the newest Claude Code.
     pub fn start() -> Result<Self, TestkitError> {
-        Self::builder()
-            .scripts(ready_scripts(SubagentTool::Agent))
-            .start()
+        Self::builder().scripts(ready_scripts(SubagentTool::Agent)).start()
     }
 
     /// Returns a builder of a model that knows no script yet.
     pub fn builder() -> ModelBuilder {
-        ModelBuilder {
-            scripts: HashMap::new(),
-            tools_required: false,
-        }
+        ModelBuilder { scripts: HashMap::new(), tools_required: false }
     }
 
     /// Returns `http://127.0.0.1:PORT`, without a slash at the end.
@@ -141,9 +136,8 @@ impl ModelBuilder {
     pub fn start(self) -> Result<ScriptedModel, TestkitError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .map_err(TestkitError::io("listen on 127.0.0.1"))?;
-        let address = listener
-            .local_addr()
-            .map_err(TestkitError::io("learn the port of the model"))?;
+        let address =
+            listener.local_addr().map_err(TestkitError::io("learn the port of the model"))?;
 
         let stage = Arc::new(Stage::new(self.scripts, self.tools_required));
         let shared = Arc::clone(&stage);
@@ -152,10 +146,6 @@ impl ModelBuilder {
             .spawn(move || server::serve(&listener, &shared))
             .map_err(TestkitError::io("start the thread of the model"))?;
 
-        Ok(ScriptedModel {
-            stage,
-            address,
-            server: Some(server),
-        })
+        Ok(ScriptedModel { stage, address, server: Some(server) })
     }
 }

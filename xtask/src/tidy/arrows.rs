@@ -8,10 +8,7 @@ use crate::tidy::workspace::{Dependency, DependencyKind, Member};
 
 pub(crate) fn check(members: &[Member]) -> Vec<Finding> {
     let ours: BTreeSet<&str> = members.iter().map(|it| it.name.as_str()).collect();
-    members
-        .iter()
-        .flat_map(|it| check_member(it, &ours))
-        .collect()
+    members.iter().flat_map(|it| check_member(it, &ours)).collect()
 }
 
 fn check_member(member: &Member, ours: &BTreeSet<&str>) -> Vec<Finding> {
@@ -25,10 +22,7 @@ fn check_member(member: &Member, ours: &BTreeSet<&str>) -> Vec<Finding> {
             ),
         )];
     };
-    let ours = member
-        .dependencies
-        .iter()
-        .filter(|it| ours.contains(it.name.as_str()));
+    let ours = member.dependencies.iter().filter(|it| ours.contains(it.name.as_str()));
     let forbidden = ours.filter(|it| !allows(row, it));
     forbidden.map(|it| describe(member, row, it)).collect()
 }
@@ -51,10 +45,7 @@ fn describe(member: &Member, row: &Crate, dependency: &Dependency) -> Finding {
     Finding::new(
         &member.manifest.path,
         member.line_of(&dependency.name),
-        format!(
-            "`{}` depends on `{}`, {wanted}",
-            member.name, dependency.name
-        ),
+        format!("`{}` depends on `{}`, {wanted}", member.name, dependency.name),
     )
 }
 
@@ -73,22 +64,14 @@ mod tests {
 
     fn parse_member(line: &str) -> Member {
         let (name, dependencies) = line.split_once(':').unwrap();
-        let words = dependencies
-            .split(',')
-            .map(str::trim)
-            .filter(|it| !it.is_empty());
+        let words = dependencies.split(',').map(str::trim).filter(|it| !it.is_empty());
         let dependencies: Vec<Dependency> = words.map(parse_dependency).collect();
-        let declared = dependencies
-            .iter()
-            .map(|it| format!("{}.workspace = true\n", it.name));
+        let declared = dependencies.iter().map(|it| format!("{}.workspace = true\n", it.name));
         Member {
             name: name.to_owned(),
             manifest: SourceFile {
                 path: format!("{name}/Cargo.toml"),
-                text: format!(
-                    "[package]\nname = \"{name}\"\n{}",
-                    declared.collect::<String>()
-                ),
+                text: format!("[package]\nname = \"{name}\"\n{}", declared.collect::<String>()),
             },
             dependencies,
         }
@@ -100,10 +83,7 @@ mod tests {
             Some(("build", name)) => (Some(DependencyKind::Build), name),
             _ => (None, text),
         };
-        Dependency {
-            name: name.to_owned(),
-            kind,
-        }
+        Dependency { name: name.to_owned(), kind }
     }
 
     #[test]

@@ -25,21 +25,9 @@ pub(crate) enum Role {
 pub(crate) const TESTKIT: &str = "threadfold-testkit";
 
 const CRATES: &[Crate] = &[
-    Crate {
-        name: "threadfold-core",
-        role: Role::Pure,
-        may_use: &[],
-    },
-    Crate {
-        name: "threadfold-convert",
-        role: Role::Pure,
-        may_use: &["threadfold-core"],
-    },
-    Crate {
-        name: "threadfold-store",
-        role: Role::Product,
-        may_use: &["threadfold-core"],
-    },
+    Crate { name: "threadfold-core", role: Role::Pure, may_use: &[] },
+    Crate { name: "threadfold-convert", role: Role::Pure, may_use: &["threadfold-core"] },
+    Crate { name: "threadfold-store", role: Role::Product, may_use: &["threadfold-core"] },
     Crate {
         name: "threadfold-engine",
         role: Role::Product,
@@ -72,11 +60,7 @@ const CRATES: &[Crate] = &[
         role: Role::Tests,
         may_use: &["threadfold-core", "threadfold-convert", "threadfold-store"],
     },
-    Crate {
-        name: "xtask",
-        role: Role::Chores,
-        may_use: &[],
-    },
+    Crate { name: "xtask", role: Role::Chores, may_use: &[] },
 ];
 
 /// Returns the row of a crate.

@@ -87,10 +87,8 @@ mod tests {
 
     #[test]
     fn a_rail_that_was_commented_out_is_missed() {
-        let text = whole_fence().replace(
-            "    { path = \"std::fs::File\"",
-            "# { path = \"std::fs::File\"",
-        );
+        let text =
+            whole_fence().replace("    { path = \"std::fs::File\"", "# { path = \"std::fs::File\"");
         assert_snapshot!(check_text(text), @"crates/a/clippy.toml:1: the crate is pure and `std::fs::File` is not forbidden, disallow it here");
     }
 

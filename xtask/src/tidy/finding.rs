@@ -13,11 +13,7 @@ pub(crate) struct Finding {
 impl Finding {
     /// Makes a finding; `line` counts from 1.
     pub(crate) fn new(path: &str, line: usize, text: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            text: text.into(),
-        }
+        Self { path: path.to_owned(), line, text: text.into() }
     }
 }
 

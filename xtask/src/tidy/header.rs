@@ -12,12 +12,7 @@ pub(crate) fn check(file: &SourceFile) -> Option<Finding> {
     }
     let opening = file.text.lines().position(|line| !may_precede(line));
     let line = opening.unwrap_or_default();
-    if file
-        .text
-        .lines()
-        .nth(line)
-        .is_some_and(|it| it.starts_with("//! "))
-    {
+    if file.text.lines().nth(line).is_some_and(|it| it.starts_with("//! ")) {
         return None;
     }
     Some(Finding::new(
@@ -39,10 +34,7 @@ mod tests {
     use crate::tidy::finding::printed;
 
     fn check_text(path: &str, text: &str) -> String {
-        printed(check(&SourceFile {
-            path: path.to_owned(),
-            text: text.to_owned(),
-        }))
+        printed(check(&SourceFile { path: path.to_owned(), text: text.to_owned() }))
     }
 
     #[test]

@@ -34,10 +34,7 @@ mod tests {
     use crate::tidy::finding::printed;
 
     fn check_text(text: &str) -> String {
-        printed(check(&SourceFile {
-            path: "crates/a/src/b.rs".to_owned(),
-            text: text.to_owned(),
-        }))
+        printed(check(&SourceFile { path: "crates/a/src/b.rs".to_owned(), text: text.to_owned() }))
     }
 
     #[test]

@@ -66,9 +66,7 @@ fn ways(tree: &str) -> Vec<Vec<&str>> {
     let mut way = Vec::new();
     let mut ways = Vec::new();
     for line in tree.lines() {
-        let name_start = line
-            .find(|it: char| !it.is_ascii_digit())
-            .unwrap_or(line.len());
+        let name_start = line.find(|it: char| !it.is_ascii_digit()).unwrap_or(line.len());
         let (depth, rest) = line.split_at(name_start);
         let (Ok(depth), Some(name)) = (depth.parse::<usize>(), rest.split(' ').next()) else {
             continue;
@@ -118,11 +116,8 @@ mod tests {
             path: "crates/a/Cargo.toml".to_owned(),
             text: "[dependencies]\nserde = \"1\"\nthreadfold-core.workspace = true\n".to_owned(),
         };
-        let member = Member {
-            name: "threadfold-convert".to_owned(),
-            manifest,
-            dependencies: Vec::new(),
-        };
+        let member =
+            Member { name: "threadfold-convert".to_owned(), manifest, dependencies: Vec::new() };
         printed(check(list, &[(&member, TREE.to_owned())]))
     }
 

@@ -34,8 +34,7 @@ impl Member {
     /// Returns the line of the manifest that names `dependency`, or the first.
     pub(crate) fn line_of(&self, dependency: &str) -> usize {
         let names_it = |line: &str| {
-            line.strip_prefix(dependency)
-                .is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+            line.strip_prefix(dependency).is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
                 || line.ends_with(&format!("dependencies.{dependency}]"))
         };
         let index = self.manifest.text.lines().position(names_it);
@@ -61,9 +60,8 @@ pub(crate) enum DependencyKind {
 
 /// Returns the crates of the workspace.
 pub(crate) fn members() -> Result<Vec<Member>> {
-    let json = shell::read(&mut shell::command(
-        "cargo metadata --format-version 1 --no-deps --locked",
-    ))?;
+    let json =
+        shell::read(&mut shell::command("cargo metadata --format-version 1 --no-deps --locked"))?;
     let metadata: Metadata =
         serde_json::from_str(&json).context("the answer of `cargo metadata` is not understood")?;
     metadata.packages.into_iter().map(member).collect()
@@ -110,8 +108,5 @@ fn member(package: Package) -> Result<Member> {
 
 fn read(path: &str, place: &Path) -> Result<SourceFile> {
     let bytes = fs::read(place).with_context(|| format!("`{path}` cannot be read"))?;
-    Ok(SourceFile {
-        path: path.to_owned(),
-        text: String::from_utf8_lossy(&bytes).into_owned(),
-    })
+    Ok(SourceFile { path: path.to_owned(), text: String::from_utf8_lossy(&bytes).into_owned() })
 }

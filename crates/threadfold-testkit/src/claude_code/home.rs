@@ -35,10 +35,7 @@ impl AgentHome {
         let home = folder.path().canonicalize()?;
         fs::create_dir(home.join("project"))?;
         fs::create_dir(home.join("tmp"))?;
-        Ok(Self {
-            home,
-            _folder: folder,
-        })
+        Ok(Self { home, _folder: folder })
     }
 
     /// Returns the home folder.
@@ -65,10 +62,8 @@ impl AgentHome {
     pub fn transcripts(&self) -> Result<Vec<PathBuf>, TestkitError> {
         let root = self.transcript_root();
         let mut found = Vec::new();
-        collect(&root, &mut found).map_err(TestkitError::io(format!(
-            "look through `{}`",
-            root.display()
-        )))?;
+        collect(&root, &mut found)
+            .map_err(TestkitError::io(format!("look through `{}`", root.display())))?;
         found.sort();
         Ok(found)
     }

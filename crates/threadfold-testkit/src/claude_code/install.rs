@@ -24,10 +24,8 @@ pub(super) fn find(agents: &Path) -> Result<Result<PathBuf, String>, TestkitErro
     fs::create_dir_all(agents)
         .map_err(TestkitError::io(format!("create `{}`", agents.display())))?;
     let lock = agents.join(format!("{name}.lock"));
-    let _held = lock_file(&lock).map_err(TestkitError::io(format!(
-        "take the lock `{}`",
-        lock.display()
-    )))?;
+    let _held = lock_file(&lock)
+        .map_err(TestkitError::io(format!("take the lock `{}`", lock.display())))?;
 
     // Another process may have installed it while this one waited.
     if let Some(binary) = binary(&folder) {
@@ -44,10 +42,7 @@ pub(super) fn find(agents: &Path) -> Result<Result<PathBuf, String>, TestkitErro
 fn binary(folder: &Path) -> Option<PathBuf> {
     let packages = folder.join("node_modules").join("@anthropic-ai");
     let entries = fs::read_dir(packages).ok()?;
-    entries
-        .filter_map(Result::ok)
-        .map(|it| it.path().join("claude"))
-        .find(|it| it.is_file())
+    entries.filter_map(Result::ok).map(|it| it.path().join("claude")).find(|it| it.is_file())
 }
 
 /// Takes a lock that the system gives back when the file is closed, even by a crash.
@@ -59,9 +54,7 @@ fn lock_file(path: &Path) -> io::Result<File> {
 
 /// Installs beside `folder` and moves it there when it is whole.
 fn install(agents: &Path, folder: &Path) -> io::Result<Result<PathBuf, String>> {
-    let work = tempfile::Builder::new()
-        .prefix(".installing-")
-        .tempdir_in(agents)?;
+    let work = tempfile::Builder::new().prefix(".installing-").tempdir_in(agents)?;
     let package = work.path().join("package");
     fs::create_dir(&package)?;
     fs::write(package.join("package.json"), "{ \"private\": true }\n")?;
@@ -85,9 +78,7 @@ fn install(agents: &Path, folder: &Path) -> io::Result<Result<PathBuf, String>> 
         fs::remove_dir_all(folder)?;
     }
     fs::rename(&package, folder)?;
-    binary(folder)
-        .map(Ok)
-        .ok_or_else(|| io::ErrorKind::NotFound.into())
+    binary(folder).map(Ok).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Returns the command that installs into `package`, with nothing of the machine but the path.
@@ -104,11 +95,7 @@ fn npm(home: &Path, package: &Path) -> Command {
         .args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
         .args(["--no-update-notifier", "--loglevel=error"])
         .args(["--fetch-retries=1", "--fetch-retry-mintimeout=1000"])
-        .arg(format!(
-            "{}@{}",
-            ClaudeCode::PACKAGE,
-            ClaudeCode::PACKAGE_VERSION
-        ));
+        .arg(format!("{}@{}", ClaudeCode::PACKAGE, ClaudeCode::PACKAGE_VERSION));
     command
 }
 
@@ -131,9 +118,6 @@ mod tests {
     fn the_reason_is_what_npm_said_without_the_noise() {
         let stderr = "npm warn something\nnpm error code ENOTFOUND\n\
                       npm error network no such host\nnpm error A complete log of this run\n";
-        assert_eq!(
-            reason(stderr),
-            "npm cannot install it: code ENOTFOUND; network no such host"
-        );
+        assert_eq!(reason(stderr), "npm cannot install it: code ENOTFOUND; network no such host");
     }
 }

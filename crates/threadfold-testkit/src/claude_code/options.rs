@@ -83,10 +83,7 @@ impl<'a> RunOptions<'a> {
 
         command
             .args(["-p", "--output-format", "stream-json", "--verbose"])
-            .args([
-                "--include-partial-messages",
-                "--dangerously-skip-permissions",
-            ])
+            .args(["--include-partial-messages", "--dangerously-skip-permissions"])
             .args(["--model", "claude-sonnet-4-5"]);
         if let Some(id) = &self.session_id {
             command.arg(format!("--session-id={id}"));

@@ -143,9 +143,7 @@ impl Running<'_> {
         for line in self.by_ref() {
             line?;
         }
-        let (status, took) = self
-            .reap()
-            .map_err(TestkitError::io("wait for the agent"))?;
+        let (status, took) = self.reap().map_err(TestkitError::io("wait for the agent"))?;
         let stderr = self.stderr.take().and_then(|it| it.join().ok());
         Ok(Finished {
             status,

@@ -42,10 +42,8 @@ impl Protocol for Anthropic {
         message["usage"]["output_tokens"] = json!(1);
 
         let start = json!({ "type": "message_start", "message": message });
-        let mut pieces = vec![
-            piece(&start, Some(Place::Start)),
-            piece(&json!({ "type": "ping" }), None),
-        ];
+        let mut pieces =
+            vec![piece(&start, Some(Place::Start)), piece(&json!({ "type": "ping" }), None)];
         for (index, block, tool_id) in answer.blocks() {
             block_pieces(answer, index, block, tool_id, &mut pieces);
         }
@@ -109,36 +107,25 @@ fn block_pieces(
 ) {
     let chunks = |text: &str| answer.step.chunks(text);
     let (start, deltas) = match block {
-        Block::Text(text) => (
-            json!({ "type": "text", "text": "" }),
-            deltas("text_delta", "text", chunks(text)),
-        ),
+        Block::Text(text) => {
+            (json!({ "type": "text", "text": "" }), deltas("text_delta", "text", chunks(text)))
+        }
         Block::Thinking { text, signature } => {
             let mut all = deltas("thinking_delta", "thinking", chunks(text));
             all.push(json!({ "type": "signature_delta", "signature": signature }));
             let start = json!({ "type": "thinking", "thinking": "", "signature": "" });
             (start, all)
         }
-        Block::RedactedThinking(data) => (
-            json!({ "type": "redacted_thinking", "data": data }),
-            Vec::new(),
-        ),
+        Block::RedactedThinking(data) => {
+            (json!({ "type": "redacted_thinking", "data": data }), Vec::new())
+        }
         Block::ToolUse { name, input } => (
             json!({ "type": "tool_use", "id": tool_id, "name": name, "input": {} }),
-            deltas(
-                "input_json_delta",
-                "partial_json",
-                chunks(&input.to_string()),
-            ),
+            deltas("input_json_delta", "partial_json", chunks(&input.to_string())),
         ),
     };
 
-    let within = |deltas| {
-        Some(Place::Within {
-            block: index,
-            deltas,
-        })
-    };
+    let within = |deltas| Some(Place::Within { block: index, deltas });
     pieces.push(piece(
         &json!({ "type": "content_block_start", "index": index, "content_block": start }),
         within(0),
@@ -156,10 +143,7 @@ fn block_pieces(
 }
 
 fn deltas(kind: &str, key: &str, chunks: Vec<String>) -> Vec<Value> {
-    chunks
-        .into_iter()
-        .map(|it| json!({ "type": kind, key: it }))
-        .collect()
+    chunks.into_iter().map(|it| json!({ "type": kind, key: it })).collect()
 }
 
 fn message(answer: &Answer<'_>, content: &[Value]) -> Value {
@@ -207,10 +191,7 @@ fn error_type(status: u16) -> &'static str {
 }
 
 fn piece(data: &Value, reaches: Option<Place>) -> Piece {
-    Piece {
-        bytes: event(data),
-        reaches,
-    }
+    Piece { bytes: event(data), reaches }
 }
 
 /// Returns an event of the stream, which is named for its data's type.

@@ -35,18 +35,12 @@ pub enum Fault {
 impl Fault {
     /// Refuses with `status`.
     pub fn status(status: u16) -> Self {
-        Self::Status {
-            status,
-            retry_after: None,
-        }
+        Self::Status { status, retry_after: None }
     }
 
     /// Refuses with status 429, and asks the client to wait.
     pub fn rate_limit(retry_after: u64) -> Self {
-        Self::Status {
-            status: 429,
-            retry_after: Some(retry_after),
-        }
+        Self::Status { status: 429, retry_after: Some(retry_after) }
     }
 
     /// Says at `at` that the provider is overloaded.

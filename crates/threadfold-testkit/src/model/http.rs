@@ -46,9 +46,7 @@ pub(crate) fn read_request(stream: &TcpStream) -> io::Result<Option<HttpRequest>
         let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
             "content-length" => {
-                length = value
-                    .parse()
-                    .map_err(|_| invalid("a length that is no number"))?;
+                length = value.parse().map_err(|_| invalid("a length that is no number"))?;
             }
             "transfer-encoding" => chunked = value.eq_ignore_ascii_case("chunked"),
             "expect" => (&mut &*stream).write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?,
@@ -56,16 +54,9 @@ pub(crate) fn read_request(stream: &TcpStream) -> io::Result<Option<HttpRequest>
         }
     }
 
-    let body = if chunked {
-        read_chunked(&mut reader)?
-    } else {
-        read_exactly(&mut reader, length)?
-    };
-    Ok(Some(HttpRequest {
-        method: method.to_owned(),
-        path: path.to_owned(),
-        body,
-    }))
+    let body =
+        if chunked { read_chunked(&mut reader)? } else { read_exactly(&mut reader, length)? };
+    Ok(Some(HttpRequest { method: method.to_owned(), path: path.to_owned(), body }))
 }
 
 /// Writes a whole response and says that the connection ends with it.

@@ -53,10 +53,7 @@ impl Protocol for OpenAi {
                 let place = if number == count {
                     Place::After { block: index }
                 } else {
-                    Place::Within {
-                        block: index,
-                        deltas: number,
-                    }
+                    Place::Within { block: index, deltas: number }
                 };
                 pieces.push(piece(&chunk(answer, delta, None), Some(place)));
             }
@@ -70,10 +67,7 @@ impl Protocol for OpenAi {
             last["usage"] = usage(answer.step.tokens());
             pieces.push(piece(&last, None));
         }
-        pieces.push(Piece {
-            bytes: b"data: [DONE]\n\n".to_vec(),
-            reaches: None,
-        });
+        pieces.push(Piece { bytes: b"data: [DONE]\n\n".to_vec(), reaches: None });
         pieces
     }
 
@@ -186,10 +180,7 @@ fn finish_reason(reason: StopReason) -> &'static str {
 }
 
 fn piece(data: &Value, place: Option<Place>) -> Piece {
-    Piece {
-        bytes: event(data),
-        reaches: place,
-    }
+    Piece { bytes: event(data), reaches: place }
 }
 
 fn event(data: &Value) -> Vec<u8> {

@@ -78,11 +78,7 @@ fn answers() -> Vec<Script> {
                     .text("They agree, after some thought."),
             ),
         Script::new("maxtokens")
-            .step(
-                Step::new()
-                    .text("This answer is too long to")
-                    .stop(StopReason::MaxTokens),
-            )
+            .step(Step::new().text("This answer is too long to").stop(StopReason::MaxTokens))
             .step(Step::new().text("end in one go.")),
     ]
 }
@@ -128,21 +124,13 @@ fn subagents(tool: SubagentTool) -> Vec<Script> {
     let both = start(Step::new().text("Two subagents."), "left", Mode::Foreground);
     vec![
         Script::new("subagent")
-            .step(start(
-                Step::new().text("I delegate this."),
-                "child",
-                Mode::Foreground,
-            ))
+            .step(start(Step::new().text("I delegate this."), "child", Mode::Foreground))
             .step(Step::new().text("The subagent has reported.")),
         Script::new("subagents_parallel")
             .step(start(both, "right", Mode::Foreground))
             .step(Step::new().text("Both have reported.")),
         Script::new("nested")
-            .step(start(
-                Step::new().text("I start the outer one."),
-                "outer",
-                Mode::Foreground,
-            ))
+            .step(start(Step::new().text("I start the outer one."), "outer", Mode::Foreground))
             .step(Step::new().text("The nested run is finished.")),
         Script::new("background")
             .step(start(
@@ -158,11 +146,7 @@ fn subagents(tool: SubagentTool) -> Vec<Script> {
             .step(Step::new().text("My own work is done."))
             .step(Step::new().text("The one in the background has reported.")),
         Script::new("outer")
-            .step(start(
-                Step::new().text("The outer delegates."),
-                "child",
-                Mode::Foreground,
-            ))
+            .step(start(Step::new().text("The outer delegates."), "child", Mode::Foreground))
             .step(Step::new().text("The outer is done.")),
         worker("child"),
         worker("left"),
@@ -174,10 +158,7 @@ fn faults() -> Vec<Script> {
     let two_blocks = Step::new()
         .text("A finished block before the fault.")
         .text("This block is never finished.");
-    let within_the_second = Place::Within {
-        block: 1,
-        deltas: 1,
-    };
+    let within_the_second = Place::Within { block: 1, deltas: 1 };
     vec![
         Script::new("error_retry").step(
             Step::new()
@@ -186,10 +167,11 @@ fn faults() -> Vec<Script> {
                 .fault(Attempts::Only(2), Fault::rate_limit(0)),
         ),
         Script::new("drop_midstream")
-            .step(two_blocks.clone().fault(
-                Attempts::First(1),
-                Fault::cut_after(within_the_second, SILENCE),
-            ))
+            .step(
+                two_blocks
+                    .clone()
+                    .fault(Attempts::First(1), Fault::cut_after(within_the_second, SILENCE)),
+            )
             .step(Step::new().text("Here is the rest.")),
         Script::new("drop_after_tool")
             .step(
@@ -205,10 +187,7 @@ fn faults() -> Vec<Script> {
         Script::new("error_midstream")
             .step(two_blocks.fault(
                 Attempts::First(1),
-                Fault::overloaded(Place::Within {
-                    block: 0,
-                    deltas: 1,
-                }),
+                Fault::overloaded(Place::Within { block: 0, deltas: 1 }),
             ))
             .step(Step::new().text("Finished after an error.")),
         Script::new("error400").step(Step::new().fault(Attempts::Every, Fault::status(400))),

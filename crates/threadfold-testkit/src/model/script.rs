@@ -18,10 +18,7 @@ pub struct Script {
 impl Script {
     /// Starts an empty script.
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            steps: Vec::new(),
-        }
+        Self { name: name.into(), steps: Vec::new() }
     }
 
     /// Adds the next step.
@@ -93,10 +90,7 @@ impl Step {
     /// Adds a thinking block with its signature.
     #[must_use]
     pub fn thinking(self, text: impl Into<String>, signature: impl Into<String>) -> Self {
-        self.block(Block::Thinking {
-            text: text.into(),
-            signature: signature.into(),
-        })
+        self.block(Block::Thinking { text: text.into(), signature: signature.into() })
     }
 
     /// Adds a redacted thinking block.
@@ -108,10 +102,7 @@ impl Step {
     /// Adds a call of the tool `name`; its id is made when the step is played.
     #[must_use]
     pub fn tool_use(self, name: impl Into<String>, input: Value) -> Self {
-        self.block(Block::ToolUse {
-            name: name.into(),
-            input,
-        })
+        self.block(Block::ToolUse { name: name.into(), input })
     }
 
     /// Adds a block.
@@ -172,11 +163,7 @@ impl Step {
 
     /// Returns how the answer ends.
     pub fn stop_reason(&self) -> StopReason {
-        let calls_a_tool = || {
-            self.blocks
-                .iter()
-                .any(|it| matches!(it, Block::ToolUse { .. }))
-        };
+        let calls_a_tool = || self.blocks.iter().any(|it| matches!(it, Block::ToolUse { .. }));
         match self.stop_reason {
             Some(reason) => reason,
             None if calls_a_tool() => StopReason::ToolUse,
@@ -191,10 +178,7 @@ impl Step {
 
     /// Returns the fault of the given attempt, the first of which is 1.
     pub(crate) fn fault_of(&self, attempt: u32) -> Option<&Fault> {
-        self.faults
-            .iter()
-            .find(|(attempts, _)| attempts.include(attempt))
-            .map(|(_, fault)| fault)
+        self.faults.iter().find(|(attempts, _)| attempts.include(attempt)).map(|(_, fault)| fault)
     }
 
     pub(crate) fn holds(&self) -> &[(Place, String)] {
@@ -211,10 +195,7 @@ impl Step {
         if characters.is_empty() {
             return vec![String::new()];
         }
-        characters
-            .chunks(self.chunk_chars)
-            .map(|it| it.iter().collect())
-            .collect()
+        characters.chunks(self.chunk_chars).map(|it| it.iter().collect()).collect()
     }
 }
 
@@ -269,11 +250,6 @@ pub struct Usage {
 
 impl Default for Usage {
     fn default() -> Self {
-        Self {
-            input: 100,
-            output: 20,
-            cache_read: 0,
-            cache_write: 0,
-        }
+        Self { input: 100, output: 20, cache_read: 0, cache_write: 0 }
     }
 }

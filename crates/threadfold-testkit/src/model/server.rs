@@ -44,22 +44,14 @@ pub(crate) fn serve(listener: &TcpListener, stage: &Arc<Stage>) {
 
 /// What is sent back.
 enum Reply {
-    Whole {
-        status: u16,
-        retry_after: Option<u64>,
-        body: Value,
-    },
+    Whole { status: u16, retry_after: Option<u64>, body: Value },
     Stream(Vec<Action>),
     Nothing,
 }
 
 impl Reply {
     fn status(status: u16, body: Value) -> Self {
-        Self::Whole {
-            status,
-            retry_after: None,
-            body,
-        }
+        Self::Whole { status, retry_after: None, body }
     }
 }
 
@@ -69,11 +61,7 @@ fn converse(stage: &Stage, stream: &TcpStream) -> io::Result<()> {
         return Ok(());
     };
     match reply(stage, &request) {
-        Reply::Whole {
-            status,
-            retry_after,
-            body,
-        } => {
+        Reply::Whole { status, retry_after, body } => {
             let headers: Vec<_> = retry_after
                 .map(|seconds| ("retry-after", seconds.to_string()))
                 .into_iter()
@@ -133,11 +121,7 @@ fn answer(stage: &Stage, request: &HttpRequest, protocol: &impl Protocol) -> Rep
     };
 
     let attempt = stage.attempt(&choice.script, choice.step);
-    let played = Played {
-        script: choice.script.clone(),
-        step: choice.step,
-        attempt,
-    };
+    let played = Played { script: choice.script.clone(), step: choice.step, attempt };
     record(stage, request, Some(played));
 
     let Some(script) = stage.scripts.get(&choice.script) else {
@@ -166,11 +150,7 @@ fn tell(
         retry_after,
         body: protocol.refusal(status, "the script says so"),
     };
-    if let Some(Fault::Status {
-        status,
-        retry_after,
-    }) = fault
-    {
+    if let Some(Fault::Status { status, retry_after }) = fault {
         return refuse(*status, *retry_after);
     }
 
@@ -206,9 +186,5 @@ fn offers_tools(request: &Value) -> bool {
 }
 
 fn record(stage: &Stage, request: &HttpRequest, played: Option<Played>) {
-    stage.record(ModelRequest {
-        path: request.path.clone(),
-        body: request.body.clone(),
-        played,
-    });
+    stage.record(ModelRequest { path: request.path.clone(), body: request.body.clone(), played });
 }

@@ -63,21 +63,13 @@ struct Counts {
 
 impl Stage {
     pub(crate) fn new(scripts: HashMap<String, Script>, tools_required: bool) -> Self {
-        Self {
-            scripts,
-            tools_required,
-            counts: Mutex::default(),
-            changed: Condvar::new(),
-        }
+        Self { scripts, tools_required, counts: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Counts an attempt at a step, and returns which one it is.
     pub(crate) fn attempt(&self, script: &str, step: usize) -> u32 {
         let mut counts = self.counts();
-        let attempt = counts
-            .attempts
-            .entry((script.to_owned(), step))
-            .or_default();
+        let attempt = counts.attempts.entry((script.to_owned(), step)).or_default();
         *attempt += 1;
         *attempt
     }
@@ -128,9 +120,7 @@ impl Stage {
     pub(crate) fn hold(&self, gate: &str) -> bool {
         let counts = self
             .changed
-            .wait_while(self.counts(), |it| {
-                !it.stopped && !it.released.contains(gate)
-            })
+            .wait_while(self.counts(), |it| !it.stopped && !it.released.contains(gate))
             .unwrap_or_else(PoisonError::into_inner);
         !counts.stopped
     }
@@ -144,11 +134,8 @@ impl Stage {
             if counts.stopped || rest.is_zero() {
                 return !counts.stopped;
             }
-            counts = self
-                .changed
-                .wait_timeout(counts, rest)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            counts =
+                self.changed.wait_timeout(counts, rest).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -12,10 +12,7 @@ use crate::real::{SESSION, claude, json as parse, read, said};
 
 /// A model whose one long answer stops within its text, once its first block is finished.
 fn held_model() -> ScriptedModel {
-    let middle = Place::Within {
-        block: 1,
-        deltas: 1,
-    };
+    let middle = Place::Within { block: 1, deltas: 1 };
     let step = Step::new()
         .text("A finished block.")
         .text("This text is never finished.")
@@ -57,8 +54,7 @@ fn a_killed_run_says_nothing_more_and_can_be_resumed() {
     let mut running = claude.start(&options).unwrap();
     read_to_the_hold(&mut running);
     // It writes behind the stream: a kill before this would leave nothing to resume.
-    home.wait_for_transcript("[[play:held]]", Duration::from_secs(20))
-        .unwrap();
+    home.wait_for_transcript("[[play:held]]", Duration::from_secs(20)).unwrap();
     running.kill().unwrap();
     let killed = running.finish().unwrap();
 
@@ -92,10 +88,7 @@ fn an_interrupted_run_keeps_what_was_said_and_ends_by_itself() {
     let finished = running.finish().unwrap();
 
     let lines: Vec<_> = finished.lines.iter().map(|it| parse(it)).collect();
-    assert_eq!(
-        lines.last().unwrap()["terminal_reason"],
-        "aborted_streaming"
-    );
+    assert_eq!(lines.last().unwrap()["terminal_reason"], "aborted_streaming");
     assert_eq!(said(lines.iter()), ["A finished block.", "This text is"]);
 }
 
@@ -115,11 +108,7 @@ fn prompts_go_in_one_after_the_other() {
     let lines: Vec<_> = finished.lines.iter().map(|it| parse(it)).collect();
     assert_eq!(
         said(lines.iter()),
-        [
-            "Short.",
-            "A finished block.",
-            "This text is never finished.",
-        ]
+        ["Short.", "A finished block.", "This text is never finished.",]
     );
 }
 

@@ -65,13 +65,7 @@ fn parallel_tools_end_in_an_order_of_their_own() {
     assert_eq!(session.frame(), DONE);
     assert_eq!(
         session.main(),
-        [
-            "Three at once.",
-            "→ Bash",
-            "→ Bash",
-            "→ Bash",
-            "All three finished.",
-        ]
+        ["Three at once.", "→ Bash", "→ Bash", "→ Bash", "All three finished.",]
     );
     let slow = ("toolu_tf_000001".to_owned(), json!("slow"));
     assert_eq!(session.results().pop(), Some(slow));
@@ -83,10 +77,7 @@ fn a_subagent_plays_its_own_script() {
         return;
     };
     assert_eq!(session.frame(), DONE);
-    assert_eq!(
-        session.main(),
-        ["I delegate this.", "→ Agent", "The subagent has reported."]
-    );
+    assert_eq!(session.main(), ["I delegate this.", "→ Agent", "The subagent has reported."]);
     assert_eq!(session.subagents(), [worker("child")]);
     assert_eq!(session.file("child.txt"), "child\n");
 }
@@ -108,10 +99,7 @@ fn a_subagent_starts_another() {
     };
     assert_eq!(session.frame(), DONE);
     let outer = ["The outer delegates.", "→ Agent", "The outer is done."];
-    assert_eq!(
-        session.subagents(),
-        [worker("child"), outer.map(str::to_owned).to_vec()]
-    );
+    assert_eq!(session.subagents(), [worker("child"), outer.map(str::to_owned).to_vec()]);
     assert_eq!(session.main().pop().unwrap(), "The nested run is finished.");
     assert_eq!(session.file("child.txt"), "child\n");
 }
@@ -134,10 +122,8 @@ fn refused_requests_are_made_again() {
     };
     assert_eq!(session.frame(), DONE);
     assert_eq!(session.main(), ["It worked on the third attempt."]);
-    let statuses: Vec<_> = session
-        .events("api_retry")
-        .map(|it| it["error_status"].clone())
-        .collect();
+    let statuses: Vec<_> =
+        session.events("api_retry").map(|it| it["error_status"].clone()).collect();
     assert_eq!(statuses, [json!(529), json!(429)]);
 }
 
@@ -147,10 +133,7 @@ fn an_answer_goes_on_after_a_lost_connection() {
         return;
     };
     assert_eq!(session.frame(), DONE);
-    assert_eq!(
-        session.main(),
-        ["A finished block before the fault.", "Here is the rest."]
-    );
+    assert_eq!(session.main(), ["A finished block before the fault.", "Here is the rest."]);
 }
 
 #[test]
@@ -171,10 +154,7 @@ fn an_error_within_a_stream_is_overcome() {
     assert_eq!(session.frame(), DONE);
     assert_eq!(
         session.main(),
-        [
-            "A finished block before the fault.",
-            "This block is never finished.",
-        ]
+        ["A finished block before the fault.", "This block is never finished.",]
     );
 }
 
@@ -193,10 +173,7 @@ fn an_answer_that_is_too_long_goes_on() {
         return;
     };
     assert_eq!(session.frame(), DONE);
-    assert_eq!(
-        session.main(),
-        ["This answer is too long to", "end in one go."]
-    );
+    assert_eq!(session.main(), ["This answer is too long to", "end in one go."]);
 }
 
 /// Returns what a subagent of the ready scripts says.

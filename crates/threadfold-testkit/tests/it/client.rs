@@ -23,10 +23,7 @@ pub(crate) struct Response {
 impl Response {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|it| it.split_once(": "));
-        lines
-            .filter(|(key, _)| *key == name)
-            .map(|(_, value)| value)
-            .next()
+        lines.filter(|(key, _)| *key == name).map(|(_, value)| value).next()
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -36,9 +33,7 @@ impl Response {
     /// Returns the data of the events of the body.
     pub(crate) fn events(&self) -> Vec<Value> {
         let data = self.body.lines().filter_map(|it| it.strip_prefix("data: "));
-        data.filter(|it| *it != "[DONE]")
-            .map(|it| serde_json::from_str(it).unwrap())
-            .collect()
+        data.filter(|it| *it != "[DONE]").map(|it| serde_json::from_str(it).unwrap()).collect()
     }
 }
 
@@ -50,9 +45,7 @@ pub(crate) fn post(model: &ScriptedModel, path: &str, body: &Value) -> Response 
 /// Sends `body` and leaves the answer to be read.
 pub(crate) fn send(model: &ScriptedModel, path: &str, body: &Value) -> TcpStream {
     let mut stream = TcpStream::connect(model.address()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let body = body.to_string();
     let length = body.len();
     let request =
@@ -68,12 +61,7 @@ pub(crate) fn read(mut stream: TcpStream) -> Response {
     let text = String::from_utf8(bytes).unwrap();
 
     let Some((head, rest)) = text.split_once("\r\n\r\n") else {
-        return Response {
-            status: 0,
-            head: String::new(),
-            body: text,
-            complete: false,
-        };
+        return Response { status: 0, head: String::new(), body: text, complete: false };
     };
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let (body, complete) = if head.contains("transfer-encoding: chunked") {
@@ -81,12 +69,7 @@ pub(crate) fn read(mut stream: TcpStream) -> Response {
     } else {
         (rest.to_owned(), true)
     };
-    Response {
-        status,
-        head: head.to_owned(),
-        body,
-        complete,
-    }
+    Response { status, head: head.to_owned(), body, complete }
 }
 
 fn unchunk(mut rest: &str) -> (String, bool) {

@@ -106,12 +106,7 @@ fn a_request_that_does_not_stream_gets_the_whole_message() {
         .text("Hello.")
         .tool_use("Read", json!({ "file_path": "a" }))
         .stop(StopReason::MaxTokens)
-        .usage(Usage {
-            input: 7,
-            output: 3,
-            cache_read: 2,
-            cache_write: 1,
-        });
+        .usage(Usage { input: 7, output: 3, cache_read: 2, cache_write: 1 });
     let model = model(Script::new("hello").step(step));
 
     let body = json!({ "model": "m", "messages": prompt("[[play:hello]]") });
@@ -142,10 +137,8 @@ fn a_request_that_does_not_stream_gets_the_whole_message() {
 
 #[test]
 fn steps_are_counted_from_the_last_directive_and_not_from_tool_results() {
-    let model = ScriptedModel::builder()
-        .scripts(ready_scripts(SubagentTool::Task))
-        .start()
-        .unwrap();
+    let model =
+        ScriptedModel::builder().scripts(ready_scripts(SubagentTool::Task)).start().unwrap();
     let call = json!([{ "type": "tool_use", "id": "t", "name": "Task", "input": {
         "prompt": "[[play:left]] in a call is not for this conversation",
     } }]);
@@ -171,23 +164,14 @@ fn steps_are_counted_from_the_last_directive_and_not_from_tool_results() {
     );
 
     let played: Vec<_> = model.requests().into_iter().map(|it| it.played).collect();
-    let play = |script: &str, step| {
-        Some(Played {
-            script: script.to_owned(),
-            step,
-            attempt: 1,
-        })
-    };
+    let play = |script: &str, step| Some(Played { script: script.to_owned(), step, attempt: 1 });
     assert_eq!(played, [play("nested", 1), play("outer", 0)]);
 }
 
 #[test]
 fn a_subagent_is_started_with_the_tool_of_the_agents_version() {
     for (tool, name) in [(SubagentTool::Agent, "Agent"), (SubagentTool::Task, "Task")] {
-        let model = ScriptedModel::builder()
-            .scripts(ready_scripts(tool))
-            .start()
-            .unwrap();
+        let model = ScriptedModel::builder().scripts(ready_scripts(tool)).start().unwrap();
         let response = ask(&model, prompt("[[play:subagent]]"));
         let starts = |it: &&Value| it["content_block"]["name"] == name;
         assert_eq!(response.events().iter().filter(starts).count(), 1);
@@ -221,10 +205,7 @@ fn what_is_not_scripted_gets_a_plain_answer() {
     let model = model(Script::new("short").step(Step::new().text("Hi.")));
     let text = |response: &Response| -> String {
         let events = response.events();
-        events
-            .iter()
-            .filter_map(|it| it["delta"]["text"].as_str())
-            .collect()
+        events.iter().filter_map(|it| it["delta"]["text"].as_str()).collect()
     };
 
     let title = ask(&model, prompt("Find a title."));
@@ -237,11 +218,7 @@ fn what_is_not_scripted_gets_a_plain_answer() {
         ]),
     );
     let unknown = ask(&model, prompt("[[play:nothing]]"));
-    let count = post(
-        &model,
-        "/v1/messages/count_tokens",
-        &json!({ "messages": [] }),
-    );
+    let count = post(&model, "/v1/messages/count_tokens", &json!({ "messages": [] }));
     let path = post(&model, "/v1/other", &json!({}));
 
     assert_eq!(text(&title), "Noted.");
@@ -250,10 +227,7 @@ fn what_is_not_scripted_gets_a_plain_answer() {
         (unknown.status, unknown.json()["error"]["message"].clone()),
         (400, json!("there is no script `nothing`"))
     );
-    assert_eq!(
-        (count.status, count.json()),
-        (200, json!({ "input_tokens": 3 }))
-    );
+    assert_eq!((count.status, count.json()), (200, json!({ "input_tokens": 3 })));
     assert_eq!(
         (path.status, path.json()["error"]["type"].clone()),
         (404, json!("not_found_error"))
@@ -278,9 +252,6 @@ fn a_request_without_tools_is_not_played_where_tools_are_required() {
 
     let played = |it: &ModelRequest| it.played.is_some();
     let requests = model.requests();
-    assert_eq!(
-        requests.iter().map(played).collect::<Vec<_>>(),
-        [false, true]
-    );
+    assert_eq!(requests.iter().map(played).collect::<Vec<_>>(), [false, true]);
     assert_eq!(requests[1].json(), with_tools);
 }

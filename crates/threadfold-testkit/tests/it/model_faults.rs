@@ -49,25 +49,17 @@ fn a_connection_is_cut_at_the_place_that_was_said() {
     assert_eq!(cut_at(Place::Start), "message_start, lost");
     assert_eq!(cut_at(within(0, 0)), "content_block_start 0, lost");
     assert_eq!(cut_at(within(1, 2)), "content_block_delta 1 w, lost");
-    assert_eq!(
-        cut_at(Place::After { block: 1 }),
-        "content_block_stop 1, lost"
-    );
+    assert_eq!(cut_at(Place::After { block: 1 }), "content_block_stop 1, lost");
     assert_eq!(cut_at(within(7, 1)), "message_stop");
 }
 
 #[test]
 fn an_error_event_ends_the_stream_in_good_order() {
     let place = Place::After { block: 0 };
-    let response = ask(&model(
-        two_blocks().fault(Attempts::Every, Fault::overloaded(place)),
-    ));
+    let response = ask(&model(two_blocks().fault(Attempts::Every, Fault::overloaded(place))));
 
     assert_eq!(ending(&response), "error");
-    assert_eq!(
-        response.events().last().unwrap()["error"]["type"],
-        "overloaded_error"
-    );
+    assert_eq!(response.events().last().unwrap()["error"]["type"], "overloaded_error");
 }
 
 #[test]
@@ -106,9 +98,7 @@ fn a_request_that_does_not_stream_fails_as_a_whole() {
         .fault(Attempts::Only(2), Fault::cut(Place::Start));
     let model = model(step);
 
-    let statuses: Vec<_> = (0..3)
-        .map(|_| post(&model, "/v1/messages", &whole).status)
-        .collect();
+    let statuses: Vec<_> = (0..3).map(|_| post(&model, "/v1/messages", &whole).status).collect();
 
     // Zero is a connection that ended without an answer.
     assert_eq!(statuses, [529, 0, 200]);
@@ -145,18 +135,14 @@ fn deltas_come_slowly_where_that_is_asked_for() {
 
 #[test]
 fn a_model_stops_in_the_middle_of_an_answer_when_it_is_dropped() {
-    let step = two_blocks()
-        .delay(Duration::from_secs(3600))
-        .hold(Place::Start, "never");
+    let step = two_blocks().delay(Duration::from_secs(3600)).hold(Place::Start, "never");
     let held = model(step.clone());
     let slow = model(step);
     slow.release("never");
 
     for model in [held, slow] {
         let stream = send(&model, "/v1/messages", &request());
-        model
-            .wait_for(Duration::from_secs(20), |it| it.len() == 1)
-            .unwrap();
+        model.wait_for(Duration::from_secs(20), |it| it.len() == 1).unwrap();
         drop(model);
         assert!(!read(stream).complete);
     }

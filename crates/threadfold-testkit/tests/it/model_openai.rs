@@ -105,10 +105,7 @@ fn faults_are_the_same_over_both_protocols() {
     let cut = ask(&model, json!(true));
     let failed = ask(&model, json!(true));
 
-    assert_eq!(
-        (refused.status, refused.header("retry-after")),
-        (429, Some("3"))
-    );
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("3")));
     let last = cut.events().pop().unwrap();
     assert_eq!(last["choices"][0]["delta"], json!({ "content": "Hello." }));
     assert!(!cut.complete);

@@ -35,9 +35,8 @@ pub(crate) fn play(name: &str) -> Option<Session> {
     let model = ScriptedModel::start().unwrap();
     let home = AgentHome::new().unwrap();
     let input = Input::Prompt(format!("[[play:{name}]] please run"));
-    let options = RunOptions::new(&home, model.base_url(), input)
-        .session_id(SESSION)
-        .forward_subagent_text();
+    let options =
+        RunOptions::new(&home, model.base_url(), input).session_id(SESSION).forward_subagent_text();
 
     let finished = claude.run(&options).unwrap();
     eprintln!("{name} took {:?}", finished.took);
@@ -81,11 +80,8 @@ impl Session {
     ///
     /// The stream and the transcripts must agree.
     pub(crate) fn subagents(&self) -> Vec<Vec<String>> {
-        let parents: BTreeSet<_> = self
-            .stream
-            .iter()
-            .filter_map(|it| it["parent_tool_use_id"].as_str())
-            .collect();
+        let parents: BTreeSet<_> =
+            self.stream.iter().filter_map(|it| it["parent_tool_use_id"].as_str()).collect();
         let mut streamed: Vec<_> = parents
             .into_iter()
             .map(|parent| {

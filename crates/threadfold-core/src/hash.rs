@@ -1,0 +1,85 @@
+//! The state hash: two parties that hold the same conversation get the same 32 bytes.
+//!
+//! The definition, for another language, is in `docs/reference/state-hash.md`.
+
+use std::fmt;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::block::{Block, Record};
+use crate::json::Json;
+use crate::state::{ConversationState, Slot};
+
+/// The hash of a state.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StateHash([u8; 32]);
+
+impl StateHash {
+    /// Returns the bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for StateHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for StateHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for StateHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl ConversationState {
+    /// Returns the hash of all that the state shows, but for the records blocks came from.
+    ///
+    /// Blocks that were hashed before and did not change are not hashed again.
+    pub fn hash(&self) -> StateHash {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"threadfold state 1\n");
+        hasher.update(&self.conversation_hash(Slot::Main));
+        for index in self.settled.order() {
+            let header = self.settled.subagents[index].header();
+            let header = Json::of(&header).canonical();
+            hasher.update(blake3::hash(header.as_bytes()).as_bytes());
+            hasher.update(&self.conversation_hash(Slot::Subagent(index)));
+        }
+        StateHash(*hasher.finalize().as_bytes())
+    }
+
+    fn conversation_hash(&self, slot: Slot) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        for entry in self.settled.conversation(slot).entries() {
+            let hash = match self.with_open_text(slot, &entry.shown) {
+                Some(grown) => block_hash(&grown),
+                None => *entry.hash.get_or_init(|| block_hash(&entry.shown)),
+            };
+            hasher.update(&hash);
+        }
+        *hasher.finalize().as_bytes()
+    }
+}
+
+fn block_hash(block: &Block) -> [u8; 32] {
+    *blake3::hash(Json::of(&WithoutRecord(block)).canonical().as_bytes()).as_bytes()
+}
+
+struct WithoutRecord<'a>(&'a Block);
+
+impl Serialize for WithoutRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.0.write_into(&mut map, Record::LeftOut)?;
+        map.end()
+    }
+}

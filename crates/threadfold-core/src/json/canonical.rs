@@ -1,0 +1,270 @@
+//! The one spelling of a JSON value that hashes are made of.
+//!
+//! Works on a flat list of nodes instead of by recursion, for input may be nested without bound.
+
+use serde_json::value::RawValue;
+
+/// Returns `raw` with keys sorted, strings in their shortest spelling and no white space.
+///
+/// Numbers stay as spelt. Of equal keys all are kept, in their order.
+pub(crate) fn canonical(raw: &RawValue) -> String {
+    write(&read(raw.get()))
+}
+
+enum Node {
+    /// A number, `true`, `false`, `null` or a string, as it is written.
+    Leaf(String),
+    Array(Vec<usize>),
+    Object(Vec<(String, usize)>),
+}
+
+/// Reads text that is known to be JSON; the first node is the whole value.
+fn read(text: &str) -> Vec<Node> {
+    let bytes = text.as_bytes();
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut containers: Vec<usize> = Vec::new();
+    let mut key: Vec<Option<String>> = Vec::new();
+    let mut at = 0;
+
+    while at < bytes.len() {
+        match bytes[at] {
+            b' ' | b'\t' | b'\n' | b'\r' | b',' | b':' => at += 1,
+            b']' | b'}' => {
+                containers.pop();
+                key.pop();
+                at += 1;
+            }
+            b'"' => {
+                let end = end_of_string(bytes, at);
+                let spelt = string(&text[at + 1..end - 1]);
+                at = end;
+                let names_a_member = match containers.last() {
+                    Some(&container) => {
+                        matches!(nodes[container], Node::Object(_))
+                            && key.last().is_some_and(Option::is_none)
+                    }
+                    None => false,
+                };
+                if names_a_member {
+                    if let Some(waiting) = key.last_mut() {
+                        *waiting = Some(spelt);
+                    }
+                } else {
+                    add(&mut nodes, &containers, &mut key, Node::Leaf(spelt));
+                }
+            }
+            opening @ (b'[' | b'{') => {
+                let node = match opening {
+                    b'[' => Node::Array(Vec::new()),
+                    _ => Node::Object(Vec::new()),
+                };
+                let place = add(&mut nodes, &containers, &mut key, node);
+                containers.push(place);
+                key.push(None);
+                at += 1;
+            }
+            _ => {
+                let end = bytes[at..]
+                    .iter()
+                    .position(|byte| {
+                        matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r')
+                    })
+                    .map_or(bytes.len(), |length| at + length);
+                add(&mut nodes, &containers, &mut key, Node::Leaf(text[at..end].to_owned()));
+                at = end;
+            }
+        }
+    }
+    nodes
+}
+
+fn add(
+    nodes: &mut Vec<Node>,
+    containers: &[usize],
+    key: &mut [Option<String>],
+    node: Node,
+) -> usize {
+    let place = nodes.len();
+    nodes.push(node);
+    if let Some(&container) = containers.last() {
+        match &mut nodes[container] {
+            Node::Array(items) => items.push(place),
+            Node::Object(members) => {
+                let name = key.last_mut().and_then(Option::take).unwrap_or_default();
+                members.push((name, place));
+            }
+            Node::Leaf(_) => {}
+        }
+    }
+    place
+}
+
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut at = start + 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// Returns the quoted canonical spelling of what stands between two quotes.
+fn string(inner: &str) -> String {
+    if !inner.contains('\\') {
+        return format!("\"{inner}\"");
+    }
+    let mut out = String::with_capacity(inner.len() + 2);
+    out.push('"');
+    let mut rest = inner.chars();
+    while let Some(letter) = rest.next() {
+        if letter != '\\' {
+            out.push(letter);
+            continue;
+        }
+        match rest.next() {
+            Some('u') => unicode_escape(&mut rest, &mut out),
+            Some('/') => out.push('/'),
+            Some(other) => {
+                out.push('\\');
+                out.push(other);
+            }
+            None => {}
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn unicode_escape(rest: &mut std::str::Chars<'_>, out: &mut String) {
+    let unit = four_hex(rest);
+    let code = match unit {
+        0xD800..=0xDBFF => {
+            let mut ahead = rest.clone();
+            let low = match (ahead.next(), ahead.next()) {
+                (Some('\\'), Some('u')) => four_hex(&mut ahead),
+                _ => 0,
+            };
+            if (0xDC00..=0xDFFF).contains(&low) {
+                *rest = ahead;
+                0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00)
+            } else {
+                unit
+            }
+        }
+        _ => unit,
+    };
+    match char::from_u32(code) {
+        Some('"') => out.push_str("\\\""),
+        Some('\\') => out.push_str("\\\\"),
+        Some('\u{8}') => out.push_str("\\b"),
+        Some('\t') => out.push_str("\\t"),
+        Some('\n') => out.push_str("\\n"),
+        Some('\u{c}') => out.push_str("\\f"),
+        Some('\r') => out.push_str("\\r"),
+        Some(letter) if letter >= ' ' => out.push(letter),
+        // A control character, or half of a surrogate pair, which no letter stands for.
+        _ => out.push_str(&format!("\\u{code:04x}")),
+    }
+}
+
+fn four_hex(rest: &mut std::str::Chars<'_>) -> u32 {
+    rest.by_ref().take(4).fold(0, |sum, digit| sum * 16 + digit.to_digit(16).unwrap_or(0))
+}
+
+enum Task {
+    Value(usize),
+    Text(&'static str),
+    Key(String),
+}
+
+fn write(nodes: &[Node]) -> String {
+    let mut out = String::new();
+    let mut tasks = vec![Task::Value(0)];
+    while let Some(task) = tasks.pop() {
+        match task {
+            Task::Text(text) => out.push_str(text),
+            Task::Key(key) => {
+                out.push_str(&key);
+                out.push(':');
+            }
+            Task::Value(place) => match nodes.get(place) {
+                None => {}
+                Some(Node::Leaf(spelt)) => out.push_str(spelt),
+                Some(Node::Array(items)) => {
+                    out.push('[');
+                    tasks.push(Task::Text("]"));
+                    for (index, item) in items.iter().enumerate().rev() {
+                        tasks.push(Task::Value(*item));
+                        if index > 0 {
+                            tasks.push(Task::Text(","));
+                        }
+                    }
+                }
+                Some(Node::Object(members)) => {
+                    let mut sorted: Vec<_> = members.iter().collect();
+                    sorted.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
+                    out.push('{');
+                    tasks.push(Task::Text("}"));
+                    for (index, (key, value)) in sorted.into_iter().enumerate().rev() {
+                        tasks.push(Task::Value(*value));
+                        tasks.push(Task::Key(key.clone()));
+                        if index > 0 {
+                            tasks.push(Task::Text(","));
+                        }
+                    }
+                }
+            },
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Json;
+
+    fn canonical(text: &str) -> String {
+        Json::parse(text).expect("the test's JSON").canonical()
+    }
+
+    #[test]
+    fn keys_are_sorted_and_white_space_goes() {
+        assert_eq!(
+            canonical(" { \"b\" : [ 1 , 2.50 , { } ] , \"a\" : null } "),
+            r#"{"a":null,"b":[1,2.50,{}]}"#
+        );
+    }
+
+    #[test]
+    fn repeated_keys_stay_in_their_order() {
+        assert_eq!(canonical(r#"{"k":2,"a":0,"k":1}"#), r#"{"a":0,"k":2,"k":1}"#);
+    }
+
+    #[test]
+    fn numbers_stay_as_spelt() {
+        let text = "[1e400,-0,1.0,0.10,12345678901234567890123]";
+        assert_eq!(canonical(text), text);
+    }
+
+    #[test]
+    fn strings_take_their_shortest_spelling() {
+        assert_eq!(
+            canonical(r#"["\u0041\/\u00e9\u000a\u0001\ud83d\ude00\ud800x\udc00","\"\\"]"#),
+            "[\"A/é\\n\\u0001😀\\ud800x\\udc00\",\"\\\"\\\\\"]"
+        );
+    }
+
+    #[test]
+    fn a_string_as_key_and_value_is_told_apart() {
+        assert_eq!(canonical(r#"{"a":"b","c":["d"],"":""}"#), r#"{"":"","a":"b","c":["d"]}"#);
+    }
+
+    #[test]
+    fn deep_nesting_takes_no_stack() {
+        let deep = format!("{}{}", "[{\"a\":".repeat(100_000), "0") + &"}]".repeat(100_000);
+        assert_eq!(canonical(&deep), deep);
+    }
+}

@@ -1,0 +1,245 @@
+//! Reading and writing our JSON objects: known fields become typed, unknown ones are kept.
+//!
+//! Derived readers would drop unknown fields or, where they keep them, buffer every value and
+//! so lose how opaque JSON was spelt. Here an object is first its raw fields; each type takes
+//! those it knows, and what is left is kept.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::json::{Fields, Json};
+
+/// Why a JSON text is not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}expected {expected}, found {found}", place(path))]
+pub struct DecodeError {
+    /// Where, such as `payload.block.status`; empty for the whole.
+    pub path: String,
+    /// What was wanted there.
+    pub expected: String,
+    /// What stood there, cut short.
+    pub found: String,
+}
+
+fn place(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("`{path}`: ") }
+}
+
+impl DecodeError {
+    pub(crate) fn new(expected: impl Into<String>, found: &RawValue) -> Self {
+        Self { path: String::new(), expected: expected.into(), found: cut(found.get()) }
+    }
+
+    fn missing(expected: impl Into<String>) -> Self {
+        Self { path: String::new(), expected: expected.into(), found: "nothing".into() }
+    }
+
+    pub(crate) fn within(mut self, name: &str) -> Self {
+        self.path = match self.path.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name}.{}", self.path),
+        };
+        self
+    }
+}
+
+fn cut(text: &str) -> String {
+    const LIMIT: usize = 60;
+    match text.char_indices().nth(LIMIT) {
+        Some((end, _)) => format!("`{}…`", &text[..end]),
+        None => format!("`{text}`"),
+    }
+}
+
+/// The fields of an object that nobody has taken yet.
+pub(crate) struct RawFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> RawFields<'a> {
+    pub(crate) fn parse(raw: &'a RawValue) -> Result<Self, DecodeError> {
+        let mut reader = serde_json::Deserializer::from_str(raw.get());
+        reader.deserialize_map(Pairs).map_err(|_| DecodeError::new("an object", raw))
+    }
+
+    /// Takes `name`, all of it; of equal names the last counts.
+    pub(crate) fn take(&mut self, name: &str) -> Option<&'a RawValue> {
+        let mut found = None;
+        self.0.retain(|(key, value)| {
+            let taken = key == name;
+            if taken {
+                found = Some(*value);
+            }
+            !taken
+        });
+        found
+    }
+
+    pub(crate) fn read<T: Field>(&mut self, name: &str) -> Result<T, DecodeError> {
+        T::read(self.take(name)).map_err(|error| error.within(name))
+    }
+
+    /// Keeps what nobody took.
+    pub(crate) fn rest(self) -> Fields {
+        self.0.into_iter().map(|(key, value)| (key.as_ref().into(), Json::from(value))).collect()
+    }
+}
+
+struct Pairs;
+
+impl<'de> Visitor<'de> for Pairs {
+    type Value = RawFields<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawFields<'de>, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(key) = map.next_key::<Key<'de>>()? {
+            fields.push((key.0, map.next_value::<&'de RawValue>()?));
+        }
+        Ok(RawFields(fields))
+    }
+}
+
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// A value that stands in an object under a name.
+pub(crate) trait Field: Sized {
+    fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError>;
+    fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error>;
+}
+
+/// Reads a value that `serde` knows.
+pub(crate) fn read_value<T: DeserializeOwned>(
+    raw: Option<&RawValue>,
+    wanted: &str,
+) -> Result<T, DecodeError> {
+    let raw = raw.ok_or_else(|| DecodeError::missing(wanted))?;
+    serde_json::from_str(raw.get()).map_err(|_| DecodeError::new(wanted, raw))
+}
+
+/// Makes types that `serde` knows usable as fields, each with words for what is wanted.
+macro_rules! value_fields {
+    ($($type:ty: $wanted:expr),* $(,)?) => {$(
+        impl $crate::object::Field for $type {
+            fn read(
+                raw: Option<&serde_json::value::RawValue>,
+            ) -> Result<Self, $crate::object::DecodeError> {
+                $crate::object::read_value(raw, $wanted)
+            }
+
+            fn write<M: serde::ser::SerializeMap>(
+                &self,
+                name: &'static str,
+                map: &mut M,
+            ) -> Result<(), M::Error> {
+                map.serialize_entry(name, self)
+            }
+        }
+    )*};
+}
+pub(crate) use value_fields;
+
+value_fields! {
+    crate::id::BlockId: "a block's id (a string)",
+    crate::id::ConversationId: "a conversation's id (a string)",
+    crate::id::MessageId: "a message's id (a string)",
+    crate::id::ToolUseId: "a tool use's id (a string)",
+    crate::id::AgentId: "an agent's id (a string)",
+    crate::id::RequestId: "a request's id (a string)",
+    crate::id::SessionId: "a session's id (a string)",
+    crate::id::SourceId: "a source's id (a string)",
+    crate::text::Text: "text (a string)",
+    std::sync::Arc<str>: "a string",
+    crate::json::Json: "a JSON value",
+    crate::json::Fields: "an object",
+    u64: "a whole number, not negative",
+    f64: "a number",
+}
+
+impl<T: Field> Field for Option<T> {
+    fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError> {
+        match raw {
+            Some(raw) if raw.get() != "null" => T::read(Some(raw)).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error> {
+        self.as_ref().map_or(Ok(()), |value| value.write(name, map))
+    }
+}
+
+/// A mark: absent means no.
+impl Field for bool {
+    fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError> {
+        match raw.map(RawValue::get) {
+            None | Some("false" | "null") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => read_value(raw, "`true` or `false`"),
+        }
+    }
+
+    fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error> {
+        if *self { map.serialize_entry(name, self) } else { Ok(()) }
+    }
+}
+
+/// Defines objects: each field with its wire name, each type with how to take and write it.
+macro_rules! objects {
+    ($(
+        $(#[$doc:meta])*
+        pub struct $name:ident {
+            $($(#[$field_doc:meta])* $field:ident: $type:ty = $wire:literal,)*
+        }
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl $crate::object::Object for $name {
+            fn take(
+                fields: &mut $crate::object::RawFields<'_>,
+            ) -> Result<Self, $crate::object::DecodeError> {
+                let _ = &fields;
+                Ok(Self { $($field: fields.read($wire)?,)* })
+            }
+
+            fn write_into<M: serde::ser::SerializeMap>(
+                &self,
+                map: &mut M,
+            ) -> Result<(), M::Error> {
+                let _ = &map;
+                $($crate::object::Field::write(&self.$field, $wire, map)?;)*
+                Ok(())
+            }
+        }
+    )*};
+}
+pub(crate) use objects;
+
+/// A type whose fields stand in an object, beside others.
+pub(crate) trait Object: Sized {
+    fn take(fields: &mut RawFields<'_>) -> Result<Self, DecodeError>;
+    fn write_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
+}
+
+/// Reads a raw value by way of `read`, inside `serde`.
+pub(crate) fn deserialize_with<'de, D, T>(
+    deserializer: D,
+    read: fn(&RawValue) -> Result<T, DecodeError>,
+) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let raw = Box::<RawValue>::deserialize(deserializer)?;
+    read(&raw).map_err(serde::de::Error::custom)
+}

@@ -1,0 +1,275 @@
+//! Whole blocks: said, said again, and taken out.
+
+use std::sync::Arc;
+
+use crate::block::{Block, BlockBody, BlockStatus};
+use crate::change::Change;
+use crate::event::{BlockRemove, BlockUpsert, Place, Rank, RemoveReason};
+use crate::id::{BlockId, ConversationId, ToolUseId};
+use crate::outcome::{Anomaly, Outcome};
+use crate::state::{Entry, Facts, News, RANKS, Slot};
+
+use super::placement::{insert, insert_at, place};
+use super::step::Step;
+use super::subagent;
+
+pub(super) fn upsert(
+    step: &mut Step<'_>,
+    conversation: &ConversationId,
+    said: &BlockUpsert,
+) -> Outcome {
+    let slot = step.find_or_make(conversation);
+    let id = step.conversation(slot).resolve(&said.block.id).clone();
+    if let Some(&by) = step.conversation(slot).rare.taken_out.get(&id) {
+        if by != step.rank {
+            return Outcome::Ignored(Anomaly::TakenOut { block: id, by });
+        }
+        let conversation = step.conversation_mut(slot);
+        Arc::make_mut(&mut conversation.rare).taken_out.remove(&id);
+    }
+    if let BlockBody::Subagent(edge) = &said.block.body {
+        subagent::heard_from_edge(step, edge, said.block.status);
+    }
+    // Two subagents may have become one just now, so the conversation is looked up again.
+    let slot = step.find_or_make(conversation);
+    let id = step.conversation(slot).resolve(&id).clone();
+    if let Some(old) = &said.replaces {
+        adopt(step, slot, old, &id);
+    }
+    step.state.settle_block(slot, &id);
+    wake(step, slot);
+    put(step, slot, id, said)
+}
+
+/// Stores what was said of a block.
+fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, said: &BlockUpsert) -> Outcome {
+    let rank = step.rank;
+    let position = step.conversation(slot).position(&id);
+    let known = position.and_then(|at| step.conversation(slot).at(at)).cloned();
+    let mut facts = known.as_ref().map(|entry| entry.facts.clone()).unwrap_or_default();
+
+    if said.preview && facts.is_firm() {
+        if !facts.confirmed
+            && let Some(position) = position
+        {
+            facts.confirmed = true;
+            step.set(slot, position, facts);
+        }
+        return step.outcome();
+    }
+    let news = facts.hear(rank, layer(step, slot, &id, said), said);
+    let left = match &said.block.body {
+        BlockBody::ToolUse(_) | BlockBody::Subagent(_) => {
+            facts.call = subagent::run_of(step, slot, &id, &said.block).or(facts.call);
+            None
+        }
+        _ => facts.call.take(),
+    };
+    facts.answer = answer(step, slot, facts.tool_use_id());
+
+    let mut anomaly = None;
+    match (position, known) {
+        (Some(position), Some(known)) => {
+            anomaly = type_change(&known.shown, &step.show(slot, &id, &facts));
+            step.set(slot, position, facts);
+            place(step, slot, position, &said.after, news);
+        }
+        _ => insert(step, slot, id.clone(), facts, &said.after),
+    }
+    if let Place::After(after) = &said.after
+        && step.conversation(slot).position(after).is_none()
+    {
+        let after = after.clone();
+        anomaly = anomaly.or(Some(Anomaly::UnknownPlace { block: id, after }));
+    }
+    if let Some(call) = left {
+        subagent::stands_no_more(step, &call, slot);
+    }
+    if let BlockBody::ToolResult(result) = &said.block.body {
+        answer_call(step, slot, &result.tool_use_id);
+    }
+    step.outcome_noting(anomaly)
+}
+
+/// Returns the block as the state keeps it.
+fn layer(step: &Step<'_>, slot: Slot, id: &BlockId, said: &BlockUpsert) -> Block {
+    let mut block = said.block.clone();
+    block.id = id.clone();
+    block.conversation_id = step.conversation(slot).name.clone();
+    block.inactive = false;
+    if let BlockBody::ToolUse(call) = &mut block.body
+        && call.input.is_some()
+    {
+        call.input_text = None;
+    }
+    block
+}
+
+impl Facts {
+    /// Hears a whole block from a source of `rank`.
+    fn hear(&mut self, rank: Rank, mut block: Block, said: &BlockUpsert) -> News {
+        let was_preview = self.preview;
+        if was_preview && !said.preview {
+            self.preview = false;
+            self.confirmed = true;
+            if rank == Rank::Transcript {
+                self.stream = Facts::default().stream;
+            }
+        }
+        self.preview |= said.preview;
+        let mine = self.said_mut(rank);
+        if let Some(old) = &mine.block
+            && !was_preview
+            && old.body.kind() == block.body.kind()
+            && !old.status.is_open()
+            && block.status.is_open()
+        {
+            block.status = old.status;
+            block.interrupted = old.interrupted;
+        }
+        let news = if mine.known { News::SaidBefore } else { News::FirstSaid };
+        mine.block = Some(Arc::new(block));
+        mine.known = true;
+        mine.idle = false;
+        mine.inactive |= said.block.inactive;
+        news
+    }
+}
+
+fn type_change(old: &Block, new: &Block) -> Option<Anomaly> {
+    let (from, to) = (old.body.kind(), new.body.kind());
+    let call = |kind| matches!(kind, "tool_use" | "subagent");
+    (from != to && !(call(from) && call(to))).then(|| Anomaly::TypeChanged {
+        block: new.id.clone(),
+        from: from.into(),
+        to: to.into(),
+    })
+}
+
+/// A subagent that nobody called works again when it speaks again.
+fn wake(step: &mut Step<'_>, slot: Slot) {
+    if let Slot::Subagent(index) = slot
+        && step.settled().subagents[index].idle.has(step.rank)
+    {
+        let rank = step.rank;
+        let subagent = step.state.settled_mut().subagent_mut(index);
+        let before = subagent.header();
+        subagent.idle.set(rank, false);
+        if subagent.header() != before {
+            step.header_moved(index);
+        }
+    }
+}
+
+/// Returns how a call was answered, if it was.
+fn answer(step: &Step<'_>, slot: Slot, call: Option<&ToolUseId>) -> Option<BlockStatus> {
+    let result = step.conversation(slot).result(call?)?;
+    match &result.shown.body {
+        _ if result.shown.status.is_open() => None,
+        BlockBody::ToolResult(body) if body.is_error => Some(BlockStatus::Error),
+        BlockBody::ToolResult(_) => Some(BlockStatus::Complete),
+        _ => None,
+    }
+}
+
+/// Tells a call that its result came or went.
+pub(super) fn answer_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId) {
+    let Some(position) = step.conversation(slot).call(call) else {
+        return;
+    };
+    let Some(entry) = step.conversation(slot).at(position).cloned() else {
+        return;
+    };
+    let answer = answer(step, slot, Some(call));
+    if entry.facts.tool_use_id() == Some(call) && entry.facts.answer != answer {
+        step.state.settle_block(slot, &entry.id);
+        let Some(entry) = step.conversation(slot).at(position) else {
+            return;
+        };
+        let facts = Facts { answer, ..entry.facts.clone() };
+        step.set(slot, position, facts);
+    }
+}
+
+/// Gives the block `old` the name `new`, as its source does.
+fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockId) {
+    let old = step.conversation(slot).resolve(old).clone();
+    if old == *new {
+        return;
+    }
+    step.state.settle_block(slot, &old);
+    step.state.settle_block(slot, new);
+    if let Some(position) = step.conversation(slot).position(&old) {
+        let Entry { mut facts, .. } = take_out(step, slot, position);
+        let target = step.conversation(slot).position(new);
+        match target {
+            None => insert_at(step, slot, position, new.clone(), facts),
+            Some(target) => {
+                let Some(entry) = step.conversation(slot).at(target) else {
+                    return;
+                };
+                let mut joined = entry.facts.clone();
+                for rank in RANKS {
+                    if joined.said(rank).block.is_none() {
+                        *joined.said_mut(rank) = std::mem::take(facts.said_mut(rank));
+                    }
+                }
+                step.set(slot, target, joined);
+            }
+        }
+    }
+    let aliases = &mut Arc::make_mut(&mut step.conversation_mut(slot).rare).aliases;
+    for (_, target) in aliases.iter_mut().filter(|(_, target)| **target == old) {
+        *target = new.clone();
+    }
+    aliases.insert(old, new.clone());
+}
+
+pub(super) fn remove(
+    step: &mut Step<'_>,
+    conversation: &ConversationId,
+    said: &BlockRemove,
+) -> Outcome {
+    let unknown = || Outcome::Ignored(Anomaly::UnknownBlock { block: said.block_id.clone() });
+    let Some(slot) = step.find(conversation) else {
+        return unknown();
+    };
+    let id = step.conversation(slot).resolve(&said.block_id).clone();
+    let Some(position) = step.conversation(slot).position(&id) else {
+        return unknown();
+    };
+    let Some(entry) = step.conversation(slot).at(position) else {
+        return unknown();
+    };
+
+    let rank = step.rank;
+    if said.reason == RemoveReason::Abandoned {
+        let others = entry.facts.transcript.block.is_some() && rank == Rank::Stream;
+        if others || entry.facts.confirmed || entry.facts.call.is_some() {
+            return Outcome::Unchanged;
+        }
+    }
+    step.state.settle_block(slot, &id);
+    let entry = take_out(step, slot, position);
+    if said.reason != RemoveReason::Abandoned {
+        let conversation = step.conversation_mut(slot);
+        Arc::make_mut(&mut conversation.rare).taken_out.insert(id, rank);
+    }
+    if let BlockBody::ToolResult(result) = &entry.shown.body {
+        answer_call(step, slot, &result.tool_use_id);
+    }
+    step.outcome()
+}
+
+fn take_out(step: &mut Step<'_>, slot: Slot, position: usize) -> Entry {
+    let entry = step.conversation_mut(slot).remove(position);
+    if let Some(call) = &entry.facts.call {
+        subagent::stands_no_more(step, call, slot);
+    }
+    let block_id = entry.id.clone();
+    step.moved(|settled| Change::BlockRemoved {
+        conversation_id: settled.conversation(slot).name.clone(),
+        block_id,
+    });
+    entry
+}

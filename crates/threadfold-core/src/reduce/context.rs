@@ -1,0 +1,96 @@
+//! The active path: blocks that went off it stay, and are marked.
+
+use std::sync::Arc;
+
+use crate::event::{ContextChange, ContextChanged};
+use crate::id::ConversationId;
+use crate::outcome::{Anomaly, Outcome};
+use crate::state::Slot;
+
+use super::step::Step;
+
+/// Marks the blocks that went off the active path, and those that came back onto it.
+///
+/// Each source marks only what it has said itself, so the order in which sources speak does not
+/// matter.
+pub(super) fn changed(
+    step: &mut Step<'_>,
+    conversation: &ConversationId,
+    said: &ContextChanged,
+) -> Outcome {
+    let Some(slot) = step.find(conversation) else {
+        let conversation = conversation.clone();
+        return Outcome::Ignored(Anomaly::UnknownConversation { conversation });
+    };
+    let head = match &said.head {
+        None => None,
+        Some(head) => match step.conversation(slot).position(head) {
+            Some(position) => Some(position),
+            None => {
+                return Outcome::Ignored(Anomaly::UnknownBlock { block: head.clone() });
+            }
+        },
+    };
+    step.state.settle_conversation(slot);
+    let length = step.conversation(slot).len();
+    match said.kind {
+        ContextChange::Compaction | ContextChange::Reset => {
+            compact(step, slot, head.unwrap_or(length));
+        }
+        ContextChange::Rewind | ContextChange::Edit | ContextChange::Revert => {
+            go_back(step, slot, head);
+        }
+    }
+    step.outcome()
+}
+
+/// Marks all before `end`. What an earlier compaction marked is not looked at again.
+fn compact(step: &mut Step<'_>, slot: Slot, end: usize) {
+    let rank = step.rank;
+    let conversation = step.conversation(slot);
+    let marked = conversation.rare.compacted[rank as usize].as_ref();
+    let start = marked.and_then(|id| conversation.position(id)).map_or(0, |at| at + 1);
+    for position in start..end {
+        mark(step, slot, position, true);
+    }
+    if end > start {
+        let conversation = step.conversation_mut(slot);
+        let last = conversation.id_before(end);
+        Arc::make_mut(&mut conversation.rare).compacted[rank as usize] = last;
+    }
+}
+
+/// Marks all behind `head`. A head that was off comes back, with the run of blocks before it
+/// that went off with it.
+fn go_back(step: &mut Step<'_>, slot: Slot, head: Option<usize>) {
+    let rank = step.rank;
+    let first_to_go = head.map_or(0, |at| at + 1);
+    for position in first_to_go..step.conversation(slot).len() {
+        mark(step, slot, position, true);
+    }
+    let mut back = head;
+    while let Some(position) = back {
+        let is_off = step
+            .conversation(slot)
+            .at(position)
+            .is_some_and(|entry| entry.facts.said(rank).inactive);
+        if !is_off {
+            break;
+        }
+        mark(step, slot, position, false);
+        back = position.checked_sub(1);
+    }
+}
+
+fn mark(step: &mut Step<'_>, slot: Slot, position: usize, inactive: bool) {
+    let rank = step.rank;
+    let Some(entry) = step.conversation(slot).at(position) else {
+        return;
+    };
+    let said = entry.facts.said(rank);
+    if said.known && said.inactive != inactive {
+        let mut facts = entry.facts.clone();
+        facts.said_mut(rank).inactive = inactive;
+        step.set(slot, position, facts);
+    }
+}

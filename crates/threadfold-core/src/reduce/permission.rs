@@ -1,0 +1,66 @@
+//! Questions that wait for a person.
+
+use crate::block::{Block, BlockBody, BlockStatus, Permission};
+use crate::event::{BlockUpsert, PermissionRequested, PermissionResolved, Place};
+use crate::id::{BlockId, ConversationId, RequestId};
+use crate::outcome::{Anomaly, Outcome};
+
+use super::block;
+use super::step::Step;
+
+pub(super) fn requested(
+    step: &mut Step<'_>,
+    conversation: &ConversationId,
+    said: &PermissionRequested,
+) -> Outcome {
+    let body = Permission {
+        request_id: said.request_id.clone(),
+        tool_use_id: said.tool_use_id.clone(),
+        question: said.question.clone(),
+        options: said.options.clone(),
+        answer: None,
+    };
+    let mut question = Block::new(block_id(&said.request_id), body);
+    question.status = BlockStatus::Pending;
+    if let Some(known) =
+        step.find(conversation).and_then(|slot| step.conversation(slot).entry(&question.id))
+        && let BlockBody::Permission(known) = &known.shown.body
+        && let BlockBody::Permission(asked) = &mut question.body
+    {
+        asked.answer.clone_from(&known.answer);
+    }
+    say(step, conversation, question)
+}
+
+pub(super) fn resolved(
+    step: &mut Step<'_>,
+    conversation: &ConversationId,
+    said: &PermissionResolved,
+) -> Outcome {
+    let known = step
+        .find(conversation)
+        .and_then(|slot| step.conversation(slot).entry(&block_id(&said.request_id)))
+        .map(|entry| Block::clone(&entry.shown))
+        .filter(|block| matches!(block.body, BlockBody::Permission(_)));
+    let Some(mut question) = known else {
+        let request = said.request_id.clone();
+        return Outcome::Ignored(Anomaly::UnknownRequest { request });
+    };
+    if let BlockBody::Permission(body) = &mut question.body {
+        body.answer.clone_from(&said.answer);
+    }
+    question.status = BlockStatus::Complete;
+    question.interrupted = false;
+    say(step, conversation, question)
+}
+
+/// Returns the name of the block that a request is shown as.
+fn block_id(request: &RequestId) -> BlockId {
+    format!("permission:{request}").into()
+}
+
+fn say(step: &mut Step<'_>, conversation: &ConversationId, question: Block) -> Outcome {
+    let said =
+        BlockUpsert { block: question, after: Place::Unsaid, replaces: None, preview: false };
+    block::upsert(step, conversation, &said)
+}

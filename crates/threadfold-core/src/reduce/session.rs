@@ -1,0 +1,69 @@
+//! The end of a turn.
+
+use std::sync::Arc;
+
+use crate::id::ConversationId;
+use crate::outcome::{Anomaly, Outcome};
+use crate::state::Slot;
+
+use super::step::Step;
+
+/// Closes what the source that is idle has left open in this conversation.
+///
+/// Each source closes only what it has said itself: the end of an earlier turn, read from a
+/// file, does not close what the stream has just begun.
+pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcome {
+    let Some(slot) = step.find(conversation) else {
+        let conversation = conversation.clone();
+        return Outcome::Ignored(Anomaly::UnknownConversation { conversation });
+    };
+    let rank = step.rank;
+    let mut open: Vec<_> = {
+        let conversation = step.conversation(slot);
+        conversation.open.iter().filter_map(|id| conversation.position(id)).collect()
+    };
+    open.sort_unstable();
+    for position in open {
+        let Some(entry) = step.conversation(slot).at(position).cloned() else {
+            continue;
+        };
+        if let Some(call) = &entry.facts.call {
+            end_run(step, call);
+        } else if entry.facts.said(rank).known {
+            step.state.settle_block(slot, &entry.id);
+            let Some(entry) = step.conversation(slot).at(position) else {
+                continue;
+            };
+            let mut facts = entry.facts.clone();
+            facts.said_mut(rank).idle = true;
+            step.set(slot, position, facts);
+        }
+    }
+    if let Slot::Subagent(index) = slot {
+        let before = step.settled().subagents[index].header();
+        step.state.settled_mut().subagent_mut(index).idle.set(rank, true);
+        if step.settled().subagents[index].header() != before {
+            step.header_moved(index);
+        }
+    }
+    step.outcome()
+}
+
+/// Ends a run whose caller's turn is over, unless it works on in the background.
+fn end_run(step: &mut Step<'_>, call: &crate::id::ToolUseId) {
+    let rank = step.rank;
+    let Some(&index) = step.settled().calls.get(call) else {
+        return;
+    };
+    let before = Arc::clone(&step.settled().subagents[index]);
+    let Some(run) = before.run(call) else { return };
+    if run.background || run.done().is_some() || !run.said.has(rank) || run.idle.has(rank) {
+        return;
+    }
+    let subagent = step.state.settled_mut().subagent_mut(index);
+    subagent.run_mut(call).idle.set(rank, true);
+    if subagent.header() != before.header() {
+        step.header_moved(index);
+    }
+    step.refresh_call(call);
+}

@@ -1,0 +1,152 @@
+//! One step in the making: the state, who speaks, and what has moved so far.
+
+use std::sync::Arc;
+
+use crate::block::Block;
+use crate::change::Change;
+use crate::event::Rank;
+use crate::id::{AgentId, ConversationId, ToolUseId, bare_agent_name};
+use crate::outcome::{Anomaly, Outcome};
+use crate::state::{Conversation, ConversationState, Facts, Settled, Slot, Subagent};
+
+pub(super) struct Step<'a> {
+    pub(super) state: &'a mut ConversationState,
+    pub(super) rank: Rank,
+    changes: Option<&'a mut Vec<Change>>,
+    changed: bool,
+}
+
+impl<'a> Step<'a> {
+    pub(super) fn new(
+        state: &'a mut ConversationState,
+        rank: Rank,
+        changes: Option<&'a mut Vec<Change>>,
+    ) -> Self {
+        Self { state, rank, changes, changed: false }
+    }
+
+    /// Notes that something moved.
+    pub(super) fn moved(&mut self, change: impl FnOnce(&Settled) -> Change) {
+        self.changed = true;
+        if let Some(changes) = &mut self.changes {
+            changes.push(change(&self.state.settled));
+        }
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
+        if self.changed { Outcome::Applied } else { Outcome::Unchanged }
+    }
+
+    pub(super) fn outcome_noting(&self, anomaly: Option<Anomaly>) -> Outcome {
+        match anomaly {
+            Some(anomaly) if self.changed => Outcome::Noted(anomaly),
+            Some(anomaly) => Outcome::Ignored(anomaly),
+            None => self.outcome(),
+        }
+    }
+
+    pub(super) fn settled(&self) -> &Settled {
+        &self.state.settled
+    }
+
+    pub(super) fn conversation(&self, slot: Slot) -> &Conversation {
+        self.state.settled.conversation(slot)
+    }
+
+    pub(super) fn conversation_mut(&mut self, slot: Slot) -> &mut Conversation {
+        self.state.settled_mut().conversation_mut(slot)
+    }
+
+    pub(super) fn find(&self, name: &ConversationId) -> Option<Slot> {
+        self.settled().resolve(name)
+    }
+
+    /// Returns the conversation of this name; one that was never spawned is made.
+    pub(super) fn find_or_make(&mut self, name: &ConversationId) -> Slot {
+        if let Some(slot) = self.find(name) {
+            return slot;
+        }
+        let mut subagent = Subagent::nameless();
+        let bare: Arc<str> = bare_agent_name(name.as_str()).into();
+        subagent.conversation.name = name.clone();
+        subagent.names.agent_id = Some(AgentId::from(name.as_str()));
+        subagent.names.guessed = true;
+        subagent.names.bare.push(bare.clone());
+        let index = self.add_subagent(subagent);
+        self.state.settled_mut().names.insert(bare, index);
+        self.header_moved(index);
+        Slot::Subagent(index)
+    }
+
+    pub(super) fn add_subagent(&mut self, subagent: Subagent) -> usize {
+        let subagents = &mut self.state.settled_mut().subagents;
+        subagents.push_back(Arc::new(subagent));
+        subagents.len() - 1
+    }
+
+    pub(super) fn header_moved(&mut self, index: usize) {
+        self.moved(|settled| Change::SubagentChanged {
+            conversation_id: settled.subagents[index].conversation.name.clone(),
+            subagent: settled.subagents[index].header(),
+        });
+    }
+
+    /// Returns what readers see of a block of which `facts` are known.
+    pub(super) fn show(&self, slot: Slot, id: &crate::id::BlockId, facts: &Facts) -> Arc<Block> {
+        let run = self.settled().run(facts.call.as_ref());
+        facts.show(id, &self.conversation(slot).name, run.as_ref())
+    }
+
+    /// Sets what is known of the block at `position`, and says what that moves.
+    pub(super) fn set(&mut self, slot: Slot, position: usize, facts: Facts) {
+        let entry = self.conversation(slot).at(position).expect("the position was just found");
+        let (id, old) = (entry.id.clone(), entry.shown.clone());
+        let shown = self.show(slot, &id, &facts);
+        let shown = if shown == old { old.clone() } else { shown };
+        self.conversation_mut(slot).set(position, facts, shown.clone());
+        if !Arc::ptr_eq(&shown, &old) {
+            self.moved(|settled| {
+                let conversation_id = settled.conversation(slot).name.clone();
+                if differ_in_marks_only(&old, &shown) {
+                    Change::BlockMarked {
+                        conversation_id,
+                        block_id: id,
+                        status: shown.status,
+                        interrupted: shown.interrupted,
+                        inactive: shown.inactive,
+                    }
+                } else {
+                    Change::BlockReplaced { conversation_id, block: shown }
+                }
+            });
+        }
+    }
+
+    /// Shows the block at `position` anew, after something it depends on moved.
+    pub(super) fn refresh(&mut self, slot: Slot, position: usize) {
+        if let Some(entry) = self.conversation(slot).at(position) {
+            let facts = entry.facts.clone();
+            self.set(slot, position, facts);
+        }
+    }
+
+    /// Shows the blocks of a call anew, wherever they stand.
+    pub(super) fn refresh_call(&mut self, call: &ToolUseId) {
+        let Some(&index) = self.settled().calls.get(call) else {
+            return;
+        };
+        let edges = self.settled().subagents[index].run(call).map(|run| run.edges.clone());
+        for slot in edges.unwrap_or_default() {
+            let places: Vec<_> = self.conversation(slot).edges_of(call).collect();
+            places.into_iter().for_each(|position| self.refresh(slot, position));
+        }
+    }
+}
+
+fn differ_in_marks_only(a: &Block, b: &Block) -> bool {
+    let mut marked = a.clone();
+    marked.status = b.status;
+    marked.interrupted = b.interrupted;
+    marked.inactive = b.inactive;
+    marked == *b
+}

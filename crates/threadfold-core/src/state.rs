@@ -1,0 +1,203 @@
+//! What is built: the conversations of a session as they stand after the events so far.
+//!
+//! Cloning a state is O(1), and old states stay valid. Two things make a step cheap even while
+//! someone holds the state before it: trees that share structure, and growing texts that live
+//! outside them (see `open`), so that a delta touches no tree and no map.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use imbl::Vector;
+use serde::{Deserialize, Serialize};
+
+use crate::block::Block;
+use crate::id::{BlockId, ConversationId, ToolUseId, bare_agent_name};
+
+mod compare;
+mod conversation;
+mod entry;
+mod open;
+mod order;
+mod snapshot;
+mod subagent;
+mod view;
+
+pub(crate) use conversation::{Conversation, Map};
+pub(crate) use entry::{Entry, Facts, RANKS};
+pub(crate) use open::{OPEN_LIMIT, OpenText};
+pub(crate) use order::News;
+pub use snapshot::{Snapshot, SnapshotError};
+pub(crate) use subagent::{Done, Ranked, Run, RunShown, Subagent, fill};
+pub use subagent::{RunHeader, SubagentHeader};
+pub use view::{Blocks, SubagentRef};
+
+/// The conversations of a session: the main one, and those of the subagents.
+///
+/// Only [`reduce`](crate::reduce) changes a state.
+///
+/// ```
+/// use threadfold_core::{ConversationState, SessionEvent, fold};
+///
+/// let event = SessionEvent::from_json(
+///     r#"{"type":"block:upsert","payload":{"block":{"id":"b1","type":"assistant_text",
+///        "status":"complete","content":"Hello"}},"context":{"conversationId":"main"}}"#,
+/// )?;
+/// let state: ConversationState = fold([&event]);
+/// assert_eq!(state.blocks().len(), 1);
+/// # Ok::<(), threadfold_core::DecodeError>(())
+/// ```
+#[derive(Clone)]
+pub struct ConversationState {
+    pub(crate) settled: Arc<Settled>,
+    pub(crate) open: Arc<Vec<OpenText>>,
+    /// How long each open text is in this state.
+    pub(crate) lengths: [u32; OPEN_LIMIT],
+}
+
+/// Everything but the length of texts that are growing right now.
+#[derive(Clone)]
+pub(crate) struct Settled {
+    pub(crate) main: Conversation,
+    pub(crate) subagents: Vector<Arc<Subagent>>,
+    /// Which subagent a call ran.
+    pub(crate) calls: Map<ToolUseId, usize>,
+    /// Which subagent goes by a name, without `agent-`.
+    pub(crate) names: Map<Arc<str>, usize>,
+}
+
+/// A conversation's place in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Slot {
+    Main,
+    Subagent(usize),
+}
+
+impl ConversationState {
+    /// Returns the blocks of the main conversation.
+    pub fn blocks(&self) -> Blocks<'_> {
+        Blocks::new(self, Slot::Main)
+    }
+
+    /// Returns the blocks of a conversation, by any of its names.
+    pub fn conversation(&self, name: &ConversationId) -> Option<Blocks<'_>> {
+        self.settled.resolve(name).map(|slot| Blocks::new(self, slot))
+    }
+
+    /// Returns a block of a conversation.
+    pub fn block(&self, conversation: &ConversationId, id: &BlockId) -> Option<Cow<'_, Block>> {
+        self.conversation(conversation)?.find(id)
+    }
+
+    /// Returns the subagents in the order of their calls, each followed by those it called;
+    /// last those that nobody called.
+    pub fn subagents(&self) -> Vec<SubagentRef<'_>> {
+        let order = self.settled.order();
+        order.into_iter().map(|index| SubagentRef::new(self, index)).collect()
+    }
+
+    /// Returns a subagent by any of its names: a call first, then the others.
+    pub fn subagent(&self, name: &ConversationId) -> Option<SubagentRef<'_>> {
+        match self.settled.resolve(name)? {
+            Slot::Main => None,
+            Slot::Subagent(index) => Some(SubagentRef::new(self, index)),
+        }
+    }
+
+    pub(crate) fn settled_mut(&mut self) -> &mut Settled {
+        Arc::make_mut(&mut self.settled)
+    }
+}
+
+impl Default for ConversationState {
+    /// Returns the state before anything was said.
+    fn default() -> Self {
+        let settled = Settled {
+            main: Conversation::named(ConversationId::main()),
+            subagents: Vector::new(),
+            calls: Map::default(),
+            names: Map::default(),
+        };
+        Self { settled: Arc::new(settled), open: Arc::default(), lengths: [0; OPEN_LIMIT] }
+    }
+}
+
+impl Settled {
+    /// Returns the conversation that goes by `name`: a call's counts before any other.
+    pub(crate) fn resolve(&self, name: &ConversationId) -> Option<Slot> {
+        if name.is_main() {
+            return Some(Slot::Main);
+        }
+        self.calls
+            .get(name.as_str())
+            .or_else(|| self.names.get(bare_agent_name(name.as_str())))
+            .map(|&index| Slot::Subagent(index))
+    }
+
+    pub(crate) fn conversation(&self, slot: Slot) -> &Conversation {
+        match slot {
+            Slot::Main => &self.main,
+            Slot::Subagent(index) => &self.subagents[index].conversation,
+        }
+    }
+
+    pub(crate) fn conversation_mut(&mut self, slot: Slot) -> &mut Conversation {
+        match slot {
+            Slot::Main => &mut self.main,
+            Slot::Subagent(index) => &mut self.subagent_mut(index).conversation,
+        }
+    }
+
+    pub(crate) fn subagent_mut(&mut self, index: usize) -> &mut Subagent {
+        Arc::make_mut(&mut self.subagents[index])
+    }
+
+    /// Returns what the block of this call shows of the run that it made.
+    pub(crate) fn run(&self, call: Option<&ToolUseId>) -> Option<RunShown> {
+        let call = call?;
+        self.subagents[*self.calls.get(call)?].show_run(call)
+    }
+
+    /// Returns the subagents that an edge leads to from `slot`, in the order of the edges.
+    fn called_from(&self, slot: Slot) -> Vec<usize> {
+        let conversation = self.conversation(slot);
+        let mut edges: Vec<_> =
+            conversation.edges.iter().filter_map(|id| conversation.position(id)).collect();
+        edges.sort_unstable();
+        edges.into_iter().filter_map(|at| self.called_by(&conversation.at(at)?.shown)).collect()
+    }
+
+    fn called_by(&self, block: &Block) -> Option<usize> {
+        let crate::block::BlockBody::Subagent(edge) = &block.body else {
+            return None;
+        };
+        let by_call = edge.tool_use_id.as_ref().and_then(|call| self.calls.get(call));
+        let by_name = || edge.agent_id.as_ref().and_then(|agent| self.names.get(agent.bare()));
+        by_call.or_else(by_name).copied()
+    }
+
+    /// Returns all subagents in the order that a state shows them.
+    pub(crate) fn order(&self) -> Vec<usize> {
+        let mut seen = vec![false; self.subagents.len()];
+        let mut order = Vec::with_capacity(self.subagents.len());
+        let mut waiting = self.called_from(Slot::Main);
+        waiting.reverse();
+        while let Some(index) = waiting.pop() {
+            if std::mem::replace(&mut seen[index], true) {
+                continue;
+            }
+            order.push(index);
+            waiting.extend(self.called_from(Slot::Subagent(index)).into_iter().rev());
+        }
+        let mut uncalled: Vec<_> = (0..self.subagents.len())
+            .filter(|&index| !seen[index] && !self.subagents[index].united)
+            .collect();
+        uncalled.sort_by_cached_key(|&index| {
+            let subagent = &self.subagents[index];
+            let nobody_called = subagent.runs.is_empty();
+            (nobody_called, subagent.conversation.name.clone())
+        });
+        order.extend(uncalled);
+        order
+    }
+}

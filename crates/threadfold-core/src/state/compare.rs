@@ -1,0 +1,37 @@
+//! When two states are equal: when they show the same.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Blocks, ConversationState, Slot};
+
+/// Equal if they show the same blocks and subagents; who said what does not count.
+impl PartialEq for ConversationState {
+    fn eq(&self, other: &Self) -> bool {
+        if Arc::ptr_eq(&self.settled, &other.settled)
+            && Arc::ptr_eq(&self.open, &other.open)
+            && self.lengths == other.lengths
+        {
+            return true;
+        }
+        let (mine, its) = (self.settled.order(), other.settled.order());
+        mine.len() == its.len()
+            && same_blocks(self, Slot::Main, other, Slot::Main)
+            && mine.iter().zip(&its).all(|(&a, &b)| {
+                self.settled.subagents[a].header() == other.settled.subagents[b].header()
+                    && same_blocks(self, Slot::Subagent(a), other, Slot::Subagent(b))
+            })
+    }
+}
+
+fn same_blocks(a: &ConversationState, at: Slot, b: &ConversationState, there: Slot) -> bool {
+    let (a, b) = (Blocks::new(a, at), Blocks::new(b, there));
+    a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| std::ptr::eq(&*a, &*b) || a == b)
+}
+
+impl fmt::Debug for ConversationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = serde_json::to_string_pretty(self).map_err(|_| fmt::Error)?;
+        f.write_str(&json)
+    }
+}

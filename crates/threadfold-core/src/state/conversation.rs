@@ -1,0 +1,233 @@
+//! One conversation: its blocks in order, found by name.
+
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::{Arc, OnceLock};
+
+use imbl::shared_ptr::DefaultSharedPtr;
+use imbl::{OrdSet, Vector};
+
+use crate::block::{Block, BlockBody};
+use crate::event::Rank;
+use crate::id::{BlockId, ConversationId, ToolUseId};
+
+use super::entry::{Entry, Facts};
+use super::order::Label;
+
+/// A map that shares structure. Its hasher has no random seed: two runs do the same.
+pub(crate) type Map<K, V> =
+    imbl::GenericHashMap<K, V, BuildHasherDefault<DefaultHasher>, DefaultSharedPtr>;
+
+/// One conversation.
+#[derive(Clone)]
+pub(crate) struct Conversation {
+    /// The name that its blocks carry.
+    pub(crate) name: ConversationId,
+    pub(super) entries: Vector<Arc<Entry>>,
+    pub(super) index: Map<BlockId, Label>,
+    /// Blocks that are shown as not done.
+    pub(crate) open: OrdSet<BlockId>,
+    /// Blocks that are shown as subagents.
+    pub(crate) edges: OrdSet<BlockId>,
+    pub(crate) rare: Arc<Rare>,
+}
+
+/// What most conversations do not have.
+#[derive(Clone, Default)]
+pub(crate) struct Rare {
+    /// Names whose block goes by another now.
+    pub(crate) aliases: Map<BlockId, BlockId>,
+    /// Blocks that were taken out, and who did it.
+    pub(crate) taken_out: Map<BlockId, Rank>,
+    /// Calls whose block has another name than the call.
+    pub(crate) calls: Map<ToolUseId, BlockId>,
+    /// Results whose block is not named after the call.
+    pub(crate) results: Map<ToolUseId, BlockId>,
+    /// The last block before the latest compaction, by rank: all before it are off already.
+    pub(crate) compacted: [Option<BlockId>; 2],
+}
+
+impl Conversation {
+    pub(crate) fn named(name: ConversationId) -> Self {
+        Self {
+            name,
+            entries: Vector::new(),
+            index: Map::default(),
+            open: OrdSet::new(),
+            edges: OrdSet::new(),
+            rare: Arc::default(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn entries(&self) -> impl DoubleEndedIterator<Item = &Arc<Entry>> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn at(&self, position: usize) -> Option<&Arc<Entry>> {
+        self.entries.get(position)
+    }
+
+    /// Returns the name that `id` goes by now.
+    pub(crate) fn resolve<'a>(&'a self, id: &'a BlockId) -> &'a BlockId {
+        if self.rare.aliases.is_empty() || self.index.contains_key(id) {
+            return id;
+        }
+        self.rare.aliases.get(id).unwrap_or(id)
+    }
+
+    pub(crate) fn position(&self, id: &BlockId) -> Option<usize> {
+        let label = *self.index.get(self.resolve(id))?;
+        match self.entries.back() {
+            Some(last) if last.label == label => Some(self.entries.len() - 1),
+            _ => self.entries.binary_search_by(|entry| entry.label.cmp(&label)).ok(),
+        }
+    }
+
+    pub(crate) fn entry(&self, id: &BlockId) -> Option<&Arc<Entry>> {
+        self.position(id).map(|position| &self.entries[position])
+    }
+
+    /// Returns the name of the block that stands before `position`.
+    pub(crate) fn id_before(&self, position: usize) -> Option<BlockId> {
+        position.checked_sub(1).map(|at| self.entries[at].id.clone())
+    }
+
+    /// Returns the place of the block that is this call.
+    pub(crate) fn call(&self, call: &ToolUseId) -> Option<usize> {
+        match self.rare.calls.get(call) {
+            Some(block) => self.position(block),
+            None => self.position(&BlockId::from(call)),
+        }
+    }
+
+    /// Returns the block that is this call's result.
+    pub(crate) fn result(&self, call: &ToolUseId) -> Option<&Arc<Entry>> {
+        match self.rare.results.get(call) {
+            Some(block) => self.entry(block),
+            None => self.entry(&result_id(call)),
+        }
+    }
+
+    /// Sets what is known and shown of the block at `position`.
+    pub(crate) fn set(&mut self, position: usize, facts: Facts, shown: Arc<Block>) {
+        let old = &self.entries[position];
+        let entry = Entry {
+            label: old.label,
+            id: old.id.clone(),
+            facts,
+            hash: if Arc::ptr_eq(&old.shown, &shown) { old.hash.clone() } else { OnceLock::new() },
+            shown,
+        };
+        self.enlist(&entry);
+        self.name_call(&entry);
+        self.entries.set(position, Arc::new(entry));
+    }
+
+    /// Puts a new block at `position`.
+    pub(crate) fn insert(&mut self, position: usize, id: BlockId, facts: Facts, shown: Arc<Block>) {
+        let entry = Entry { label: 0, id, facts, shown, hash: OnceLock::new() };
+        self.enlist(&entry);
+        self.name_call(&entry);
+        self.put_in(position, entry);
+    }
+
+    /// Takes the block at `position` out, with all that leads to it.
+    pub(crate) fn remove(&mut self, position: usize) -> Entry {
+        let entry = self.take_out(position);
+        self.open.remove(&entry.id);
+        self.edges.remove(&entry.id);
+        if !self.rare.calls.is_empty() || !self.rare.results.is_empty() {
+            let rare = Arc::make_mut(&mut self.rare);
+            if let Some(call) = entry.facts.call_of_block()
+                && rare.calls.get(call) == Some(&entry.id)
+            {
+                rare.calls.remove(call);
+            }
+            if let BlockBody::ToolResult(result) = &entry.shown.body
+                && rare.results.get(&result.tool_use_id) == Some(&entry.id)
+            {
+                rare.results.remove(&result.tool_use_id);
+            }
+        }
+        entry
+    }
+
+    /// Moves the block at `from` so that it stands at `to`.
+    pub(crate) fn shift(&mut self, from: usize, to: usize) {
+        let entry = self.take_out(from);
+        self.put_in(to, entry);
+    }
+
+    pub(super) fn take_out(&mut self, position: usize) -> Entry {
+        let entry = self.entries.remove(position);
+        self.index.remove(&entry.id);
+        Arc::unwrap_or_clone(entry)
+    }
+
+    pub(super) fn put_in(&mut self, position: usize, mut entry: Entry) {
+        entry.label = self.label_at(position);
+        self.index.insert(entry.id.clone(), entry.label);
+        if position == self.entries.len() {
+            self.entries.push_back(Arc::new(entry));
+        } else {
+            self.entries.insert(position, Arc::new(entry));
+        }
+    }
+
+    fn enlist(&mut self, entry: &Entry) {
+        if entry.shown.status.is_open() {
+            self.open.insert(entry.id.clone());
+        } else if !self.open.is_empty() {
+            self.open.remove(&entry.id);
+        }
+        if let BlockBody::Subagent(_) = entry.shown.body {
+            self.edges.insert(entry.id.clone());
+        } else if !self.edges.is_empty() {
+            self.edges.remove(&entry.id);
+        }
+    }
+
+    /// Remembers the way from a call to its block, where the names differ. A call that two
+    /// blocks claim stays with the first.
+    fn name_call(&mut self, entry: &Entry) {
+        if let Some(call) = entry.facts.call_of_block()
+            && call.as_str() != entry.id.as_str()
+            && !self.is_claimed(&self.rare.calls, call)
+        {
+            let call = call.clone();
+            Arc::make_mut(&mut self.rare).calls.insert(call, entry.id.clone());
+        }
+        if let BlockBody::ToolResult(result) = &entry.shown.body
+            && entry.id != result_id(&result.tool_use_id)
+            && !self.is_claimed(&self.rare.results, &result.tool_use_id)
+        {
+            let call = result.tool_use_id.clone();
+            Arc::make_mut(&mut self.rare).results.insert(call, entry.id.clone());
+        }
+    }
+
+    /// Says whether the block `id` may show the subagent that `call` made.
+    pub(crate) fn may_claim(&self, id: &BlockId, call: &ToolUseId) -> bool {
+        id.as_str() == call.as_str() || self.rare.calls.get(call).is_none_or(|block| block == id)
+    }
+
+    fn is_claimed(&self, claims: &Map<ToolUseId, BlockId>, call: &ToolUseId) -> bool {
+        claims.get(call).is_some_and(|block| self.index.contains_key(block))
+    }
+
+    /// Returns the places of the blocks that show this call's subagent.
+    pub(crate) fn edges_of(&self, call: &ToolUseId) -> impl Iterator<Item = usize> {
+        let named = self.rare.calls.get(call).and_then(|block| self.position(block));
+        let usual = self.position(&BlockId::from(call)).filter(|at| Some(*at) != named);
+        let shows = |&at: &usize| self.entries[at].facts.call.as_ref() == Some(call);
+        named.into_iter().chain(usual).filter(shows)
+    }
+}
+
+/// Returns the usual name of the block that is a call's result.
+pub(crate) fn result_id(call: &ToolUseId) -> BlockId {
+    format!("result:{call}").into()
+}

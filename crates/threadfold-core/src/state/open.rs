@@ -1,0 +1,99 @@
+//! Texts that are growing right now, kept outside the trees.
+//!
+//! The tree holds a block's text as a length in a shared buffer; a delta writes into the buffer
+//! and raises the length here. Only when something else happens to the block, or when too many
+//! texts grow at once, is the length written back into the tree.
+
+use std::sync::Arc;
+
+use crate::block::Block;
+use crate::event::{Rank, TextField};
+use crate::id::{BlockId, ConversationId};
+use crate::text::{Buffer, Text};
+
+use super::{ConversationState, Slot};
+
+/// How many texts can grow at once before one is written back.
+pub(crate) const OPEN_LIMIT: usize = 16;
+
+/// A text that is growing.
+#[derive(Clone)]
+pub(crate) struct OpenText {
+    pub(crate) slot: Slot,
+    /// The conversation's name as the deltas say it.
+    pub(crate) said_as: ConversationId,
+    /// The conversation's name as the state shows it.
+    pub(crate) name: ConversationId,
+    pub(crate) block: BlockId,
+    pub(crate) field: TextField,
+    pub(crate) rank: Rank,
+    pub(crate) buffer: Buffer,
+}
+
+impl OpenText {
+    fn is_of(&self, slot: Slot, block: &BlockId) -> bool {
+        self.slot == slot && self.block == *block
+    }
+}
+
+impl ConversationState {
+    /// Lets a text grow outside the tree, where its length is `length` for now.
+    pub(crate) fn open_text(&mut self, text: OpenText, length: u32) -> usize {
+        if self.open.len() == OPEN_LIMIT {
+            self.settle(0);
+        }
+        let index = self.open.len();
+        Arc::make_mut(&mut self.open).push(text);
+        self.lengths[index] = length;
+        index
+    }
+
+    /// Returns the block with its growing text as long as it is in this state.
+    pub(crate) fn with_open_text(&self, slot: Slot, block: &Arc<Block>) -> Option<Block> {
+        let grown =
+            self.open.iter().zip(self.lengths).find(|(open, _)| open.is_of(slot, &block.id));
+        let (open, length) = grown?;
+        let mut shown = Block::clone(block);
+        if let Some(text) = shown.text_mut(open.field) {
+            *text = Text::in_buffer(open.buffer.clone(), length as usize);
+        }
+        Some(shown)
+    }
+
+    /// Writes the growing texts of one block back into the tree.
+    pub(crate) fn settle_block(&mut self, slot: Slot, block: &BlockId) {
+        while let Some(index) = self.open.iter().position(|open| open.is_of(slot, block)) {
+            self.settle(index);
+        }
+    }
+
+    /// Writes the growing texts of a conversation back into the tree.
+    pub(crate) fn settle_conversation(&mut self, slot: Slot) {
+        while let Some(index) = self.open.iter().position(|open| open.slot == slot) {
+            self.settle(index);
+        }
+    }
+
+    fn settle(&mut self, index: usize) {
+        let length = self.lengths[index] as usize;
+        self.lengths.copy_within(index + 1.., index);
+        let open = Arc::make_mut(&mut self.open).remove(index);
+        let conversation = self.settled_mut().conversation_mut(open.slot);
+        let Some(position) = conversation.position(&open.block) else {
+            return;
+        };
+        let Some(entry) = conversation.at(position) else {
+            return;
+        };
+
+        let mut facts = entry.facts.clone();
+        if let Some(block) = &mut facts.said_mut(open.rank).block
+            && let Some(text) = Arc::make_mut(block).text_mut(open.field)
+        {
+            *text = Text::in_buffer(open.buffer, length);
+        }
+        // Only the word of one rank is ever open, and never a subagent's.
+        let shown = facts.show(&open.block, &conversation.name, None);
+        conversation.set(position, facts, shown);
+    }
+}

@@ -1,0 +1,178 @@
+//! The order of blocks: labels that leave room between them, and where a block goes.
+//!
+//! A block is found by its label, so that one put in the middle renumbers only its neighbours.
+
+use std::sync::Arc;
+
+use crate::event::{Place, Rank};
+use crate::id::BlockId;
+
+use super::conversation::Conversation;
+use super::entry::Entry;
+
+/// A number that grows along a conversation.
+pub(crate) type Label = u64;
+
+const FIRST: Label = 1 << 62;
+const STEP: Label = 1 << 32;
+/// Where a new label goes within its gap: near the left, for insertions come in rising order.
+const SHARE: Label = 16;
+const ROOM: Label = 1 << 12;
+
+impl Conversation {
+    /// Returns a label for a block that is about to be put at `position`.
+    pub(super) fn label_at(&mut self, position: usize) -> Label {
+        if let Some(label) = self.free_label(position) {
+            return label;
+        }
+        self.make_room(position);
+        self.free_label(position).expect("room was made for it")
+    }
+
+    fn free_label(&self, position: usize) -> Option<Label> {
+        let label = |at: usize| self.entries.get(at).map(|entry| entry.label);
+        let left = position.checked_sub(1).and_then(label);
+        let right = label(position);
+        match (left, right) {
+            (None, None) => Some(FIRST),
+            (Some(left), None) => left.checked_add(STEP),
+            (left, Some(right)) => {
+                let left = left.unwrap_or(right.saturating_sub(2 * STEP));
+                let gap = right - left;
+                (gap > 1).then(|| left + (gap / SHARE).max(1))
+            }
+        }
+    }
+
+    /// Spreads the labels around `position` over the smallest stretch that has room.
+    fn make_room(&mut self, position: usize) {
+        let mut reach = 16;
+        loop {
+            let start = position.saturating_sub(reach);
+            let end = (position + reach).min(self.entries.len());
+            let whole = start == 0 && end == self.entries.len();
+            let low = start.checked_sub(1).map_or(0, |at| self.entries[at].label);
+            let high = self.entries.get(end).map_or(Label::MAX, |entry| entry.label);
+            let step = (high - low) / (end - start + 2) as Label;
+            if step >= ROOM || whole {
+                for (count, at) in (start..end).enumerate() {
+                    let mut entry = Entry::clone(&self.entries[at]);
+                    entry.label = low + step * (count as Label + 1);
+                    self.index.insert(entry.id.clone(), entry.label);
+                    self.entries.set(at, Arc::new(entry));
+                }
+                return;
+            }
+            reach *= 4;
+        }
+    }
+
+    /// Returns where a block goes that is not there yet.
+    ///
+    /// Between two blocks that both sources know, what only the file has stands before what only
+    /// the stream has.
+    pub(crate) fn place_of_new(&self, rank: Rank, place: &Place) -> usize {
+        let start = match place {
+            Place::Unsaid => return self.entries.len(),
+            Place::First => 0,
+            Place::After(block) => match self.position(block) {
+                Some(position) => position + 1,
+                None => return self.entries.len(),
+            },
+        };
+        match rank {
+            Rank::Transcript => start,
+            Rank::Stream => self.skip_unknown_to(rank, start),
+        }
+    }
+
+    fn skip_unknown_to(&self, rank: Rank, start: usize) -> usize {
+        self.entries
+            .iter()
+            .skip(start)
+            .position(|entry| entry.facts.said(rank).known)
+            .map_or(self.entries.len(), |count| start + count)
+    }
+
+    /// Says whether the block at `position` stands behind `wanted`, but for blocks that a source
+    /// of this rank does not know.
+    fn stands_behind(&self, rank: Rank, position: usize, wanted: Option<&BlockId>) -> bool {
+        let before = (0..position)
+            .rev()
+            .map(|at| &self.entries[at])
+            .find(|entry| entry.facts.said(rank).known || Some(&entry.id) == wanted);
+        before.map(|entry| &entry.id) == wanted
+    }
+
+    /// Moves blocks so that the one at `position`, just said by `rank`, stands where its source
+    /// has it. Returns the names of those that moved, in the order they moved.
+    pub(crate) fn bring_into_place(
+        &mut self,
+        rank: Rank,
+        position: usize,
+        place: &Place,
+        news: News,
+    ) -> Vec<BlockId> {
+        let wanted = match place {
+            Place::Unsaid => return Vec::new(),
+            Place::First => None,
+            Place::After(block) => match self.position(block) {
+                Some(at) => Some(self.entries[at].id.clone()),
+                None => return Vec::new(),
+            },
+        };
+        let id = self.entries[position].id.clone();
+        if wanted.as_ref() == Some(&id) || self.stands_behind(rank, position, wanted.as_ref()) {
+            return Vec::new();
+        }
+        if rank == Rank::Stream && self.entries[position].facts.transcript.known {
+            return match (news, wanted) {
+                (News::FirstSaid, Some(before)) => self.bring_stream_only_before(position, &before),
+                _ => Vec::new(),
+            };
+        }
+        let entry = self.take_out(position);
+        let start = match &wanted {
+            None => 0,
+            Some(block) => self.position(block).expect("it was found above") + 1,
+        };
+        let target = match (rank, &wanted) {
+            (Rank::Transcript, None) => 0,
+            _ => self.skip_unknown_to(rank, start),
+        };
+        self.put_in(target, entry);
+        if target == position { Vec::new() } else { vec![id] }
+    }
+
+    /// Moves what only the stream has, up to `last`, before the block at `position`.
+    ///
+    /// The file had shown that block; now the stream reached it, so all that the stream said
+    /// before belongs before it.
+    fn bring_stream_only_before(&mut self, position: usize, last: &BlockId) -> Vec<BlockId> {
+        let Some(end) = self.position(last).filter(|&end| end > position) else {
+            return Vec::new();
+        };
+        let movable = |entry: &Entry| entry.facts.stream.known && !entry.facts.transcript.known;
+        if !movable(&self.entries[end]) {
+            return Vec::new();
+        }
+        let mut moved = Vec::new();
+        let mut target = position;
+        for at in position + 1..=end {
+            if movable(&self.entries[at]) {
+                let entry = self.take_out(at);
+                moved.push(entry.id.clone());
+                self.put_in(target, entry);
+                target += 1;
+            }
+        }
+        moved
+    }
+}
+
+/// Whether a source says a block for the first time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    FirstSaid,
+    SaidBefore,
+}

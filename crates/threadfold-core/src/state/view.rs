@@ -1,0 +1,153 @@
+//! Reading a state: blocks in order, subagents with their names.
+
+use std::borrow::Cow;
+
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+use crate::block::{Block, BlockStatus};
+use crate::id::{AgentId, BlockId, ConversationId, ToolUseId};
+use crate::object::Field;
+
+use super::conversation::Conversation;
+use super::{ConversationState, Slot, SubagentHeader};
+
+/// The blocks of one conversation, in order.
+#[derive(Clone, Copy)]
+pub struct Blocks<'a> {
+    state: &'a ConversationState,
+    slot: Slot,
+}
+
+impl<'a> Blocks<'a> {
+    pub(crate) fn new(state: &'a ConversationState, slot: Slot) -> Self {
+        Self { state, slot }
+    }
+
+    fn conversation(&self) -> &'a Conversation {
+        self.state.settled.conversation(self.slot)
+    }
+
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.conversation().len()
+    }
+
+    /// Says whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the block at `position`.
+    pub fn get(&self, position: usize) -> Option<Cow<'a, Block>> {
+        self.conversation().at(position).map(|entry| self.shown(&entry.shown))
+    }
+
+    /// Returns the block of this name.
+    pub fn find(&self, id: &BlockId) -> Option<Cow<'a, Block>> {
+        self.conversation().entry(id).map(|entry| self.shown(&entry.shown))
+    }
+
+    /// Returns the place of the block of this name.
+    pub fn position(&self, id: &BlockId) -> Option<usize> {
+        self.conversation().position(id)
+    }
+
+    /// Returns the blocks in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Cow<'a, Block>> + use<'a> {
+        let blocks = *self;
+        self.conversation().entries().map(move |entry| blocks.shown(&entry.shown))
+    }
+
+    fn shown(&self, block: &'a std::sync::Arc<Block>) -> Cow<'a, Block> {
+        match self.state.with_open_text(self.slot, block) {
+            Some(grown) => Cow::Owned(grown),
+            None => Cow::Borrowed(block),
+        }
+    }
+}
+
+impl Serialize for Blocks<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.len()))?;
+        for block in self.iter() {
+            list.serialize_element(&*block)?;
+        }
+        list.end()
+    }
+}
+
+/// A subagent of a state.
+#[derive(Clone, Copy)]
+pub struct SubagentRef<'a> {
+    state: &'a ConversationState,
+    index: usize,
+}
+
+impl<'a> SubagentRef<'a> {
+    pub(crate) fn new(state: &'a ConversationState, index: usize) -> Self {
+        Self { state, index }
+    }
+
+    fn subagent(&self) -> &'a super::Subagent {
+        &self.state.settled.subagents[self.index]
+    }
+
+    /// Returns the name that its blocks carry.
+    pub fn conversation_id(&self) -> &'a ConversationId {
+        &self.subagent().conversation.name
+    }
+
+    /// Returns the latest call that ran it.
+    pub fn tool_use_id(&self) -> Option<ToolUseId> {
+        self.subagent().runs.last().map(|run| run.tool_use_id.clone())
+    }
+
+    /// Returns its own name.
+    pub fn agent_id(&self) -> Option<&'a AgentId> {
+        self.subagent().names.agent_id.as_ref()
+    }
+
+    /// Returns how far it has come.
+    pub fn status(&self) -> BlockStatus {
+        self.header().status
+    }
+
+    /// Returns all that is shown of it but its blocks.
+    pub fn header(&self) -> SubagentHeader {
+        self.subagent().header()
+    }
+
+    /// Returns its blocks.
+    pub fn blocks(&self) -> Blocks<'a> {
+        Blocks::new(self.state, Slot::Subagent(self.index))
+    }
+}
+
+impl Serialize for SubagentRef<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let header = self.header();
+        let mut map = serializer.serialize_map(None)?;
+        header.tool_use_id.write("toolUseId", &mut map)?;
+        header.agent_id.write("agentId", &mut map)?;
+        header.status.write("status", &mut map)?;
+        header.prompt.write("prompt", &mut map)?;
+        header.output.write("output", &mut map)?;
+        header.duration_ms.write("durationMs", &mut map)?;
+        if !header.runs.is_empty() {
+            map.serialize_entry("runs", &header.runs)?;
+        }
+        map.serialize_entry("blocks", &self.blocks())?;
+        map.end()
+    }
+}
+
+/// `{ "blocks": […], "subagents": […] }`.
+impl Serialize for ConversationState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("blocks", &self.blocks())?;
+        map.serialize_entry("subagents", &self.subagents())?;
+        map.end()
+    }
+}

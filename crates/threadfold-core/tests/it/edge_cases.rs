@@ -1,0 +1,222 @@
+//! Each odd case that real agents produce, by name.
+
+use insta::assert_snapshot;
+use threadfold_testkit::story::play;
+
+#[test]
+fn a_delta_before_its_block_is_ignored_and_said() {
+    assert_snapshot!(play("a+=lo"), @"! block `a` is not there");
+}
+
+#[test]
+fn a_block_of_a_conversation_never_spawned_makes_a_running_subagent() {
+    assert_snapshot!(play("@ghost say a hello"), @r#"
+    [ghost running]
+      a assistant_text "hello"
+    "#);
+}
+
+#[test]
+fn an_empty_delta_changes_nothing() {
+    assert_snapshot!(play("start a hi; a+="), @r#"a assistant_text pending "hi""#);
+}
+
+#[test]
+fn a_delta_to_a_block_without_that_text_is_ignored_and_said() {
+    assert_snapshot!(play("tool c Bash; c+=x; say a hi; input a {"), @r#"
+    c tool_use pending "Bash"
+    a assistant_text "hi"
+    ! block `c` has no text `content` that can grow
+    ! block `a` has no text `input` that can grow
+    "#);
+}
+
+#[test]
+fn all_pending_blocks_are_closed_by_idle_as_interrupted() {
+    assert_snapshot!(play("start a one; tool c Bash; say b done; start d two; idle"), @r#"
+    a assistant_text interrupted "one"
+    c tool_use interrupted "Bash"
+    b assistant_text "done"
+    d assistant_text interrupted "two"
+    "#);
+}
+
+#[test]
+fn idle_twice_is_idle_once() {
+    assert_eq!(play("start a one; idle"), play("start a one; idle; idle"));
+}
+
+#[test]
+fn an_upsert_after_idle_wins() {
+    assert_snapshot!(play("start a one; idle; say a one and more"), @r#"a assistant_text "one and more""#);
+}
+
+#[test]
+fn spawned_twice_fills_in_what_was_missing() {
+    assert_snapshot!(play("spawn c; spawn c agent=A prompt=look type=explorer; spawn c prompt=other"), @r#"
+    c subagent running "look -> "
+    [A call c running] "look"
+    "#);
+}
+
+#[test]
+fn completed_before_spawned_is_kept_and_then_joined() {
+    assert_snapshot!(play("done c output=found; spawn c agent=A prompt=look"), @r#"
+    c subagent success "look -> found"
+    [A call c success] "look" -> "found"
+    "#);
+}
+
+#[test]
+fn a_tool_use_id_counts_before_an_agent_id_of_the_same_name() {
+    assert_snapshot!(play("spawn c agent=x; spawn x agent=B; @x say a hello"), @r#"
+    c subagent running " -> "
+    x subagent running " -> "
+    [c call c running]
+    [B call x running]
+      a assistant_text "hello"
+    "#);
+}
+
+#[test]
+fn a_nested_subagent_stands_in_the_flat_list_and_its_block_with_its_caller() {
+    assert_snapshot!(play("spawn a agent=A; @A spawn b agent=B; @B say x deep; spawn c agent=C"), @r#"
+    a subagent running " -> "
+    c subagent running " -> "
+    [A call a running]
+      b subagent running " -> "
+    [B call b running]
+      x assistant_text "deep"
+    [C call c running]
+    "#);
+}
+
+#[test]
+fn one_agent_called_by_two_tool_uses_is_one_subagent_with_two_edges() {
+    assert_snapshot!(
+        play("spawn c agent=A prompt=one; done c output=1; spawn d agent=A prompt=two; @d say x hello"),
+        @r#"
+    c subagent success "one -> 1"
+    d subagent running "two -> "
+    [A call d running] "two" runs c, d
+      x assistant_text "hello"
+    "#
+    );
+}
+
+#[test]
+fn the_same_delta_twice_with_offset_counts_once() {
+    assert_snapshot!(play("start a; a+=hel@0; a+=hel@0; a+=ello@1; a+=lo@3"), @r#"a assistant_text pending "hello""#);
+}
+
+#[test]
+fn a_delta_behind_a_gap_is_ignored_and_said() {
+    assert_snapshot!(play("start a hel; a+=o@4"), @r#"
+    a assistant_text pending "hel"
+    ! block `a` has 3 bytes of text, and the delta stands behind 4
+    "#);
+}
+
+#[test]
+fn a_delta_whose_new_part_begins_within_a_letter_is_ignored_and_said() {
+    assert_snapshot!(play("start a ab; a+=é@1"), @r#"
+    a assistant_text pending "ab"
+    ! offset 1 of block `a` lies within a letter
+    "#);
+}
+
+#[test]
+fn an_upsert_that_changes_the_type_replaces_and_is_said() {
+    assert_snapshot!(play("say a hello; think a hm"), @r#"
+    a thinking "hm"
+    ? block `a` was `assistant_text` and became `thinking`
+    "#);
+}
+
+#[test]
+fn a_delta_to_a_removed_block_is_ignored_and_said() {
+    assert_snapshot!(play("start a hi; remove a; a+=x; remove a"), @"
+    ! block `a` is not there
+    ! block `a` is not there
+    ");
+}
+
+#[test]
+fn a_prompt_that_only_the_file_has_stands_before_the_answer_that_the_stream_had() {
+    assert_snapshot!(
+        play("stream say a hello after=-; file prompt u hi after=-; file say a hello after=u"),
+        @r#"
+    u user_message "hi"
+    a assistant_text "hello"
+    "#
+    );
+}
+
+#[test]
+fn a_stream_record_after_the_files_fills_only_what_was_absent() {
+    assert_snapshot!(play("file think a; stream think a words; file say b file; stream say b stream"), @r#"
+    a thinking "words"
+    b assistant_text "file"
+    "#);
+}
+
+#[test]
+fn two_subagents_that_turn_out_to_be_one_are_united_each_block_once() {
+    assert_snapshot!(
+        play(
+            "@c say x one; @c say y two; @A say y two; @A say z three; spawn c agent=A prompt=p"
+        ),
+        @r#"
+    c subagent running "p -> "
+    [A call c running] "p"
+      x assistant_text "one"
+      y assistant_text "two"
+      z assistant_text "three"
+    "#
+    );
+}
+
+#[test]
+fn after_a_rewind_what_was_left_stays_and_is_inactive() {
+    assert_snapshot!(play("prompt u1 a; say a1 b; prompt u2 c; say a2 d; rewind a1; prompt u3 e"), @r#"
+    u1 user_message "a"
+    a1 assistant_text "b"
+    u2 user_message inactive "c"
+    a2 assistant_text inactive "d"
+    u3 user_message "e"
+    "#);
+}
+
+#[test]
+fn going_back_to_a_branch_brings_it_back() {
+    assert_snapshot!(
+        play("prompt u1 a; say a1 b; prompt u2 c; say a2 d; rewind a1; prompt u3 e; rewind a2"),
+        @r#"
+    u1 user_message "a"
+    a1 assistant_text "b"
+    u2 user_message "c"
+    a2 assistant_text "d"
+    u3 user_message inactive "e"
+    "#
+    );
+}
+
+#[test]
+fn after_a_compaction_all_before_it_stays_and_is_inactive() {
+    assert_snapshot!(play("prompt u1 a; say a1 b; compaction; prompt u2 c; compaction u2; say a2 d"), @r#"
+    u1 user_message inactive "a"
+    a1 assistant_text inactive "b"
+    u2 user_message "c"
+    a2 assistant_text "d"
+    "#);
+}
+
+#[test]
+fn a_head_that_is_not_there_is_ignored_and_said() {
+    assert_snapshot!(play("say a hi; rewind nowhere; @ghost rewind; @ghost idle"), @r#"
+    a assistant_text "hi"
+    ! block `nowhere` is not there
+    ! nothing was said in conversation `ghost`
+    ! nothing was said in conversation `ghost`
+    "#);
+}

@@ -1,0 +1,191 @@
+//! The reducer's laws, each for any session that can be made up.
+
+use proptest::prelude::*;
+use threadfold_core::{
+    AssistantText, Block, BlockDelta, BlockStatus, ConversationState, Outcome, Payload,
+    SessionEvent, Snapshot, TextField, apply_changes, fold,
+};
+use threadfold_testkit::sessions::{any_event, hostile, interleave, plausible};
+use threadfold_testkit::story::show;
+
+fn restored(state: &ConversationState) -> ConversationState {
+    let json = serde_json::to_string(&state.snapshot()).expect("a snapshot is plain data");
+    let snapshot: Snapshot = serde_json::from_str(&json).expect("it was just written");
+    ConversationState::restore(&snapshot).expect("it was just taken")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn folding_twice_gives_the_same_bytes(events in hostile()) {
+        let (once, twice) = (fold(&events), fold(&events));
+        prop_assert_eq!(once.hash(), twice.hash());
+        prop_assert_eq!(
+            serde_json::to_string(&once).expect("plain data"),
+            serde_json::to_string(&twice).expect("plain data")
+        );
+    }
+
+    #[test]
+    fn an_event_said_twice_is_said_once(events in hostile(), event in any_event()) {
+        let grows = matches!(&event.payload, Payload::BlockDelta(BlockDelta { offset: None, .. }));
+        prop_assume!(!grows);
+        let once = fold(events.iter().chain([&event]));
+        let twice = fold(events.iter().chain([&event, &event]));
+        prop_assert_eq!(show(&once), show(&twice));
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn however_a_text_was_cut_the_state_is_one(
+        text in "\\PC{0,40}",
+        cuts in prop::collection::vec(0usize..41, 0..8),
+        offsets in any::<bool>(),
+    ) {
+        let mut block = Block::new("a", AssistantText { content: "".into(), model: None });
+        block.status = BlockStatus::Pending;
+        let mut places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+        places.push(text.len());
+        let mut at: Vec<usize> = cuts.iter().map(|&cut| places[cut % places.len()]).collect();
+        at.extend([0, text.len()]);
+        at.sort_unstable();
+        let mut events = vec![SessionEvent::upsert(block.clone())];
+        events.extend(at.windows(2).map(|pair| {
+            SessionEvent::new(Payload::BlockDelta(BlockDelta {
+                block_id: "a".into(),
+                delta: text[pair[0]..pair[1]].into(),
+                field: TextField::Content,
+                offset: offsets.then_some(pair[0] as u64),
+            }))
+        }));
+        block.body = AssistantText { content: text.into(), model: None }.into();
+        let whole = fold(&[SessionEvent::upsert(block)]);
+        let cut = fold(&events);
+        prop_assert_eq!(cut.hash(), whole.hash());
+        prop_assert_eq!(cut, whole);
+    }
+
+    #[test]
+    fn a_prefix_and_then_the_rest_is_the_whole(events in hostile(), at in 0usize..60) {
+        let at = at.min(events.len());
+        let prefix = fold(&events[..at]);
+        let kept = prefix.clone();
+        let before = show(&kept);
+        let whole = events[at..].iter().fold(prefix, threadfold_core::reduce);
+        prop_assert_eq!(show(&kept), before, "an old state stays as it was");
+        prop_assert_eq!(&whole, &fold(&events));
+    }
+
+    #[test]
+    fn a_snapshot_and_the_tail_is_the_whole(events in hostile(), at in 0usize..60) {
+        let at = at.min(events.len());
+        let prefix = fold(&events[..at]);
+        let back = restored(&prefix);
+        prop_assert_eq!(show(&back), show(&prefix));
+        prop_assert_eq!(back.hash(), prefix.hash());
+        let whole = events[at..].iter().fold(back, threadfold_core::reduce);
+        let expected = fold(&events);
+        prop_assert_eq!(show(&whole), show(&expected));
+        prop_assert_eq!(whole.hash(), expected.hash());
+    }
+
+    #[test]
+    fn the_changes_of_a_step_turn_the_old_state_into_the_new(events in hostile()) {
+        let mut state = ConversationState::default();
+        let mut shown = ConversationState::default();
+        for event in &events {
+            let before = state.clone();
+            let mut changes = Vec::new();
+            let outcome = state.apply_with(event, &mut changes);
+            let made = apply_changes(&before, &changes);
+            prop_assert_eq!(show(&made), show(&state), "{:?} {:?}", event, changes);
+            prop_assert_eq!(&made, &state);
+            shown = apply_changes(&shown, &changes);
+            prop_assert_eq!(&shown, &state, "a client that has only changes, after {:?}", event);
+            if changes.is_empty() {
+                prop_assert!(matches!(outcome, Outcome::Unchanged | Outcome::Ignored(_)));
+                prop_assert_eq!(&before, &state);
+            }
+        }
+        prop_assert_eq!(shown.hash(), state.hash());
+    }
+
+    #[test]
+    fn an_ignored_event_leaves_the_state_equal(events in hostile(), event in any_event()) {
+        let before = fold(&events);
+        let mut after = before.clone();
+        match after.apply(&event) {
+            Outcome::Ignored(_) | Outcome::Unchanged => prop_assert_eq!(before, after),
+            Outcome::Applied | Outcome::Noted(_) => prop_assert_ne!(before, after),
+        }
+    }
+
+    #[test]
+    fn an_event_survives_a_round_trip(event in any_event()) {
+        let json = serde_json::to_string(&event).expect("plain data");
+        prop_assert_eq!(SessionEvent::from_json(&json).expect("it was just written"), event);
+    }
+
+    #[test]
+    fn independent_conversations_commute(
+        ours in hostile(),
+        theirs in hostile(),
+        turns in prop::collection::vec(any::<bool>(), 0..120),
+    ) {
+        let apart = |events: &[SessionEvent], name: &str| -> Vec<SessionEvent> {
+            let texts = events.iter().filter(|event| {
+                matches!(
+                    event.payload,
+                    Payload::BlockUpsert(_)
+                        | Payload::BlockDelta(_)
+                        | Payload::BlockRemove(_)
+                        | Payload::SessionIdle(_)
+                        | Payload::ContextChanged(_)
+                ) && !event_names_a_subagent(event)
+            });
+            texts.cloned().map(|event| event.within(name)).collect()
+        };
+        let session = threadfold_testkit::sessions::Session {
+            stream: apart(&ours, "left"),
+            files: apart(&theirs, "right"),
+        };
+        prop_assert_eq!(
+            show(&fold(&interleave(&session, &turns))),
+            show(&fold(&interleave(&session, &[])))
+        );
+    }
+
+    #[test]
+    fn stream_and_file_in_any_interleaving_end_in_one_state(
+        session in plausible(),
+        turns in prop::collection::vec(any::<bool>(), 0..80),
+    ) {
+        let one = fold(&interleave(&session, &turns));
+        let stream_first = fold(&interleave(&session, &[]));
+        prop_assert_eq!(show(&one), show(&stream_first));
+        prop_assert_eq!(one.hash(), stream_first.hash());
+        let files_first = fold(session.files.iter().chain(&session.stream));
+        prop_assert_eq!(show(&files_first), show(&stream_first));
+        prop_assert_eq!(files_first.hash(), stream_first.hash());
+    }
+
+    #[test]
+    fn a_plausible_session_has_no_anomaly(session in plausible()) {
+        for side in [&session.stream, &session.files] {
+            let mut state = ConversationState::default();
+            for event in side {
+                let outcome = state.apply(event);
+                let unheard = matches!(event.payload, Payload::SessionIdle(_));
+                prop_assert!(unheard || outcome.anomaly().is_none(), "{:?} {:?}", event, outcome);
+            }
+        }
+    }
+}
+
+fn event_names_a_subagent(event: &SessionEvent) -> bool {
+    let Payload::BlockUpsert(said) = &event.payload else {
+        return false;
+    };
+    said.block.body.kind() == "subagent"
+}

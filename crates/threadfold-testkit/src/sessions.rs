@@ -1,0 +1,492 @@
+//! Made-up sessions for property tests: plausible ones that an agent could have had, and hostile
+//! ones that none would have.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use threadfold_core::{
+    AssistantText, Block, BlockDelta, BlockId, BlockRemove, BlockStatus, BlockUpsert,
+    CompletedStatus, ContextChange, ContextChanged, ConversationId, Empty, Json, Payload,
+    PermissionRequested, PermissionResolved, Place, RemoveReason, SessionEvent, SourceKind,
+    SubagentCompleted, SubagentSpawned, TextField, Thinking, ToolResult, ToolUse, UserMessage,
+};
+
+/// Returns events in any order, of few names, so that they meet: duplicates, missing parents,
+/// unknown names, all sources.
+pub fn hostile() -> impl Strategy<Value = Vec<SessionEvent>> {
+    prop::collection::vec(any_event(), 0..60)
+}
+
+/// Returns one event of few names.
+pub fn any_event() -> impl Strategy<Value = SessionEvent> {
+    let conversation = select(vec!["main", "main", "c1", "c2", "A", "agent-A", "B", "d1"]);
+    let source = select(vec![
+        None,
+        Some(SourceKind::Stream),
+        Some(SourceKind::Stream),
+        Some(SourceKind::Transcript),
+        Some(SourceKind::Server),
+    ]);
+    (any_payload(), conversation, source).prop_map(|(payload, conversation, source)| {
+        let event = SessionEvent::new(payload).within(conversation);
+        match source {
+            Some(kind) => event.from_source(kind),
+            None => event,
+        }
+    })
+}
+
+fn block_id() -> impl Strategy<Value = BlockId> {
+    select(vec!["a", "b", "c", "d", "e", "c1", "d1", "result:c1", "permission:q"])
+        .prop_map(BlockId::from)
+}
+
+fn call_id() -> impl Strategy<Value = &'static str> {
+    select(vec!["c1", "c2", "d1", "A"])
+}
+
+fn agent_id() -> impl Strategy<Value = Option<&'static str>> {
+    select(vec![None, Some("A"), Some("agent-A"), Some("B"), Some("c1"), Some("c2")])
+}
+
+fn text() -> impl Strategy<Value = String> {
+    select(vec!["", "x", "hé", "lo 😀", " \n"]).prop_map(str::to_owned)
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    prop_oneof![
+        Just(Place::Unsaid),
+        Just(Place::First),
+        block_id().prop_map(Place::After),
+        block_id().prop_map(Place::After),
+    ]
+}
+
+fn any_payload() -> impl Strategy<Value = Payload> {
+    let upsert = (any_block(), place(), prop::option::weighted(0.1, block_id()), any::<bool>())
+        .prop_map(|(block, after, replaces, preview)| {
+            Payload::BlockUpsert(BlockUpsert { block, after, replaces, preview })
+        });
+    let delta = (block_id(), text(), any::<bool>(), prop::option::of(0..9u64)).prop_map(
+        |(block_id, delta, input, offset)| {
+            let field = if input { TextField::Input } else { TextField::Content };
+            Payload::BlockDelta(BlockDelta { block_id, delta: delta.into(), field, offset })
+        },
+    );
+    let reasons = [RemoveReason::Abandoned, RemoveReason::Superseded, RemoveReason::Deleted];
+    let remove = (block_id(), select(reasons.to_vec()))
+        .prop_map(|(block_id, reason)| Payload::BlockRemove(BlockRemove { block_id, reason }));
+    let kinds = [
+        ContextChange::Rewind,
+        ContextChange::Edit,
+        ContextChange::Revert,
+        ContextChange::Compaction,
+        ContextChange::Reset,
+    ];
+    let context =
+        (select(kinds.to_vec()), prop::option::of(block_id())).prop_map(|(kind, head)| {
+            Payload::ContextChanged(ContextChanged { kind, head, summary: None })
+        });
+    prop_oneof![
+        8 => upsert,
+        5 => delta,
+        1 => remove,
+        1 => context,
+        2 => spawned(),
+        2 => completed(),
+        1 => Just(Payload::SessionIdle(Empty {})),
+        1 => permission(),
+    ]
+}
+
+fn spawned() -> impl Strategy<Value = Payload> {
+    (call_id(), agent_id(), prop::option::of(text()), any::<bool>()).prop_map(
+        |(call, agent, prompt, background)| {
+            Payload::SubagentSpawned(SubagentSpawned {
+                agent_id: agent.map(Into::into),
+                prompt: prompt.map(Into::into),
+                background,
+                ..SubagentSpawned::by(call)
+            })
+        },
+    )
+}
+
+fn completed() -> impl Strategy<Value = Payload> {
+    (call_id(), agent_id(), any::<bool>(), prop::option::of(text())).prop_map(
+        |(call, agent, failed, output)| {
+            Payload::SubagentCompleted(SubagentCompleted {
+                tool_use_id: call.into(),
+                agent_id: agent.map(Into::into),
+                subagent_id: None,
+                status: match failed {
+                    true => CompletedStatus::Error,
+                    false => CompletedStatus::Completed,
+                },
+                output: output.map(|text| Json::string(&text)),
+                duration_ms: None,
+            })
+        },
+    )
+}
+
+fn permission() -> impl Strategy<Value = Payload> {
+    any::<bool>().prop_map(|asked| match asked {
+        true => Payload::PermissionRequested(PermissionRequested {
+            request_id: "q".into(),
+            tool_use_id: None,
+            question: Some(Json::string("may I?")),
+            options: None,
+        }),
+        false => Payload::PermissionResolved(PermissionResolved {
+            request_id: "q".into(),
+            answer: Some(Json::string("yes")),
+        }),
+    })
+}
+
+fn any_block() -> impl Strategy<Value = Block> {
+    let body = prop_oneof![
+        (block_id(), text()).prop_map(|(id, text)| Block::new(
+            id,
+            AssistantText { content: text.into(), model: None }
+        )),
+        (block_id(), text()).prop_map(|(id, text)| Block::new(
+            id,
+            Thinking { content: text.into(), signature: None, redacted: false }
+        )),
+        (block_id(), text())
+            .prop_map(|(id, text)| Block::new(id, UserMessage { content: text.as_str().into() })),
+        (block_id(), call_id(), any::<bool>()).prop_map(|(id, call, whole)| {
+            let input = whole.then(|| Json::string("in"));
+            Block::new(id, tool_use(call, input))
+        }),
+        (block_id(), call_id(), any::<bool>()).prop_map(|(id, call, is_error)| {
+            Block::new(id, tool_result(call, "out", is_error))
+        }),
+        (call_id(), agent_id()).prop_map(|(call, agent)| Block::new(call, edge(call, agent))),
+    ];
+    (body, any::<bool>(), prop::bool::weighted(0.1)).prop_map(|(mut block, open, inactive)| {
+        if open {
+            block.status = BlockStatus::Pending;
+        }
+        block.inactive = inactive;
+        block
+    })
+}
+
+fn tool_use(call: &str, input: Option<Json>) -> ToolUse {
+    ToolUse {
+        tool_name: "Bash".into(),
+        tool_use_id: call.into(),
+        input,
+        input_text: None,
+        display_name: None,
+        description: None,
+    }
+}
+
+fn tool_result(call: &str, output: &str, is_error: bool) -> ToolResult {
+    ToolResult {
+        tool_use_id: call.into(),
+        output: Some(Json::string(output)),
+        is_error,
+        duration_ms: None,
+    }
+}
+
+fn edge(call: &str, agent: Option<&str>) -> threadfold_core::Subagent {
+    threadfold_core::Subagent {
+        tool_use_id: Some(call.into()),
+        agent_id: agent.map(Into::into),
+        name: "explorer".into(),
+        description: None,
+        input: Some(Json::string("look")),
+        output: None,
+        duration_ms: None,
+    }
+}
+
+/// A made-up session as its stream told it and as its files kept it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// What the stream said, in its order.
+    pub stream: Vec<SessionEvent>,
+    /// What the files hold, in their order: the main one, then the subagents'.
+    pub files: Vec<SessionEvent>,
+}
+
+/// One thing that happens in a conversation.
+#[derive(Clone, Debug)]
+enum Piece {
+    /// A prompt; only the file has it.
+    Prompt,
+    /// The model speaks: the stream shows a preview, then confirms it.
+    Speech(Vec<String>),
+    /// A preview that is taken back; the file never has it.
+    Abandoned(String),
+    /// A thought whose words only the stream has.
+    HiddenThought(String),
+    /// Something that only the stream tells.
+    Notice,
+    /// Something that only the file keeps.
+    Bookkeeping,
+    /// A tool call, answered or not.
+    Tool { answered: bool, failed: bool },
+    /// A call that makes a subagent, with what happens in it.
+    Subagent { done: bool, background: bool, inside: Vec<Piece> },
+    /// The end of a turn.
+    Idle,
+    /// All before it goes off the active path.
+    Compaction,
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    let leaf = prop_oneof![
+        2 => Just(Piece::Prompt),
+        4 => prop::collection::vec(text(), 1..4).prop_map(Piece::Speech),
+        1 => text().prop_map(Piece::Abandoned),
+        1 => text().prop_map(Piece::HiddenThought),
+        1 => Just(Piece::Notice),
+        1 => Just(Piece::Bookkeeping),
+        3 => (any::<bool>(), any::<bool>())
+            .prop_map(|(answered, failed)| Piece::Tool { answered, failed }),
+        1 => Just(Piece::Idle),
+        1 => Just(Piece::Compaction),
+    ];
+    leaf.prop_recursive(2, 20, 5, |inner| {
+        (any::<bool>(), any::<bool>(), prop::collection::vec(inner, 0..5))
+            .prop_map(|(done, background, inside)| Piece::Subagent { done, background, inside })
+    })
+}
+
+/// Returns sessions that an agent could have had.
+pub fn plausible() -> impl Strategy<Value = Session> {
+    prop::collection::vec(piece(), 0..12).prop_map(|pieces| {
+        let mut teller = Teller { count: 0, stream: Vec::new() };
+        let mut files = Vec::new();
+        let mut nested = Vec::new();
+        teller.tell(
+            &ConversationId::main(),
+            &ConversationId::main(),
+            &pieces,
+            &mut files,
+            &mut nested,
+        );
+        files.extend(nested);
+        Session { stream: teller.stream, files }
+    })
+}
+
+/// Writes a session down on both sides.
+struct Teller {
+    count: usize,
+    stream: Vec<SessionEvent>,
+}
+
+impl Teller {
+    fn fresh(&mut self, kind: &str) -> String {
+        self.count += 1;
+        format!("{kind}{}", self.count)
+    }
+
+    /// Tells what happens in one conversation, which the stream calls by another name than the
+    /// file does.
+    fn tell(
+        &mut self,
+        in_stream: &ConversationId,
+        in_file: &ConversationId,
+        pieces: &[Piece],
+        file: &mut Vec<SessionEvent>,
+        nested: &mut Vec<SessionEvent>,
+    ) {
+        let mut streamed = Place::First;
+        let mut filed = Place::First;
+        let main = in_stream.is_main();
+        for piece in pieces {
+            match piece {
+                Piece::Prompt => {
+                    let id = self.fresh("u");
+                    let block = Block::new(id, UserMessage { content: "prompt".into() });
+                    file.push(told(block, &mut filed, in_file, SourceKind::Transcript));
+                }
+                Piece::Notice => {
+                    let id = self.fresh("n");
+                    let block = Block::new(
+                        id,
+                        threadfold_core::System { subtype: "status".into(), message: None },
+                    );
+                    self.stream.push(told(block, &mut streamed, in_stream, SourceKind::Stream));
+                }
+                Piece::Bookkeeping => {
+                    let id = self.fresh("k");
+                    let block = Block::new(
+                        id,
+                        threadfold_core::System {
+                            subtype: "hook".into(),
+                            message: Some("kept".into()),
+                        },
+                    );
+                    file.push(told(block, &mut filed, in_file, SourceKind::Transcript));
+                }
+                Piece::Speech(parts) => {
+                    let id = self.fresh("a");
+                    self.preview(&id, parts, &streamed, in_stream);
+                    let body = AssistantText { content: parts.concat().into(), model: None };
+                    let block = Block::new(id, body);
+                    self.stream.push(told(
+                        block.clone(),
+                        &mut streamed,
+                        in_stream,
+                        SourceKind::Stream,
+                    ));
+                    file.push(told(block, &mut filed, in_file, SourceKind::Transcript));
+                }
+                Piece::Abandoned(text) => {
+                    let id = self.fresh("x");
+                    self.preview(&id, std::slice::from_ref(text), &streamed, in_stream);
+                    let remove =
+                        BlockRemove { block_id: id.into(), reason: RemoveReason::Abandoned };
+                    self.stream.push(
+                        SessionEvent::new(Payload::BlockRemove(remove))
+                            .within(in_stream.clone())
+                            .from_source(SourceKind::Stream),
+                    );
+                }
+                Piece::HiddenThought(text) => {
+                    let id = self.fresh("t");
+                    let thought = |text: &str| Thinking {
+                        content: text.into(),
+                        signature: Some("sig".into()),
+                        redacted: false,
+                    };
+                    let block = Block::new(id.clone(), thought(text));
+                    self.stream.push(told(block, &mut streamed, in_stream, SourceKind::Stream));
+                    let block = Block::new(id, thought(""));
+                    file.push(told(block, &mut filed, in_file, SourceKind::Transcript));
+                }
+                Piece::Tool { answered, failed } => {
+                    let call = self.fresh("c");
+                    let mut block =
+                        Block::new(call.clone(), tool_use(&call, Some(Json::string("in"))));
+                    block.status = BlockStatus::Pending;
+                    self.both(block, [&mut streamed, &mut filed], [in_stream, in_file], file);
+                    if *answered {
+                        let body = tool_result(&call, "out", *failed);
+                        let block = Block::new(format!("result:{call}"), body);
+                        self.both(block, [&mut streamed, &mut filed], [in_stream, in_file], file);
+                    }
+                }
+                Piece::Subagent { done, background, inside } => {
+                    let call = self.fresh("s");
+                    let agent = self.fresh("agent-A");
+                    let mut block =
+                        Block::new(call.clone(), tool_use(&call, Some(Json::string("in"))));
+                    block.status = BlockStatus::Pending;
+                    self.both(block, [&mut streamed, &mut filed], [in_stream, in_file], file);
+                    let spawned = SessionEvent::new(Payload::SubagentSpawned(SubagentSpawned {
+                        prompt: Some("look".into()),
+                        background: *background,
+                        ..SubagentSpawned::by(call.as_str())
+                    }));
+                    self.stream.push(
+                        spawned.clone().within(in_stream.clone()).from_source(SourceKind::Stream),
+                    );
+                    file.push(spawned.within(in_file.clone()).from_source(SourceKind::Transcript));
+                    let names =
+                        [ConversationId::from(call.as_str()), ConversationId::from(agent.as_str())];
+                    let mut own = Vec::new();
+                    self.tell(&names[0], &names[1], inside, &mut own, nested);
+                    let ended = SessionEvent::new(Payload::SubagentCompleted(SubagentCompleted {
+                        tool_use_id: call.as_str().into(),
+                        agent_id: Some(agent.trim_start_matches("agent-").into()),
+                        subagent_id: None,
+                        status: CompletedStatus::Completed,
+                        output: Some(Json::string("found")),
+                        duration_ms: Some(7),
+                    }));
+                    let linked = SessionEvent::new(Payload::SubagentSpawned(SubagentSpawned {
+                        agent_id: Some(agent.as_str().into()),
+                        background: *background,
+                        ..SubagentSpawned::by(call.as_str())
+                    }));
+                    let last = if *done { ended } else { linked };
+                    self.stream.push(
+                        last.clone().within(in_stream.clone()).from_source(SourceKind::Stream),
+                    );
+                    file.push(last.within(in_file.clone()).from_source(SourceKind::Transcript));
+                    nested.extend(own);
+                }
+                Piece::Idle => {
+                    let idle = SessionEvent::new(Payload::SessionIdle(Empty {}));
+                    self.stream.push(
+                        idle.clone().within(in_stream.clone()).from_source(SourceKind::Stream),
+                    );
+                    file.push(idle.within(in_file.clone()).from_source(SourceKind::Transcript));
+                }
+                Piece::Compaction if main => {
+                    let compaction = SessionEvent::new(Payload::ContextChanged(ContextChanged {
+                        kind: ContextChange::Compaction,
+                        head: None,
+                        summary: None,
+                    }));
+                    self.stream.push(compaction.clone().from_source(SourceKind::Stream));
+                    file.push(compaction.from_source(SourceKind::Transcript));
+                }
+                Piece::Compaction => {}
+            }
+        }
+    }
+
+    /// Says one block on both sides.
+    fn both(
+        &mut self,
+        block: Block,
+        places: [&mut Place; 2],
+        names: [&ConversationId; 2],
+        file: &mut Vec<SessionEvent>,
+    ) {
+        let [streamed, filed] = places;
+        self.stream.push(told(block.clone(), streamed, names[0], SourceKind::Stream));
+        file.push(told(block, filed, names[1], SourceKind::Transcript));
+    }
+
+    fn preview(&mut self, id: &str, parts: &[String], after: &Place, name: &ConversationId) {
+        let mut block = Block::new(id, AssistantText { content: "".into(), model: None });
+        block.status = BlockStatus::Pending;
+        let start = BlockUpsert { block, after: after.clone(), replaces: None, preview: true };
+        let mut said = vec![Payload::BlockUpsert(start)];
+        let mut offset = 0;
+        for part in parts {
+            said.push(Payload::BlockDelta(BlockDelta {
+                block_id: id.into(),
+                delta: part.as_str().into(),
+                field: TextField::Content,
+                offset: Some(offset),
+            }));
+            offset += part.len() as u64;
+        }
+        self.stream.extend(said.into_iter().map(|payload| {
+            SessionEvent::new(payload).within(name.clone()).from_source(SourceKind::Stream)
+        }));
+    }
+}
+
+/// Returns the upsert of a block behind the one that its source said before.
+fn told(block: Block, place: &mut Place, name: &ConversationId, kind: SourceKind) -> SessionEvent {
+    let after = std::mem::replace(place, Place::After(block.id.clone()));
+    let said = BlockUpsert { block, after, replaces: None, preview: false };
+    SessionEvent::new(Payload::BlockUpsert(said)).within(name.clone()).from_source(kind)
+}
+
+/// Returns both sides of a session in one order, each side in its own: `turns` says which side
+/// speaks next.
+pub fn interleave(session: &Session, turns: &[bool]) -> Vec<SessionEvent> {
+    let (mut stream, mut files) = (session.stream.iter(), session.files.iter());
+    let mut woven = Vec::new();
+    for &streams in turns {
+        woven.extend(if streams { stream.next() } else { files.next() }.cloned());
+    }
+    woven.extend(stream.cloned());
+    woven.extend(files.cloned());
+    woven
+}

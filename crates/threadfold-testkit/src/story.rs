@@ -1,0 +1,280 @@
+//! A small language for tests: a few words a line become events, a state becomes a few lines.
+//!
+//! ```text
+//! prompt u1 Hi                 a person's words
+//! start a1                     the model begins to speak
+//! a1+=Hello                    … and goes on; `a1+=lo@3` says what stands before
+//! say a1 Hello                 a whole text
+//! think t1 Hm                  a thought
+//! tool c1 Bash                 a tool call, pending
+//! result c1 ok                 its result; `result c1 error: no` if it failed
+//! input c1 {"a                 the call's input as it is written
+//! spawn c2 agent=A type=x prompt=p background
+//! done c2 agent=A output=o     or `done c2 error`
+//! remove a1 abandoned
+//! rewind a1                    also edit, revert, compaction, reset; the head may be absent
+//! ask q1 / answer q1 yes
+//! idle
+//! ```
+//!
+//! Before the verb may stand `file` or `stream` (the source), `preview`, and `@name` (the
+//! conversation); after it `after=ID` (`after=-`: the first) and `replaces=ID`.
+
+use std::fmt::Write;
+
+use threadfold_core::{
+    AssistantText, Block, BlockBody, BlockDelta, BlockId, BlockRemove, BlockStatus, BlockUpsert,
+    CompletedStatus, Content, ContextChange, ContextChanged, ConversationState, Empty, Json,
+    Outcome, Payload, PermissionRequested, PermissionResolved, Place, RemoveReason, SessionEvent,
+    SourceKind, SubagentCompleted, SubagentRef, SubagentSpawned, TextField, Thinking, ToolResult,
+    ToolUse, UserMessage,
+};
+
+/// Folds a story and returns what the state shows, with what was odd.
+pub fn play(story: &str) -> String {
+    let mut state = ConversationState::default();
+    let mut odd = String::new();
+    for event in events(story) {
+        let outcome = state.apply(&event);
+        if let Some(anomaly) = outcome.anomaly() {
+            let mark = if matches!(outcome, Outcome::Noted(_)) { '?' } else { '!' };
+            writeln!(odd, "{mark} {anomaly}").expect("a string takes all");
+        }
+    }
+    format!("{}{odd}", show(&state))
+}
+
+/// Returns the state after a story.
+pub fn state(story: &str) -> ConversationState {
+    threadfold_core::fold(&events(story))
+}
+
+/// Returns the events of a story, one a line.
+///
+/// # Panics
+///
+/// If a line is not in the language: the test is wrong.
+pub fn events(story: &str) -> Vec<SessionEvent> {
+    let lines = story.lines().flat_map(|line| line.split(';')).map(str::trim);
+    lines.filter(|line| !line.is_empty()).map(event).collect()
+}
+
+fn event(line: &str) -> SessionEvent {
+    let mut rest = line;
+    let (mut source, mut conversation, mut preview) = (None, None, false);
+    loop {
+        let (word, tail) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "file" => source = Some(SourceKind::Transcript),
+            "stream" => source = Some(SourceKind::Stream),
+            "preview" => preview = true,
+            _ => match word.strip_prefix('@') {
+                Some(name) => conversation = Some(name),
+                None => break,
+            },
+        }
+        rest = tail;
+    }
+    let mut event = SessionEvent::new(payload(rest, preview));
+    if let Some(kind) = source {
+        event = event.from_source(kind);
+    }
+    match conversation {
+        Some(name) => event.within(name),
+        None => event,
+    }
+}
+
+fn payload(line: &str, preview: bool) -> Payload {
+    if let Some((id, text)) = line.split_once("+=") {
+        return delta(id, text, TextField::Content);
+    }
+    let mut words: Vec<&str> = line.split(' ').collect();
+    let option = |words: &mut Vec<&str>, name: &str| -> Option<String> {
+        let at = words.iter().position(|word| word.starts_with(&format!("{name}=")))?;
+        Some(words.remove(at)[name.len() + 1..].to_owned())
+    };
+    let after = match option(&mut words, "after").as_deref() {
+        None => Place::Unsaid,
+        Some("-") => Place::First,
+        Some(id) => Place::After(id.into()),
+    };
+    let replaces = option(&mut words, "replaces").map(BlockId::from);
+    let agent_id = option(&mut words, "agent").map(Into::into);
+    let prompt = option(&mut words, "prompt").map(Into::into);
+    let subagent_type = option(&mut words, "type").map(Into::into);
+    let output = option(&mut words, "output").map(|text| Json::string(&text));
+    let id = words.get(1).copied().unwrap_or("");
+    let text = words.get(2..).unwrap_or(&[]).join(" ");
+    let upsert = |block: Block| {
+        Payload::BlockUpsert(BlockUpsert {
+            block,
+            after: after.clone(),
+            replaces: replaces.clone(),
+            preview,
+        })
+    };
+    let speech = || AssistantText { content: text.as_str().into(), model: None };
+    match words[0] {
+        "prompt" => upsert(Block::new(id, UserMessage { content: Content::from(text.as_str()) })),
+        "say" => upsert(Block::new(id, speech())),
+        "start" => upsert(pending(Block::new(id, speech()))),
+        "think" => upsert(Block::new(
+            id,
+            Thinking { content: text.as_str().into(), signature: None, redacted: false },
+        )),
+        "tool" => upsert(pending(Block::new(id, tool_use(id, &text)))),
+        "result" => {
+            let body = ToolResult {
+                tool_use_id: id.into(),
+                is_error: text.starts_with("error"),
+                output: Some(Json::string(&text)),
+                duration_ms: None,
+            };
+            upsert(Block::new(format!("result:{id}"), body))
+        }
+        "input" => delta(id, &text, TextField::Input),
+        "remove" => Payload::BlockRemove(BlockRemove {
+            block_id: id.into(),
+            reason: match text.as_str() {
+                "abandoned" => RemoveReason::Abandoned,
+                "superseded" => RemoveReason::Superseded,
+                _ => RemoveReason::Deleted,
+            },
+        }),
+        "spawn" => Payload::SubagentSpawned(SubagentSpawned {
+            agent_id,
+            prompt,
+            subagent_type,
+            background: text.contains("background"),
+            ..SubagentSpawned::by(id)
+        }),
+        "done" => Payload::SubagentCompleted(SubagentCompleted {
+            tool_use_id: id.into(),
+            agent_id,
+            subagent_id: None,
+            status: match text.contains("error") {
+                true => CompletedStatus::Error,
+                false => CompletedStatus::Completed,
+            },
+            output,
+            duration_ms: None,
+        }),
+        "ask" => Payload::PermissionRequested(PermissionRequested {
+            request_id: id.into(),
+            tool_use_id: None,
+            question: Some(Json::string(&text)),
+            options: None,
+        }),
+        "answer" => Payload::PermissionResolved(PermissionResolved {
+            request_id: id.into(),
+            answer: Some(Json::string(&text)),
+        }),
+        "idle" => Payload::SessionIdle(Empty {}),
+        other => Payload::ContextChanged(ContextChanged {
+            kind: match other {
+                "rewind" => ContextChange::Rewind,
+                "edit" => ContextChange::Edit,
+                "revert" => ContextChange::Revert,
+                "compaction" => ContextChange::Compaction,
+                "reset" => ContextChange::Reset,
+                _ => panic!("`{line}` is not in the language of stories"),
+            },
+            head: (!id.is_empty()).then(|| id.into()),
+            summary: None,
+        }),
+    }
+}
+
+fn tool_use(id: &str, name: &str) -> ToolUse {
+    ToolUse {
+        tool_name: name.into(),
+        tool_use_id: id.into(),
+        input: None,
+        input_text: None,
+        display_name: None,
+        description: None,
+    }
+}
+
+fn pending(mut block: Block) -> Block {
+    block.status = BlockStatus::Pending;
+    block
+}
+
+fn delta(id: &str, text: &str, field: TextField) -> Payload {
+    let (delta, offset) = match text.rsplit_once('@').map(|(text, at)| (text, at.parse().ok())) {
+        Some((text, Some(offset))) => (text, Some(offset)),
+        _ => (text, None),
+    };
+    Payload::BlockDelta(BlockDelta { block_id: id.into(), delta: delta.into(), field, offset })
+}
+
+/// Returns what a state shows, a line a block.
+pub fn show(state: &ConversationState) -> String {
+    let mut out = String::new();
+    for block in state.blocks().iter() {
+        writeln!(out, "{}", line(&block)).expect("a string takes all");
+    }
+    for subagent in state.subagents() {
+        writeln!(out, "{}", header(&subagent)).expect("a string takes all");
+        for block in subagent.blocks().iter() {
+            writeln!(out, "  {}", line(&block)).expect("a string takes all");
+        }
+    }
+    out
+}
+
+fn line(block: &Block) -> String {
+    let mut out = format!("{} {}", block.id, block.body.kind());
+    if block.status != BlockStatus::Complete {
+        write!(out, " {}", block.status).expect("a string takes all");
+    }
+    for (mark, name) in [(block.interrupted, "interrupted"), (block.inactive, "inactive")] {
+        if mark {
+            write!(out, " {name}").expect("a string takes all");
+        }
+    }
+    let words = match &block.body {
+        BlockBody::UserMessage(body) => match &body.content {
+            Content::Text(text) => text.to_string(),
+            Content::Parts(parts) => format!("{} parts", parts.len()),
+        },
+        BlockBody::AssistantText(body) => body.content.to_string(),
+        BlockBody::Thinking(body) => body.content.to_string(),
+        BlockBody::ToolUse(body) => match &body.input_text {
+            Some(text) => format!("{} {text}", body.tool_name),
+            None => body.tool_name.to_string(),
+        },
+        BlockBody::ToolResult(body) => json(&body.output),
+        BlockBody::Subagent(body) => [json(&body.input), json(&body.output)].join(" -> "),
+        BlockBody::Permission(body) => [json(&body.question), json(&body.answer)].join(" -> "),
+        _ => String::new(),
+    };
+    write!(out, " {words:?}").expect("a string takes all");
+    out
+}
+
+fn json(value: &Option<Json>) -> String {
+    value.as_ref().map_or(String::new(), |it| it.to_text().unwrap_or_else(|| it.to_string()))
+}
+
+fn header(subagent: &SubagentRef<'_>) -> String {
+    let shown = subagent.header();
+    let mut out = format!("[{}", subagent.conversation_id());
+    if let Some(call) = &shown.tool_use_id {
+        write!(out, " call {call}").expect("a string takes all");
+    }
+    write!(out, " {}]", shown.status).expect("a string takes all");
+    if let Some(prompt) = &shown.prompt {
+        write!(out, " {prompt:?}").expect("a string takes all");
+    }
+    if shown.output.is_some() {
+        write!(out, " -> {:?}", json(&shown.output)).expect("a string takes all");
+    }
+    if !shown.runs.is_empty() {
+        let calls: Vec<_> = shown.runs.iter().map(|run| run.tool_use_id.as_str()).collect();
+        write!(out, " runs {}", calls.join(", ")).expect("a string takes all");
+    }
+    out
+}
