@@ -21,6 +21,25 @@ impl Block {
         merged
     }
 
+    /// Returns the text that a delta for `field` would grow, as it is now.
+    pub(crate) fn text(&self, field: TextField) -> Option<Text> {
+        match (field, &self.body) {
+            (TextField::Content, BlockBody::AssistantText(body)) => Some(body.content.clone()),
+            (TextField::Content, BlockBody::Thinking(body)) => Some(body.content.clone()),
+            (TextField::Content, BlockBody::UserMessage(body)) => match &body.content {
+                Content::Text(text) => Some(text.clone()),
+                Content::Parts(_) => None,
+            },
+            (TextField::Content, BlockBody::SkillLoad(body)) => {
+                Some(body.content.clone().unwrap_or_default())
+            }
+            (TextField::Input, BlockBody::ToolUse(body)) if body.input.is_none() => {
+                Some(body.input_text.clone().unwrap_or_default())
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the text that a delta for `field` would grow.
     pub(crate) fn text_mut(&mut self, field: TextField) -> Option<&mut Text> {
         match (field, &mut self.body) {

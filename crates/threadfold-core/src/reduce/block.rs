@@ -65,9 +65,10 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, said: &BlockUpsert) -> Outc
         }
         _ => facts.call.take(),
     };
-    facts.answer = answer(step, slot, facts.tool_use_id());
+    facts.answer = answer(step, slot, facts.tool_use_id(), &id);
 
     let mut anomaly = None;
+    let was_result = known.as_ref().and_then(|entry| entry.result_of().cloned());
     match (position, known) {
         (Some(position), Some(known)) => {
             anomaly = type_change(&known.shown, &step.show(slot, &id, &facts));
@@ -80,13 +81,15 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, said: &BlockUpsert) -> Outc
         && step.conversation(slot).position(after).is_none()
     {
         let after = after.clone();
-        anomaly = anomaly.or(Some(Anomaly::UnknownPlace { block: id, after }));
+        let block = id.clone();
+        anomaly = anomaly.or(Some(Anomaly::UnknownPlace { block, after }));
     }
     if let Some(call) = left {
         subagent::stands_no_more(step, &call, slot);
     }
-    if let BlockBody::ToolResult(result) = &said.block.body {
-        answer_call(step, slot, &result.tool_use_id);
+    let is_result = step.conversation(slot).entry(&id).and_then(|it| it.result_of().cloned());
+    for call in was_result.iter().chain(&is_result) {
+        answer_call(step, slot, call);
     }
     step.outcome_noting(anomaly)
 }
@@ -162,10 +165,15 @@ fn wake(step: &mut Step<'_>, slot: Slot) {
 }
 
 /// Returns how a call was answered, if it was.
-fn answer(step: &Step<'_>, slot: Slot, call: Option<&ToolUseId>) -> Option<BlockStatus> {
+fn answer(
+    step: &Step<'_>,
+    slot: Slot,
+    call: Option<&ToolUseId>,
+    block: &BlockId,
+) -> Option<BlockStatus> {
     let result = step.conversation(slot).result(call?)?;
     match &result.shown.body {
-        _ if result.shown.status.is_open() => None,
+        _ if result.shown.status.is_open() || result.id == *block => None,
         BlockBody::ToolResult(body) if body.is_error => Some(BlockStatus::Error),
         BlockBody::ToolResult(_) => Some(BlockStatus::Complete),
         _ => None,
@@ -180,7 +188,7 @@ pub(super) fn answer_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId) {
     let Some(entry) = step.conversation(slot).at(position).cloned() else {
         return;
     };
-    let answer = answer(step, slot, Some(call));
+    let answer = answer(step, slot, Some(call), &entry.id);
     if entry.facts.tool_use_id() == Some(call) && entry.facts.answer != answer {
         step.state.settle_block(slot, &entry.id);
         let Some(entry) = step.conversation(slot).at(position) else {
@@ -255,8 +263,8 @@ pub(super) fn remove(
         let conversation = step.conversation_mut(slot);
         Arc::make_mut(&mut conversation.rare).taken_out.insert(id, rank);
     }
-    if let BlockBody::ToolResult(result) = &entry.shown.body {
-        answer_call(step, slot, &result.tool_use_id);
+    if let Some(call) = entry.result_of() {
+        answer_call(step, slot, call);
     }
     step.outcome()
 }

@@ -53,9 +53,14 @@ fn compact(step: &mut Step<'_>, slot: Slot, end: usize) {
     for position in start..end {
         mark(step, slot, position, true);
     }
-    if end > start {
+    let conversation = step.conversation(slot);
+    let last = (start..end)
+        .rev()
+        .filter_map(|at| conversation.at(at))
+        .find(|entry| entry.facts.said(rank).known)
+        .map(|entry| entry.id.clone());
+    if last.is_some() {
         let conversation = step.conversation_mut(slot);
-        let last = conversation.id_before(end);
         Arc::make_mut(&mut conversation.rare).compacted[rank as usize] = last;
     }
 }

@@ -97,35 +97,22 @@ fn append_to_settled(
         step.state.settle_block(slot, &id);
         return append_in_tree(step, slot, said);
     }
+    // Another text of the same block may be growing.
     step.state.settle_block(slot, &said.block_id);
-    let name = step.conversation(slot).name.clone();
-    let Some(position) = step.conversation(slot).position(&said.block_id) else {
-        return unknown();
-    };
-    let Some(entry) = step.conversation(slot).at(position) else {
-        return unknown();
-    };
-
-    let mut facts = entry.facts.clone();
-    let text = match &mut facts.said_mut(rank).block {
-        Some(block) => Arc::make_mut(block).text_mut(field),
-        None => None,
-    };
-    let Some(text) = text else {
-        return no_such_text(said);
-    };
+    let conversation_now = step.conversation(slot);
+    let name = conversation_now.name.clone();
+    let text = conversation_now
+        .entry(&said.block_id)
+        .and_then(|entry| entry.facts.said(rank).block.as_ref()?.text(field));
+    let Some(mut text) = text else { return no_such_text(said) };
     let length = text.len();
     match new_text(said, length) {
         Ok("") => return Outcome::Unchanged,
         Ok(_) => {}
         Err(anomaly) => return Outcome::Ignored(anomaly),
     }
-    let Ok(open_length) = u32::try_from(length) else {
-        return append_in_tree(step, slot, said);
-    };
+    let Ok(open_length) = u32::try_from(length) else { return append_in_tree(step, slot, said) };
     let buffer = text.grow();
-    let shown = facts.show(&said.block_id, &name, None);
-    step.conversation_mut(slot).set(position, facts, shown);
     let open = OpenText {
         slot,
         said_as: conversation.clone(),

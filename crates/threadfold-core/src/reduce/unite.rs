@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::block::BlockBody;
 use crate::change::Change;
 use crate::event::Place;
 use crate::state::{Entry, Facts, News, RANKS, Slot, Subagent};
@@ -51,14 +50,8 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
     move_edges(step, &entries, elder, younger);
     let slot = Slot::Subagent(elder);
     take_in(step, slot, &entries);
-    let answered: Vec<_> = step
-        .conversation(slot)
-        .entries()
-        .filter_map(|entry| match &entry.shown.body {
-            BlockBody::ToolResult(result) => Some(result.tool_use_id.clone()),
-            _ => None,
-        })
-        .collect();
+    let answered: Vec<_> =
+        step.conversation(slot).entries().filter_map(|entry| entry.result_of().cloned()).collect();
     answered.iter().for_each(|call| answer_call(step, slot, call));
 
     step.moved(|settled| Change::SubagentUnited {

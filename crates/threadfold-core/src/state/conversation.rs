@@ -146,10 +146,10 @@ impl Conversation {
             {
                 rare.calls.remove(call);
             }
-            if let BlockBody::ToolResult(result) = &entry.shown.body
-                && rare.results.get(&result.tool_use_id) == Some(&entry.id)
+            if let Some(call) = entry.result_of()
+                && rare.results.get(call) == Some(&entry.id)
             {
-                rare.results.remove(&result.tool_use_id);
+                rare.results.remove(call);
             }
         }
         entry
@@ -200,11 +200,11 @@ impl Conversation {
             let call = call.clone();
             Arc::make_mut(&mut self.rare).calls.insert(call, entry.id.clone());
         }
-        if let BlockBody::ToolResult(result) = &entry.shown.body
-            && entry.id != result_id(&result.tool_use_id)
-            && !self.is_claimed(&self.rare.results, &result.tool_use_id)
+        if let Some(call) = entry.result_of()
+            && entry.id != result_id(call)
+            && !self.is_claimed(&self.rare.results, call)
         {
-            let call = result.tool_use_id.clone();
+            let call = call.clone();
             Arc::make_mut(&mut self.rare).results.insert(call, entry.id.clone());
         }
     }

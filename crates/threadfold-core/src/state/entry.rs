@@ -48,6 +48,16 @@ pub(crate) struct Entry {
     pub(crate) hash: OnceLock<[u8; 32]>,
 }
 
+impl Entry {
+    /// Returns the call whose result this is.
+    pub(crate) fn result_of(&self) -> Option<&ToolUseId> {
+        match &self.shown.body {
+            BlockBody::ToolResult(result) => Some(&result.tool_use_id),
+            _ => None,
+        }
+    }
+}
+
 /// All that is known of a block; what is shown follows from it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Facts {
