@@ -1,0 +1,4 @@
+//! What agents say, as events.
+
+pub mod lines;
+pub mod recover;

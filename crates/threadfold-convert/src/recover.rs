@@ -1,0 +1,1 @@
+//! Records out of damaged lines.
