@@ -1,4 +1,51 @@
-//! What agents say, as events.
+//! What agents say, as Threadfold's events: live streams and transcripts, a folder per agent.
+//!
+//! ```text
+//! source ─► record ─► store ─► converter ─► events ─► reduce ─► state ─► bus ─► client
+//!                             └─ this crate ─┘
+//! ```
+//!
+//! A converter takes records, which are bytes, and gives events. It never fails and never drops
+//! a record: what it does not understand becomes a block that carries it.
+//!
+//! ```
+//! use threadfold_convert::{Agent, SessionFile, parse_transcript};
+//!
+//! let line = br#"{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"Hello"}}"#;
+//! let state = parse_transcript(Agent::Claude, &[SessionFile { path: "s1.jsonl", bytes: line }]);
+//! assert_eq!(state.blocks().len(), 1);
+//! ```
+//!
+//! # What it does not do
+//!
+//! It opens no files and knows no clock: bytes are handed in, and names and times come from them.
 
+pub mod claude;
 pub mod lines;
+pub mod parity;
+mod record;
 pub mod recover;
+mod whole;
+
+use threadfold_core::SessionEvent;
+
+pub use record::{Agent, Feed, FeedKind, Record};
+pub use whole::{SessionFile, convert_all, convert_files, parse_transcript};
+
+/// Turns records into events.
+pub trait Converter {
+    /// Appends to `out` the events that `record` means.
+    ///
+    /// A record that is not understood becomes a block that carries it as it came.
+    fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>);
+
+    /// Appends to `out` what the end of a source means: what it left open is over.
+    fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>);
+}
+
+/// Returns a converter for one session of `agent`.
+pub fn converter(agent: Agent) -> Box<dyn Converter> {
+    match agent {
+        Agent::Claude => Box::new(claude::ClaudeConverter::default()),
+    }
+}

@@ -1,0 +1,185 @@
+//! Claude Code and the Claude Agent SDK.
+//!
+//! One converter takes the lines of a session's stream and of its files in any order; what it
+//! remembers is shared by them.
+
+use std::sync::Arc;
+
+use threadfold_core::{
+    AgentId, Block, ConversationId, Json, SessionEvent, SessionId, Unknown,
+};
+
+use crate::Converter;
+use crate::record::{Feed, FeedKind, Record};
+use crate::recover::{self, Piece};
+
+mod compaction;
+pub mod layout;
+mod lenient;
+mod live;
+mod memory;
+mod message;
+mod said;
+mod subagents;
+mod transcript;
+mod usage;
+mod wire;
+
+use memory::Memory;
+use said::Said;
+use wire::Line;
+
+/// Converts what one session of Claude Code says and keeps.
+#[derive(Debug, Default)]
+pub struct ClaudeConverter {
+    memory: Memory,
+    session: Option<SessionId>,
+}
+
+impl Converter for ClaudeConverter {
+    fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+        if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
+            let mut said = self.said(record.feed, record.line, out);
+            match recover::good(record.bytes) {
+                Some(text) => subagents::meta(&mut said, agent, text),
+                None => said.loss("the notes beside a subagent's file are not text"),
+            }
+            return;
+        }
+        match recover::good(record.bytes) {
+            Some(text) if self.convert(record, text, out) => {}
+            _ => self.mend(record, out),
+        }
+    }
+
+    fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
+        let mut said = self.said(feed, 0, out);
+        match &feed.kind {
+            FeedKind::Stream => {
+                live::abandon(&mut said, |_| true);
+                let mut open: Vec<_> = said.memory.stream.last.keys().cloned().collect();
+                open.sort();
+                open.iter().for_each(|conversation| said.idle_in(conversation));
+            }
+            FeedKind::Main => {
+                let mut open: Vec<_> = said.memory.files.last.keys().cloned().collect();
+                open.sort();
+                open.iter().for_each(|conversation| said.idle_in(conversation));
+            }
+            FeedKind::Subagent(agent) => {
+                link_by_opening(&mut said, agent);
+                let conversation = ConversationId::from(agent.bare());
+                if said.memory.files.last.contains_key(&conversation) {
+                    said.idle_in(&conversation);
+                }
+            }
+            FeedKind::SubagentMeta(_) => {}
+        }
+    }
+}
+
+/// A subagent that nothing ties to a call may be tied by the words it opens with.
+fn link_by_opening(said: &mut Said<'_>, agent: &AgentId) {
+    let conversation = ConversationId::from(agent.bare());
+    if said.memory.agents.contains_key(agent.bare()) {
+        return;
+    }
+    let opening = said.memory.openings.get(&conversation).cloned();
+    if let Some(call) = opening.and_then(|words| subagents::call_of_opening(said, &words)) {
+        subagents::spawned(said, &call, Some(agent.bare()));
+    }
+}
+
+impl ClaudeConverter {
+    fn said<'a>(
+        &'a mut self,
+        feed: &'a Feed,
+        line: u64,
+        out: &'a mut Vec<SessionEvent>,
+    ) -> Said<'a> {
+        Said {
+            memory: &mut self.memory,
+            source: &feed.source,
+            is_stream: feed.is_stream(),
+            conversation: ConversationId::main(),
+            timestamp: None,
+            session: self.session.clone(),
+            line,
+            from: out.len(),
+            out,
+        }
+    }
+
+    /// Converts a text that should be one record. Says whether it is one.
+    fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+        let mut mended = String::new();
+        let Some(line) = lenient::read(text, &mut mended) else { return false };
+        self.note_session(&line);
+        let understood = {
+            let mut said = self.said(record.feed, record.line, out);
+            said.timestamp = line.timestamp.as_deref().map(Arc::from);
+            match &record.feed.kind {
+                FeedKind::Stream => live::convert(&mut said, &line, text),
+                FeedKind::Subagent(agent) => {
+                    transcript::convert(&mut said, &line, text, Some(agent))
+                }
+                _ => transcript::convert(&mut said, &line, text, None),
+            }
+        };
+        if !understood {
+            if !lenient::is_object(text) {
+                return false;
+            }
+            let record_json = Json::parse(text).unwrap_or_else(|_| Json::string(text));
+            let id = line.uuid.as_deref().map(str::to_owned);
+            self.unknown(record, id, record_json, out);
+        }
+        true
+    }
+
+    fn note_session(&mut self, line: &Line<'_>) {
+        let name = line.file_session_id.as_deref().or(line.session_id.as_deref());
+        if let Some(name) = name
+            && self.session.as_ref().is_none_or(|known| known.as_str() != name)
+        {
+            self.session = Some(SessionId::from(name));
+        }
+    }
+
+    /// Takes what it can from a line that is no record as it stands.
+    fn mend(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+        for piece in recover::records(record.bytes) {
+            match piece {
+                Piece::Record(text) => {
+                    if !self.convert(record, text, out) {
+                        let kept = Json::string(text);
+                        self.unknown(record, None, kept, out);
+                    }
+                }
+                Piece::Lost { bytes, why, .. } => {
+                    let kept = Json::string(&String::from_utf8_lossy(bytes));
+                    self.said(record.feed, record.line, out).loss(&why.to_string());
+                    self.unknown(record, None, kept, out);
+                }
+            }
+        }
+    }
+
+    /// Shows a record that is not understood, as it came.
+    fn unknown(
+        &mut self,
+        record: &Record<'_>,
+        id: Option<String>,
+        kept: Json,
+        out: &mut Vec<SessionEvent>,
+    ) {
+        let place = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
+        let count = out.len();
+        let id = id.unwrap_or_else(|| format!("line:{place}:{}:{count}", record.line));
+        let mut said = self.said(record.feed, record.line, out);
+        if let FeedKind::Subagent(agent) = &record.feed.kind {
+            said.conversation = ConversationId::from(agent.bare());
+        }
+        said.block(Block::new(id, Unknown { record: kept }));
+    }
+}

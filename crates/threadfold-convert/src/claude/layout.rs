@@ -1,0 +1,99 @@
+//! Which files make a session, in all four layouts.
+//!
+//! To 1.0.128 a subagent's lines stand inside the main file; in 2.0 its file stands beside it,
+//! in the project's folder; from 2.1 on in `<session>/subagents/`, later with a `.meta.json`
+//! beside it, and workflows have folders of their own below that.
+
+use std::collections::BTreeMap;
+
+use threadfold_core::AgentId;
+
+/// The files of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFiles {
+    /// The session's name: the main file's.
+    pub session: String,
+    /// The main file.
+    pub main: String,
+    /// The subagents' files.
+    pub subagents: Vec<SubagentFile>,
+}
+
+/// The file of one subagent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubagentFile {
+    /// The subagent.
+    pub agent: AgentId,
+    /// Its file.
+    pub path: String,
+    /// What is noted beside it.
+    pub meta: Option<String>,
+}
+
+/// Sorts paths into sessions, by name.
+///
+/// Subagents' files that stand beside several main files belong to the one that they name inside;
+/// that cannot be seen from a path, so such a file is given to every session of its folder, and
+/// [`belongs_to`] tells by its first line.
+///
+/// ```
+/// use threadfold_convert::claude::layout::sessions;
+///
+/// let found = sessions(&["p/s1.jsonl", "p/s1/subagents/agent-a1.jsonl", "p/s1/subagents/agent-a1.meta.json"]);
+/// assert_eq!(found[0].session, "s1");
+/// assert_eq!(found[0].subagents[0].agent.as_str(), "a1");
+/// assert!(found[0].subagents[0].meta.is_some());
+/// ```
+pub fn sessions<P: AsRef<str>>(paths: &[P]) -> Vec<SessionFiles> {
+    let mut mains: BTreeMap<(String, String), SessionFiles> = BTreeMap::new();
+    let mut agents: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut metas: BTreeMap<String, String> = BTreeMap::new();
+    for path in paths {
+        let path = path.as_ref().replace('\\', "/");
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        if let Some(stem) = name.strip_suffix(".meta.json") {
+            metas.insert(format!("{folder}/{stem}"), path.clone());
+        } else if let Some(stem) = name.strip_suffix(".jsonl") {
+            if let Some(agent) = stem.strip_prefix("agent-") {
+                agents.insert(path.clone(), (format!("{folder}/{stem}"), agent.to_owned()));
+            } else if !folder.split('/').any(|part| part == "subagents") {
+                let files = SessionFiles {
+                    session: stem.to_owned(),
+                    main: path.clone(),
+                    subagents: Vec::new(),
+                };
+                mains.insert((folder.to_owned(), stem.to_owned()), files);
+            }
+        }
+    }
+    for (path, (stem, agent)) in agents {
+        let file = SubagentFile {
+            agent: AgentId::from(agent.as_str()),
+            meta: metas.get(&stem).cloned(),
+            path: path.clone(),
+        };
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for ((project, session), files) in &mut mains {
+            let own = format!("{project}/{session}/subagents");
+            let own = own.trim_start_matches('/');
+            let inside = folder.trim_start_matches('/').starts_with(own);
+            if inside || folder == project {
+                files.subagents.push(file.clone());
+            }
+        }
+    }
+    mains.into_values().collect()
+}
+
+/// Says whether a subagent's file, by its first line, belongs to the session.
+pub fn belongs_to(first_line: &[u8], session: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow, rename = "sessionId")]
+        session: Option<std::borrow::Cow<'a, str>>,
+    }
+    match serde_json::from_slice::<Named<'_>>(first_line) {
+        Ok(Named { session: Some(named) }) => named == session,
+        _ => true,
+    }
+}

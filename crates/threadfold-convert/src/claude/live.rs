@@ -1,0 +1,282 @@
+//! The stream: what Claude Code and the Agent SDK say while they work.
+//!
+//! A streamed block is a preview until an `assistant` line confirms it; what is never confirmed
+//! is taken back.
+
+use threadfold_core::{
+    AssistantText, Block, BlockStatus, ContextChange, ContextChanged, ConversationId, Empty, Json,
+    Payload, PermissionRequested, QueryCompleted, QueryFailed, QueryStarted, RemoveReason, System,
+    TextField, Thinking,
+};
+
+use super::memory::{Preview, key};
+use super::message::{assistant, piece_id, tool_use, user};
+use super::said::Said;
+use super::subagents::{heard, task_ended, task_started, tell_if_known};
+use super::usage::update;
+use super::wire::{ContentBlock, Line, StreamEvent};
+
+/// Converts one line of a stream. Says whether it was understood.
+pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool {
+    let Some(kind) = line.kind.as_deref() else { return false };
+    said.conversation = conversation(line);
+    match kind {
+        "assistant" => {
+            supersede(said, line);
+            speaks(said, line);
+            remember(said, line, |said| assistant(said, line, text));
+            tell_of_calls(said, line);
+        }
+        "user" => {
+            speaks(said, line);
+            remember(said, line, |said| user(said, line));
+        }
+        "stream_event" => match line.event.map(|raw| serde_json::from_str(raw.get())) {
+            Some(Ok(event)) => stream_event(said, line, &event),
+            _ => return false,
+        },
+        "result" => result(said, line),
+        "system" => return system(said, line),
+        "control_request" => control_request(said, line),
+        "conversation_reset" => {
+            said.say(Payload::ContextChanged(ContextChanged {
+                kind: ContextChange::Reset,
+                head: None,
+                summary: None,
+            }));
+        }
+        "control_response" | "control_cancel_request" | "keep_alive" | "tool_progress"
+        | "auth_status" | "rate_limit_event" | "tool_use_summary" | "prompt_suggestion"
+        | "active_goal" => {}
+        _ => return false,
+    }
+    true
+}
+
+fn conversation(line: &Line<'_>) -> ConversationId {
+    let name = match (line.agent_id.as_deref(), line.parent_tool_use_id.as_deref()) {
+        (Some(agent), Some(_)) => agent,
+        (_, Some(call)) => call,
+        _ => ConversationId::MAIN,
+    };
+    ConversationId::from(name)
+}
+
+/// A subagent that speaks is there.
+fn speaks(said: &mut Said<'_>, line: &Line<'_>) {
+    if let Some(call) = line.parent_tool_use_id.as_deref() {
+        heard(said, call, line.agent_id.as_deref());
+    }
+}
+
+fn remember(
+    said: &mut Said<'_>,
+    line: &Line<'_>,
+    convert: impl FnOnce(&mut Said<'_>) -> Option<threadfold_core::BlockId>,
+) {
+    let block = convert(said);
+    if let (Some(uuid), Some(block)) = (line.uuid.as_deref(), block) {
+        let seen = super::memory::Seen { block: Some(block), turn: 0, index: 0 };
+        said.memory.stream.lines.insert(key(uuid), seen);
+    }
+}
+
+/// Tells of subagents whose calls stand only now.
+fn tell_of_calls(said: &mut Said<'_>, line: &Line<'_>) {
+    if let Some(super::wire::Content::Blocks(blocks)) =
+        line.message.as_ref().map(|message| &message.content)
+    {
+        for call in blocks.iter().filter_map(|block| block.id.as_deref()) {
+            tell_if_known(said, call);
+        }
+    }
+}
+
+fn supersede(said: &mut Said<'_>, line: &Line<'_>) {
+    for uuid in &line.supersedes {
+        let block = said.memory.stream.lines.get(&key(uuid)).and_then(|seen| seen.block.clone());
+        if let Some(block) = block {
+            let conversation = said.conversation.clone();
+            said.remove_in(&conversation, block, RemoveReason::Superseded);
+        }
+    }
+}
+
+/// Takes back the previews that `which` names.
+pub(super) fn abandon(said: &mut Said<'_>, which: impl Fn(&Preview) -> bool) {
+    let previews = std::mem::take(&mut said.memory.stream.previews);
+    let (gone, kept) = previews.into_iter().partition::<Vec<_>, _>(|preview| which(preview));
+    said.memory.stream.previews = kept;
+    for preview in gone {
+        said.remove_in(&preview.conversation, preview.block, RemoveReason::Abandoned);
+    }
+}
+
+fn stream_event(said: &mut Said<'_>, line: &Line<'_>, event: &StreamEvent<'_>) {
+    let conversation = said.conversation.clone();
+    match &*event.kind {
+        "message_start" => {
+            abandon(said, |preview| preview.conversation == conversation);
+            let started = event.message.as_ref();
+            if let Some(id) = started.and_then(|message| message.id.as_deref()) {
+                said.memory.stream.streaming.insert(conversation, id.into());
+            }
+        }
+        "content_block_start" => {
+            let streaming = said.memory.stream.streaming.get(&conversation).cloned();
+            if let (Some(message), Some(index), Some(block)) =
+                (streaming, event.index, &event.content_block)
+                && let Some(shown) = first_look(&message, index, block)
+            {
+                said.memory.stream.previews.push(Preview {
+                    conversation,
+                    message: message.clone(),
+                    index,
+                    block: shown.id.clone(),
+                    content: 0,
+                });
+                let opened = said.memory.stream.previews.pop();
+                said.preview(shown);
+                said.memory.stream.previews.extend(opened);
+            }
+        }
+        "content_block_delta" => grow(said, event),
+        "message_stop" => {
+            if let Some(thrown) = &line.abandoned_blocks {
+                let from = thrown.from_block_index.unwrap_or(0);
+                let message = thrown.api_message_id.as_deref().unwrap_or("");
+                abandon(said, |preview| *preview.message == *message && preview.index >= from);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns a block as it looks when it begins to stream.
+fn first_look(message: &str, index: u64, block: &ContentBlock<'_>) -> Option<Block> {
+    let id = piece_id(message, index);
+    let mut shown = match block.kind.as_deref()? {
+        "text" => Block::new(id, AssistantText { content: "".into(), model: None }),
+        "thinking" => Block::new(
+            id,
+            Thinking { content: "".into(), signature: None, redacted: false },
+        ),
+        "redacted_thinking" => {
+            Block::new(id, Thinking { content: "".into(), signature: None, redacted: true })
+        }
+        "tool_use" | "server_tool_use" | "mcp_tool_use" => {
+            let call = block.id.as_deref()?;
+            Block::new(call, tool_use(call, block.name.as_deref().unwrap_or(""), None))
+        }
+        _ => return None,
+    };
+    shown.message_id = Some(message.into());
+    shown.status = BlockStatus::Pending;
+    Some(shown)
+}
+
+fn grow(said: &mut Said<'_>, event: &StreamEvent<'_>) {
+    let Some(delta) = &event.delta else { return };
+    let (field, text) = match (&delta.text, &delta.thinking, &delta.partial_json) {
+        (Some(text), _, _) | (None, Some(text), _) => (TextField::Content, text),
+        (None, None, Some(text)) => (TextField::Input, text),
+        _ => return,
+    };
+    let conversation = &said.conversation;
+    let growing = said.memory.stream.previews.iter_mut().rev().find(|preview| {
+        preview.conversation == *conversation && Some(preview.index) == event.index
+    });
+    let Some(preview) = growing else { return };
+    let offset = preview.content;
+    preview.content += text.len() as u64;
+    let block = preview.block.clone();
+    if !text.is_empty() {
+        said.delta(block, field, offset, text);
+    }
+}
+
+fn result(said: &mut Said<'_>, line: &Line<'_>) {
+    abandon(said, |_| true);
+    if let Some(cost) = line.total_cost_usd {
+        update(said, "costUsd", Json::of(&cost));
+    }
+    let failed = line.is_error || line.subtype.as_deref().is_some_and(|it| it != "success");
+    let payload = if failed {
+        let error = line.errors.or(line.result).map(Json::from);
+        let named = || line.subtype.as_deref().map(Json::string);
+        Payload::QueryFailed(QueryFailed { error: error.or_else(named) })
+    } else {
+        let duration_ms = line.duration_ms.map(|ms| ms.max(0.0) as u64);
+        Payload::QueryCompleted(QueryCompleted { duration_ms })
+    };
+    said.say(payload);
+    said.idle_in(&ConversationId::main());
+}
+
+fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
+    let Some(subtype) = line.subtype.as_deref() else { return false };
+    match subtype {
+        "init" => {
+            said.say(Payload::SessionInitialized(Empty {}));
+            for (name, value) in
+                [("model", &line.model), ("cwd", &line.cwd), ("version", &line.version)]
+            {
+                if let Some(value) = value.as_deref() {
+                    update(said, name, Json::string(value));
+                }
+            }
+            said.say(Payload::QueryStarted(QueryStarted { message: None }));
+        }
+        "task_started" => task_started(said, line),
+        "task_notification" | "task_updated" => task_ended(said, line),
+        "compact_boundary" => super::compaction::boundary(said, line),
+        "api_retry" => {
+            let attempt = line.attempt.unwrap_or(0);
+            notice(said, line, "api_retry", format!("attempt {attempt} failed and is made again"));
+        }
+        "hook_response" => {
+            let event = line.hook_event.as_deref().unwrap_or("");
+            let name = line.hook_name.as_deref().unwrap_or(event);
+            let output = line.output.map(|raw| Json::from(raw).to_text().unwrap_or_default());
+            notice(said, line, "hook", format!("{name}: {}", output.unwrap_or_default()));
+        }
+        "permission_denied" => {
+            let tool = line.tool_name.as_deref().unwrap_or("");
+            notice(said, line, "permission_denied", format!("{tool} was not allowed"));
+        }
+        "informational" | "local_command_output" | "model_refusal_fallback"
+        | "model_refusal_no_fallback" | "mirror_error" | "session_writes_lost" => {
+            let words = line.content.map(|raw| Json::from(raw).to_text().unwrap_or_default());
+            notice(said, line, subtype, words.unwrap_or_default());
+        }
+        "status" | "thinking_tokens" | "task_progress" | "background_tasks_changed"
+        | "hook_started" | "hook_progress" | "control_request_progress" | "plugin_install"
+        | "session_state_changed" | "worker_shutting_down" | "commands_changed"
+        | "notification" | "files_persisted" | "memory_recall" | "elicitation_complete" => {}
+        _ => return false,
+    }
+    true
+}
+
+/// Says a word of the agent's own.
+pub(super) fn notice(said: &mut Said<'_>, line: &Line<'_>, subtype: &str, words: String) {
+    let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", said.line), str::to_owned);
+    let body = System { subtype: subtype.into(), message: Some(words.into()) };
+    said.block(Block::new(id, body));
+}
+
+fn control_request(said: &mut Said<'_>, line: &Line<'_>) {
+    let Some(request) = &line.request else { return };
+    let (Some("can_use_tool"), Some(id)) =
+        (request.subtype.as_deref(), line.request_id.as_deref())
+    else {
+        return;
+    };
+    let tool = request.tool_name.as_deref().unwrap_or("a tool");
+    said.say(Payload::PermissionRequested(PermissionRequested {
+        request_id: id.into(),
+        tool_use_id: request.tool_use_id.as_deref().map(Into::into),
+        question: Some(Json::string(&format!("May {tool} be used?"))),
+        options: request.permission_suggestions.map(Json::from),
+    }));
+}

@@ -1,0 +1,125 @@
+//! Turning one record into events: who speaks, where, and in which order.
+
+use std::sync::Arc;
+
+use threadfold_core::{
+    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, Empty, Json,
+    Log, Payload, Place, RemoveReason, SessionEvent, SessionId, Source, TextField,
+};
+
+use super::memory::{Memory, Side};
+
+/// One record in the making: its context and the events so far.
+pub(super) struct Said<'a> {
+    pub(super) memory: &'a mut Memory,
+    pub(super) source: &'a Source,
+    pub(super) is_stream: bool,
+    pub(super) conversation: ConversationId,
+    pub(super) timestamp: Option<Arc<str>>,
+    pub(super) session: Option<SessionId>,
+    pub(super) line: u64,
+    /// Where this record's events begin in `out`.
+    pub(super) from: usize,
+    pub(super) out: &'a mut Vec<SessionEvent>,
+}
+
+impl Said<'_> {
+    pub(super) fn side(&mut self) -> &mut Side {
+        if self.is_stream { &mut self.memory.stream } else { &mut self.memory.files }
+    }
+
+    fn context(&self, conversation: &ConversationId) -> Context {
+        Context {
+            session_id: self.session.clone(),
+            conversation_id: conversation.clone(),
+            timestamp: self.timestamp.clone(),
+            source: Some(self.source.clone()),
+            ..Context::default()
+        }
+    }
+
+    /// Says something of this record's conversation.
+    pub(super) fn say(&mut self, payload: Payload) {
+        let conversation = self.conversation.clone();
+        self.say_in(&conversation, payload);
+    }
+
+    /// Says something of another conversation.
+    pub(super) fn say_in(&mut self, conversation: &ConversationId, payload: Payload) {
+        let context = self.context(conversation);
+        self.out.push(SessionEvent { context, ..SessionEvent::new(payload) });
+    }
+
+    /// Says a whole block, behind the one that its source said before.
+    pub(super) fn block(&mut self, block: Block) {
+        let conversation = self.conversation.clone();
+        let place = self.side().place(&conversation);
+        self.block_at(block, place);
+    }
+
+    fn block_at(&mut self, mut block: Block, after: Place) {
+        let conversation = self.conversation.clone();
+        block.conversation_id = conversation.clone();
+        if block.timestamp.is_none() {
+            block.timestamp = self.timestamp.clone();
+        }
+        let side = self.side();
+        // A block that is said again stays where it is.
+        let again = after == Place::After(block.id.clone());
+        let after = if again { Place::Unsaid } else { after };
+        side.last.insert(conversation, block.id.clone());
+        self.say(Payload::BlockUpsert(BlockUpsert {
+            block,
+            after,
+            replaces: None,
+            preview: false,
+        }));
+    }
+
+    /// Shows a block that its source has not confirmed.
+    pub(super) fn preview(&mut self, mut block: Block) {
+        let conversation = self.conversation.clone();
+        block.conversation_id = conversation.clone();
+        let after = match self.memory.stream.previews.last() {
+            Some(preview) if preview.conversation == conversation => {
+                Place::After(preview.block.clone())
+            }
+            _ => self.memory.stream.place(&conversation),
+        };
+        self.say(Payload::BlockUpsert(BlockUpsert { block, after, replaces: None, preview: true }));
+    }
+
+    /// Says that a block's text grew.
+    pub(super) fn delta(&mut self, block_id: BlockId, field: TextField, offset: u64, text: &str) {
+        self.say(Payload::BlockDelta(BlockDelta {
+            block_id,
+            delta: text.into(),
+            field,
+            offset: Some(offset),
+        }));
+    }
+
+    pub(super) fn remove_in(
+        &mut self,
+        conversation: &ConversationId,
+        block_id: BlockId,
+        reason: RemoveReason,
+    ) {
+        self.say_in(conversation, Payload::BlockRemove(BlockRemove { block_id, reason }));
+    }
+
+    pub(super) fn idle_in(&mut self, conversation: &ConversationId) {
+        self.say_in(conversation, Payload::SessionIdle(Empty {}));
+    }
+
+    /// Says that something of a record could not be used.
+    pub(super) fn loss(&mut self, what: &str) {
+        let message = format!("line {}: {what}", self.line);
+        let mut context = self.context(&self.conversation.clone());
+        if let Some(source) = &mut context.source {
+            source.position = Some(Json::of(&self.line));
+        }
+        let log = Log { level: Some("warning".into()), message: Some(message.into()) };
+        self.out.push(SessionEvent { context, ..SessionEvent::new(Payload::Log(log)) });
+    }
+}

@@ -1,0 +1,442 @@
+//! Claude Code's JSON, as types: one flat type for all lines of stream and file.
+//!
+//! What the types do not know is kept by the record. A tag that chooses a type would make the
+//! reader buffer every value, so the tag is a field like any other.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// Text that is borrowed from the line where it can be.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Str<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl std::ops::Deref for Str<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One line of a stream or a transcript.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) subtype: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) uuid: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) timestamp: Option<Str<'a>>,
+    #[serde(borrow, rename = "sessionId")]
+    pub(super) file_session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) message: Option<Message<'a>>,
+    #[serde(borrow)]
+    pub(super) event: Option<&'a RawValue>,
+
+    #[serde(borrow, rename = "parentUuid")]
+    pub(super) parent_uuid: Option<Str<'a>>,
+    #[serde(rename = "isSidechain")]
+    pub(super) is_sidechain: bool,
+    #[serde(borrow, alias = "agentId")]
+    pub(super) agent_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) parent_tool_use_id: Option<Str<'a>>,
+    #[serde(borrow, alias = "toolUseResult")]
+    pub(super) tool_use_result: Option<&'a RawValue>,
+    #[serde(rename = "apiBlockIndex")]
+    pub(super) api_block_index: Option<u64>,
+
+    #[serde(rename = "isMeta")]
+    pub(super) is_meta: bool,
+    #[serde(rename = "isSynthetic")]
+    pub(super) is_synthetic: bool,
+    #[serde(rename = "isCompactSummary")]
+    pub(super) is_compact_summary: bool,
+    #[serde(rename = "isVisibleInTranscriptOnly")]
+    pub(super) is_visible_in_transcript_only: bool,
+    #[serde(borrow, rename = "promptSource")]
+    pub(super) prompt_source: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) origin: Option<Kind<'a>>,
+    #[serde(alias = "isAbortedMidStream")]
+    pub(super) aborted: bool,
+    #[serde(alias = "isApiErrorMessage")]
+    pub(super) is_api_error_message: bool,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) supersedes: Vec<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) abandoned_blocks: Option<AbandonedBlocks<'a>>,
+
+    #[serde(borrow)]
+    pub(super) task_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) task_type: Option<Str<'a>>,
+    #[serde(borrow, alias = "toolUseID")]
+    pub(super) tool_use_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) description: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) subagent_type: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) prompt: Option<Str<'a>>,
+    pub(super) is_backgrounded: bool,
+    #[serde(borrow)]
+    pub(super) parent_task_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) status: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) summary: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) patch: Option<Patch<'a>>,
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
+
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) attachment: Option<Attachment<'a>>,
+    #[serde(borrow)]
+    pub(super) operation: Option<Str<'a>>,
+    #[serde(borrow, alias = "compactMetadata")]
+    pub(super) compact_metadata: Option<CompactMetadata<'a>>,
+    #[serde(borrow)]
+    pub(super) hook_event: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) hook_name: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) output: Option<&'a RawValue>,
+    pub(super) attempt: Option<u64>,
+    #[serde(rename = "retryAttempt")]
+    pub(super) retry_attempt: Option<u64>,
+
+    #[serde(borrow)]
+    pub(super) request: Option<ControlRequest<'a>>,
+    #[serde(borrow)]
+    pub(super) request_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) response: Option<&'a RawValue>,
+
+    #[serde(borrow)]
+    pub(super) model: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) cwd: Option<Str<'a>>,
+    #[serde(borrow, alias = "claude_code_version")]
+    pub(super) version: Option<Str<'a>>,
+    #[serde(rename = "isReplay")]
+    pub(super) is_replay: bool,
+    pub(super) is_error: bool,
+    pub(super) duration_ms: Option<f64>,
+    pub(super) total_cost_usd: Option<f64>,
+    #[serde(rename = "totalCostUSD")]
+    pub(super) file_cost_usd: Option<f64>,
+    #[serde(borrow)]
+    pub(super) result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) errors: Option<&'a RawValue>,
+    #[serde(borrow, rename = "aiTitle", alias = "customTitle", alias = "title")]
+    pub(super) title: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) tool_name: Option<Str<'a>>,
+}
+
+/// `{ "kind": … }`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Kind<'a> {
+    #[serde(borrow)]
+    pub(super) kind: Option<Str<'a>>,
+}
+
+/// What a task's update alters.
+#[derive(Debug, Deserialize)]
+pub(super) struct Patch<'a> {
+    #[serde(borrow)]
+    pub(super) status: Option<Str<'a>>,
+}
+
+/// Which blocks of a message the agent threw away.
+#[derive(Debug, Deserialize)]
+pub(super) struct AbandonedBlocks<'a> {
+    #[serde(borrow)]
+    pub(super) api_message_id: Option<Str<'a>>,
+    pub(super) from_block_index: Option<u64>,
+}
+
+/// What the agent asks of its host.
+#[derive(Debug, Deserialize)]
+pub(super) struct ControlRequest<'a> {
+    #[serde(borrow)]
+    pub(super) subtype: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) tool_use_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) tool_name: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) permission_suggestions: Option<&'a RawValue>,
+}
+
+/// What the harness put beside the conversation.
+#[derive(Debug, Deserialize)]
+pub(super) struct Attachment<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) prompt: Option<&'a RawValue>,
+    #[serde(borrow, rename = "commandMode")]
+    pub(super) command_mode: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) source_uuid: Option<Str<'a>>,
+    #[serde(borrow, rename = "hookEvent")]
+    pub(super) hook_event: Option<Str<'a>>,
+    #[serde(borrow, rename = "hookName")]
+    pub(super) hook_name: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+}
+
+/// What a compaction kept.
+#[derive(Debug, Deserialize)]
+pub(super) struct CompactMetadata<'a> {
+    #[serde(borrow, alias = "preservedSegment")]
+    pub(super) preserved_segment: Option<PreservedSegment<'a>>,
+}
+
+/// The first line of what a compaction kept.
+#[derive(Debug, Deserialize)]
+pub(super) struct PreservedSegment<'a> {
+    #[serde(borrow, alias = "headUuid")]
+    pub(super) head_uuid: Option<Str<'a>>,
+}
+
+/// A message of the model or to it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) model: Option<Str<'a>>,
+    #[serde(borrow, default)]
+    pub(super) content: Content<'a>,
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
+}
+
+/// What a message holds: text, or blocks.
+#[derive(Debug, Default)]
+pub(super) enum Content<'a> {
+    #[default]
+    None,
+    Text(Cow<'a, str>),
+    Blocks(Vec<ContentBlock<'a>>),
+}
+
+/// One block of a message, of any type.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ContentBlock<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) text: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) signature: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) data: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) name: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) tool_use_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    pub(super) is_error: Option<bool>,
+    #[serde(borrow)]
+    pub(super) source: Option<ImageSource<'a>>,
+    #[serde(borrow)]
+    pub(super) title: Option<Str<'a>>,
+}
+
+/// Where a picture or a document is.
+#[derive(Debug, Deserialize)]
+pub(super) struct ImageSource<'a> {
+    #[serde(borrow)]
+    pub(super) media_type: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) data: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) url: Option<Str<'a>>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextOrBlocks;
+
+        impl<'de> Visitor<'de> for TextOrBlocks {
+            type Value = Content<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text, or a list of blocks")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Content::Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Content::Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(Content::None)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut blocks = Vec::new();
+                while let Some(item) = list.next_element::<Item<'de>>()? {
+                    blocks.push(item.0);
+                }
+                Ok(Content::Blocks(blocks))
+            }
+        }
+
+        deserializer.deserialize_any(TextOrBlocks)
+    }
+}
+
+/// A block of a list, where plain text may stand too.
+struct Item<'a>(ContentBlock<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextOrBlock;
+
+        impl<'de> Visitor<'de> for TextOrBlock {
+            type Value = Item<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text, or a block")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Item(text_block(Cow::Borrowed(text))))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Item(text_block(Cow::Owned(text.to_owned()))))
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                map: A,
+            ) -> Result<Self::Value, A::Error> {
+                let fields = serde::de::value::MapAccessDeserializer::new(map);
+                ContentBlock::deserialize(fields).map(Item)
+            }
+        }
+
+        deserializer.deserialize_any(TextOrBlock)
+    }
+}
+
+fn text_block(text: Cow<'_, str>) -> ContentBlock<'_> {
+    ContentBlock {
+        kind: Some(Str(Cow::Borrowed("text"))),
+        text: Some(Str(text)),
+        ..ContentBlock::default()
+    }
+}
+
+/// An event of the model's own stream.
+#[derive(Debug, Deserialize)]
+pub(super) struct StreamEvent<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Str<'a>,
+    pub(super) index: Option<u64>,
+    #[serde(borrow)]
+    pub(super) message: Option<MessageStart<'a>>,
+    #[serde(borrow)]
+    pub(super) content_block: Option<ContentBlock<'a>>,
+    #[serde(borrow)]
+    pub(super) delta: Option<Delta<'a>>,
+}
+
+/// The message that begins to stream.
+#[derive(Debug, Deserialize)]
+pub(super) struct MessageStart<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<Str<'a>>,
+}
+
+/// What a block grew by.
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    pub(super) text: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) thinking: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) partial_json: Option<Str<'a>>,
+}
+
+/// What a call of a subagent asks, and what it gives.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AgentInput<'a> {
+    #[serde(borrow)]
+    pub(super) prompt: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) description: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) subagent_type: Option<Str<'a>>,
+    pub(super) run_in_background: bool,
+}
+
+/// The structured result of a subagent's call.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AgentResult<'a> {
+    #[serde(borrow, rename = "agentId")]
+    pub(super) agent_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) status: Option<Str<'a>>,
+    #[serde(rename = "isAsync")]
+    pub(super) is_async: bool,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(rename = "harnessNoteCount")]
+    pub(super) harness_note_count: usize,
+    #[serde(rename = "totalDurationMs")]
+    pub(super) total_duration_ms: Option<u64>,
+}
+
+/// What is noted beside a subagent's file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AgentMeta<'a> {
+    #[serde(borrow, rename = "agentType")]
+    pub(super) agent_type: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) description: Option<Str<'a>>,
+    #[serde(borrow, rename = "toolUseId")]
+    pub(super) tool_use_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "parentAgentId")]
+    pub(super) parent_agent_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "requestShape")]
+    pub(super) request_shape: Option<Str<'a>>,
+}

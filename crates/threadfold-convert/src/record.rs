@@ -1,0 +1,76 @@
+//! What comes in: a record is bytes, and where they came from.
+
+use std::sync::Arc;
+
+use threadfold_core::{AgentId, Source, SourceId, SourceKind};
+
+/// An agent whose words can be converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Agent {
+    /// Claude Code and the Claude Agent SDK.
+    Claude,
+}
+
+impl Agent {
+    /// Returns the agent's name as events carry it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+        }
+    }
+}
+
+/// Where records come from, as one agent's files and streams are told apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Feed {
+    /// What the records are.
+    pub kind: FeedKind,
+    /// The source as events carry it.
+    pub source: Source,
+}
+
+/// What the records of a feed are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FeedKind {
+    /// What the agent says while it works.
+    Stream,
+    /// The file of the session itself.
+    Main,
+    /// The file of one subagent.
+    Subagent(AgentId),
+    /// What is noted beside the file of one subagent; one record, the whole file.
+    SubagentMeta(AgentId),
+}
+
+impl Feed {
+    /// Returns a feed of `agent`, named after its place.
+    pub fn new(agent: Agent, kind: FeedKind, name: &str) -> Self {
+        let source_kind = match kind {
+            FeedKind::Stream => SourceKind::Stream,
+            _ => SourceKind::Transcript,
+        };
+        let source = Source {
+            id: Some(SourceId::from(name)),
+            agent: Some(Arc::from(agent.name())),
+            ..Source::of_kind(source_kind)
+        };
+        Self { kind, source }
+    }
+
+    /// Says whether this is what the agent says while it works.
+    pub fn is_stream(&self) -> bool {
+        self.kind == FeedKind::Stream
+    }
+}
+
+/// What came, as bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Where it came from.
+    pub feed: &'a Feed,
+    /// Its line there, from 1.
+    pub line: u64,
+    /// The line, without its end.
+    pub bytes: &'a [u8],
+}
