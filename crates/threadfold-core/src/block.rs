@@ -376,7 +376,7 @@ fn check_status(body: &BlockBody, status: BlockStatus) -> Result<(), DecodeError
     Err(DecodeError {
         path: "status".into(),
         expected: wanted.into(),
-        found: Json::of(&status).to_string(),
+        found: format!("`{}`", Json::of(&status)),
     })
 }
 

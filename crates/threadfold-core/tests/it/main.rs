@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 mod edge_cases;
+mod hash;
 mod laws;
 mod rules;
+mod wire;
