@@ -1,3 +1,27 @@
 //! The `threadfold` program.
 
-fn main() {}
+mod commands;
+mod error;
+mod input;
+mod printable;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+
+/// Look at the conversations of AI agents
+#[derive(Parser)]
+#[command(name = "threadfold", version, arg_required_else_help = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    match Args::parse().command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.tell(),
+    }
+}

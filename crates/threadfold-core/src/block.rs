@@ -376,16 +376,20 @@ fn check_status(body: &BlockBody, status: BlockStatus) -> Result<(), DecodeError
     Err(DecodeError {
         path: "status".into(),
         expected: wanted.into(),
-        found: Json::of(&status).to_string(),
+        found: format!("`{}`", Json::of(&status)),
     })
 }
 
 /// Checks that `text` is one JSON value.
 pub(crate) fn raw(text: &str) -> Result<Box<RawValue>, DecodeError> {
-    serde_json::from_str(text).map_err(|error| DecodeError {
-        path: String::new(),
-        expected: "one JSON object".into(),
-        found: format!("text that is not JSON ({error})"),
+    serde_json::from_str(text).map_err(|error| {
+        // An event is mostly one line of many, and then its own line 1 would mislead.
+        let reason = error.to_string().replace(" at line 1 column", " at column");
+        DecodeError {
+            path: String::new(),
+            expected: "one JSON object".into(),
+            found: format!("text that is not JSON ({reason})"),
+        }
     })
 }
 

@@ -9,7 +9,7 @@
 //! tool c1 Bash                 a tool call, pending
 //! result c1 ok                 its result; `result c1 error: no` if it failed
 //! input c1 {"a                 the call's input as it is written
-//! spawn c2 agent=A type=x prompt=p background
+//! spawn c2 agent=A type=x prompt=p background      also older=A, the agent's older name
 //! done c2 agent=A output=o     or `done c2 error`
 //! remove a1 abandoned
 //! rewind a1                    also edit, revert, compaction, reset; the head may be absent
@@ -101,6 +101,7 @@ fn payload(line: &str, preview: bool) -> Payload {
     };
     let replaces = option(&mut words, "replaces").map(BlockId::from);
     let agent_id = option(&mut words, "agent").map(Into::into);
+    let subagent_id = option(&mut words, "older").map(Into::into);
     let prompt = option(&mut words, "prompt").map(Into::into);
     let subagent_type = option(&mut words, "type").map(Into::into);
     let output = option(&mut words, "output").map(|text| Json::string(&text));
@@ -144,6 +145,7 @@ fn payload(line: &str, preview: bool) -> Payload {
         }),
         "spawn" => Payload::SubagentSpawned(SubagentSpawned {
             agent_id,
+            subagent_id,
             prompt,
             subagent_type,
             background: text.contains("background"),
@@ -152,7 +154,7 @@ fn payload(line: &str, preview: bool) -> Payload {
         "done" => Payload::SubagentCompleted(SubagentCompleted {
             tool_use_id: id.into(),
             agent_id,
-            subagent_id: None,
+            subagent_id,
             status: match text.contains("error") {
                 true => CompletedStatus::Error,
                 false => CompletedStatus::Completed,

@@ -64,10 +64,8 @@ impl BlockBody {
     fn fill_from(&mut self, under: &BlockBody) {
         use BlockBody::*;
         match (self, under) {
-            (UserMessage(top), UserMessage(under)) => {
-                if top.content.is_empty() {
-                    top.content.clone_from(&under.content);
-                }
+            (UserMessage(top), UserMessage(under)) if top.content.is_empty() => {
+                top.content.clone_from(&under.content);
             }
             (AssistantText(top), AssistantText(under)) => {
                 fill_text(&mut top.content, &under.content);

@@ -205,7 +205,7 @@ fn write(nodes: &[Node]) -> String {
                 }
                 Some(Node::Object(members)) => {
                     let mut sorted: Vec<_> = members.iter().collect();
-                    sorted.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
+                    sorted.sort_by(|a, b| between_quotes(&a.0).cmp(between_quotes(&b.0)));
                     out.push('{');
                     tasks.push(Task::Text("}"));
                     for (index, (key, value)) in sorted.into_iter().enumerate().rev() {
@@ -222,6 +222,11 @@ fn write(nodes: &[Node]) -> String {
     out
 }
 
+/// A key that another begins with stands before it, so the closing quote must not count.
+fn between_quotes(key: &str) -> &[u8] {
+    key.as_bytes().get(1..key.len() - 1).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::Json;
@@ -235,6 +240,14 @@ mod tests {
         assert_eq!(
             canonical(" { \"b\" : [ 1 , 2.50 , { } ] , \"a\" : null } "),
             r#"{"a":null,"b":[1,2.50,{}]}"#
+        );
+    }
+
+    #[test]
+    fn a_key_that_another_begins_with_stands_before_it() {
+        assert_eq!(
+            canonical(r#"{"a b":1,"a!":2,"a":3,"":4,"B":5}"#),
+            r#"{"":4,"B":5,"a":3,"a b":1,"a!":2}"#
         );
     }
 

@@ -13,7 +13,9 @@ use super::Json;
 ///
 /// Cheap to clone; none at all costs nothing.
 #[derive(Clone, Default)]
-pub struct Fields(Option<Arc<Vec<(Arc<str>, Json)>>>);
+pub struct Fields(Option<Arc<Vec<Pair>>>);
+
+type Pair = (Arc<str>, Json);
 
 impl Fields {
     /// Says whether there are none.
@@ -57,7 +59,7 @@ impl Fields {
         self.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
     }
 
-    fn pairs(&self) -> &[(Arc<str>, Json)] {
+    fn pairs(&self) -> &[Pair] {
         self.0.as_deref().map_or(&[], Vec::as_slice)
     }
 }

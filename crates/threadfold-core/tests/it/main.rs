@@ -1,4 +1,9 @@
 //! The reducer's rules, by example and as laws.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
 mod edge_cases;
+mod hash;
 mod laws;
+mod rules;
+mod wire;

@@ -1,0 +1,60 @@
+//! What goes wrong, and how a person is told.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use crate::printable::printable;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) enum CommandError {
+    /// Nobody reads on, as with `| head -1`; that is no error.
+    PipeClosed,
+    /// Tell a person what happened, and what can be done.
+    Failed { error: anyhow::Error, hint: String },
+}
+
+impl CommandError {
+    pub(crate) fn new(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> Self {
+        Self::Failed { error: error.into(), hint: hint.into() }
+    }
+
+    /// Prints the error, its causes and the hint, and returns the exit code.
+    pub(crate) fn tell(&self) -> ExitCode {
+        match self {
+            Self::PipeClosed => ExitCode::SUCCESS,
+            Self::Failed { error, hint } => {
+                say(format_args!("error: {error}"));
+                for cause in error.chain().skip(1) {
+                    say(format_args!("cause: {cause}"));
+                }
+                say(format_args!("hint: {hint}"));
+                ExitCode::from(2)
+            }
+        }
+    }
+}
+
+/// What is written goes to stdout, so that is where an error of writing comes from.
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::PipeClosed;
+        }
+        let error = anyhow::Error::new(error).context("standard output cannot be written to");
+        Self::new(error, "look whether the disk is full")
+    }
+}
+
+impl From<serde_json::Error> for CommandError {
+    fn from(error: serde_json::Error) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+/// Prints a line to stderr, with its control characters made harmless.
+pub(crate) fn say(line: impl Display) {
+    // When nobody hears, there is nobody to tell that either.
+    writeln!(io::stderr(), "{}", printable(&line.to_string())).ok();
+}

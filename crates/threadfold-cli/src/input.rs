@@ -1,0 +1,76 @@
+//! A file or standard input, read line by line.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use crate::error::CommandError;
+
+/// Where lines come from. Only one line is held at a time.
+pub(crate) struct Input {
+    name: String,
+    reader: BufReader<Box<dyn Read>>,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl Input {
+    /// Opens `file`; `-` or nothing is standard input.
+    pub(crate) fn open(file: Option<&Path>) -> Result<Self, CommandError> {
+        let (name, source): (_, Box<dyn Read>) = match file {
+            Some(path) if path != Path::new("-") => {
+                let name = format!("`{}`", path.display());
+                let opened = File::open(path).map_err(|error| unreadable(&name, error))?;
+                (name, Box::new(opened))
+            }
+            None if io::stdin().is_terminal() => {
+                return Err(CommandError::new(
+                    anyhow!("no file was given, and standard input is a terminal"),
+                    "give a file, pipe one in, or say `-` to type lines",
+                ));
+            }
+            _ => ("standard input".to_owned(), Box::new(io::stdin())),
+        };
+        Ok(Self { name, reader: BufReader::new(source), line: Vec::new(), number: 0 })
+    }
+
+    /// Returns what the source is called in messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns how many lines were read so far.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Says whether the next line may have to be waited for.
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.reader.buffer().contains(&b'\n')
+    }
+
+    /// Returns the next line, without its end and without a byte order mark.
+    pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, CommandError> {
+        self.line.clear();
+        let read = self.reader.read_until(b'\n', &mut self.line);
+        if read.map_err(|error| unreadable(&self.name, error))? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let mut line = self.line.as_slice();
+        if self.number == 1 {
+            line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
+        }
+        line = line.strip_suffix(b"\n").unwrap_or(line);
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+}
+
+fn unreadable(name: &str, error: io::Error) -> CommandError {
+    CommandError::new(
+        anyhow::Error::new(error).context(format!("{name} cannot be read")),
+        "give a file of events, one JSON object a line, or `-` for standard input",
+    )
+}

@@ -1,0 +1,56 @@
+//! A temporary folder to run the program in.
+
+use std::fs::{self, File};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A temporary folder to run the program in.
+pub(crate) struct TestEnv {
+    folder: TempDir,
+}
+
+impl TestEnv {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// Returns a folder with one file, `events.jsonl`.
+    pub(crate) fn with_events(content: impl AsRef<[u8]>) -> Self {
+        let env = Self::new();
+        env.write("events.jsonl", content);
+        env
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.folder.path().join(name), content).unwrap();
+    }
+
+    /// Returns the program with arguments, to be run in the folder.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_threadfold"));
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        // The help would be as wide as the terminal of whoever runs the tests.
+        command.env_remove("COLUMNS");
+        command
+    }
+
+    /// Runs the program, and returns all that can be seen of it.
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        seen(&self.command(arguments).output().unwrap())
+    }
+
+    /// Runs the program with `events.jsonl` as its standard input.
+    pub(crate) fn run_piped(&self, arguments: &[&str]) -> String {
+        let file = File::open(self.folder.path().join("events.jsonl")).unwrap();
+        seen(&self.command(arguments).stdin(file).output().unwrap())
+    }
+}
+
+/// Returns exit code, stdout and stderr as one text.
+pub(crate) fn seen(output: &Output) -> String {
+    let code = output.status.code().map_or("none".to_owned(), |code| code.to_string());
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
+}

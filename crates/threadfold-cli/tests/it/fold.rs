@@ -1,0 +1,615 @@
+//! `threadfold fold`, its options and its complaints.
+
+use insta::assert_snapshot;
+
+use crate::env::TestEnv;
+
+const START: &str = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"assistant_text","status":"pending","content":"Hel"}}}"#;
+const MORE: &str = r#"{"type":"block:delta","payload":{"blockId":"a","delta":"lo"}}"#;
+const LOST: &str = r#"{"type":"block:delta","payload":{"blockId":"z","delta":"?"}}"#;
+const IDLE: &str = r#"{"type":"session:idle"}"#;
+const THOUGHT: &str = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"thinking","status":"complete","content":"Hm"}}}"#;
+const BAD_STATUS: &str = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"thinking","status":"done","content":"Hm"}}}"#;
+
+fn lines(lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn fold(events: &[&str], options: &[&str]) -> String {
+    let arguments = [&["fold", "events.jsonl"], options].concat();
+    TestEnv::with_events(lines(events)).run(&arguments)
+}
+
+#[test]
+fn the_state_is_one_line_of_json() {
+    assert_snapshot!(fold(&[START, MORE, IDLE], &[]), @r#"
+    exit 0
+    --- stdout
+    {"blocks":[{"id":"a","type":"assistant_text","status":"complete","conversationId":"main","interrupted":true,"content":"Hello"}],"subagents":[]}
+    --- stderr
+    "#);
+}
+
+#[test]
+fn pretty_is_indented() {
+    assert_snapshot!(fold(&[START, MORE], &["--pretty"]), @r#"
+    exit 0
+    --- stdout
+    {
+      "blocks": [
+        {
+          "id": "a",
+          "type": "assistant_text",
+          "status": "pending",
+          "conversationId": "main",
+          "content": "Hello"
+        }
+      ],
+      "subagents": []
+    }
+    --- stderr
+    "#);
+}
+
+#[test]
+fn no_events_at_all_are_an_empty_state() {
+    assert_snapshot!(fold(&[], &[]), @r#"
+    exit 0
+    --- stdout
+    {"blocks":[],"subagents":[]}
+    --- stderr
+    "#);
+}
+
+#[test]
+fn at_stops_after_so_many_events_and_reads_no_further() {
+    assert_snapshot!(fold(&[START, "", MORE, "nonsense"], &["--at", "2"]), @r#"
+    exit 0
+    --- stdout
+    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"}],"subagents":[]}
+    --- stderr
+    "#);
+    assert_snapshot!(fold(&[START], &["--at", "0"]), @r#"
+    exit 0
+    --- stdout
+    {"blocks":[],"subagents":[]}
+    --- stderr
+    "#);
+}
+
+#[test]
+fn at_beyond_the_end_tells_how_many_there_are() {
+    assert_snapshot!(fold(&[START, MORE], &["--at", "3"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `events.jsonl` has 2 events, and `--at` asks for 3
+    hint: `--at 2` is the state after all of them
+    ");
+    assert_snapshot!(fold(&[], &["--at", "1", "--hash"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `events.jsonl` has no events, and `--at` asks for 1
+    hint: `--at 0` is the state after all of them
+    ");
+}
+
+#[test]
+fn changes_are_a_line_a_step() {
+    assert_snapshot!(fold(&[START, MORE, LOST, IDLE, IDLE, THOUGHT], &["--changes"]), @r#"
+    exit 0
+    --- stdout
+    {"step":1,"type":"block:upsert","outcome":"applied","changes":[{"type":"block:inserted","conversationId":"main","after":null,"block":{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"}}]}
+    {"step":2,"type":"block:delta","outcome":"applied","changes":[{"type":"text:appended","conversationId":"main","blockId":"a","field":"content","text":"lo"}]}
+    {"step":3,"type":"block:delta","outcome":"ignored","anomaly":"block `z` is not there","changes":[]}
+    {"step":4,"type":"session:idle","outcome":"applied","changes":[{"type":"block:marked","conversationId":"main","blockId":"a","status":"complete","interrupted":true,"inactive":false}]}
+    {"step":5,"type":"session:idle","outcome":"unchanged","changes":[]}
+    {"step":6,"type":"block:upsert","outcome":"noted","anomaly":"block `a` was `assistant_text` and became `thinking`","changes":[{"type":"block:replaced","conversationId":"main","block":{"id":"a","type":"thinking","status":"complete","conversationId":"main","content":"Hm"}}]}
+    --- stderr
+    "#);
+}
+
+#[test]
+fn changes_up_to_a_bad_line_are_printed() {
+    assert_snapshot!(fold(&[IDLE, "{", IDLE], &["--changes"]), @r#"
+    exit 2
+    --- stdout
+    {"step":1,"type":"session:idle","outcome":"unchanged","changes":[]}
+    --- stderr
+    error: line 2 of `events.jsonl` is not an event
+    cause: expected one JSON object, found text that is not JSON (EOF while parsing an object at column 1)
+    hint: `--keep-going` leaves out lines that are not events
+    "#);
+}
+
+#[test]
+fn anomalies_are_told_with_their_lines() {
+    assert_snapshot!(
+        fold(&[START, "", LOST, THOUGHT, r#"{"type":"new:thing"}"#], &["--anomalies"]),
+        @"
+    exit 0
+    --- stdout
+    line 3: block:delta ignored: block `z` is not there
+    line 4: block:upsert noted: block `a` was `assistant_text` and became `thinking`
+    line 5: new:thing ignored: event of the unknown type `new:thing`
+    --- stderr
+    3 anomalies in 4 events
+    "
+    );
+}
+
+#[test]
+fn without_anomalies_there_is_only_the_total() {
+    assert_snapshot!(fold(&[START], &["--anomalies"]), @"
+    exit 0
+    --- stdout
+    --- stderr
+    no anomalies in 1 event
+    ");
+}
+
+#[test]
+fn the_hash_is_that_of_the_state() {
+    assert_snapshot!(fold(&[], &["--hash"]), @"
+    exit 0
+    --- stdout
+    ac1386f18359e4e7b5cde827acab6f05b3f738ccdd3642fc5b12afb1c491be5d
+    --- stderr
+    ");
+    let grown = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"assistant_text","status":"pending","content":"Hello"}}}"#;
+    assert_eq!(fold(&[START, MORE], &["--hash"]), fold(&[grown], &["--hash"]));
+}
+
+#[test]
+fn only_one_thing_is_printed() {
+    assert_snapshot!(fold(&[START], &["--hash", "--changes"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: the argument '--hash' cannot be used with '--changes'
+
+    Usage: threadfold fold --hash <FILE>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn a_bad_line_stops_with_nothing_on_stdout() {
+    assert_snapshot!(fold(&[START, "", BAD_STATUS, MORE], &[]), @r#"
+    exit 2
+    --- stdout
+    --- stderr
+    error: line 3 of `events.jsonl` is not an event
+    cause: `payload.block.status`: expected a status: `pending`, `running`, `complete`, `success` or `error`, found `"done"`
+    hint: `--keep-going` leaves out lines that are not events
+    "#);
+    assert_snapshot!(fold(&[START, "not json"], &["--pretty"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: line 2 of `events.jsonl` is not an event
+    cause: expected one JSON object, found text that is not JSON (expected ident at column 2)
+    hint: `--keep-going` leaves out lines that are not events
+    ");
+    assert_snapshot!(fold(&["[1]"], &["--hash"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: line 1 of `events.jsonl` is not an event
+    cause: expected an object, found `[1]`
+    hint: `--keep-going` leaves out lines that are not events
+    ");
+}
+
+#[test]
+fn a_torn_last_line_is_a_bad_line() {
+    let env = TestEnv::with_events(format!("{START}\n{}", &MORE[..40]));
+    assert_snapshot!(env.run(&["fold", "events.jsonl"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: line 2 of `events.jsonl` is not an event
+    cause: expected one JSON object, found text that is not JSON (EOF while parsing a string at column 40)
+    hint: `--keep-going` leaves out lines that are not events
+    ");
+}
+
+#[test]
+fn bad_utf_8_is_a_bad_line() {
+    let mut bytes = lines(&[START]).into_bytes();
+    bytes.extend(b"{\"type\":\"\xff\xfe\"}\n");
+    let env = TestEnv::with_events(bytes);
+    assert_snapshot!(env.run(&["fold", "events.jsonl"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: line 2 of `events.jsonl` is not an event
+    cause: expected UTF-8, found the byte 0xff at column 10
+    hint: `--keep-going` leaves out lines that are not events
+    ");
+    assert_snapshot!(env.run(&["fold", "--keep-going", "--hash", "events.jsonl"]), @"
+    exit 0
+    --- stdout
+    63dc319c849d5ff86cf73e04d2dad330d46cdd89ba3e367d749995eee34857d5
+    --- stderr
+    1 line was left out:
+      line 2: expected UTF-8, found the byte 0xff at column 10
+    ");
+}
+
+#[test]
+fn keep_going_leaves_bad_lines_out_and_lists_them() {
+    assert_snapshot!(fold(&["nonsense", START, BAD_STATUS, MORE], &["--keep-going"]), @r#"
+    exit 0
+    --- stdout
+    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"}],"subagents":[]}
+    --- stderr
+    2 lines were left out:
+      line 1: expected one JSON object, found text that is not JSON (expected ident at column 2)
+      line 3: `payload.block.status`: expected a status: `pending`, `running`, `complete`, `success` or `error`, found `"done"`
+    "#);
+}
+
+#[test]
+fn of_many_bad_lines_the_first_are_listed() {
+    assert_snapshot!(fold(&["1"; 12], &["--keep-going"]), @r#"
+    exit 0
+    --- stdout
+    {"blocks":[],"subagents":[]}
+    --- stderr
+    12 lines were left out:
+      line 1: expected an object, found `1`
+      line 2: expected an object, found `1`
+      line 3: expected an object, found `1`
+      line 4: expected an object, found `1`
+      line 5: expected an object, found `1`
+      line 6: expected an object, found `1`
+      line 7: expected an object, found `1`
+      line 8: expected an object, found `1`
+      line 9: expected an object, found `1`
+      line 10: expected an object, found `1`
+      and 2 more
+    "#);
+}
+
+#[test]
+fn at_counts_events_and_not_lines() {
+    assert_snapshot!(fold(&["1", START, "2", MORE, "3"], &["--keep-going", "--at", "2"]), @r#"
+    exit 0
+    --- stdout
+    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"}],"subagents":[]}
+    --- stderr
+    2 lines were left out:
+      line 1: expected an object, found `1`
+      line 3: expected an object, found `2`
+    "#);
+    assert_snapshot!(fold(&["1", START], &["--keep-going", "--at", "2"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    1 line was left out:
+      line 1: expected an object, found `1`
+    error: `events.jsonl` has 1 event, and `--at` asks for 2
+    hint: `--at 1` is the state after all of them
+    ");
+}
+
+#[test]
+fn windows_line_ends_a_byte_order_mark_and_empty_lines_are_fine() {
+    let env = TestEnv::with_events(format!("\u{feff}\r\n{START}\r\n   \r\n\n{MORE}"));
+    assert_eq!(env.run(&["fold", "events.jsonl"]), fold(&[START, MORE], &[]));
+}
+
+#[test]
+fn a_byte_order_mark_elsewhere_is_not() {
+    assert_snapshot!(fold(&[START, &format!("\u{feff}{MORE}")], &[]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: line 2 of `events.jsonl` is not an event
+    cause: expected one JSON object, found text that is not JSON (expected value at column 1)
+    hint: `--keep-going` leaves out lines that are not events
+    ");
+}
+
+#[test]
+fn standard_input_is_read_if_no_file_is_given_or_a_dash() {
+    let env = TestEnv::with_events(lines(&[START, MORE]));
+    let from_file = env.run(&["fold", "events.jsonl"]);
+    assert_eq!(env.run_piped(&["fold"]), from_file);
+    assert_eq!(env.run_piped(&["fold", "-"]), from_file);
+    env.write("events.jsonl", "nonsense");
+    assert_snapshot!(env.run_piped(&["fold"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: line 1 of standard input is not an event
+    cause: expected one JSON object, found text that is not JSON (expected ident at column 2)
+    hint: `--keep-going` leaves out lines that are not events
+    ");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    assert_snapshot!(TestEnv::new().run(&["fold", "missing.jsonl"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `missing.jsonl` cannot be read
+    cause: No such file or directory (os error 2)
+    hint: give a file of events, one JSON object a line, or `-` for standard input
+    ");
+}
+
+#[test]
+fn a_folder_is_not_a_file() {
+    assert_snapshot!(TestEnv::new().run(&["fold", "."]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `.` cannot be read
+    cause: Is a directory (os error 21)
+    hint: give a file of events, one JSON object a line, or `-` for standard input
+    ");
+}
+
+#[test]
+fn control_characters_of_the_input_do_not_reach_the_terminal() {
+    let kind = r#"{"type":"\u001b[31m\u009b2J\u202e\nx"}"#;
+    assert_snapshot!(fold(&[kind], &["--anomalies"]), @r"
+    exit 0
+    --- stdout
+    line 1: \u{1b}[31m\u{9b}2J\u{202e}\nx ignored: event of the unknown type `\u{1b}[31m\u{9b}2J\u{202e}\nx`
+    --- stderr
+    1 anomaly in 1 event
+    ");
+    let raw = "{\"type\":\"log\",\"context\":{\"source\":{\"kind\":\"\u{7f}\u{9b}2J\u{202e}\"}}}";
+    assert_snapshot!(fold(&[raw], &[]), @r#"
+    exit 2
+    --- stdout
+    --- stderr
+    error: line 1 of `events.jsonl` is not an event
+    cause: `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"\u{7f}\u{9b}2J\u{202e}"`
+    hint: `--keep-going` leaves out lines that are not events
+    "#);
+    assert_snapshot!(fold(&[raw, "\u{1b}[2J"], &["--keep-going", "--hash"]), @r#"
+    exit 0
+    --- stdout
+    ac1386f18359e4e7b5cde827acab6f05b3f738ccdd3642fc5b12afb1c491be5d
+    --- stderr
+    2 lines were left out:
+      line 1: `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"\u{7f}\u{9b}2J\u{202e}"`
+      line 2: expected one JSON object, found text that is not JSON (expected value at column 1)
+    "#);
+    assert_snapshot!(TestEnv::new().run(&["fold", "\u{1b}[31m.jsonl"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `\u{1b}[31m.jsonl` cannot be read
+    cause: No such file or directory (os error 2)
+    hint: give a file of events, one JSON object a line, or `-` for standard input
+    ");
+}
+
+#[test]
+fn deep_nesting_and_long_lines_are_folded() {
+    let depth = 100_000;
+    let input = format!("{}1e400{}", "[".repeat(depth), "]".repeat(depth));
+    let deep = format!(
+        r#"{{"type":"block:upsert","payload":{{"block":{{"id":"c","type":"tool_use","status":"pending","toolName":"T","toolUseId":"c","input":{input}}}}}}}"#
+    );
+    let seen = fold(&[&deep], &[]);
+    assert!(seen.contains(&input) && seen.starts_with("exit 0\n"), "{}", &seen[..200]);
+    assert!(fold(&[&deep], &["--pretty"]).starts_with("exit 0\n"));
+    assert!(fold(&[&deep], &["--changes"]).starts_with("exit 0\n"));
+    assert!(fold(&[&deep], &["--hash"]).starts_with("exit 0\n"));
+}
+
+#[test]
+fn the_version_is_told() {
+    assert_snapshot!(TestEnv::new().run(&["--version"]), @"
+    exit 0
+    --- stdout
+    threadfold 0.1.0
+    --- stderr
+    ");
+}
+
+#[test]
+fn the_help_tells_what_there_is() {
+    assert_snapshot!(TestEnv::new().run(&["--help"]), @"
+    exit 0
+    --- stdout
+    Look at the conversations of AI agents
+
+    Usage: threadfold <COMMAND>
+
+    Commands:
+      fold  Fold events into the state of a conversation
+      help  Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help
+      -V, --version  Print version
+    --- stderr
+    ");
+    assert_snapshot!(TestEnv::new().run(&["fold", "--help"]), @"
+    exit 0
+    --- stdout
+    Fold events into the state of a conversation
+
+    Reads session events, one JSON object a line, and prints the state that they end in as one line of
+    JSON. A line that is not an event stops it, with nothing printed; only `--changes` and `--anomalies`
+    print while they read.
+
+    Usage: threadfold fold [OPTIONS] [FILE]
+
+    Arguments:
+      [FILE]
+              Read events from this file; from standard input if it is `-` or absent
+
+    Options:
+          --at <N>
+              Stop after N events
+
+          --changes
+              Print what each event changed, one JSON object a line
+
+          --anomalies
+              Print what was odd, one line each, and their number on standard error
+
+          --hash
+              Print the hash of the state
+
+          --pretty
+              Print the state indented
+
+          --keep-going
+              Leave out lines that are not events, and tell at the end which they were
+
+      -h, --help
+              Print help (see a summary with '-h')
+    --- stderr
+    ");
+}
+
+#[test]
+fn the_example_folds_without_anomalies() {
+    let example = include_str!("../../../../examples/first-session.jsonl");
+    let env = TestEnv::with_events(example);
+    assert_snapshot!(env.run(&["fold", "events.jsonl", "--anomalies"]), @"
+    exit 0
+    --- stdout
+    --- stderr
+    no anomalies in 18 events
+    ");
+    assert_snapshot!(env.run(&["fold", "events.jsonl", "--hash"]), @"
+    exit 0
+    --- stdout
+    59009b9fbda2a58ef75406d6701302e7f56aab859a850506138b9e7e6c0efa9d
+    --- stderr
+    ");
+    assert_snapshot!(env.run(&["fold", "events.jsonl", "--pretty"]), @r#"
+    exit 0
+    --- stdout
+    {
+      "blocks": [
+        {
+          "id": "u1",
+          "type": "user_message",
+          "status": "complete",
+          "conversationId": "main",
+          "content": "How many tests are there, and do they pass?"
+        },
+        {
+          "id": "m1/0",
+          "type": "thinking",
+          "status": "complete",
+          "conversationId": "main",
+          "content": "Count the files first.",
+          "signature": "c2lnbmVk"
+        },
+        {
+          "id": "m1/1",
+          "type": "assistant_text",
+          "status": "complete",
+          "conversationId": "main",
+          "content": "I will look.",
+          "model": "claude-example"
+        },
+        {
+          "id": "call_1",
+          "type": "tool_use",
+          "status": "complete",
+          "conversationId": "main",
+          "toolName": "Bash",
+          "toolUseId": "call_1",
+          "input": {"command":"ls tests | wc -l"}
+        },
+        {
+          "id": "permission:q1",
+          "type": "permission",
+          "status": "complete",
+          "conversationId": "main",
+          "requestId": "q1",
+          "toolUseId": "call_1",
+          "question": "Run `ls tests | wc -l`?",
+          "options": ["yes","no"],
+          "answer": "yes"
+        },
+        {
+          "id": "result:call_1",
+          "type": "tool_result",
+          "status": "complete",
+          "conversationId": "main",
+          "toolUseId": "call_1",
+          "output": "3\n",
+          "durationMs": 12
+        },
+        {
+          "id": "call_2",
+          "type": "subagent",
+          "status": "success",
+          "conversationId": "main",
+          "toolUseId": "call_2",
+          "agentId": "a7",
+          "name": "tester",
+          "description": "Run the tests",
+          "input": "Run all tests and tell which fail.",
+          "output": "All 3 pass.",
+          "durationMs": 4100,
+          "metadata": {
+            "toolName": "Task",
+            "input": {"description":"Run the tests","prompt":"Run all tests and tell which fail."}
+          }
+        },
+        {
+          "id": "m2/0",
+          "type": "assistant_text",
+          "status": "complete",
+          "conversationId": "main",
+          "content": "There are 3 tests, and all pass."
+        }
+      ],
+      "subagents": [
+        {
+          "toolUseId": "call_2",
+          "agentId": "a7",
+          "status": "success",
+          "prompt": "Run all tests and tell which fail.",
+          "output": "All 3 pass.",
+          "durationMs": 4100,
+          "blocks": [
+            {
+              "id": "call_3",
+              "type": "tool_use",
+              "status": "complete",
+              "conversationId": "a7",
+              "toolName": "Bash",
+              "toolUseId": "call_3",
+              "input": {"command":"cargo test"}
+            },
+            {
+              "id": "result:call_3",
+              "type": "tool_result",
+              "status": "complete",
+              "conversationId": "a7",
+              "toolUseId": "call_3",
+              "output": "3 passed"
+            },
+            {
+              "id": "m3/0",
+              "type": "assistant_text",
+              "status": "complete",
+              "conversationId": "a7",
+              "content": "All 3 pass."
+            }
+          ]
+        }
+      ]
+    }
+    --- stderr
+    "#);
+}

@@ -1,0 +1,7 @@
+//! The program as a program: arguments in; stdout, stderr and exit code out.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
+mod env;
+mod fold;
+mod pipes;

@@ -1,0 +1,207 @@
+//! The state hash, computed a second time from `docs/reference/state-hash.md` alone.
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+use serde_json::{Map, Value};
+use threadfold_core::{ConversationState, SessionEvent, fold};
+use threadfold_testkit::sessions::{hostile, interleave, plausible};
+use threadfold_testkit::story::state;
+
+const PAGE: &str = include_str!("../../../../docs/reference/state-hash.md");
+
+/// The definition, on the JSON that a state is printed as.
+///
+/// A `Value` keeps neither the spelling of numbers nor equal keys, so it is only for states that
+/// have whole numbers and no key twice.
+mod by_the_page {
+    use super::*;
+
+    pub(super) fn canonical(value: &Value) -> String {
+        match value {
+            Value::Array(items) => {
+                let items: Vec<_> = items.iter().map(canonical).collect();
+                format!("[{}]", items.join(","))
+            }
+            Value::Object(members) => {
+                let mut members: Vec<_> = members
+                    .iter()
+                    .map(|(key, value)| {
+                        let quoted = Value::from(key.as_str()).to_string();
+                        (quoted[1..quoted.len() - 1].to_owned(), canonical(value))
+                    })
+                    .collect();
+                members.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
+                let members: Vec<_> =
+                    members.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+                format!("{{{}}}", members.join(","))
+            }
+            leaf => leaf.to_string(),
+        }
+    }
+
+    fn without(object: &Value, name: &str) -> Value {
+        let mut members: Map<String, Value> = object.as_object().unwrap().clone();
+        members.remove(name);
+        Value::Object(members)
+    }
+
+    fn hash(bytes: &[u8]) -> Vec<u8> {
+        blake3::hash(bytes).as_bytes().to_vec()
+    }
+
+    pub(super) fn block(block: &Value) -> Vec<u8> {
+        hash(canonical(&without(block, "raw")).as_bytes())
+    }
+
+    pub(super) fn conversation(blocks: &Value) -> Vec<u8> {
+        hash(&blocks.as_array().unwrap().iter().flat_map(block).collect::<Vec<u8>>())
+    }
+
+    pub(super) fn state(json: &str) -> String {
+        let state: Value = serde_json::from_str(json).unwrap();
+        let mut bytes = b"threadfold state 1\n".to_vec();
+        bytes.extend(conversation(&state["blocks"]));
+        for subagent in state["subagents"].as_array().unwrap() {
+            bytes.extend(hash(canonical(&without(subagent, "blocks")).as_bytes()));
+            bytes.extend(conversation(&subagent["blocks"]));
+        }
+        hex(&hash(&bytes))
+    }
+
+    pub(super) fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+fn printed(state: &ConversationState) -> String {
+    serde_json::to_string(state).unwrap()
+}
+
+fn tool_with(input: &str, more: &str) -> ConversationState {
+    let text = format!(
+        r#"{{"type":"block:upsert","payload":{{"block":{{"id":"c","type":"tool_use","status":"pending",
+        "toolName":"T","toolUseId":"c","input":{input}{more}}}}}}}"#
+    );
+    fold([&SessionEvent::from_json(&text).unwrap()])
+}
+
+proptest! {
+    #[test]
+    fn any_state_hashes_as_the_page_says(events in hostile()) {
+        let state = fold(&events);
+        prop_assert_eq!(state.hash().to_string(), by_the_page::state(&printed(&state)));
+    }
+
+    #[test]
+    fn hashing_after_each_step_is_hashing_at_the_end(session in plausible()) {
+        let events = interleave(&session, &[]);
+        let mut state = ConversationState::default();
+        for event in &events {
+            state = threadfold_core::reduce(state, event);
+            prop_assert_eq!(state.hash().to_string(), by_the_page::state(&printed(&state)));
+        }
+        prop_assert_eq!(state.hash(), fold(&events).hash());
+    }
+}
+
+#[test]
+fn odd_keys_and_letters_hash_as_the_page_says() {
+    let state = tool_with(
+        r#"{"a b":1,"a":"\u0041\u000b\u001f\u007f\/\"\\ é😀","\n":[],"z":{"é":null,"":true},"ﬀ":2,"😀":3}"#,
+        r#","metadata":{"raw":{"stays":1},"k":-7}"#,
+    );
+    assert_eq!(state.hash().to_string(), by_the_page::state(&printed(&state)));
+}
+
+#[test]
+fn the_order_of_keys_and_white_space_do_not_count() {
+    let one = tool_with(r#"{"a":1,"b":{"c":[1,2],"d":"A"}}"#, "");
+    let other = tool_with(r#"{ "b" : {"d":"\u0041", "c":[ 1, 2 ]}, "a" : 1 }"#, "");
+    assert_eq!(one.hash(), other.hash());
+    assert_eq!(one, other);
+}
+
+#[test]
+fn the_record_that_a_block_came_from_does_not_count() {
+    assert_eq!(tool_with("1", r#","raw":{"line":1}"#).hash(), tool_with("1", "").hash());
+    assert_ne!(
+        tool_with("1", r#","metadata":{"raw":1}"#).hash(),
+        tool_with("1", "").hash(),
+        "only the block's own `raw` is left out"
+    );
+}
+
+#[test]
+fn the_spelling_of_numbers_and_repeated_keys_count() {
+    let different = [
+        "1",
+        "1.0",
+        "1e0",
+        "1E0",
+        "1e400",
+        "1e401",
+        r#"{"k":1,"k":2}"#,
+        r#"{"k":2,"k":1}"#,
+        r#"{"k":1}"#,
+    ];
+    let hashes: std::collections::BTreeSet<_> =
+        different.iter().map(|input| tool_with(input, "").hash().to_string()).collect();
+    assert_eq!(hashes.len(), different.len());
+}
+
+#[test]
+fn a_state_that_differs_in_anything_shown_has_another_hash() {
+    let stories = [
+        "",
+        "say a x",
+        "say a y",
+        "say b x",
+        "start a x",
+        "think a x",
+        "say a x; say b y",
+        "say b y; say a x",
+        "say a x; rewind",
+        "start a x; idle",
+        "@A say a x",
+        "@B say a x",
+        "spawn c",
+        "spawn c agent=A",
+        "spawn c agent=A prompt=p",
+        "spawn c agent=A; done c",
+        "spawn c agent=A; done c output=o",
+        "spawn c agent=A; spawn d agent=A",
+        "spawn c agent=A; @A say a x",
+    ];
+    let hashes: std::collections::BTreeSet<_> =
+        stories.iter().map(|story| state(story).hash().to_string()).collect();
+    assert_eq!(hashes.len(), stories.len());
+}
+
+#[test]
+fn the_example_of_the_page_holds() {
+    let blocks_of_json: Vec<&str> =
+        PAGE.split("```json\n").skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect();
+    let [event, shown, canonical] = blocks_of_json[..] else { panic!("the page has three") };
+    let state = fold([&SessionEvent::from_json(event).unwrap()]);
+    assert_eq!(printed(&state), shown);
+
+    let json: Value = serde_json::from_str(shown).unwrap();
+    let mut block = json["blocks"][0].clone();
+    let hashes = [
+        by_the_page::hex(&by_the_page::block(&block)),
+        by_the_page::hex(&by_the_page::conversation(&json["blocks"])),
+        state.hash().to_string(),
+        ConversationState::default().hash().to_string(),
+    ];
+    block.as_object_mut().unwrap().remove("raw");
+    assert_eq!(by_the_page::canonical(&block), canonical);
+    assert_snapshot!(hashes.join("\n"), @"
+    5f79bfedac50a436e40f1b386a6a8538b9acc41cba85830c2b2bcfe29485f4a3
+    a9a5a9b226747c4f0242c926904f08f597d051e4fc84f7cb64b370db604d49b6
+    f855bb49cbd1f30fb8cf5c5eaa932073ffc79b129c4bbd520064707e69924e89
+    ac1386f18359e4e7b5cde827acab6f05b3f738ccdd3642fc5b12afb1c491be5d
+    ");
+    for hash in hashes {
+        assert!(PAGE.contains(&hash), "the page lacks {hash}");
+    }
+}

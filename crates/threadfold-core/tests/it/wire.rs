@@ -1,0 +1,311 @@
+//! Events and blocks on the wire: exact names, and nothing lost.
+
+use insta::assert_snapshot;
+use threadfold_core::{Block, BlockBody, ConversationState, Json, Outcome, Payload, SessionEvent};
+
+/// One event of each type, with all its fields in the order that they are written.
+pub(crate) const PAYLOADS: &[(&str, &str)] = &[
+    (
+        "block:upsert",
+        r#"{"block":{"id":"a","type":"thinking","status":"complete","conversationId":"main","content":"Hm"},"after":"b","replaces":"c","preview":true}"#,
+    ),
+    ("block:delta", r#"{"blockId":"a","delta":"lo","field":"input","offset":3}"#),
+    ("block:remove", r#"{"blockId":"a","reason":"abandoned"}"#),
+    ("context:changed", r#"{"kind":"compaction","head":"a","summary":"so far"}"#),
+    (
+        "subagent:spawned",
+        r#"{"toolUseId":"c","agentId":"A","subagentId":"S","prompt":"look","subagentType":"x","description":"d","background":true}"#,
+    ),
+    (
+        "subagent:completed",
+        r#"{"toolUseId":"c","agentId":"A","subagentId":"S","status":"completed","output":["o"],"durationMs":7}"#,
+    ),
+    ("session:idle", "{}"),
+    ("metadata:update", r#"{"metadata":{"title":"t","cost":0.10}}"#),
+    ("query:started", r#"{"message":"hi"}"#),
+    ("query:completed", r#"{"durationMs":7}"#),
+    ("query:failed", r#"{"error":{"code":1}}"#),
+    ("ee:creating", r#"{"status":"making","error":"none"}"#),
+    ("ee:ready", r#"{"status":"up"}"#),
+    ("ee:terminated", r#"{"status":"gone"}"#),
+    ("ee:error", r#"{"error":"broken"}"#),
+    ("ee:health_check", r#"{"status":"well"}"#),
+    ("file:created", r#"{"path":"a.txt","content":{"blob":"b"}}"#),
+    ("file:modified", r#"{"path":"a.txt","content":{"blob":"b"}}"#),
+    ("file:deleted", r#"{"path":"a.txt"}"#),
+    ("transcript:changed", r#"{"file":"f.jsonl","position":12}"#),
+    ("transcript:written", r#"{"file":"f.jsonl","position":12}"#),
+    (
+        "permission:requested",
+        r#"{"requestId":"q","toolUseId":"c","question":"may I?","options":["yes","no"]}"#,
+    ),
+    ("permission:resolved", r#"{"requestId":"q","answer":"yes"}"#),
+    ("log", r#"{"level":"info","message":"m"}"#),
+    ("error", r#"{"message":"m","code":500}"#),
+    ("options:update", r#"{"options":{"model":"m"}}"#),
+    ("session:initialized", "{}"),
+    ("session:ended", r#"{"reason":"done"}"#),
+    ("turn:started", "{}"),
+    ("turn:answered", "{}"),
+    ("turn:completed", "{}"),
+    ("tool:requested", "{}"),
+    ("tool:started", "{}"),
+    ("tool:finished", "{}"),
+    ("tool:failed", "{}"),
+    ("tool:unknown", "{}"),
+    ("checkpoint:saved", "{}"),
+];
+
+const CONTEXT: &str = r#"{"sessionId":"s","conversationId":"A","timestamp":"2026-01-15T09:30:00Z","source":{"id":"i","agent":"claude","kind":"transcript","position":{"byte":1}},"seq":4,"v":1}"#;
+
+/// What each type of block has beside the fields that all have.
+pub(crate) const BODIES: &[(&str, &str)] = &[
+    (
+        "user_message",
+        r#""content":[{"type":"text","text":"t"},{"type":"image","mediaType":"image/png","data":"AA==","url":"u"},{"type":"file","name":"n","mediaType":"m","data":"AA==","url":"u"}]"#,
+    ),
+    ("assistant_text", r#""content":"t","model":"m""#),
+    ("thinking", r#""content":"t","signature":"s","redacted":true"#),
+    (
+        "tool_use",
+        r#""toolName":"Bash","toolUseId":"c","input":{"b":1,"a":2},"inputText":"{","displayName":"D","description":"d""#,
+    ),
+    ("tool_result", r#""toolUseId":"c","output":[1],"isError":true,"durationMs":7"#),
+    (
+        "subagent",
+        r#""toolUseId":"c","agentId":"A","name":"x","description":"d","input":"i","output":"o","durationMs":7"#,
+    ),
+    (
+        "permission",
+        r#""requestId":"q","toolUseId":"c","question":"?","options":["y"],"answer":"y""#,
+    ),
+    ("system", r#""subtype":"hook","message":"m""#),
+    ("skill_load", r#""skillName":"s","content":"t""#),
+    ("error", r#""message":"m","code":"c""#),
+    ("unknown", r#""record":{"any":[1,{"thing":null}]}"#),
+];
+
+fn block(kind: &str, body: &str) -> String {
+    format!(
+        r#"{{"id":"b","type":"{kind}","timestamp":"2026-01-15T09:30:00Z","status":"error","conversationId":"A","interrupted":true,"inactive":true,"messageId":"m","parent":"p",{body},"metadata":{{"k":[1]}},"raw":{{"line":1}},"new":{{"field":1}}}}"#
+    )
+}
+
+fn assert_event_survives(text: &str) -> SessionEvent {
+    let event = SessionEvent::from_json(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(serde_json::to_string(&event).unwrap(), text);
+    event
+}
+
+fn assert_block_survives(text: &str) -> Block {
+    let block = Block::from_json(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_eq!(serde_json::to_string(&block).unwrap(), text);
+    block
+}
+
+#[test]
+fn every_event_comes_out_as_it_went_in() {
+    for (kind, payload) in PAYLOADS {
+        let event = assert_event_survives(&format!(
+            r#"{{"type":"{kind}","payload":{payload},"context":{CONTEXT}}}"#
+        ));
+        assert_eq!(event.payload.kind(), *kind);
+        assert!(!matches!(event.payload, Payload::Unknown(_)), "{kind} is known");
+    }
+}
+
+#[test]
+fn every_block_comes_out_as_it_went_in() {
+    for (kind, body) in BODIES {
+        let block = assert_block_survives(&block(kind, body));
+        assert_eq!(block.body.kind(), *kind);
+        assert!(!matches!(block.body, BlockBody::Other(_)), "{kind} is known");
+    }
+}
+
+#[test]
+fn every_status_reason_and_kind_comes_out_as_it_went_in() {
+    for status in ["pending", "complete", "error"] {
+        assert_block_survives(&format!(
+            r#"{{"id":"b","type":"error","status":"{status}","conversationId":"main","message":""}}"#
+        ));
+    }
+    for status in ["pending", "running", "success", "error"] {
+        assert_block_survives(&format!(
+            r#"{{"id":"b","type":"subagent","status":"{status}","conversationId":"main","name":""}}"#
+        ));
+    }
+    let event = |kind: &str, payload: &str| {
+        assert_event_survives(&format!(
+            r#"{{"type":"{kind}","payload":{payload},"context":{{"conversationId":"main"}}}}"#
+        ));
+    };
+    for reason in ["abandoned", "superseded", "deleted"] {
+        event("block:remove", &format!(r#"{{"blockId":"a","reason":"{reason}"}}"#));
+    }
+    for kind in ["rewind", "edit", "revert", "compaction", "reset"] {
+        event("context:changed", &format!(r#"{{"kind":"{kind}"}}"#));
+    }
+    for status in ["completed", "error"] {
+        event("subagent:completed", &format!(r#"{{"toolUseId":"c","status":"{status}"}}"#));
+    }
+    for kind in ["stream", "transcript", "server", "loop"] {
+        assert_event_survives(&format!(
+            r#"{{"type":"log","payload":{{}},"context":{{"conversationId":"main","source":{{"kind":"{kind}"}}}}}}"#
+        ));
+    }
+}
+
+#[test]
+fn first_behind_another_and_unsaid_are_three_places() {
+    for after in [r#","after":null"#, r#","after":"x""#, ""] {
+        assert_event_survives(&format!(
+            r#"{{"type":"block:upsert","payload":{{"block":{{"id":"a","type":"thinking","status":"complete","conversationId":"main","content":""}}{after}}},"context":{{"conversationId":"main"}}}}"#
+        ));
+    }
+}
+
+#[test]
+fn an_event_of_an_unknown_type_survives() {
+    for payload in
+        [r#""payload":{"z":1e400,"a":[]},"#, r#""payload":[1,2],"#, r#""payload":"x","#, ""]
+    {
+        let event = assert_event_survives(&format!(
+            r#"{{"type":"new:thing",{payload}"context":{{"conversationId":"main"}},"beside":true}}"#
+        ));
+        let mut state = ConversationState::default();
+        assert!(matches!(state.apply(&event), Outcome::Ignored(_)));
+    }
+}
+
+#[test]
+fn unknown_fields_survive_at_every_level() {
+    assert_event_survives(
+        r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"user_message","status":"complete","conversationId":"main","content":[{"type":"text","text":"t","inPart":1},{"type":"hologram","of":{"z":1,"a":2}}],"inBlock":{"z":1,"a":2}},"inPayload":[1e400]},"context":{"conversationId":"main","source":{"kind":"stream","inSource":1.0},"inContext":-0},"inEvent":null}"#,
+    );
+}
+
+#[test]
+fn unknown_fields_of_every_event_survive() {
+    for (kind, payload) in PAYLOADS {
+        let separator = if *payload == "{}" { "" } else { "," };
+        let payload = payload.strip_suffix('}').unwrap();
+        assert_event_survives(&format!(
+            r#"{{"type":"{kind}","payload":{payload}{separator}"new":{{"z":1,"a":2}}}},"context":{CONTEXT}}}"#
+        ));
+    }
+}
+
+#[test]
+fn a_block_of_an_unknown_type_survives_and_folds() {
+    let block = block("hologram", r#""of":{"z":1,"a":2}"#)
+        .replace(r#""metadata":{"k":[1]},"raw":{"line":1},"#, "");
+    assert_block_survives(&block);
+    let event = SessionEvent::from_json(&format!(
+        r#"{{"type":"block:upsert","payload":{{"block":{block}}},"context":{{"conversationId":"A"}}}}"#
+    ))
+    .unwrap();
+    let state = threadfold_core::fold([&event]);
+    assert!(serde_json::to_string(&state).unwrap().contains(r#""type":"hologram""#));
+    assert!(serde_json::to_string(&state).unwrap().contains(r#""of":{"z":1,"a":2}"#));
+}
+
+#[test]
+fn a_tools_input_is_kept_as_it_was_spelt() {
+    let deep = format!("{}{}", "[{\"k\":".repeat(50_000), "0") + &"}]".repeat(50_000);
+    for input in [
+        "1e400",
+        "-0.0",
+        "12345678901234567890123456789",
+        r#"{"k":1,"k":2,"a":{"k":3,"k":4}}"#,
+        r#""\ud800 \u0041 \/""#,
+        "[ 1 ,  2 ]",
+        &deep,
+    ] {
+        let event = assert_event_survives(&format!(
+            r#"{{"type":"block:upsert","payload":{{"block":{{"id":"c","type":"tool_use","status":"pending","conversationId":"main","toolName":"T","toolUseId":"c","input":{input}}}}},"context":{{"conversationId":"main"}}}}"#
+        ));
+        let mut state = ConversationState::default();
+        let mut changes = Vec::new();
+        assert_eq!(state.apply_with(&event, &mut changes), Outcome::Applied);
+        assert!(serde_json::to_string(&state).unwrap().contains(input));
+        assert_eq!(
+            state.hash(),
+            threadfold_core::apply_changes(&ConversationState::default(), &changes).hash()
+        );
+        assert_eq!(state.apply(&event), Outcome::Unchanged);
+        let snapshot = serde_json::to_string(&state.snapshot()).unwrap();
+        let back = ConversationState::restore(&serde_json::from_str(&snapshot).unwrap()).unwrap();
+        assert_eq!(back.hash(), state.hash());
+    }
+}
+
+#[test]
+fn json_that_differs_in_order_and_white_space_is_equal() {
+    let json = |text: &str| Json::parse(text).unwrap();
+    assert_eq!(json(r#"{"a":1,"b":[1, 2]}"#), json(r#"{ "b":[1,2], "a":1 }"#));
+    assert_ne!(json("1.0"), json("1"));
+    assert_ne!(json(r#"{"a":1,"a":2}"#), json(r#"{"a":2,"a":1}"#));
+}
+
+#[test]
+fn what_is_absent_is_the_main_conversation_and_no_marks() {
+    let short = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"thinking","status":"complete","content":"","redacted":false,"metadata":null,"model":null}}}"#;
+    let event = SessionEvent::from_json(short).unwrap();
+    assert_snapshot!(serde_json::to_string(&event).unwrap(), @r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"thinking","status":"complete","conversationId":"main","content":"","model":null}},"context":{"conversationId":"main"}}"#);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place() {
+    let upsert =
+        |block: &str| format!(r#"{{"type":"block:upsert","payload":{{"block":{block}}}}}"#);
+    let long = format!(r#"{{"type":"log","payload":"{}"}}"#, "x".repeat(100));
+    let wrong = [
+        "".to_owned(),
+        "{\"type\":\"log\"".to_owned(),
+        "{\"type\":\"log\"} {}".to_owned(),
+        "[]".to_owned(),
+        "{}".to_owned(),
+        r#"{"type":7}"#.to_owned(),
+        r#"{"type":"block:delta","payload":{"delta":"x"}}"#.to_owned(),
+        r#"{"type":"block:delta","payload":{"blockId":"a","delta":"x","offset":-1}}"#.to_owned(),
+        r#"{"type":"block:remove","payload":{"blockId":"a","reason":"bored"}}"#.to_owned(),
+        r#"{"type":"block:remove"}"#.to_owned(),
+        r#"{"type":"log","context":{"source":{"kind":"rumour"}}}"#.to_owned(),
+        r#"{"type":"log","context":{"conversationId":5}}"#.to_owned(),
+        upsert(r#"{"id":"a","type":"thinking","status":"running","content":""}"#),
+        upsert(r#"{"id":"a","type":"subagent","status":"complete","name":""}"#),
+        upsert(r#"{"id":"a","type":"thinking","status":"done","content":""}"#),
+        upsert(r#"{"id":"a","type":"user_message","status":"complete","content":[{"text":"t"}]}"#),
+        upsert(r#"{"id":"a","type":"user_message","status":"complete","content":5}"#),
+        upsert(r#"{"type":"thinking","status":"complete","content":""}"#),
+        upsert(
+            r#"{"id":"a","type":"thinking","status":"complete","content":"","interrupted":"yes"}"#,
+        ),
+        long,
+    ];
+    let told: Vec<_> =
+        wrong.iter().map(|text| SessionEvent::from_json(text).unwrap_err().to_string()).collect();
+    assert_snapshot!(told.join("\n"), @r#"
+    expected one JSON object, found text that is not JSON (EOF while parsing a value at column 0)
+    expected one JSON object, found text that is not JSON (EOF while parsing an object at column 13)
+    expected one JSON object, found text that is not JSON (trailing characters at column 16)
+    expected an object, found `[]`
+    `type`: expected a string, found nothing
+    `type`: expected a string, found `7`
+    `payload.blockId`: expected a block's id (a string), found nothing
+    `payload.offset`: expected a whole number, not negative, found `-1`
+    `payload.reason`: expected a reason: `abandoned`, `superseded` or `deleted`, found `"bored"`
+    `payload.blockId`: expected a block's id (a string), found nothing
+    `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"rumour"`
+    `context.conversationId`: expected a conversation's id (a string), found `5`
+    `payload.block.status`: expected `pending`, `complete` or `error`, found `"running"`
+    `payload.block.status`: expected `pending`, `running`, `success` or `error` for a subagent, found `"complete"`
+    `payload.block.status`: expected a status: `pending`, `running`, `complete`, `success` or `error`, found `"done"`
+    `payload.block.content.0.type`: expected a string, found nothing
+    `payload.block.content`: expected text, or a list of parts, found `5`
+    `payload.block.id`: expected a block's id (a string), found nothing
+    `payload.block.interrupted`: expected `true` or `false`, found `"yes"`
+    `payload`: expected an object, found `"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
+    "#);
+}
