@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use threadfold_core::{
-    AgentId, Block, ConversationId, Json, SessionEvent, SessionId, Unknown,
-};
+use threadfold_core::{AgentId, Block, ConversationId, Json, SessionEvent, SessionId, Unknown};
 
 use crate::Converter;
 use crate::record::{Feed, FeedKind, Record};
@@ -30,13 +28,17 @@ use said::Said;
 use wire::Line;
 
 /// Converts what one session of Claude Code says and keeps.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ClaudeConverter {
     memory: Memory,
     session: Option<SessionId>,
 }
 
 impl Converter for ClaudeConverter {
+    fn fork(&self) -> Box<dyn Converter> {
+        Box::new(self.clone())
+    }
+
     fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
         if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
             let mut said = self.said(record.feed, record.line, out);

@@ -41,6 +41,9 @@ pub trait Converter {
 
     /// Appends to `out` what the end of a source means: what it left open is over.
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>);
+
+    /// Returns a converter that remembers the same and goes its own way from here.
+    fn fork(&self) -> Box<dyn Converter>;
 }
 
 /// Returns a converter for one session of `agent`.

@@ -1,0 +1,9 @@
+//! The converters, on real data and on data that was made to hurt.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests read files; the crate does not"
+)]
+
+mod parity;
+mod recorded;
