@@ -11,6 +11,8 @@ use crate::printable::printable;
 pub(crate) enum CommandError {
     /// Nobody reads on, as with `| head -1`; that is no error.
     PipeClosed,
+    /// The answer is no, and was printed.
+    No,
     /// Tell a person what happened, and what can be done.
     Failed { error: anyhow::Error, hint: String },
 }
@@ -24,6 +26,7 @@ impl CommandError {
     pub(crate) fn tell(&self) -> ExitCode {
         match self {
             Self::PipeClosed => ExitCode::SUCCESS,
+            Self::No => ExitCode::FAILURE,
             Self::Failed { error, hint } => {
                 say(format_args!("error: {error}"));
                 for cause in error.chain().skip(1) {

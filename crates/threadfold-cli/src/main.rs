@@ -4,6 +4,7 @@ mod commands;
 mod error;
 mod input;
 mod printable;
+mod source;
 
 use std::process::ExitCode;
 

@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
-use threadfold_core::{AgentId, Block, ConversationId, Json, SessionEvent, SessionId, Unknown};
+use threadfold_core::{
+    AgentId, Block, ConversationId, Fields, Json, SessionEvent, SessionId, Unknown,
+};
 
 use crate::Converter;
-use crate::record::{Feed, FeedKind, Record};
+use crate::record::{Feed, FeedKind, Record, TooLong};
 use crate::recover::{self, Piece};
 
 mod compaction;
@@ -35,6 +37,16 @@ pub struct ClaudeConverter {
 }
 
 impl Converter for ClaudeConverter {
+    fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
+        let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
+        let what = format!("a record of {} bytes is too long to be kept", lost.length);
+        self.said(lost.feed, lost.line, out).loss(&what);
+        let mut kept = Fields::default();
+        kept.insert("bytes", Json::of(&lost.length));
+        kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
+        self.unknown(&record, None, Json::of(&kept), out);
+    }
+
     fn fork(&self) -> Box<dyn Converter> {
         Box::new(self.clone())
     }
