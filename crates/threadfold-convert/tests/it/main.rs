@@ -5,5 +5,9 @@
     reason = "tests read files; the crate does not"
 )]
 
+mod crashes;
+mod law;
+mod lines;
 mod parity;
 mod recorded;
+mod recover;
