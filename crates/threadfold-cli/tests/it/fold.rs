@@ -194,12 +194,12 @@ fn a_bad_line_stops_with_nothing_on_stdout() {
     hint: `--keep-going` leaves out lines that are not events
     ");
     assert_snapshot!(fold(&["[1]"], &["--hash"]), @"
-    exit 0
+    exit 2
     --- stdout
-    a3439bb8ff1dda4f732fcb839ed9e52512066d330e4bc2f5f1c521baddff7cd0
     --- stderr
-    1 line could not be used, and is kept as a block:
-      line 1: JSON, but not an object
+    error: line 1 of `events.jsonl` is not an event
+    cause: expected an object, found `[1]`
+    hint: `--keep-going` leaves out lines that are not events
     ");
 }
 
