@@ -94,11 +94,10 @@ impl Converter for ClaudeConverter {
 
 /// A subagent that nothing ties to a call may be tied by the words it opens with.
 fn link_by_opening(said: &mut Said<'_>, agent: &AgentId) {
-    let conversation = ConversationId::from(agent.bare());
     if said.memory.agents.contains_key(agent.bare()) {
         return;
     }
-    let opening = said.memory.openings.get(&conversation).cloned();
+    let opening = said.memory.openings.get(agent.bare()).cloned();
     if let Some(call) = opening.and_then(|words| subagents::call_of_opening(said, &words)) {
         subagents::spawned(said, &call, Some(agent.bare()));
     }

@@ -19,8 +19,8 @@ pub(super) struct Memory {
     pub(super) calls: Map<Arc<str>, AgentCall>,
     /// Calls by their prompt whose subagent has not spoken yet, in their order.
     pub(super) waiting: Vec<(Arc<str>, Arc<str>)>,
-    /// The first words of subagents whose call is not known.
-    pub(super) openings: Map<ConversationId, Arc<str>>,
+    /// The first words of subagents that have files of their own.
+    pub(super) openings: Map<Arc<str>, Arc<str>>,
     /// Conversations of subagents inside the main file, by the line they hang below.
     pub(super) sidechains: Map<u128, ConversationId>,
     /// Calls of subagents, by the subagent.

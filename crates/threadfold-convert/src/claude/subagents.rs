@@ -22,8 +22,15 @@ pub(super) fn asked(said: &mut Said<'_>, call: &str, input: Option<&RawValue>) {
         input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let prompt: Option<Arc<str>> = asked.prompt.as_deref().map(Into::into);
     let known = said.memory.calls.get(call);
-    let agent = known.and_then(|known| known.agent.clone());
-    let spawned = known.is_some_and(|known| known.spawned);
+    let agent = known.and_then(|known| known.agent.clone()).or_else(|| {
+        // The subagent's file may have been read before its caller's.
+        let prompt = prompt.as_ref().filter(|_| !said.is_stream)?;
+        let unlinked = |(agent, words): &(&Arc<str>, &Arc<str>)| {
+            *words == prompt && !said.memory.agents.contains_key(*agent)
+        };
+        said.memory.openings.iter().filter(unlinked).map(|(agent, _)| agent.clone()).min()
+    });
+    let spawned = agent.is_some() || known.is_some_and(|known| known.spawned);
     let entry = AgentCall {
         caller: said.conversation.clone(),
         prompt: prompt.clone(),

@@ -31,7 +31,7 @@ pub(super) fn convert(
             remember(said, line, first, turn);
             tell_of_calls(said, line);
         }
-        "user" => user_line(said, line),
+        "user" => user_line(said, line, subagent),
         "system" => return system(said, line),
         "attachment" => attachment(said, line),
         "queue-operation" => {
@@ -133,7 +133,7 @@ fn opening(line: &Line<'_>) -> Option<String> {
     }
 }
 
-fn user_line(said: &mut Said<'_>, line: &Line<'_>) {
+fn user_line(said: &mut Said<'_>, line: &Line<'_>, subagent: Option<&AgentId>) {
     let words = opening(line);
     let is_result = match line.message.as_ref().map(|message| &message.content) {
         Some(Content::Blocks(blocks)) => {
@@ -153,10 +153,10 @@ fn user_line(said: &mut Said<'_>, line: &Line<'_>) {
         return;
     }
     let conversation = said.conversation.clone();
-    if let Some(words) = words.filter(|_| !said.memory.files.last.contains_key(&conversation)) {
-        said.memory.openings.entry(conversation.clone()).or_insert_with(|| words.as_str().into());
-    } else {
+    if said.memory.files.last.contains_key(&conversation) {
         said.idle_in(&conversation);
+    } else if let (Some(agent), Some(words)) = (subagent, words) {
+        said.memory.openings.insert(agent.bare().into(), words.into());
     }
     let turn = begin_turn(said, line);
     let first = user(said, line);
