@@ -75,4 +75,9 @@ impl<W: io::Write> Lines<W> {
         self.out.write_all(line.as_bytes())?;
         self.out.write_all(b"\n")
     }
+
+    fn finish(mut self) -> io::Result<Written> {
+        self.out.flush()?;
+        Ok(self.written)
+    }
 }

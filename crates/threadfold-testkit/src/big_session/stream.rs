@@ -17,7 +17,7 @@ pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<Written> {
     while stream.lines.written.bytes < bytes {
         stream.turn()?;
     }
-    Ok(stream.lines.written)
+    stream.lines.finish()
 }
 
 struct Stream<W> {

@@ -29,7 +29,7 @@ pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<Written> {
     while transcript.lines.written.bytes < bytes {
         transcript.turn()?;
     }
-    Ok(transcript.lines.written)
+    transcript.lines.finish()
 }
 
 struct Transcript<W> {
