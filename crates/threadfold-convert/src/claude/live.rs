@@ -19,7 +19,9 @@ use super::wire::{ContentBlock, Line, StreamEvent};
 /// Converts one line of a stream. Says whether it was understood.
 pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool {
     let Some(kind) = line.kind.as_deref() else { return false };
-    said.conversation = conversation(line);
+    if let Some(name) = conversation(line) {
+        said.conversation = ConversationId::from(name);
+    }
     match kind {
         "assistant" => {
             supersede(said, line);
@@ -59,13 +61,10 @@ pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool 
     true
 }
 
-fn conversation(line: &Line<'_>) -> ConversationId {
-    let name = match (line.agent_id.as_deref(), line.parent_tool_use_id.as_deref()) {
-        (Some(agent), Some(_)) => agent,
-        (_, Some(call)) => call,
-        _ => ConversationId::MAIN,
-    };
-    ConversationId::from(name)
+/// Returns the name of the conversation, if it is a subagent's.
+fn conversation<'a>(line: &'a Line<'_>) -> Option<&'a str> {
+    let call = line.parent_tool_use_id.as_deref()?;
+    Some(line.agent_id.as_deref().unwrap_or(call))
 }
 
 /// A subagent that speaks is there.

@@ -94,7 +94,7 @@ fn conversation(
         return ConversationId::from(agent.bare());
     }
     if !line.is_sidechain {
-        return ConversationId::main();
+        return said.conversation.clone();
     }
     sidechain(said, line)
 }

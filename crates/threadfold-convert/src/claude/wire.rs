@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -19,6 +20,38 @@ impl std::ops::Deref for Str<'_> {
 
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+/// Text that a block will hold, read straight into where it stays.
+#[derive(Debug, Clone)]
+pub(super) struct Words(pub(super) Arc<str>);
+
+impl std::ops::Deref for Words {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Letters;
+
+        impl Visitor<'_> for Letters {
+            type Value = Words;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Words(text.into()))
+            }
+        }
+
+        deserializer.deserialize_str(Letters)
     }
 }
 
@@ -247,12 +280,9 @@ pub(super) enum Content<'a> {
 pub(super) struct ContentBlock<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) text: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) thinking: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) signature: Option<Str<'a>>,
+    pub(super) text: Option<Words>,
+    pub(super) thinking: Option<Words>,
+    pub(super) signature: Option<Words>,
     #[serde(borrow)]
     pub(super) data: Option<Str<'a>>,
     #[serde(borrow)]
@@ -307,7 +337,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut blocks = Vec::new();
+                // Mostly there is one.
+                let mut blocks = Vec::with_capacity(1);
                 while let Some(item) = list.next_element::<Item<'de>>()? {
                     blocks.push(item.0);
                 }
@@ -357,7 +388,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
 fn text_block(text: Cow<'_, str>) -> ContentBlock<'_> {
     ContentBlock {
         kind: Some(Str(Cow::Borrowed("text"))),
-        text: Some(Str(text)),
+        text: Some(Words(text.into())),
         ..ContentBlock::default()
     }
 }
