@@ -11,3 +11,4 @@ mod lines;
 mod parity;
 mod recorded;
 mod recover;
+mod strangers;
