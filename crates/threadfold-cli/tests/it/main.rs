@@ -4,4 +4,5 @@
 
 mod env;
 mod fold;
+mod hostile;
 mod pipes;
