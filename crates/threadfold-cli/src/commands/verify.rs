@@ -55,7 +55,7 @@ struct Report<'a> {
 pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     if args.explain {
-        for rule in rules() {
+        for rule in rules(Agent::Claude) {
             writeln!(out, "{}\n  {}\n  because {}", rule.name, rule.what, rule.reason)?;
         }
     }
@@ -63,6 +63,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
         return Ok(());
     };
     let comparison = compare(
+        Agent::Claude,
         &folded(stream, Format::ClaudeStream)?,
         &folded(transcript, Format::ClaudeTranscript)?,
     );

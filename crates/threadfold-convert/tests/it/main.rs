@@ -8,6 +8,7 @@
 mod crashes;
 mod law;
 mod lines;
+mod opencode;
 mod parity;
 mod recorded;
 mod recover;

@@ -77,7 +77,7 @@ fn fold_live(script: &str, settings: Option<serde_json::Value>) -> Option<Folded
         (1..).zip(&streamed).map(|(line, bytes)| Record { feed: &feed, line, bytes }).collect();
     let replayed = replay(Agent::Claude, &records, &files);
     assert!(replayed.holds(), "{script}: {replayed:?}");
-    Some(Folded { comparison: compare(&state, &told), seen_growing })
+    Some(Folded { comparison: compare(Agent::Claude, &state, &told), seen_growing })
 }
 
 fn assert_equal(script: &str) {
