@@ -32,6 +32,7 @@ pub(super) fn upsert(
     }
     // Two subagents may have become one just now, so the conversation is looked up again.
     let slot = step.find_or_make(conversation);
+    subagent::heard_as(step, slot, conversation);
     let id = step.conversation(slot).resolve(&id).clone();
     if let Some(old) = &said.replaces {
         adopt(step, slot, old, &id);

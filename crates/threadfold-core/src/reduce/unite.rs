@@ -24,10 +24,8 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
         settled.calls.insert(run.tool_use_id.clone(), elder);
     }
     let target = settled.subagent_mut(elder);
-    let rivals = target.names.guessed && !young.names.guessed;
-    if rivals || target.names.agent_id.is_none() {
-        target.names.agent_id.clone_from(&young.names.agent_id);
-        target.names.guessed = young.names.guessed;
+    if let Some(name) = &young.names.agent_id {
+        target.names.hear(name, young.names.kind);
     }
     for bare in young.names.bare {
         if !target.names.bare.contains(&bare) {

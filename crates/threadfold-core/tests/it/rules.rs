@@ -335,7 +335,7 @@ mod subagents {
         "#
         );
         assert_snapshot!(play("@agent-A say x one; @A say y two"), @r#"
-        [agent-A running]
+        [A running]
           x assistant_text "one"
           y assistant_text "two"
         "#);
@@ -345,7 +345,7 @@ mod subagents {
     fn the_older_name_of_an_agent_leads_to_it() {
         assert_snapshot!(play("spawn c older=S; @S say x one; done c agent=A older=S; @A say y two"), @r#"
         c subagent success " -> "
-        [S call c success]
+        [A call c success]
           x assistant_text "one"
           y assistant_text "two"
         "#);
@@ -355,6 +355,21 @@ mod subagents {
           x assistant_text "one"
           y assistant_text "two"
         "#);
+    }
+
+    #[test]
+    fn the_name_that_is_shown_does_not_depend_on_which_was_heard_first() {
+        for [one, other] in [
+            ["stream spawn c older=S", "file spawn c agent=A"],
+            ["stream @A say x hi", "file @agent-A say x hi"],
+            ["stream @agent-A say x hi", "file @A say x hi"],
+            ["stream @A spawn d", "file @agent-A spawn d"],
+            ["stream spawn c agent=A", "file @agent-A say x hi"],
+            ["stream @S say x hi", "file spawn c agent=A older=S"],
+            ["stream done c older=S", "file @A say x hi; file spawn c agent=A"],
+        ] {
+            assert_eq!(play(&format!("{one}; {other}")), play(&format!("{other}; {one}")));
+        }
     }
 
     #[test]
