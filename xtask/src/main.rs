@@ -2,6 +2,7 @@
 
 mod bench;
 mod shell;
+mod skipped;
 mod test;
 mod tidy;
 
