@@ -28,9 +28,11 @@ proptest! {
     }
 
     #[test]
-    fn an_event_said_twice_is_said_once(events in hostile(), event in any_event()) {
-        let grows = matches!(&event.payload, Payload::BlockDelta(BlockDelta { offset: None, .. }));
-        prop_assume!(!grows);
+    fn an_event_said_twice_is_said_once(events in hostile(), mut event in any_event()) {
+        if let Payload::BlockDelta(delta) = &mut event.payload {
+            // Without an offset, the same text twice is twice the text.
+            delta.offset.get_or_insert(0);
+        }
         let once = fold(events.iter().chain([&event]));
         let twice = fold(events.iter().chain([&event, &event]));
         prop_assert_eq!(show(&once), show(&twice));

@@ -412,6 +412,24 @@ mod subagents {
     }
 
     #[test]
+    fn a_call_whose_block_went_by_another_name_and_is_gone_is_told_anew() {
+        let call = SessionEvent::from_json(
+            r#"{"type":"block:upsert","payload":{"block":{"id":"x","type":"tool_use",
+                "status":"pending","toolName":"Task","toolUseId":"c"}}}"#,
+        )
+        .unwrap();
+        let before = events("prompt c hi");
+        let after = events("say e hello replaces=x; remove e; done c output=found");
+        let state = fold(before.iter().chain([&call]).chain(&after));
+        assert_eq!(ids(&state), ["c"], "a name stands once in a conversation");
+        assert_eq!(restored(&state).hash(), state.hash());
+        assert_snapshot!(show(&state), @r#"
+        c subagent success " -> found"
+        [c call c success] -> "found"
+        "#);
+    }
+
+    #[test]
     fn a_call_of_another_agent_is_said_and_does_not_unite() {
         assert_snapshot!(play("spawn c agent=A; spawn d agent=B; done c agent=B"), @r#"
         c subagent success " -> "
