@@ -69,8 +69,11 @@ proptest! {
     }
 
     #[test]
-    fn a_prefix_and_then_the_rest_is_the_whole(events in hostile(), at in 0usize..60) {
-        let at = at.min(events.len());
+    fn a_prefix_and_then_the_rest_is_the_whole(
+        events in prop_oneof![hostile(), plausible().prop_map(|session| session.stream)],
+        at in any::<prop::sample::Index>(),
+    ) {
+        let at = at.index(events.len() + 1);
         let prefix = fold(&events[..at]);
         let kept = prefix.clone();
         let before = show(&kept);
