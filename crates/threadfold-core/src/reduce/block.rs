@@ -201,7 +201,7 @@ pub(super) fn answer_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId) {
 }
 
 /// Gives the block `old` the name `new`, as its source does.
-fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockId) {
+pub(super) fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockId) {
     let old = step.conversation(slot).resolve(old).clone();
     if old == *new {
         return;

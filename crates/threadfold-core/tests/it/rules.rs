@@ -226,6 +226,46 @@ mod replaced {
     }
 
     #[test]
+    fn a_name_adopted_in_one_of_two_united_subagents_is_adopted_in_both() {
+        let united = "@A say tmp one; @c say u one replaces=tmp; spawn c agent=A";
+        assert_snapshot!(play(united), @r#"
+        c subagent running " -> "
+        [A call c running]
+          u assistant_text "one"
+        "#);
+        assert_eq!(
+            play(united),
+            play("@c say u one replaces=tmp; @A say tmp one; spawn c agent=A")
+        );
+        let twice = play(&format!("{united}; @A say v two; @A remove tmp; @A remove tmp"));
+        assert_snapshot!(twice, @r#"
+        c subagent running " -> "
+        [A call c running]
+          v assistant_text "two"
+        ! block `tmp` is not there
+        "#);
+    }
+
+    #[test]
+    fn names_adopted_one_after_the_other_in_two_united_subagents_lead_to_the_last() {
+        let one = "@A say t1 one; @A say t2 one replaces=t1";
+        let other = "@c say t2 one; @c say u one replaces=t2";
+        let united = play(&format!("{one}; {other}; spawn c agent=A; @A say t1 two; @c t2+=!"));
+        assert_snapshot!(united, @r#"
+        c subagent running " -> "
+        [A call c running]
+          u assistant_text "two!"
+        "#);
+        assert_eq!(
+            united,
+            play(&format!("{other}; {one}; spawn c agent=A; @A say t1 two; @c t2+=!"))
+        );
+        let ring = "@A say x 1 replaces=y; @c say y 2 replaces=x; spawn c agent=A";
+        let state = state(&format!("{ring}; @A say x 3; @A say y 4"));
+        assert_eq!(restored(&state).hash(), state.hash());
+    }
+
+    #[test]
     fn a_new_name_that_is_there_already_stays_where_it_is() {
         assert_snapshot!(
             play("stream prompt tmp hi; stream say a hello; file prompt u1 hi after=-; file prompt u1 hi replaces=tmp"),
