@@ -1,6 +1,8 @@
 //! What the program can do, a file each.
 
 mod fold;
+mod list;
+mod view;
 
 use clap::Subcommand;
 
@@ -9,12 +11,16 @@ use crate::error::CommandError;
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Fold(fold::FoldArgs),
+    List(list::ListArgs),
+    View(view::ViewArgs),
 }
 
 impl Command {
     pub(crate) fn run(&self) -> Result<(), CommandError> {
         match self {
             Self::Fold(args) => fold::run(args),
+            Self::List(args) => list::run(args),
+            Self::View(args) => view::run(args),
         }
     }
 }

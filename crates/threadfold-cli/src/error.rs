@@ -11,6 +11,8 @@ use crate::printable::printable;
 pub(crate) enum CommandError {
     /// Nobody reads on, as with `| head -1`; that is no error.
     PipeClosed,
+    /// There was nothing to show; that is a "no", and not a mistake.
+    Nothing(String),
     /// Tell a person what happened, and what can be done.
     Failed { error: anyhow::Error, hint: String },
 }
@@ -20,10 +22,23 @@ impl CommandError {
         Self::Failed { error: error.into(), hint: hint.into() }
     }
 
+    /// Returns the innermost cause, in its own words.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Self::PipeClosed => "nobody reads on".to_owned(),
+            Self::Nothing(said) => said.clone(),
+            Self::Failed { error, .. } => error.root_cause().to_string(),
+        }
+    }
+
     /// Prints the error, its causes and the hint, and returns the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
         match self {
             Self::PipeClosed => ExitCode::SUCCESS,
+            Self::Nothing(said) => {
+                say(said);
+                ExitCode::from(1)
+            }
             Self::Failed { error, hint } => {
                 say(format_args!("error: {error}"));
                 for cause in error.chain().skip(1) {

@@ -4,6 +4,10 @@ mod commands;
 mod error;
 mod input;
 mod printable;
+mod progress;
+mod sessions;
+mod terminal;
+mod view;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,126 @@
+//! Which session is meant by what a person typed.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use crate::error::CommandError;
+
+use super::{FoundSession, Sessions};
+
+/// How many candidates are named.
+const SHOWN: usize = 8;
+
+/// What was asked for.
+pub(crate) enum Wanted {
+    /// What comes in on standard input.
+    Stdin,
+    /// A session, or a file that holds one.
+    Session(Box<FoundSession>),
+}
+
+/// Finds the session that `given` means: `-`, a path, a session's name or the beginning of one.
+pub(crate) fn resolve(given: &str) -> Result<Wanted, CommandError> {
+    if given == "-" {
+        return Ok(Wanted::Stdin);
+    }
+    let path = Path::new(given);
+    let is_surely_path = given.contains(['/', '\\']) || given.ends_with(".jsonl");
+    if !is_surely_path {
+        let sessions = Sessions::of_claude();
+        match by_name(sessions, given) {
+            Err(NoSession { candidates, .. }) if candidates.is_empty() && path.exists() => {}
+            Err(none) => return Err(none.into()),
+            Ok(found) => return Ok(Wanted::Session(Box::new(found))),
+        }
+    }
+    if path.is_dir() {
+        return only_one(path).map(|found| Wanted::Session(Box::new(found)));
+    }
+    Ok(Wanted::Session(Box::new(Sessions::of_file(path))))
+}
+
+/// Why a name does not lead to one session.
+struct NoSession {
+    given: String,
+    place: String,
+    candidates: Vec<FoundSession>,
+}
+
+fn by_name(sessions: Sessions, given: &str) -> Result<FoundSession, NoSession> {
+    let place = sessions.place.display().to_string();
+    let (mut same, others): (Vec<_>, Vec<_>) =
+        sessions.found.into_iter().partition(|it| it.id == given);
+    let begins = |it: &FoundSession| !given.is_empty() && it.id.starts_with(given);
+    let mut candidates = if same.is_empty() {
+        others.into_iter().filter(begins).collect()
+    } else {
+        std::mem::take(&mut same)
+    };
+    match candidates.pop() {
+        Some(only) if candidates.is_empty() => Ok(only),
+        last => {
+            candidates.extend(last);
+            Err(NoSession { given: given.to_owned(), place, candidates })
+        }
+    }
+}
+
+fn only_one(folder: &Path) -> Result<FoundSession, CommandError> {
+    let mut found = Sessions::below(folder).found;
+    if found.is_empty() {
+        found = Sessions::below(&folder.join("projects")).found;
+    }
+    let place = folder.display();
+    match found.pop() {
+        Some(only) if found.is_empty() => Ok(only),
+        None => Err(CommandError::new(
+            anyhow!("there is no session in `{place}`"),
+            "`threadfold list` shows the sessions on this machine",
+        )),
+        Some(last) => {
+            found.push(last);
+            Err(CommandError::new(
+                anyhow!("there are {} sessions in `{place}`: {}", found.len(), names(&found)),
+                "give the path of one of their files",
+            ))
+        }
+    }
+}
+
+impl From<NoSession> for CommandError {
+    fn from(none: NoSession) -> Self {
+        let NoSession { given, place, candidates } = none;
+        if candidates.is_empty() {
+            return Self::new(
+                anyhow!("session `{given}` is not in `{place}`"),
+                "`threadfold list` shows the sessions; a path to a `.jsonl` file works too",
+            );
+        }
+        let is_same = candidates.iter().all(|it| it.id == given);
+        if is_same {
+            let paths = candidates.iter().map(|it| format!("`{}`", it.main.display()));
+            return Self::new(
+                anyhow!(
+                    "session `{given}` is there {} times: {}",
+                    candidates.len(),
+                    paths.collect::<Vec<_>>().join(", ")
+                ),
+                "give the path of one",
+            );
+        }
+        Self::new(
+            anyhow!("`{given}` could be {} sessions: {}", candidates.len(), names(&candidates)),
+            "give more of the name",
+        )
+    }
+}
+
+fn names(candidates: &[FoundSession]) -> String {
+    let mut names: Vec<_> =
+        candidates.iter().take(SHOWN).map(|it| format!("`{}`", it.id)).collect();
+    if candidates.len() > SHOWN {
+        names.push(format!("and {} more", candidates.len() - SHOWN));
+    }
+    names.join(", ")
+}
