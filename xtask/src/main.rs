@@ -1,6 +1,7 @@
 //! `cargo xtask`: the project's chores, a file each.
 
 mod bench;
+mod fuzz;
 mod shell;
 mod test;
 mod tidy;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
+use crate::fuzz::FuzzArgs;
 
 /// Do the project's chores
 #[derive(Parser)]
@@ -27,6 +29,8 @@ enum Chore {
     Tidy,
     /// Run a benchmark
     Bench(BenchArgs),
+    /// Look for bytes that break a law
+    Fuzz(FuzzArgs),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
         Chore::Test => test::run(),
         Chore::Tidy => tidy::run(),
         Chore::Bench(args) => bench::run(&args),
+        Chore::Fuzz(args) => fuzz::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 
 mod fold;
 mod list;
+mod verify;
 mod view;
 
 use clap::Subcommand;
@@ -13,6 +14,7 @@ pub(crate) enum Command {
     Fold(fold::FoldArgs),
     List(list::ListArgs),
     View(view::ViewArgs),
+    Verify(verify::VerifyArgs),
 }
 
 impl Command {
@@ -21,6 +23,7 @@ impl Command {
             Self::Fold(args) => fold::run(args),
             Self::List(args) => list::run(args),
             Self::View(args) => view::run(args),
+            Self::Verify(args) => verify::run(args),
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::printable::printable;
 pub(crate) enum CommandError {
     /// Nobody reads on, as with `| head -1`; that is no error.
     PipeClosed,
-    /// There was nothing to show; that is a "no", and not a mistake.
-    Nothing(String),
+    /// The answer is no, and was printed.
+    No,
     /// Tell a person what happened, and what can be done.
     Failed { error: anyhow::Error, hint: String },
 }
@@ -26,7 +26,7 @@ impl CommandError {
     pub(crate) fn cause(&self) -> String {
         match self {
             Self::PipeClosed => "nobody reads on".to_owned(),
-            Self::Nothing(said) => said.clone(),
+            Self::No => "the answer is no".to_owned(),
             Self::Failed { error, .. } => error.root_cause().to_string(),
         }
     }
@@ -35,10 +35,7 @@ impl CommandError {
     pub(crate) fn tell(&self) -> ExitCode {
         match self {
             Self::PipeClosed => ExitCode::SUCCESS,
-            Self::Nothing(said) => {
-                say(said);
-                ExitCode::from(1)
-            }
+            Self::No => ExitCode::FAILURE,
             Self::Failed { error, hint } => {
                 say(format_args!("error: {error}"));
                 for cause in error.chain().skip(1) {

@@ -1,10 +1,6 @@
-//! A file or standard input, read line by line.
+//! Lines of an input, one held at a time.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read};
-use std::path::Path;
-
-use anyhow::anyhow;
+use std::io::{self, BufRead, BufReader, Read};
 
 use crate::error::CommandError;
 
@@ -17,23 +13,8 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Opens `file`; `-` or nothing is standard input.
-    pub(crate) fn open(file: Option<&Path>) -> Result<Self, CommandError> {
-        let (name, source): (_, Box<dyn Read>) = match file {
-            Some(path) if path != Path::new("-") => {
-                let name = format!("`{}`", path.display());
-                let opened = File::open(path).map_err(|error| unreadable(&name, error))?;
-                (name, Box::new(opened))
-            }
-            None if io::stdin().is_terminal() => {
-                return Err(CommandError::new(
-                    anyhow!("no file was given, and standard input is a terminal"),
-                    "give a file, pipe one in, or say `-` to type lines",
-                ));
-            }
-            _ => ("standard input".to_owned(), Box::new(io::stdin())),
-        };
-        Ok(Self { name, reader: BufReader::new(source), line: Vec::new(), number: 0 })
+    pub(crate) fn new(name: String, reader: Box<dyn Read>) -> Self {
+        Self { name, reader: BufReader::new(reader), line: Vec::new(), number: 0 }
     }
 
     /// Returns what the source is called in messages.

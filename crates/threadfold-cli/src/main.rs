@@ -6,6 +6,7 @@ mod input;
 mod printable;
 mod progress;
 mod sessions;
+mod source;
 mod terminal;
 mod view;
 

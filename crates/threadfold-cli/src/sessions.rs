@@ -8,5 +8,5 @@ mod load;
 mod resolve;
 
 pub(crate) use find::{FoundSession, Sessions};
-pub(crate) use load::{Loaded, load, load_stdin};
+pub(crate) use load::{Loaded, load_file, load_session};
 pub(crate) use resolve::{Wanted, resolve};

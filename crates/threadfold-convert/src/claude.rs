@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    AgentId, Block, ConversationId, Json, SessionEvent, SessionId, Unknown,
+    AgentId, Block, ConversationId, Fields, Json, SessionEvent, SessionId, Unknown,
 };
 
 use crate::Converter;
-use crate::record::{Feed, FeedKind, Record};
+use crate::record::{Feed, FeedKind, Record, TooLong};
 use crate::recover::{self, Piece};
 
 mod compaction;
@@ -30,13 +30,27 @@ use said::Said;
 use wire::Line;
 
 /// Converts what one session of Claude Code says and keeps.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ClaudeConverter {
     memory: Memory,
     session: Option<SessionId>,
 }
 
 impl Converter for ClaudeConverter {
+    fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
+        let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
+        let what = format!("a record of {} bytes is too long to be kept", lost.length);
+        self.said(lost.feed, lost.line, out).loss(&what);
+        let mut kept = Fields::default();
+        kept.insert("bytes", Json::of(&lost.length));
+        kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
+        self.unknown(&record, None, Json::of(&kept), out);
+    }
+
+    fn fork(&self) -> Box<dyn Converter> {
+        Box::new(self.clone())
+    }
+
     fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
         if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
             let mut said = self.said(record.feed, record.line, out);
@@ -80,11 +94,10 @@ impl Converter for ClaudeConverter {
 
 /// A subagent that nothing ties to a call may be tied by the words it opens with.
 fn link_by_opening(said: &mut Said<'_>, agent: &AgentId) {
-    let conversation = ConversationId::from(agent.bare());
     if said.memory.agents.contains_key(agent.bare()) {
         return;
     }
-    let opening = said.memory.openings.get(&conversation).cloned();
+    let opening = said.memory.openings.get(agent.bare()).cloned();
     if let Some(call) = opening.and_then(|words| subagents::call_of_opening(said, &words)) {
         subagents::spawned(said, &call, Some(agent.bare()));
     }

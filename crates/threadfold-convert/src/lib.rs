@@ -21,6 +21,7 @@
 //! It opens no files and knows no clock: bytes are handed in, and names and times come from them.
 
 pub mod claude;
+mod combined;
 pub mod lines;
 pub mod parity;
 mod record;
@@ -29,7 +30,8 @@ mod whole;
 
 use threadfold_core::SessionEvent;
 
-pub use record::{Agent, Feed, FeedKind, Record};
+pub use combined::{Unpacked, unpack};
+pub use record::{Agent, Feed, FeedKind, Record, TooLong};
 pub use whole::{SessionFile, convert_all, convert_files, parse_transcript};
 
 /// Turns records into events.
@@ -41,6 +43,12 @@ pub trait Converter {
 
     /// Appends to `out` what the end of a source means: what it left open is over.
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>);
+
+    /// Appends to `out` that a record was too long to be kept: where, how long, how it began.
+    fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>);
+
+    /// Returns a converter that remembers the same and goes its own way from here.
+    fn fork(&self) -> Box<dyn Converter>;
 }
 
 /// Returns a converter for one session of `agent`.

@@ -1,1 +1,72 @@
-//! Bytes to lines.
+//! Bytes to lines, for a whole slice and for bytes that come in chunks.
+//!
+//! A line is bytes and not text: what is wrong with it is for [`recover`](crate::recover) to
+//! find out, so that one bad byte never hides the lines after it.
+
+mod buffer;
+
+pub use buffer::{LineBuffer, LineOrLoss, Position};
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// One line that holds more than white space, and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Which line this is, from 1; lines of white space are counted too.
+    pub number: u64,
+    /// How many bytes stand before its first.
+    pub offset: u64,
+    /// What it holds, without the line end.
+    pub bytes: &'a [u8],
+}
+
+/// Returns the lines of `bytes` that hold more than white space.
+///
+/// A line ends with `\n` or `\r\n`; the last may lack it. A byte order mark at the very
+/// beginning belongs to no line.
+///
+/// ```
+/// use threadfold_convert::lines::lines;
+///
+/// let found: Vec<_> = lines(b"{}\r\n\n[]").map(|it| (it.number, it.offset, it.bytes)).collect();
+/// assert_eq!(found, [(1, 0, &b"{}"[..]), (3, 5, b"[]")]);
+/// ```
+pub fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    let mut position = Position::default();
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest);
+            let (raw, after) = match end {
+                Some(end) => (&rest[..end], &rest[end + 1..]),
+                None => (rest, &rest[rest.len()..]),
+            };
+            let line = line_at(position, raw);
+            position = position.after_line(rest.len() - after.len());
+            rest = after;
+            if line.is_some() {
+                return line;
+            }
+        }
+        None
+    })
+}
+
+/// Returns the line whose bytes, up to the `\n`, are `raw`, unless it is only white space.
+fn line_at(position: Position, raw: &[u8]) -> Option<Line<'_>> {
+    let mark = mark_length(position, raw);
+    let bytes = &raw[mark..];
+    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    if bytes.trim_ascii_start().is_empty() {
+        return None;
+    }
+    Some(Line { number: position.number, offset: position.offset + mark as u64, bytes })
+}
+
+/// Returns how many bytes of `raw` are a mark that belongs to no line.
+fn mark_length(position: Position, raw: &[u8]) -> usize {
+    match position.offset {
+        0 if raw.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
+        _ => 0,
+    }
+}

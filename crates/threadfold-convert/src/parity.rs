@@ -7,15 +7,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use serde_json::Value;
 use threadfold_core::{
     Block, BlockId, Blocks, ConversationId, ConversationState, Json, SubagentHeader, SubagentRef,
 };
 
 mod lack;
+mod replay;
 mod rules;
 
 pub use lack::Lack;
+pub use replay::{Replay, replay};
 pub use rules::{Rule, rules};
 
 /// What came of a comparison.
@@ -168,13 +169,14 @@ fn compare_pair(comparison: &mut Comparison, pair: &Pair<'_>, earlier: &BTreeSet
     let stream: Vec<Block> = listed(pair.stream);
     let transcript: Vec<Block> = listed(pair.transcript);
     let sides = Sides::new(pair, &stream, &transcript, earlier);
-    for block in &transcript {
-        match sides.in_stream.get(&block.id) {
+    for told in &transcript {
+        match sides.in_stream.get(&told.id) {
             Some(twin) => {
                 comparison.blocks += 1;
-                compare_fields(comparison, pair, Some(&block.id), &object(twin), &object(block));
+                let block = Some((&sides, &told.id));
+                compare_fields(comparison, pair, block, &object(twin), &object(told));
             }
-            None => one_sided(comparison, &sides, block, Side::Transcript),
+            None => one_sided(comparison, &sides, told, Side::Transcript),
         }
     }
     for block in &stream {
@@ -196,7 +198,6 @@ pub(crate) enum Side {
 struct Sides<'a> {
     pair: &'a Pair<'a>,
     stream: &'a [Block],
-    transcript: &'a [Block],
     in_stream: BTreeMap<&'a BlockId, &'a Block>,
     in_transcript: BTreeMap<&'a BlockId, &'a Block>,
     earlier: &'a BTreeSet<BlockId>,
@@ -211,7 +212,7 @@ impl<'a> Sides<'a> {
     ) -> Self {
         let in_stream = stream.iter().map(|block| (&block.id, block)).collect();
         let in_transcript = transcript.iter().map(|block| (&block.id, block)).collect();
-        Self { pair, stream, transcript, in_stream, in_transcript, earlier }
+        Self { pair, stream, in_stream, in_transcript, earlier }
     }
 }
 
@@ -221,7 +222,8 @@ fn listed(blocks: Option<Blocks<'_>>) -> Vec<Block> {
 
 /// A block on one side only: explained, lacking, or a difference.
 fn one_sided(comparison: &mut Comparison, sides: &Sides<'_>, block: &Block, side: Side) {
-    if let Some(rule) = rules::for_block(block, side, sides.pair.depth, sides.pair.headers[1].as_ref())
+    if let Some(rule) =
+        rules::for_block(block, side, sides.pair.depth, sides.pair.headers[1].as_ref())
     {
         *comparison.explained.entry(rule).or_default() += 1;
     } else if let Some(lack) = lack::of(sides, block, side) {
@@ -258,7 +260,7 @@ fn object<T: Serialize>(value: &T) -> BTreeMap<String, Json> {
 fn compare_fields(
     comparison: &mut Comparison,
     pair: &Pair<'_>,
-    block: Option<&BlockId>,
+    block: Option<(&Sides<'_>, &BlockId)>,
     stream: &BTreeMap<String, Json>,
     transcript: &BTreeMap<String, Json>,
 ) {
@@ -273,13 +275,13 @@ fn compare_fields(
             *comparison.explained.entry(rule).or_default() += 1;
             continue;
         }
-        if let Some(lack) = lack::of_field(pair, name, streamed, told) {
+        if let Some(lack) = block.and_then(|(sides, id)| lack::of_field(sides, id, name, told)) {
             *comparison.lacking.entry(lack).or_default() += 1;
             continue;
         }
         comparison.differences.push(Difference {
             conversation: pair.name.clone(),
-            block: block.cloned(),
+            block: block.map(|(_, id)| id.clone()),
             field: name.clone(),
             stream: streamed.cloned(),
             transcript: told.cloned(),
@@ -307,9 +309,4 @@ fn compare_order(
             transcript: Some(Json::of(&b)),
         });
     }
-}
-
-/// Returns a JSON value for looking into.
-fn value(json: &Json) -> Value {
-    serde_json::from_str(json.as_str()).unwrap_or(Value::Null)
 }

@@ -74,3 +74,16 @@ pub struct Record<'a> {
     /// The line, without its end.
     pub bytes: &'a [u8],
 }
+
+/// A record that was too long to be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct TooLong<'a> {
+    /// Where it came from.
+    pub feed: &'a Feed,
+    /// Its line there, from 1.
+    pub line: u64,
+    /// How many bytes it has.
+    pub length: u64,
+    /// How it begins.
+    pub head: &'a [u8],
+}

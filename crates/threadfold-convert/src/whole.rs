@@ -79,7 +79,8 @@ pub fn parse_transcript(agent: Agent, files: &[SessionFile<'_>]) -> Conversation
     let mut converter = converter(agent);
     convert_files(agent, converter.as_mut(), files, |events| {
         for event in events.iter() {
-            let _odd_events_are_counted_by_the_engine: threadfold_core::Outcome = state.apply(event);
+            let _odd_events_are_counted_by_the_engine: threadfold_core::Outcome =
+                state.apply(event);
         }
     });
     state
@@ -93,7 +94,9 @@ fn in_order<'a>(agent: Agent, files: &[SessionFile<'a>]) -> Vec<(FeedKind, Sessi
     let mut ordered = Vec::new();
     let found = sessions(&paths);
     for session in &found {
-        let own = |bytes: &[u8]| lines(bytes).next().is_none_or(|first| belongs_to(first.bytes, &session.session));
+        let own = |bytes: &[u8]| {
+            lines(bytes).next().is_none_or(|first| belongs_to(first.bytes, &session.session))
+        };
         let mine: Vec<_> = session
             .subagents
             .iter()

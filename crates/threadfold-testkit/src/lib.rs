@@ -31,7 +31,9 @@ mod claude_code;
 mod error;
 mod model;
 pub mod naive;
+pub mod raw_count;
 pub mod sessions;
+pub mod sessions_on_disk;
 mod skip;
 pub mod story;
 

@@ -1,26 +1,32 @@
 //! `threadfold fold`: from events to the state that they end in.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
 use serde::Serialize;
-use threadfold_core::{Change, ConversationState, Outcome, SessionEvent};
+use threadfold_core::{BlockBody, Change, ConversationState, Json, Outcome, Payload, SessionEvent};
 
 use crate::error::{CommandError, say};
 use crate::input::Input;
 use crate::printable::printable;
+use crate::source::{Format, Opened, open};
 
-/// Fold events into the state of a conversation
+/// Fold a session into the state of its conversations
 ///
-/// Reads session events, one JSON object a line, and prints the state that they end in as one
-/// line of JSON. A line that is not an event stops it, with nothing printed; only `--changes`
-/// and `--anomalies` print while they read.
+/// Reads a stream or a transcript of Claude Code (the files of its subagents are found), or
+/// Threadfold's own events, one JSON object a line, and prints the state that they end in as one
+/// line of JSON. What the input is, it finds out by itself. A line that is not an event stops it,
+/// with nothing printed; a line of an agent's that is not understood is kept as a block.
 #[derive(Args)]
 pub(crate) struct FoldArgs {
-    /// Read events from this file; from standard input if it is `-` or absent
+    /// Read from this file; from standard input if it is `-` or absent
     file: Option<PathBuf>,
+    /// Say what the input is
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<Format>,
     /// Stop after N events
     #[arg(long, value_name = "N")]
     at: Option<u64>,
@@ -33,6 +39,9 @@ pub(crate) struct FoldArgs {
     /// Print the hash of the state
     #[arg(long, group = "shown")]
     hash: bool,
+    /// Print which records were not understood: their kinds, and how many of each
+    #[arg(long, group = "shown")]
+    unknown: bool,
     /// Print the state indented
     #[arg(long, group = "shown")]
     pretty: bool,
@@ -42,7 +51,40 @@ pub(crate) struct FoldArgs {
 }
 
 pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
-    let mut input = Input::open(args.file.as_deref())?;
+    let opened = open(args.file.as_deref(), args.from)?;
+    match opened.format {
+        Format::Events => run_events(args, Input::new(opened.name, opened.reader)),
+        Format::ClaudeStream | Format::ClaudeTranscript => run_raw(args, opened),
+    }
+}
+
+/// Folds what an agent said or kept.
+fn run_raw(args: &FoldArgs, opened: Opened) -> Result<(), CommandError> {
+    let name = opened.name.clone();
+    let mut fold = Fold::new(args);
+    let mut losses = BadLines::default();
+    opened.convert(&mut |line, event| {
+        if let Payload::Log(log) = &event.payload {
+            losses.add_told(log.message.as_deref().unwrap_or(""));
+        }
+        match args.at {
+            Some(at) if fold.steps >= at => Ok(()),
+            _ => fold.step(event, line),
+        }
+    })?;
+    let enough = fold.reached(args.at, &name);
+    if enough.is_ok() {
+        fold.finish()?;
+    }
+    fold.out.flush()?;
+    losses.tell(
+        "could not be used, and is kept as a block",
+        "could not be used, and are kept as blocks",
+    );
+    enough
+}
+
+fn run_events(args: &FoldArgs, mut input: Input) -> Result<(), CommandError> {
     let mut fold = Fold::new(args);
     let mut bad = BadLines::default();
 
@@ -73,7 +115,7 @@ pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
         fold.finish()?;
     }
     fold.out.flush()?;
-    bad.tell();
+    bad.tell("was left out", "were left out");
     enough
 }
 
@@ -163,8 +205,12 @@ impl<'a> Fold<'a> {
 
     /// Prints what is only known at the end.
     fn finish(&mut self) -> Result<(), CommandError> {
-        let FoldArgs { changes, anomalies, hash, pretty, .. } = self.args;
-        if *anomalies {
+        let FoldArgs { changes, anomalies, hash, pretty, unknown, .. } = self.args;
+        if *unknown {
+            for (kind, number) in unknown_kinds(&self.state) {
+                writeln!(self.out, "{number}\t{}", printable(&kind))?;
+            }
+        } else if *anomalies {
             let found = count(self.anomalies, "anomaly", "anomalies");
             self.out.flush()?;
             say(format_args!("{found} in {}", count(self.steps, "event", "events")));
@@ -178,6 +224,33 @@ impl<'a> Fold<'a> {
             writeln!(self.out)?;
         }
         Ok(())
+    }
+}
+
+/// Returns the kinds of records that were not understood, and how many there are of each.
+fn unknown_kinds(state: &ConversationState) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    let subagents = state.subagents();
+    let all = std::iter::once(state.blocks()).chain(subagents.iter().map(|it| it.blocks()));
+    for block in all.flat_map(|blocks| blocks.iter()) {
+        if let BlockBody::Unknown(unknown) = &block.body {
+            *kinds.entry(kind_of(&unknown.record)).or_default() += 1;
+        }
+    }
+    kinds
+}
+
+fn kind_of(record: &Json) -> String {
+    #[derive(serde::Deserialize)]
+    struct Kind {
+        #[serde(rename = "type")]
+        kind: Option<String>,
+        subtype: Option<String>,
+    }
+    match serde_json::from_str(record.as_str()) {
+        Ok(Kind { kind: Some(kind), subtype: Some(subtype) }) => format!("{kind}/{subtype}"),
+        Ok(Kind { kind: Some(kind), subtype: None }) => kind,
+        _ => "damaged".to_owned(),
     }
 }
 
@@ -227,11 +300,19 @@ impl BadLines {
         }
     }
 
-    fn tell(&self) {
+    fn add_told(&mut self, told: &str) {
+        self.count += 1;
+        if self.first.len() < Self::SHOWN {
+            self.first.push(told.to_owned());
+        }
+    }
+
+    fn tell(&self, one: &str, many: &str) {
         if self.count == 0 {
             return;
         }
-        say(format_args!("{} left out:", count(self.count, "line was", "lines were")));
+        let what = if self.count == 1 { one } else { many };
+        say(format_args!("{} {what}:", count(self.count, "line", "lines")));
         self.first.iter().for_each(|line| say(format_args!("  {line}")));
         let more = self.count - self.first.len() as u64;
         if more > 0 {

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -13,7 +12,7 @@ use threadfold_core::{BlockBody, ConversationState, SessionMetadata, TokenUsage}
 use crate::error::{CommandError, say};
 use crate::printable::{one_line, write_json};
 use crate::progress::Progress;
-use crate::sessions::{FoundSession, Loaded, Sessions, load};
+use crate::sessions::{FoundSession, Loaded, Sessions, load_session};
 use crate::terminal::{self, ColorChoice};
 use crate::view::{
     Align, Column, Page, Span, ago, content_text, cut, cut_front, draw_table, number, without_tags,
@@ -44,7 +43,11 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
     let mut rows = summaries(&sessions.found);
     rows.sort_by_cached_key(|row| Reverse(row.ended));
     if rows.is_empty() {
-        return Err(nothing(&sessions.place));
+        let place = sessions.place.display();
+        say(format_args!(
+            "there are no sessions in `{place}`; `CLAUDE_CONFIG_DIR` tells where else to look"
+        ));
+        return Err(CommandError::No);
     }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -59,19 +62,12 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
     Ok(out.flush()?)
 }
 
-fn nothing(place: &Path) -> CommandError {
-    CommandError::Nothing(format!(
-        "there are no sessions in `{}`; `CLAUDE_CONFIG_DIR` tells where else to look",
-        place.display()
-    ))
-}
-
 /// Reads the sessions, one at a time. Those that cannot be read are said and left out.
 fn summaries(found: &[FoundSession]) -> Vec<Summary> {
     let mut progress = Progress::new(found.len());
     let mut rows = Vec::with_capacity(found.len());
     for session in found {
-        match load(session) {
+        match load_session(session) {
             Ok(loaded) => rows.push(Summary::of(session, &loaded)),
             Err(error) => {
                 progress.erase();

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::error::CommandError;
 use crate::printable::write_json;
-use crate::sessions::{Wanted, load, load_stdin, resolve};
+use crate::sessions::{Wanted, load_file, load_session, resolve};
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
 use crate::view::{Page, Pager, Shown, draw};
 
@@ -45,8 +45,8 @@ pub(crate) struct ViewArgs {
 
 pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
     let loaded = match resolve(&args.session)? {
-        Wanted::Stdin => load_stdin()?,
-        Wanted::Session(session) => load(&session)?,
+        Wanted::Session(session) => load_session(&session)?,
+        Wanted::File(file) => load_file(&file)?,
     };
     if args.json {
         let mut out = BufWriter::new(io::stdout().lock());

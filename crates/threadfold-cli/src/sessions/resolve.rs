@@ -1,6 +1,6 @@
 //! Which session is meant by what a person typed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
@@ -11,33 +11,26 @@ use super::{FoundSession, Sessions};
 /// How many candidates are named.
 const SHOWN: usize = 8;
 
-/// What was asked for.
+/// What is meant.
 pub(crate) enum Wanted {
-    /// What comes in on standard input.
-    Stdin,
-    /// A session, or a file that holds one.
-    Session(Box<FoundSession>),
+    /// A session that was found.
+    Session(FoundSession),
+    /// A file that a person named, or `-`; it may hold anything.
+    File(PathBuf),
 }
 
-/// Finds the session that `given` means: `-`, a path, a session's name or the beginning of one.
+/// Finds what `given` means: `-`, a path, a session's name or the beginning of one.
 pub(crate) fn resolve(given: &str) -> Result<Wanted, CommandError> {
-    if given == "-" {
-        return Ok(Wanted::Stdin);
-    }
     let path = Path::new(given);
-    let is_surely_path = given.contains(['/', '\\']) || given.ends_with(".jsonl");
+    let is_surely_path = given.contains(['/', '\\']) || given.ends_with(".jsonl") || given == "-";
     if !is_surely_path {
-        let sessions = Sessions::of_claude();
-        match by_name(sessions, given) {
+        match by_name(Sessions::of_claude(), given) {
             Err(NoSession { candidates, .. }) if candidates.is_empty() && path.exists() => {}
             Err(none) => return Err(none.into()),
-            Ok(found) => return Ok(Wanted::Session(Box::new(found))),
+            Ok(found) => return Ok(Wanted::Session(found)),
         }
     }
-    if path.is_dir() {
-        return only_one(path).map(|found| Wanted::Session(Box::new(found)));
-    }
-    Ok(Wanted::Session(Box::new(Sessions::of_file(path))))
+    if path.is_dir() { only_one(path) } else { Ok(Wanted::File(path.to_owned())) }
 }
 
 /// Why a name does not lead to one session.
@@ -66,14 +59,14 @@ fn by_name(sessions: Sessions, given: &str) -> Result<FoundSession, NoSession> {
     }
 }
 
-fn only_one(folder: &Path) -> Result<FoundSession, CommandError> {
+fn only_one(folder: &Path) -> Result<Wanted, CommandError> {
     let mut found = Sessions::below(folder).found;
     if found.is_empty() {
         found = Sessions::below(&folder.join("projects")).found;
     }
     let place = folder.display();
     match found.pop() {
-        Some(only) if found.is_empty() => Ok(only),
+        Some(only) if found.is_empty() => Ok(Wanted::Session(only)),
         None => Err(CommandError::new(
             anyhow!("there is no session in `{place}`"),
             "`threadfold list` shows the sessions on this machine",

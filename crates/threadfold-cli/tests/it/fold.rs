@@ -339,7 +339,7 @@ fn a_missing_file_is_named() {
     --- stderr
     error: `missing.jsonl` cannot be read
     cause: No such file or directory (os error 2)
-    hint: give a file of events, one JSON object a line, or `-` for standard input
+    hint: give a stream, a transcript or a file of events, or `-` for standard input
     ");
 }
 
@@ -351,7 +351,7 @@ fn a_folder_is_not_a_file() {
     --- stderr
     error: `.` cannot be read
     cause: Is a directory (os error 21)
-    hint: give a file of events, one JSON object a line, or `-` for standard input
+    hint: give a stream, a transcript or a file of events, or `-` for standard input
     ");
 }
 
@@ -389,7 +389,7 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     --- stderr
     error: `\u{1b}[31m.jsonl` cannot be read
     cause: No such file or directory (os error 2)
-    hint: give a file of events, one JSON object a line, or `-` for standard input
+    hint: give a stream, a transcript or a file of events, or `-` for standard input
     ");
 }
 
@@ -427,8 +427,9 @@ fn the_help_tells_what_there_is() {
     Usage: threadfold <COMMAND>
 
     Commands:
-      fold  Fold events into the state of a conversation
-      help  Print this message or the help of the given subcommand(s)
+      fold    Fold a session into the state of its conversations
+      verify  Prove that a stream and a transcript tell one state
+      help    Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help
@@ -438,19 +439,28 @@ fn the_help_tells_what_there_is() {
     assert_snapshot!(TestEnv::new().run(&["fold", "--help"]), @"
     exit 0
     --- stdout
-    Fold events into the state of a conversation
+    Fold a session into the state of its conversations
 
-    Reads session events, one JSON object a line, and prints the state that they end in as one line of
-    JSON. A line that is not an event stops it, with nothing printed; only `--changes` and `--anomalies`
-    print while they read.
+    Reads a stream or a transcript of Claude Code (the files of its subagents are found), or
+    Threadfold's own events, one JSON object a line, and prints the state that they end in as one line
+    of JSON. What the input is, it finds out by itself. A line that is not an event stops it, with
+    nothing printed; a line of an agent's that is not understood is kept as a block.
 
     Usage: threadfold fold [OPTIONS] [FILE]
 
     Arguments:
       [FILE]
-              Read events from this file; from standard input if it is `-` or absent
+              Read from this file; from standard input if it is `-` or absent
 
     Options:
+          --from <FORMAT>
+              Say what the input is
+
+              Possible values:
+              - claude-stream:     What Claude Code or the Agent SDK streams (stream-json)
+              - claude-transcript: What Claude Code keeps of a session (JSONL)
+              - events:            Threadfold's own events, one a line
+
           --at <N>
               Stop after N events
 
@@ -462,6 +472,9 @@ fn the_help_tells_what_there_is() {
 
           --hash
               Print the hash of the state
+
+          --unknown
+              Print which records were not understood: their kinds, and how many of each
 
           --pretty
               Print the state indented

@@ -33,7 +33,8 @@ fn without_misfits(text: &str) -> Option<String> {
         let name = serde_json::to_string(name).ok()?;
         let comma = if kept.len() > 1 { "," } else { "" };
         let more = format!("{kept}{comma}{name}:{value}");
-        if Line::deserialize(&mut serde_json::Deserializer::from_str(&format!("{more}}}"))).is_ok() {
+        if Line::deserialize(&mut serde_json::Deserializer::from_str(&format!("{more}}}"))).is_ok()
+        {
             kept = more;
         }
     }

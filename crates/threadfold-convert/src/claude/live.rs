@@ -45,8 +45,14 @@ pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool 
                 summary: None,
             }));
         }
-        "control_response" | "control_cancel_request" | "keep_alive" | "tool_progress"
-        | "auth_status" | "rate_limit_event" | "tool_use_summary" | "prompt_suggestion"
+        "control_response"
+        | "control_cancel_request"
+        | "keep_alive"
+        | "tool_progress"
+        | "auth_status"
+        | "rate_limit_event"
+        | "tool_use_summary"
+        | "prompt_suggestion"
         | "active_goal" => {}
         _ => return false,
     }
@@ -157,10 +163,9 @@ fn first_look(message: &str, index: u64, block: &ContentBlock<'_>) -> Option<Blo
     let id = piece_id(message, index);
     let mut shown = match block.kind.as_deref()? {
         "text" => Block::new(id, AssistantText { content: "".into(), model: None }),
-        "thinking" => Block::new(
-            id,
-            Thinking { content: "".into(), signature: None, redacted: false },
-        ),
+        "thinking" => {
+            Block::new(id, Thinking { content: "".into(), signature: None, redacted: false })
+        }
         "redacted_thinking" => {
             Block::new(id, Thinking { content: "".into(), signature: None, redacted: true })
         }
@@ -244,15 +249,30 @@ fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
             let tool = line.tool_name.as_deref().unwrap_or("");
             notice(said, line, "permission_denied", format!("{tool} was not allowed"));
         }
-        "informational" | "local_command_output" | "model_refusal_fallback"
-        | "model_refusal_no_fallback" | "mirror_error" | "session_writes_lost" => {
+        "informational"
+        | "local_command_output"
+        | "model_refusal_fallback"
+        | "model_refusal_no_fallback"
+        | "mirror_error"
+        | "session_writes_lost" => {
             let words = line.content.map(|raw| Json::from(raw).to_text().unwrap_or_default());
             notice(said, line, subtype, words.unwrap_or_default());
         }
-        "status" | "thinking_tokens" | "task_progress" | "background_tasks_changed"
-        | "hook_started" | "hook_progress" | "control_request_progress" | "plugin_install"
-        | "session_state_changed" | "worker_shutting_down" | "commands_changed"
-        | "notification" | "files_persisted" | "memory_recall" | "elicitation_complete" => {}
+        "status"
+        | "thinking_tokens"
+        | "task_progress"
+        | "background_tasks_changed"
+        | "hook_started"
+        | "hook_progress"
+        | "control_request_progress"
+        | "plugin_install"
+        | "session_state_changed"
+        | "worker_shutting_down"
+        | "commands_changed"
+        | "notification"
+        | "files_persisted"
+        | "memory_recall"
+        | "elicitation_complete" => {}
         _ => return false,
     }
     true
@@ -267,8 +287,7 @@ pub(super) fn notice(said: &mut Said<'_>, line: &Line<'_>, subtype: &str, words:
 
 fn control_request(said: &mut Said<'_>, line: &Line<'_>) {
     let Some(request) = &line.request else { return };
-    let (Some("can_use_tool"), Some(id)) =
-        (request.subtype.as_deref(), line.request_id.as_deref())
+    let (Some("can_use_tool"), Some(id)) = (request.subtype.as_deref(), line.request_id.as_deref())
     else {
         return;
     };

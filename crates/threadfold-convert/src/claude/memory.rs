@@ -7,11 +7,10 @@ use threadfold_core::{BlockId, ConversationId, Place, ToolUseId};
 
 /// A map whose hasher has no random seed: two runs do the same.
 #[expect(clippy::disallowed_types, reason = "the hasher is a fixed one")]
-pub(super) type Map<K, V> =
-    std::collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+pub(super) type Map<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 
 /// What the converter remembers between records.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     /// Where each conversation stands, in the stream and in the files.
     pub(super) stream: Side,
@@ -20,8 +19,8 @@ pub(super) struct Memory {
     pub(super) calls: Map<Arc<str>, AgentCall>,
     /// Calls by their prompt whose subagent has not spoken yet, in their order.
     pub(super) waiting: Vec<(Arc<str>, Arc<str>)>,
-    /// The first words of subagents whose call is not known.
-    pub(super) openings: Map<ConversationId, Arc<str>>,
+    /// The first words of subagents that have files of their own.
+    pub(super) openings: Map<Arc<str>, Arc<str>>,
     /// Conversations of subagents inside the main file, by the line they hang below.
     pub(super) sidechains: Map<u128, ConversationId>,
     /// Calls of subagents, by the subagent.
@@ -29,7 +28,7 @@ pub(super) struct Memory {
 }
 
 /// What one kind of source has said so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Side {
     /// The last block of each conversation.
     pub(super) last: Map<ConversationId, BlockId>,
@@ -84,7 +83,7 @@ impl Turns {
 }
 
 /// A block that streams and is not confirmed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Preview {
     pub(super) conversation: ConversationId,
     pub(super) message: Arc<str>,

@@ -84,7 +84,8 @@ fn confirm(said: &mut Said<'_>, message: &str) {
 fn words_of(line: &Line<'_>, id: BlockId, words: &str) -> Block {
     let model = line.message.as_ref().and_then(|message| message.model.as_deref());
     // 2.1.197 marks such a line in its file, and in its stream only by what went wrong.
-    let failed = line.is_api_error_message || (line.error.is_some() && model == Some("<synthetic>"));
+    let failed =
+        line.is_api_error_message || (line.error.is_some() && model == Some("<synthetic>"));
     if failed {
         return Block::new(id, Error { message: words.into(), code: line.error.map(Json::from) });
     }
@@ -112,10 +113,8 @@ fn piece(
             },
         )),
         "redacted_thinking" => {
-            let mut thought = Block::new(
-                id,
-                Thinking { content: "".into(), signature: None, redacted: true },
-            );
+            let mut thought =
+                Block::new(id, Thinking { content: "".into(), signature: None, redacted: true });
             if let Some(data) = block.data.as_deref() {
                 thought.metadata.insert("data", Json::string(data));
             }

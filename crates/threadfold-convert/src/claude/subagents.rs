@@ -22,9 +22,15 @@ pub(super) fn asked(said: &mut Said<'_>, call: &str, input: Option<&RawValue>) {
         input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let prompt: Option<Arc<str>> = asked.prompt.as_deref().map(Into::into);
     let known = said.memory.calls.get(call);
-    let told = known.is_some_and(|known| known.prompt.is_some());
-    let agent = known.and_then(|known| known.agent.clone());
-    let spawned = known.is_some_and(|known| known.spawned);
+    let agent = known.and_then(|known| known.agent.clone()).or_else(|| {
+        // The subagent's file may have been read before its caller's.
+        let prompt = prompt.as_ref().filter(|_| !said.is_stream)?;
+        let unlinked = |(agent, words): &(&Arc<str>, &Arc<str>)| {
+            *words == prompt && !said.memory.agents.contains_key(*agent)
+        };
+        said.memory.openings.iter().filter(unlinked).map(|(agent, _)| agent.clone()).min()
+    });
+    let spawned = agent.is_some() || known.is_some_and(|known| known.spawned);
     let entry = AgentCall {
         caller: said.conversation.clone(),
         prompt: prompt.clone(),
@@ -36,7 +42,11 @@ pub(super) fn asked(said: &mut Said<'_>, call: &str, input: Option<&RawValue>) {
         failed: known.is_some_and(|known| known.failed),
     };
     said.memory.calls.insert(call.into(), entry);
-    if let (Some(prompt), false) = (prompt, told) {
+    // Only a file needs to tie a subagent to its call by its words.
+    let waits = |(_, waiting): &(Arc<str>, Arc<str>)| **waiting == *call;
+    if let Some(prompt) =
+        prompt.filter(|_| !said.is_stream && !said.memory.waiting.iter().any(waits))
+    {
         said.memory.waiting.push((prompt, call.into()));
     }
 }
@@ -68,8 +78,8 @@ pub(super) fn spawned(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
     let known = known.clone();
     if let Some(agent) = &known.agent {
         said.memory.agents.insert(agent.clone(), call.into());
+        waits_no_more(said, call);
     }
-    said.memory.waiting.retain(|(_, waiting)| **waiting != *call);
     said.say_in(
         &known.caller,
         Payload::SubagentSpawned(SubagentSpawned {
@@ -81,6 +91,12 @@ pub(super) fn spawned(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
             ..SubagentSpawned::by(call)
         }),
     );
+}
+
+fn waits_no_more(said: &mut Said<'_>, call: &str) {
+    if !said.is_stream {
+        said.memory.waiting.retain(|(_, waiting)| **waiting != *call);
+    }
 }
 
 /// Hears that a task began, from the stream.
@@ -174,12 +190,12 @@ pub(super) fn answered(
     let agent = structured.as_ref().and_then(|result| result.agent_id.as_deref());
     if failed && agent.is_none() && !known.spawned {
         known.failed = true;
-        said.memory.waiting.retain(|(_, waiting)| **waiting != *call);
+        waits_no_more(said, call);
         return false;
     }
-    let launched = structured
-        .as_ref()
-        .is_some_and(|result| result.is_async || result.status.as_deref() == Some("async_launched"));
+    let launched = structured.as_ref().is_some_and(|result| {
+        result.is_async || result.status.as_deref() == Some("async_launched")
+    });
     if launched {
         known.background = true;
     }

@@ -31,7 +31,7 @@ pub(super) fn convert(
             remember(said, line, first, turn);
             tell_of_calls(said, line);
         }
-        "user" => user_line(said, line),
+        "user" => user_line(said, line, subagent),
         "system" => return system(said, line),
         "attachment" => attachment(said, line),
         "queue-operation" => {
@@ -53,12 +53,33 @@ pub(super) fn convert(
             }
         }
         "progress" => follow(said, line),
-        "summary" | "file-history-snapshot" | "last-prompt" | "permission-mode" | "mode"
-        | "agent-name" | "agent-color" | "agent-setting" | "pr-link" | "bridge-session" | "tag" | "tools-used"
-        | "atis-latch" | "api-request" | "api-request-blob" | "api-request-shape"
-        | "worktree-state" | "content-replacement" | "marble-origami-commit"
-        | "marble-origami-snapshot" | "task-summary" | "attribution-snapshot"
-        | "speculation-accept" | "result" | "started" | "fork-context-ref" | "session-name" => {}
+        "summary"
+        | "file-history-snapshot"
+        | "last-prompt"
+        | "permission-mode"
+        | "mode"
+        | "agent-name"
+        | "agent-color"
+        | "agent-setting"
+        | "pr-link"
+        | "bridge-session"
+        | "tag"
+        | "tools-used"
+        | "atis-latch"
+        | "api-request"
+        | "api-request-blob"
+        | "api-request-shape"
+        | "worktree-state"
+        | "content-replacement"
+        | "marble-origami-commit"
+        | "marble-origami-snapshot"
+        | "task-summary"
+        | "attribution-snapshot"
+        | "speculation-accept"
+        | "result"
+        | "started"
+        | "fork-context-ref"
+        | "session-name" => {}
         _ => return false,
     }
     true
@@ -81,9 +102,10 @@ fn conversation(
 /// Returns the conversation of a line that is a subagent's, though it stands in the main file.
 fn sidechain(said: &mut Said<'_>, line: &Line<'_>) -> ConversationId {
     let uuid = line.uuid.as_deref().unwrap_or("");
-    let above = line.parent_uuid.as_deref().and_then(|parent| {
-        said.memory.sidechains.get(&key(parent)).cloned()
-    });
+    let above = line
+        .parent_uuid
+        .as_deref()
+        .and_then(|parent| said.memory.sidechains.get(&key(parent)).cloned());
     let conversation = above.unwrap_or_else(|| {
         let words = opening(line);
         let call = words.as_deref().and_then(|words| call_of_opening(said, words));
@@ -104,12 +126,14 @@ fn sidechain(said: &mut Said<'_>, line: &Line<'_>) -> ConversationId {
 fn opening(line: &Line<'_>) -> Option<String> {
     match &line.message.as_ref()?.content {
         Content::Text(words) => Some(words.to_string()),
-        Content::Blocks(blocks) => blocks.iter().find_map(|it| Some(it.text.as_deref()?.to_owned())),
+        Content::Blocks(blocks) => {
+            blocks.iter().find_map(|it| Some(it.text.as_deref()?.to_owned()))
+        }
         Content::None => None,
     }
 }
 
-fn user_line(said: &mut Said<'_>, line: &Line<'_>) {
+fn user_line(said: &mut Said<'_>, line: &Line<'_>, subagent: Option<&AgentId>) {
     let words = opening(line);
     let is_result = match line.message.as_ref().map(|message| &message.content) {
         Some(Content::Blocks(blocks)) => {
@@ -129,10 +153,10 @@ fn user_line(said: &mut Said<'_>, line: &Line<'_>) {
         return;
     }
     let conversation = said.conversation.clone();
-    if let Some(words) = words.filter(|_| !said.memory.files.last.contains_key(&conversation)) {
-        said.memory.openings.entry(conversation.clone()).or_insert_with(|| words.as_str().into());
-    } else {
+    if said.memory.files.last.contains_key(&conversation) {
         said.idle_in(&conversation);
+    } else if let (Some(agent), Some(words)) = (subagent, words) {
+        said.memory.openings.insert(agent.bare().into(), words.into());
     }
     let turn = begin_turn(said, line);
     let first = user(said, line);
@@ -202,10 +226,8 @@ fn remember(said: &mut Said<'_>, line: &Line<'_>, block: Option<BlockId>, turn: 
         parent.block.clone()
     };
     let block = block.or_else(above);
-    let next = line
-        .message
-        .as_ref()
-        .and_then(|message| files.counts.get(message.id.as_deref()?).copied());
+    let next =
+        line.message.as_ref().and_then(|message| files.counts.get(message.id.as_deref()?).copied());
     let count = match line.message.as_ref().map(|message| &message.content) {
         Some(Content::Blocks(blocks)) => blocks.len() as u64,
         Some(Content::Text(_)) => 1,
@@ -230,7 +252,7 @@ fn tell_of_calls(said: &mut Said<'_>, line: &Line<'_>) {
 }
 
 fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
-    let Some(subtype) = line.subtype.as_deref() else { return false };
+    let subtype = line.subtype.as_deref().unwrap_or("notice");
     let words = line.content.and_then(|raw| Json::from(raw).to_text());
     let mut shown = None;
     match (subtype, words) {
@@ -259,9 +281,8 @@ fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
 
 fn attachment(said: &mut Said<'_>, line: &Line<'_>) {
     let Some(attached) = &line.attachment else { return follow(said, line) };
-    let words = |raw: Option<&serde_json::value::RawValue>| {
-        raw.and_then(|raw| Json::from(raw).to_text())
-    };
+    let words =
+        |raw: Option<&serde_json::value::RawValue>| raw.and_then(|raw| Json::from(raw).to_text());
     match attached.kind.as_deref() {
         Some("queued_command") => {
             let prompt = words(attached.prompt);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use threadfold_core::{Block, BlockBody, BlockId, Json};
 
-use super::{Pair, Side, Sides, listed, value};
+use super::{Pair, Side, Sides, listed};
 
 /// What one side lacks, though nothing is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -23,9 +23,15 @@ impl Lack {
     /// Returns what is missing, and on which side.
     pub fn tell(self) -> &'static str {
         match self {
-            Self::SubagentWords => "the stream lacks subagents' words (it was not asked to forward them)",
-            Self::EarlierTurns => "the stream lacks the turns before it began (the session was resumed)",
-            Self::FileEndsAtKill => "the file lacks what had been streamed when the agent was killed",
+            Self::SubagentWords => {
+                "the stream lacks subagents' words (it was not asked to forward them)"
+            }
+            Self::EarlierTurns => {
+                "the stream lacks the turns before it began (the session was resumed)"
+            }
+            Self::FileEndsAtKill => {
+                "the file lacks what had been streamed when the agent was killed"
+            }
         }
     }
 }
@@ -50,19 +56,16 @@ fn is_earlier(sides: &Sides<'_>) -> bool {
 
 /// A subagent's words, where the stream has none of them; of a nested one, all it does.
 fn is_unforwarded(sides: &Sides<'_>, block: &Block) -> bool {
-    let is_words = |block: &Block| {
-        matches!(block.body, BlockBody::AssistantText(_) | BlockBody::Thinking(_))
-    };
+    let is_words =
+        |block: &Block| matches!(block.body, BlockBody::AssistantText(_) | BlockBody::Thinking(_));
     let has_words = sides.stream.iter().any(is_words);
     !has_words && (is_words(block) || sides.pair.depth > 1)
 }
 
 /// Something that the stream said after all that the file has.
 fn is_behind_the_file(sides: &Sides<'_>, block: &Block) -> bool {
-    let last_common = sides
-        .stream
-        .iter()
-        .rposition(|streamed| sides.in_transcript.contains_key(&streamed.id));
+    let last_common =
+        sides.stream.iter().rposition(|streamed| sides.in_transcript.contains_key(&streamed.id));
     let place = sides.stream.iter().position(|streamed| streamed.id == block.id);
     place > last_common
 }
@@ -78,20 +81,15 @@ pub(super) fn earlier_calls(main: &Pair<'_>) -> BTreeSet<BlockId> {
     transcript[..began].iter().map(|block| block.id.clone()).collect()
 }
 
-/// Returns why a field differs in a run that was killed: the file lacks the answer.
+/// Returns why a call looks unanswered in the file: its answer is what the file lacks.
 pub(super) fn of_field(
-    pair: &Pair<'_>,
+    sides: &Sides<'_>,
+    block: &BlockId,
     name: &str,
-    stream: Option<&Json>,
     transcript: Option<&Json>,
 ) -> Option<Lack> {
-    let _ = pair;
-    let closed = |json: Option<&Json>| {
-        json.map(value).is_some_and(|status| matches!(status.as_str(), Some("complete" | "success" | "error")))
-    };
-    match name {
-        "interrupted" if stream.is_none() && transcript.is_some() => Some(Lack::FileEndsAtKill),
-        "status" if closed(stream) && closed(transcript) => None,
-        _ => None,
-    }
+    let result = BlockId::from(format!("result:{block}"));
+    let unanswered = name == "interrupted" && transcript.is_some();
+    let answer = sides.in_stream.get(&result).filter(|_| unanswered)?;
+    of(sides, answer, Side::Stream)
 }

@@ -11,4 +11,5 @@ mod model_anthropic;
 mod model_faults;
 mod model_openai;
 #[cfg(unix)]
+mod parity_live;
 mod real;

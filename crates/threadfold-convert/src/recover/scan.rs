@@ -1,0 +1,263 @@
+//! Finds where a JSON value ends, or where it stops being one.
+//!
+//! It accepts what `serde_json` accepts as a `RawValue`, lone surrogates, repeated keys and
+//! `1e400` among it, and takes bytes above 0x7f in strings as they are. Unlike `serde_json` it
+//! says at which byte the value broke, which is where a splice is. There is no recursion:
+//! a level of nesting costs a few bytes.
+
+#[cfg(test)]
+mod tests;
+
+/// What was found where a value should begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scan {
+    /// A whole value.
+    Whole {
+        /// Where it ends.
+        end: usize,
+        /// What its own keys tell, if it is an object.
+        keys: Keys,
+    },
+    /// A value up to some byte, which cannot stand there; or up to the end of the line.
+    Broken {
+        /// Where that byte is, or the length of the line.
+        at: usize,
+        /// Where the object begins that was the last thing before, if an object was.
+        closed: Option<usize>,
+    },
+}
+
+/// What the keys of an object tell about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Keys {
+    /// There are some; `{}` is more often a piece of somebody's code than a record.
+    pub(super) any: bool,
+    /// It has a `type`, as every record of every agent does.
+    pub(super) typed: bool,
+    /// It has an identity or a time of its own, as a record does and a piece of content does not.
+    pub(super) signed: bool,
+}
+
+/// Scans the value that begins at `start`, or after the white space there.
+///
+/// Each byte is looked at once, and none after the one that broke the value.
+pub(super) fn scan(line: &[u8], start: usize) -> Scan {
+    let mut scanner = Scanner {
+        line,
+        at: start,
+        open: Vec::new(),
+        starts: Vec::new(),
+        closed: None,
+        keys: Keys::default(),
+    };
+    match scanner.value() {
+        Ok(()) => Scan::Whole { end: scanner.at, keys: scanner.keys },
+        Err(Broken) => Scan::Broken { at: scanner.at, closed: scanner.closed },
+    }
+}
+
+/// Says whether `byte` is white space in JSON.
+pub(super) fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Where deeper values begin is not remembered, so that nesting costs one byte a level.
+const REMEMBERED: usize = 256;
+
+struct Scanner<'a> {
+    line: &'a [u8],
+    at: usize,
+    /// What is open, from the outside in.
+    open: Vec<Open>,
+    /// Where it began, for the outermost levels.
+    starts: Vec<usize>,
+    closed: Option<usize>,
+    keys: Keys,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Array,
+    Object,
+}
+
+/// What may come next.
+#[derive(Clone, Copy)]
+enum Next {
+    Value,
+    ValueOrEnd,
+    Key,
+    KeyOrEnd,
+    Colon,
+    CommaOrEnd,
+}
+
+/// The byte at hand cannot stand there, or there is none.
+struct Broken;
+
+impl Scanner<'_> {
+    fn value(&mut self) -> Result<(), Broken> {
+        let mut next = Next::Value;
+        loop {
+            while self.peek().is_some_and(is_space) {
+                self.at += 1;
+            }
+            let byte = self.peek().ok_or(Broken)?;
+            let closed = self.closed.take();
+            next = match (next, byte) {
+                (Next::Value | Next::ValueOrEnd, b'{') => self.open(Open::Object),
+                (Next::Value | Next::ValueOrEnd, b'[') => self.open(Open::Array),
+                (Next::ValueOrEnd, b']') | (Next::KeyOrEnd, b'}') => self.close(),
+                (Next::Value | Next::ValueOrEnd, _) => {
+                    self.scalar(byte)?;
+                    Next::CommaOrEnd
+                }
+                (Next::Key | Next::KeyOrEnd, b'"') => {
+                    self.key()?;
+                    Next::Colon
+                }
+                (Next::Colon, b':') => {
+                    self.at += 1;
+                    Next::Value
+                }
+                (Next::CommaOrEnd, b',') => {
+                    self.at += 1;
+                    match self.open.last() {
+                        Some(Open::Object) => Next::Key,
+                        _ => Next::Value,
+                    }
+                }
+                (Next::CommaOrEnd, b']') if self.open.last() == Some(&Open::Array) => self.close(),
+                (Next::CommaOrEnd, b'}') if self.open.last() == Some(&Open::Object) => self.close(),
+                _ => {
+                    self.closed = closed;
+                    return Err(Broken);
+                }
+            };
+            if self.open.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn open(&mut self, what: Open) -> Next {
+        if self.open.len() < REMEMBERED {
+            self.starts.push(self.at);
+        }
+        self.open.push(what);
+        self.at += 1;
+        match what {
+            Open::Array => Next::ValueOrEnd,
+            Open::Object => Next::KeyOrEnd,
+        }
+    }
+
+    fn close(&mut self) -> Next {
+        let what = self.open.pop();
+        if self.open.len() < REMEMBERED {
+            let start = self.starts.pop();
+            self.closed = start.filter(|_| what == Some(Open::Object));
+        }
+        self.at += 1;
+        Next::CommaOrEnd
+    }
+
+    fn key(&mut self) -> Result<(), Broken> {
+        let start = self.at + 1;
+        self.string()?;
+        if self.open.len() == 1 {
+            self.keys.any = true;
+            match &self.line[start..self.at - 1] {
+                b"type" => self.keys.typed = true,
+                b"uuid" | b"leafUuid" | b"messageId" | b"sessionId" | b"session_id"
+                | b"timestamp" => {
+                    self.keys.signed = true;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn scalar(&mut self, first: u8) -> Result<(), Broken> {
+        match first {
+            b'"' => self.string(),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
+            _ => self.number(),
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), Broken> {
+        word.iter().try_for_each(|letter| self.expect(|it| it == *letter))
+    }
+
+    fn number(&mut self) -> Result<(), Broken> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Broken> {
+        self.expect(|it| it.is_ascii_digit())?;
+        while self.peek().is_some_and(|it| it.is_ascii_digit()) {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    /// Passes over a string; the byte at hand is its first quote.
+    fn string(&mut self) -> Result<(), Broken> {
+        self.at += 1;
+        loop {
+            match self.peek() {
+                None | Some(..b' ') => return Err(Broken),
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => self.escape()?,
+                Some(_) => self.at += 1,
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), Broken> {
+        self.at += 1;
+        if self.peek() != Some(b'u') {
+            return self.expect(|it| b"\"\\/bfnrt".contains(&it));
+        }
+        self.at += 1;
+        (0..4).try_for_each(|_| self.expect(|it| it.is_ascii_hexdigit()))
+    }
+
+    fn expect(&mut self, is_wanted: impl Fn(u8) -> bool) -> Result<(), Broken> {
+        if !self.peek().is_some_and(is_wanted) {
+            return Err(Broken);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.line.get(self.at).copied()
+    }
+}
