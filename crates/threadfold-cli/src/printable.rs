@@ -152,7 +152,7 @@ mod tests {
         let mut out = Vec::new();
         write_json(&mut out, &(text, &raw)).unwrap();
         let spelt = String::from_utf8(out).unwrap();
-        assert_snapshot!(spelt, @"");
+        assert_snapshot!(spelt, @r#"["\u001b[2J\u009b1m\u007f\u202e\udb40\udc41é",[ "\u009b1m\u007f\u202e\udb40\udc41é"]]"#);
         let (read, list): (String, Vec<String>) = serde_json::from_str(&spelt).unwrap();
         assert_eq!((read.as_str(), list[0].as_str()), (text, &text[4..]));
     }

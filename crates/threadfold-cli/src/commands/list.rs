@@ -187,63 +187,77 @@ fn spoken(text: &str) -> &str {
     if rest.is_empty() { text } else { rest }
 }
 
-fn table<W: Write>(page: &mut Page<W>, rows: &[Summary]) -> io::Result<()> {
-    let now = Timestamp::now();
-    let zone = TimeZone::system();
-    let short = short_length(rows);
-    let wide = page.width();
-    let has_subagents = rows.iter().any(|row| row.subagents > 0);
-    let has_costs = rows.iter().any(|row| row.cost_usd.is_some());
-    let project_width = if wide < 100 { 10 } else { 28 };
-    let mut columns = vec![("id", Align::Left), ("when", Align::Left), ("project", Align::Left)];
-    columns.push(("title", Align::Left));
-    columns.push(("blocks", Align::Right));
-    if has_subagents {
-        columns.push(("agents", Align::Right));
-    }
-    if has_costs {
-        columns.push(("cost", Align::Right));
-    }
-    let mut cells: Vec<Vec<String>> = Vec::new();
-    for row in rows {
-        let last = row.project.rsplit(['/', '\\']).next().unwrap_or(&row.project);
-        let mut line = vec![
-            row.id.chars().take(short).collect(),
-            row.ended.map(|then| ago(then, now, &zone)).unwrap_or_default(),
-            cut_front(&one_line(last), project_width),
-            row.name(),
-            number(row.blocks as u64),
-        ];
-        if has_subagents {
-            line.push(if row.subagents > 0 { number(row.subagents as u64) } else { String::new() });
-        }
-        if has_costs {
-            line.push(row.cost_usd.map(|cost| format!("${cost:.2}")).unwrap_or_default());
-        }
-        cells.push(line);
-    }
-    cut_titles(&columns, &mut cells, wide);
-    let columns: Vec<Column> = columns
-        .into_iter()
-        .map(|(title, align)| Column { title: Span::plain(title), align })
-        .collect();
-    let rows: Vec<Vec<Vec<Span>>> = cells
-        .into_iter()
-        .map(|line| line.iter().map(|cell| vec![Span::plain(cell)]).collect())
-        .collect();
-    draw_table(page, &columns, &rows)
+/// A column of the table, with what stands in it.
+struct Cells {
+    title: &'static str,
+    align: Align,
+    texts: Vec<String>,
 }
 
-/// Cuts the titles to what the other columns leave.
-fn cut_titles(columns: &[(&str, Align)], cells: &mut [Vec<String>], width: usize) {
-    const TITLE: usize = 3;
-    let widest = |column: usize| {
-        let titles = columns[column].0.len();
-        cells.iter().map(|line| Span::plain(&line[column]).width()).max().unwrap_or(0).max(titles)
+impl Cells {
+    fn of(title: &'static str, align: Align, texts: impl Iterator<Item = String>) -> Self {
+        Self { title, align, texts: texts.collect() }
+    }
+
+    fn width(&self) -> usize {
+        let widest = self.texts.iter().map(|text| Span::plain(text).width()).max();
+        widest.unwrap_or(0).max(self.title.len())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.texts.iter().all(String::is_empty)
+    }
+}
+
+fn table<W: Write>(page: &mut Page<W>, rows: &[Summary]) -> io::Result<()> {
+    let (now, zone) = (Timestamp::now(), TimeZone::system());
+    let short = short_length(rows);
+    let project_width = if page.width() < 100 { 10 } else { 28 };
+    let when = |row: &Summary| row.ended.map(|then| ago(then, now, &zone)).unwrap_or_default();
+    let project = |row: &Summary| {
+        let last = row.project.rsplit(['/', '\\']).next().unwrap_or(&row.project);
+        cut_front(&one_line(last), project_width)
     };
-    let others: usize = (0..columns.len()).filter(|it| *it != TITLE).map(widest).sum();
-    let room = width.saturating_sub(others + 2 * (columns.len() - 1)).max(8);
-    cells.iter_mut().for_each(|line| line[TITLE] = cut(&line[TITLE], room));
+    let agents = |row: &Summary| match row.subagents {
+        0 => String::new(),
+        count => number(count as u64),
+    };
+    let cost = |row: &Summary| row.cost_usd.map(|it| format!("${it:.2}")).unwrap_or_default();
+    let id = |row: &Summary| row.id.chars().take(short).collect();
+    let mut columns = vec![
+        Cells::of("id", Align::Left, rows.iter().map(id)),
+        Cells::of("when", Align::Left, rows.iter().map(when)),
+        Cells::of("project", Align::Left, rows.iter().map(project)),
+        Cells::of(TITLE, Align::Left, rows.iter().map(Summary::name)),
+        Cells::of("blocks", Align::Right, rows.iter().map(|row| number(row.blocks as u64))),
+        Cells::of("agents", Align::Right, rows.iter().map(agents)),
+        Cells::of("cost", Align::Right, rows.iter().map(cost)),
+    ];
+    columns.retain(|column| !column.is_empty());
+    fit(&mut columns, page.width());
+    let cells =
+        |row: usize| columns.iter().map(move |it| vec![Span::plain(&it.texts[row])]).collect();
+    let rows: Vec<Vec<Vec<Span>>> = (0..rows.len()).map(cells).collect();
+    let heads = columns.iter().map(|it| Column { title: Span::plain(it.title), align: it.align });
+    draw_table(page, &heads.collect::<Vec<_>>(), &rows)
+}
+
+/// The column that takes what the others leave.
+const TITLE: &str = "title";
+
+/// Leaves out columns until there is room for titles, and cuts these to it.
+fn fit(columns: &mut Vec<Cells>, width: usize) {
+    for dispensable in ["", "project", "agents", "blocks", "cost", "when"] {
+        columns.retain(|column| column.title != dispensable);
+        let others: usize =
+            columns.iter().filter(|it| it.title != TITLE).map(|it| it.width() + 2).sum();
+        let room = width.saturating_sub(others);
+        if room >= 16 || dispensable == "when" {
+            let titles = columns.iter_mut().filter(|it| it.title == TITLE);
+            titles.for_each(|it| it.texts.iter_mut().for_each(|text| *text = cut(text, room)));
+            return;
+        }
+    }
 }
 
 /// Returns how many letters of their ids tell all sessions apart: eight, if they do.

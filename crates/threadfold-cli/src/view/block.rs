@@ -48,11 +48,11 @@ impl<W: Write> Drawing<'_, W> {
             BlockBody::Unknown(unknown) => self.unknown(unknown)?,
             other => {
                 let told = format!("? unknown block: {}", other.kind());
-                self.page.line(&[Span::new(&told, ODD)])?;
+                self.page.wide(&[Span::new(&told, ODD)])?;
             }
         }
         if block.interrupted {
-            self.page.line(&[Span::new("⚠ interrupted", ODD)])?;
+            self.page.wide(&[Span::new("⚠ interrupted", ODD)])?;
         }
         Ok(())
     }
@@ -61,12 +61,12 @@ impl<W: Write> Drawing<'_, W> {
         let text = thought.content.to_str();
         let is_hidden = thought.redacted || text.trim().is_empty();
         if is_hidden {
-            return self.page.line(&[Span::new("✻ thinking, hidden by the provider", DIM)]);
+            return self.page.wide(&[Span::new("✻ thinking, hidden by the provider", DIM)]);
         }
         if !self.shown.has_thinking {
             return self.one_line("✻ thinking: ", &text);
         }
-        self.page.line(&[Span::new("✻ thinking", DIM)])?;
+        self.page.wide(&[Span::new("✻ thinking", DIM)])?;
         self.page.indent(None, Span::plain("  "))?;
         self.page.plain_text(&text, both(DIM, ITALIC))?;
         self.page.dedent();
@@ -78,17 +78,17 @@ impl<W: Write> Drawing<'_, W> {
         match &*word.subtype {
             "compaction" => {
                 let mark = format!("── {} ──", one_line(&text).to_lowercase());
-                return self.page.line(&[Span::new(&mark, ODD)]);
+                return self.page.wide(&[Span::new(&mark, ODD)]);
             }
             "interrupted" => {
                 let mark = format!("⚠ {}", one_line(text.trim_matches(['[', ']'])).to_lowercase());
-                return self.page.line(&[Span::new(&mark, ODD)]);
+                return self.page.wide(&[Span::new(&mark, ODD)]);
             }
             _ => {}
         }
         let name = word.subtype.replace('_', " ");
         if self.shown.is_full {
-            self.page.line(&[Span::new(&format!("· {name}"), DIM)])?;
+            self.page.wide(&[Span::new(&format!("· {name}"), DIM)])?;
             return self.below(&text);
         }
         let separator = if text.trim().is_empty() { "" } else { ": " };
@@ -133,7 +133,7 @@ impl<W: Write> Drawing<'_, W> {
             _ => "not readable".to_owned(),
         };
         self.page
-            .line(&[Span::new(&format!("? unknown record: {}", cut(&one_line(&kind), 60)), ODD)])?;
+            .wide(&[Span::new(&format!("? unknown record: {}", cut(&one_line(&kind), 60)), ODD)])?;
         if self.shown.is_full {
             return self.below(&output_text(&unknown.record));
         }
@@ -143,7 +143,7 @@ impl<W: Write> Drawing<'_, W> {
     /// Draws text as one dim line, as much of it as there is room for.
     pub(super) fn one_line(&mut self, name: &str, text: &str) -> io::Result<()> {
         let line = cut(&one_line(&format!("{name}{}", beginning(text))), self.page.width());
-        self.page.line(&[Span::new(&line, DIM)])
+        self.page.wide(&[Span::new(&line, DIM)])
     }
 
     /// Draws text below its line, whole.

@@ -90,7 +90,7 @@ impl<W: Write> Drawing<'_, W> {
         if is_inactive {
             self.page.indent(None, Span::new("┊ ", DIM))?;
             let mark = "no longer in the context: rewound, edited or compacted";
-            self.page.line(&[Span::new(mark, ODD)])?;
+            self.page.wide(&[Span::new(mark, ODD)])?;
             self.page.set_base(DIM);
         } else {
             self.page.dedent();
@@ -117,7 +117,7 @@ impl<W: Write> Drawing<'_, W> {
             facts.push_str(&format!(" · {}", time.strftime(form)));
         }
         self.page.gap();
-        self.page.line(&[Span::new(name, style), Span::new(&facts, DIM)])?;
+        self.page.wide(&[Span::new(name, style), Span::new(&facts, DIM)])?;
         self.page.tight();
         Ok(())
     }

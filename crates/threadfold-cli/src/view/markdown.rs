@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::page::Page;
 use super::palette::{BOLD, CODE, DIM, ITALIC, LINK, PLAIN, STRUCK, both};
@@ -102,11 +102,9 @@ impl<W: Write> Markdown<'_, W> {
                 self.page.gap();
                 self.page.indent(None, Span::new("▏ ", DIM))?;
             }
-            Tag::CodeBlock(kind) => {
+            Tag::CodeBlock(_) => {
                 self.flush()?;
                 self.page.gap();
-                // Indented code has lost its indentation by now, and gets it back.
-                let _: CodeBlockKind<'_> = kind;
                 self.code = Some(String::new());
             }
             Tag::List(first) => {

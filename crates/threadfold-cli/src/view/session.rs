@@ -89,7 +89,7 @@ impl<W: Write> Drawing<'_, W> {
                 "subagent that no call here made",
                 "subagents that no call here made",
             );
-            return self.page.line(&[Span::new(&told, DIM)]);
+            return self.page.wide(&[Span::new(&told, DIM)]);
         }
         for subagent in left {
             if !self.drawn.insert(subagent.conversation_id().clone()) {

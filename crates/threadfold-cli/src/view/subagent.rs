@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
-use threadfold_core::{Block, BlockBody, BlockStatus, ConversationId, Json, Subagent, SubagentRef};
+use threadfold_core::{
+    Block, BlockBody, BlockStatus, ConversationId, ConversationState, Json, Subagent, SubagentRef,
+};
 
 use crate::printable::one_line;
 
@@ -27,10 +29,7 @@ impl<W: Write> Drawing<'_, W> {
         call: &Subagent,
         depth: usize,
     ) -> io::Result<()> {
-        let by_call = call.tool_use_id.as_ref().map(ConversationId::from);
-        let by_name = call.agent_id.as_ref().map(ConversationId::from);
-        let names = [by_call, by_name];
-        let subagent = names.iter().flatten().find_map(|name| self.state.subagent(name));
+        let subagent = called(self.state, call);
         let purpose = call.description.as_deref().unwrap_or("");
         let summary = match (&*call.name, purpose) {
             (kind, "") => kind.to_owned(),
@@ -47,6 +46,7 @@ impl<W: Write> Drawing<'_, W> {
         self.call_line("Agent", &Summary::Words(one_line(&summary)), &ending)?;
         let is_new = subagent.is_some_and(|it| self.drawn.insert(it.conversation_id().clone()));
         if !is_shown {
+            subagent.into_iter().for_each(|it| self.pass_over(it));
             return Ok(());
         }
         self.page.indent(None, Span::new("│ ", DIM))?;
@@ -60,7 +60,7 @@ impl<W: Write> Drawing<'_, W> {
             self.conversation(subagent.blocks(), Teller::Subagent, depth + 1)?;
         } else if subagent.is_some() {
             self.page.gap();
-            self.page.line(&[Span::new("it goes on where it stood, see above", DIM)])?;
+            self.page.wide(&[Span::new("it goes on where it stood, see above", DIM)])?;
         }
         if !answer.is_empty() && !told.is_some_and(|it| ends_with(it, &answer)) {
             self.said("Result", MODEL, &answer, true)?;
@@ -69,9 +69,25 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
+    /// Takes a subagent that is not shown, and those that it called, for drawn.
+    fn pass_over(&mut self, subagent: SubagentRef<'_>) {
+        let state = self.state;
+        let mut left = vec![subagent.blocks()];
+        while let Some(blocks) = left.pop() {
+            for block in blocks.iter() {
+                if let BlockBody::Subagent(call) = &block.body
+                    && let Some(below) = called(state, call)
+                    && self.drawn.insert(below.conversation_id().clone())
+                {
+                    left.push(below.blocks());
+                }
+            }
+        }
+    }
+
     fn said(&mut self, name: &str, style: Style, text: &str, is_markdown: bool) -> io::Result<()> {
         self.page.gap();
-        self.page.line(&[Span::new(name, style)])?;
+        self.page.wide(&[Span::new(name, style)])?;
         self.page.tight();
         self.page.indent(None, Span::plain("  "))?;
         if is_markdown {
@@ -82,6 +98,13 @@ impl<W: Write> Drawing<'_, W> {
         self.page.dedent();
         Ok(())
     }
+}
+
+/// Returns the subagent that a call made.
+fn called<'s>(state: &'s ConversationState, call: &Subagent) -> Option<SubagentRef<'s>> {
+    let by_call = call.tool_use_id.as_ref().map(ConversationId::from);
+    let by_name = call.agent_id.as_ref().map(ConversationId::from);
+    [by_call, by_name].iter().flatten().find_map(|name| state.subagent(name))
 }
 
 fn subagent_ending(block: &Block, call: &Subagent) -> Ending {

@@ -145,33 +145,48 @@ mod tests {
     #[test]
     fn styles_stay_on_their_words() {
         let spans = [Span::plain("one "), Span::new("two three", BOLD), Span::plain(" four")];
-        assert_snapshot!(shown(&wrap(&spans, 10)), @"");
+        assert_snapshot!(shown(&wrap(&spans, 10)), @"
+        |one *two*|
+        |*three* four|
+        ");
     }
 
     #[test]
     fn a_word_that_is_too_long_is_broken() {
-        assert_snapshot!(shown(&wrap(&[Span::plain("see abcdefghijkl")], 5)), @"");
+        assert_snapshot!(shown(&wrap(&[Span::plain("see abcdefghijkl")], 5)), @"
+        |see|
+        |abcde|
+        |fghij|
+        |kl|
+        ");
     }
 
     #[test]
     fn wide_letters_take_two_columns() {
-        assert_snapshot!(shown(&wrap(&[Span::plain("日本語のテキスト")], 6)), @"");
-        assert_snapshot!(cut("日本語のテキスト", 6), @"");
+        assert_snapshot!(shown(&wrap(&[Span::plain("日本語のテキスト")], 6)), @"
+        |日本語|
+        |のテキ|
+        |スト|
+        ");
+        assert_snapshot!(cut("日本語のテキスト", 6), @"日本…");
     }
 
     #[test]
     fn white_space_stays_but_where_a_line_breaks() {
-        assert_snapshot!(shown(&wrap(&[Span::plain("\tlet x =  1;   // one")], 12)), @"");
+        assert_snapshot!(shown(&wrap(&[Span::plain("\tlet x =  1;   // one")], 12)), @"
+        |    let x =|
+        |1;   // one|
+        ");
     }
 
     #[test]
     fn nothing_is_one_empty_line() {
-        assert_snapshot!(shown(&wrap(&[], 8)), @"");
+        assert_snapshot!(shown(&wrap(&[], 8)), @"||");
     }
 
     #[test]
     fn a_span_is_harmless() {
-        assert_snapshot!(Span::plain("a\u{1b}[2J\nb\u{202e}").text(), @"");
+        assert_snapshot!(Span::plain("a\u{1b}[2J\nb\u{202e}").text(), @r"a\u{1b}[2J\nb\u{202e}");
     }
 
     #[test]
