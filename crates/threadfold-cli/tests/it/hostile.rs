@@ -1,126 +1,189 @@
-//! Transcripts that want to do something to a terminal. None may.
+//! Input that was made to hurt: no panic, bounded memory, every good record kept, each loss said.
 
-use serde_json::json;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
-use crate::claude::Transcript;
-use crate::env::{TestEnv, seen};
+use serde_json::Value;
 
-/// Sets a title, clears the screen, turns the colour, turns the direction of writing, hides.
-const EVIL: &str = "a\u{1b}]0;pwned\u{7}b\u{1b}[2Jc\u{9b}31md\u{202e}e\u{1b}]8;;http://evil\u{1b}\\f\rg\u{8}h\u{e}i\u{2066}j\u{200b}k\u{7f}l\u{85}m";
+const MEGABYTE: u64 = 1 << 20;
 
-fn hostile() -> TestEnv {
-    let env = TestEnv::new();
-    let evil_call = format!("call{EVIL}");
-    let evil_agent = format!("agent{EVIL}");
-    Transcript::new("evil")
-        .note(json!({"type": "custom-title", "sessionId": "evil", "customTitle": EVIL}))
-        .prompt(EVIL)
-        .thinks(EVIL)
-        .says(&format!("# {EVIL}\n\n`{EVIL}` **{EVIL}** [{EVIL}](http://{EVIL})\n\n```{EVIL}\n{EVIL}\n```\n\n| {EVIL} |\n|---|\n| {EVIL} |\n\n<b title='{EVIL}'>\n\n- {EVIL}\n"))
-        .calls("c1", EVIL, json!({"command": EVIL, EVIL: EVIL}))
-        .gives("c1", EVIL)
-        .calls(&evil_call, "Bash", json!([EVIL]))
-        .fails(&evil_call, EVIL)
-        .calls("c2", "Task", json!({"subagent_type": EVIL, "description": EVIL, "prompt": EVIL}))
-        .answered_by("c2", &evil_agent, EVIL)
-        .gives("nobody", json!([{"type": EVIL}, {"type": "image", "source": {"media_type": EVIL, "data": "AAAA"}}]))
-        .line("system", json!({"subtype": EVIL, "content": EVIL}))
-        .line(EVIL, json!({"subtype": EVIL}))
-        .line("assistant", json!({
-            "timestamp": EVIL,
-            "message": {"id": "m", "role": "assistant", "model": EVIL, "content": [{"type": "text", "text": "x"}, {"type": EVIL}], "usage": {"input_tokens": 1}},
-        }))
-        .line("assistant", json!({
-            "isApiErrorMessage": true,
-            "message": {"id": "n", "role": "assistant", "model": "<synthetic>", "content": [{"type": "text", "text": EVIL}]},
-        }))
-        .keep(&env, "p");
-    let folder = env.path("claude/projects/p");
-    std::fs::write(folder.join("broken.jsonl"), format!("{EVIL}\nnot JSON {EVIL}\n\u{0}")).unwrap();
-    env
+/// A record that must survive, whatever stands beside it.
+fn good(uuid: &str) -> String {
+    format!(
+        r#"{{"type":"user","uuid":"{uuid}","sessionId":"s","message":{{"role":"user","content":"good"}}}}"#
+    )
 }
 
-fn is_evil(letter: char) -> bool {
-    (letter.is_control() && letter != '\n')
-        || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200b}'..='\u{200f}')
+/// Runs the program with so much memory and no more, and feeds it pieces, each so many times.
+fn fold_within(limit: u64, pieces: Vec<(usize, Vec<u8>)>) -> Output {
+    // What a process maps before it does anything is not what the input costs.
+    let kilobytes = (limit + 48 * MEGABYTE) / 1024;
+    let mut child = Command::new("bash")
+        .args([
+            "-c",
+            &format!("ulimit -v {kilobytes}; exec \"$0\" fold --from claude-transcript -"),
+        ])
+        .arg(env!("CARGO_BIN_EXE_threadfold"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || {
+        pieces
+            .iter()
+            .try_for_each(|(times, piece)| (0..*times).try_for_each(|_| input.write_all(piece)))
+    });
+    let output = child.wait_with_output().unwrap();
+    feeder.join().unwrap().unwrap();
+    output
 }
 
-const WAYS: [&[&str]; 8] = [
-    &["list"],
-    &["list", "--json"],
-    &["view", "evil"],
-    &["view", "evil", "--full", "--thinking"],
-    &["view", "evil", "--no-subagents"],
-    &["view", "evil", "--json"],
-    &["view", "broken", "--full"],
-    &["view", EVIL],
-];
+/// Folds bytes within 64 MB and four times their size; returns state and stderr.
+fn fold(bytes: Vec<u8>) -> (Value, String) {
+    let limit = 64 * MEGABYTE + 4 * bytes.len() as u64;
+    told(&fold_within(limit, vec![(1, bytes)]))
+}
 
-#[test]
-fn nothing_harmful_is_printed() {
-    let env = hostile();
-    for arguments in WAYS {
-        let shown = env.run(arguments);
-        assert_eq!(shown.chars().find(|it| is_evil(*it)), None, "{arguments:?}\n{shown:?}");
-        assert!(!shown.starts_with("exit none"), "{shown}");
+fn told(output: &Output) -> (Value, String) {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{:?} {stderr}", output.status);
+    // Too deep for a reader that goes down a level a call, and not what is looked at.
+    let mut shallow = String::from_utf8_lossy(&output.stdout).into_owned();
+    while shallow.contains("[[") || shallow.contains("]]") {
+        shallow = shallow.replace("[[", "[").replace("]]", "]");
     }
-    assert!(env.run(&["view", "evil"]).contains(r"\u{1b}]0;pwned\u{7}"));
+    (serde_json::from_str(&shallow).unwrap(), stderr)
 }
 
-#[test]
-fn with_colours_only_colours_are_printed() {
-    let env = hostile();
-    for options in [&["--color", "always"][..], &["--color", "always", "--full", "--thinking"]] {
-        let shown = env.run(&[&["view", "evil"], options].concat());
-        assert!(shown.contains("\u{1b}[1m"), "{shown}");
-        assert_eq!(without_colours(&shown).chars().find(|it| is_evil(*it)), None, "{shown:?}");
-    }
+fn ids(state: &Value) -> Vec<&str> {
+    state["blocks"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect()
 }
 
-/// Returns text without sequences that set one of the sixteen colours or an effect.
-fn without_colours(text: &str) -> String {
-    let mut pieces = text.split("\u{1b}[");
-    let mut out = pieces.next().unwrap().to_owned();
-    for piece in pieces {
-        let (code, rest) = piece.split_once('m').unwrap_or(("?", piece));
-        let number: Option<u8> = code.parse().ok();
-        assert!(
-            number.is_some_and(|it| it < 10 || (30..38).contains(&it) || (90..98).contains(&it)),
-            "{code:?}"
-        );
-        out.push_str(rest);
+/// Folds a line between two good ones; both must be there, and the loss said where it should be.
+fn between(line: impl AsRef<[u8]>, loss: Option<&str>) -> Value {
+    let mut bytes = format!("{}\n", good("first")).into_bytes();
+    bytes.extend_from_slice(line.as_ref());
+    bytes.extend_from_slice(format!("\n{}\n", good("last")).as_bytes());
+    let (state, stderr) = fold(bytes);
+    let found = ids(&state);
+    assert_eq!((found.first(), found.last()), (Some(&"first"), Some(&"last")), "{stderr}");
+    match loss {
+        Some(loss) => assert!(stderr.contains(loss), "{stderr}"),
+        None => assert_eq!(stderr, ""),
     }
-    out
+    state
 }
 
 #[test]
-fn colours_are_off_where_nobody_sees_them() {
-    let env = hostile();
-    let output = env.command(&["view", "evil"]).env("CLICOLOR_FORCE", "1").output().unwrap();
-    assert!(!seen(&output).contains('\u{1b}'));
+fn the_second_record_of_a_spliced_line_is_recovered() {
+    let spliced = format!("{}{}", &good("torn")[..50], good("second"));
+    let state = between(spliced, Some("line 2: not whole JSON"));
+    assert_eq!(ids(&state)[2], "second");
+    assert_eq!(state["blocks"][1]["type"], "unknown");
 }
 
 #[test]
-fn nesting_without_end_is_survived() {
-    let env = TestEnv::new();
-    let depth = 200;
-    for level in 0..depth {
-        let mut file = match level {
-            0 => Transcript::new("deep"),
-            _ => Transcript::of_agent("deep", &format!("a{level}")),
-        };
-        let (call, next) = (format!("c{level}"), format!("a{}", level + 1));
-        file = file.prompt(format!("Level {level}"));
-        file = file.calls(&call, "Task", json!({"prompt": format!("Level {}", level + 1)}));
-        file.answered_by(&call, &next, "Done").keep(&env, "p");
-    }
-    let shown = env.run(&["view", "deep"]);
-    assert!(shown.starts_with("exit 0"), "{shown}");
-    let json = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let line = format!(
-        r#"{{"type":"user","uuid":"u","sessionId":"s","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"c","content":{json}}}]}}}}"#
+fn two_whole_records_on_a_line_are_two() {
+    let state = between(format!("{}{}", good("one"), good("two")), None);
+    assert_eq!(ids(&state), ["first", "one", "two", "last"]);
+}
+
+#[test]
+fn a_torn_last_line_is_kept_and_said() {
+    let (state, stderr) = fold(format!("{}\n{}", good("first"), &good("torn")[..60]).into_bytes());
+    assert_eq!(ids(&state)[0], "first");
+    assert_eq!(state["blocks"][1]["record"], good("torn")[..60]);
+    assert!(stderr.contains("line 2: not whole JSON"), "{stderr}");
+}
+
+#[test]
+fn a_run_of_zero_bytes_does_not_take_the_record_behind_it() {
+    let mut line = vec![0; 4096];
+    line.extend_from_slice(good("behind").as_bytes());
+    let state = between(line, Some("line 2: a run of zero bytes"));
+    assert!(ids(&state).contains(&"behind"));
+}
+
+#[test]
+fn bytes_that_are_no_text_are_said() {
+    between(b"{\"type\":\"user\",\"message\":\"\xff\xfe\"}", Some("line 2: not UTF-8"));
+}
+
+#[test]
+fn a_lone_surrogate_becomes_a_replacement_character() {
+    let line = good("half").replace("\"good\"", r#""half \ud83d of a letter""#);
+    let state = between(line, Some("line 2: half of a letter"));
+    assert_eq!(state["blocks"][1]["content"], "half \u{fffd} of a letter");
+}
+
+#[test]
+fn of_a_repeated_key_one_counts_and_the_line_is_kept() {
+    let line = good("twice").replacen('{', r#"{"type":"assistant","#, 1);
+    let state = between(line, None);
+    assert!(ids(&state).contains(&"twice"));
+}
+
+#[test]
+fn a_mark_of_byte_order_and_line_ends_of_two_letters_are_no_part_of_a_record() {
+    let (state, stderr) =
+        fold(format!("\u{feff}{}\r\n\r\n{}\r\n", good("first"), good("last")).into_bytes());
+    assert_eq!((ids(&state), stderr.as_str()), (vec!["first", "last"], ""));
+}
+
+#[test]
+fn a_hundred_thousand_levels_take_no_stack() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let call = format!(
+        r#"{{"type":"assistant","uuid":"a","sessionId":"s","message":{{"id":"m","content":[{{"type":"tool_use","id":"c","name":"T","input":{deep}}}]}},"unread":{deep}}}"#
     );
-    env.write("s.jsonl", line);
-    let shown = env.run(&["view", "s.jsonl", "--full"]);
-    assert!(shown.starts_with("exit 0"), "{}", &shown[..200]);
+    let state = between(call, None);
+    assert!(ids(&state).contains(&"c"));
+    let words = good("deep").replace("\"good\"", &deep);
+    between(words, None);
+}
+
+#[test]
+fn the_same_name_with_other_content_replaces() {
+    let state = between(
+        format!("{}\n{}", good("same"), good("same").replace("\"good\"", "\"other\"")),
+        None,
+    );
+    assert_eq!(ids(&state), ["first", "same", "last"]);
+    assert_eq!(state["blocks"][1]["content"], "other");
+}
+
+#[test]
+fn parents_in_a_circle_and_parents_that_are_missing_hang_nothing() {
+    let below = |uuid: &str, parent: &str| {
+        good(uuid).replacen('{', &format!("{{\"parentUuid\":\"{parent}\","), 1)
+    };
+    let lines = [below("a", "b"), below("b", "a"), below("c", "c"), below("d", "nowhere")];
+    let state = between(lines.join("\n"), None);
+    assert_eq!(ids(&state), ["first", "a", "b", "c", "d", "last"]);
+}
+
+#[test]
+fn many_good_records_stay_within_four_times_their_size() {
+    let line = |number: usize| {
+        let words = "word ".repeat(200);
+        format!("{}\n", good(&format!("u{number}")).replace("good", &words)).into_bytes()
+    };
+    let bytes: Vec<u8> = (0..14_000).flat_map(line).collect();
+    assert!(bytes.len() as u64 > 14 * MEGABYTE);
+    let (state, _) = fold(bytes);
+    assert_eq!(ids(&state).len(), 14_000);
+}
+
+#[test]
+fn a_line_of_a_gigabyte_is_bounded_and_said() {
+    let head = format!("{}\n{{\"type\":\"user\",\"x\":\"", good("first")).into_bytes();
+    let filler = vec![b'x'; MEGABYTE as usize];
+    let tail = format!("\"}}\n{}\n", good("last")).into_bytes();
+    let pieces = vec![(1, head), (1024, filler), (1, tail)];
+    let (state, stderr) = told(&fold_within(256 * MEGABYTE - 48 * MEGABYTE, pieces));
+    assert_eq!(ids(&state).len(), 3);
+    assert_eq!(state["blocks"][1]["type"], "unknown");
+    assert!(stderr.contains("line 2: a record of 1073741"), "{stderr}");
 }

@@ -9,4 +9,5 @@ mod hostile;
 mod list;
 mod pager;
 mod pipes;
+mod terminal_safety;
 mod view;
