@@ -445,7 +445,7 @@ fn json_is_the_state_on_one_line() {
 fn a_stream_is_shown_from_standard_input() {
     let env = TestEnv::with_events(
         [
-            r#"{"type":"system","subtype":"init","session_id":"s1","model":"model-large-1","cwd":"/work"}"#,
+            r#"{"type":"system","subtype":"init","session_id":"s1","model":"model-large-1","cwd":"/home/somebody/p"}"#,
             r#"{"type":"assistant","session_id":"s1","uuid":"u1","message":{"id":"m1","role":"assistant","model":"model-large-1","content":[{"type":"text","text":"Hello"}],"usage":{"input_tokens":5,"output_tokens":1}}}"#,
             r#"{"type":"result","subtype":"success","session_id":"s1","uuid":"u2","total_cost_usd":0.5}"#,
         ]
@@ -455,7 +455,7 @@ fn a_stream_is_shown_from_standard_input() {
     exit 0
     --- stdout
     session s1
-    /work
+    /home/somebody/p
 
     Assistant · model-large-1
       Hello
