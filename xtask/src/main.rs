@@ -3,6 +3,7 @@
 mod bench;
 mod fuzz;
 mod shell;
+mod skipped;
 mod test;
 mod tidy;
 

@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{shell, tidy};
+use crate::{shell, skipped, tidy};
 
 pub(crate) fn run() -> Result<()> {
     let start = Instant::now();
+    let skipped = skipped::list()?;
+    skipped::clear(&skipped)?;
     step("test runner", ensure_nextest)?;
     step("formatting", || cargo("fmt --all --check"))?;
     step("lints", || cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
@@ -18,6 +20,9 @@ pub(crate) fn run() -> Result<()> {
     step("tests", || cargo("nextest run --workspace --locked"))?;
     step("examples in docs", || cargo("test --doc --workspace --locked"))?;
     step("docs", build_docs)?;
+    for line in skipped::read(&skipped)? {
+        eprintln!("    {line}");
+    }
     eprintln!("==> all passed in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! What the program can do, a file each.
 
 mod fold;
+mod list;
 mod verify;
+mod view;
 
 use clap::Subcommand;
 
@@ -10,6 +12,8 @@ use crate::error::CommandError;
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Fold(fold::FoldArgs),
+    List(list::ListArgs),
+    View(view::ViewArgs),
     Verify(verify::VerifyArgs),
 }
 
@@ -17,6 +21,8 @@ impl Command {
     pub(crate) fn run(&self) -> Result<(), CommandError> {
         match self {
             Self::Fold(args) => fold::run(args),
+            Self::List(args) => list::run(args),
+            Self::View(args) => view::run(args),
             Self::Verify(args) => verify::run(args),
         }
     }

@@ -22,6 +22,15 @@ impl CommandError {
         Self::Failed { error: error.into(), hint: hint.into() }
     }
 
+    /// Returns the innermost cause, in its own words.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Self::PipeClosed => "nobody reads on".to_owned(),
+            Self::No => "the answer is no".to_owned(),
+            Self::Failed { error, .. } => error.root_cause().to_string(),
+        }
+    }
+
     /// Prints the error, its causes and the hint, and returns the exit code.
     pub(crate) fn tell(&self) -> ExitCode {
         match self {

@@ -4,7 +4,11 @@ mod commands;
 mod error;
 mod input;
 mod printable;
+mod progress;
+mod sessions;
 mod source;
+mod terminal;
+mod view;
 
 use std::process::ExitCode;
 

@@ -25,6 +25,7 @@ mod transcript;
 mod usage;
 mod wire;
 
+use lenient::GivenUp;
 use memory::Memory;
 use said::Said;
 use wire::Line;
@@ -134,7 +135,11 @@ impl ClaudeConverter {
     /// Converts a text that should be one record. Says whether it is one.
     fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let mut mended = String::new();
-        let Some(line) = lenient::read(text, &mut mended) else { return false };
+        let Some((line, given_up)) = lenient::read(text, &mut mended) else { return false };
+        if given_up == GivenUp::HalfLetters {
+            let what = "half of a letter (a lone surrogate) is shown as a replacement character";
+            self.said(record.feed, record.line, out).loss(what);
+        }
         self.note_session(&line);
         let understood = {
             let mut said = self.said(record.feed, record.line, out);

@@ -23,6 +23,7 @@
 pub mod claude;
 mod combined;
 pub mod lines;
+pub mod opencode;
 pub mod parity;
 mod record;
 pub mod recover;
@@ -55,5 +56,6 @@ pub trait Converter {
 pub fn converter(agent: Agent) -> Box<dyn Converter> {
     match agent {
         Agent::Claude => Box::new(claude::ClaudeConverter::default()),
+        Agent::Opencode => Box::new(opencode::OpencodeConverter::default()),
     }
 }

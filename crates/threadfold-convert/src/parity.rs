@@ -11,6 +11,8 @@ use threadfold_core::{
     Block, BlockId, Blocks, ConversationId, ConversationState, Json, SubagentHeader, SubagentRef,
 };
 
+use crate::record::Agent;
+
 mod lack;
 mod replay;
 mod rules;
@@ -81,9 +83,14 @@ impl Comparison {
 }
 
 /// Compares what a stream told with what the transcript tells.
-pub fn compare(stream: &ConversationState, transcript: &ConversationState) -> Comparison {
+pub fn compare(
+    agent: Agent,
+    stream: &ConversationState,
+    transcript: &ConversationState,
+) -> Comparison {
     let mut comparison = Comparison::default();
     let main = Pair {
+        agent,
         name: ConversationId::main(),
         depth: 0,
         stream: Some(stream.blocks()),
@@ -91,7 +98,7 @@ pub fn compare(stream: &ConversationState, transcript: &ConversationState) -> Co
         headers: [None, None],
     };
     let mut pairs = vec![main];
-    pairs.extend(subagent_pairs(stream, transcript));
+    pairs.extend(subagent_pairs(agent, stream, transcript));
     let earlier = lack::earlier_calls(&pairs[0]);
     for pair in &pairs {
         compare_pair(&mut comparison, pair, &earlier);
@@ -101,6 +108,7 @@ pub fn compare(stream: &ConversationState, transcript: &ConversationState) -> Co
 
 /// One conversation on both sides.
 struct Pair<'a> {
+    agent: Agent,
     name: ConversationId,
     /// How many subagents up the main conversation is.
     depth: usize,
@@ -110,6 +118,7 @@ struct Pair<'a> {
 }
 
 fn subagent_pairs<'a>(
+    agent: Agent,
     stream: &'a ConversationState,
     transcript: &'a ConversationState,
 ) -> Vec<Pair<'a>> {
@@ -123,6 +132,7 @@ fn subagent_pairs<'a>(
         let streamed = twin(&told, stream);
         met.extend(streamed.map(|it| it.conversation_id().clone()));
         pairs.push(Pair {
+            agent,
             name: told.conversation_id().clone(),
             depth: depth(transcript, &told),
             headers: [streamed.map(|it| it.header()), Some(told.header())],
@@ -133,6 +143,7 @@ fn subagent_pairs<'a>(
     for streamed in stream.subagents() {
         if !met.contains(streamed.conversation_id()) {
             pairs.push(Pair {
+                agent,
                 name: streamed.conversation_id().clone(),
                 depth: depth(stream, &streamed),
                 headers: [Some(streamed.header()), None],
@@ -222,9 +233,7 @@ fn listed(blocks: Option<Blocks<'_>>) -> Vec<Block> {
 
 /// A block on one side only: explained, lacking, or a difference.
 fn one_sided(comparison: &mut Comparison, sides: &Sides<'_>, block: &Block, side: Side) {
-    if let Some(rule) =
-        rules::for_block(block, side, sides.pair.depth, sides.pair.headers[1].as_ref())
-    {
+    if let Some(rule) = rules::for_block(sides.pair, block, side) {
         *comparison.explained.entry(rule).or_default() += 1;
     } else if let Some(lack) = lack::of(sides, block, side) {
         *comparison.lacking.entry(lack).or_default() += 1;
@@ -271,7 +280,7 @@ fn compare_fields(
         if streamed == told {
             continue;
         }
-        if let Some(rule) = rules::for_field(name, streamed, told) {
+        if let Some(rule) = rules::for_field(pair.agent, name, streamed, told) {
             *comparison.explained.entry(rule).or_default() += 1;
             continue;
         }

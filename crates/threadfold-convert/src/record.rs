@@ -10,6 +10,8 @@ use threadfold_core::{AgentId, Source, SourceId, SourceKind};
 pub enum Agent {
     /// Claude Code and the Claude Agent SDK.
     Claude,
+    /// OpenCode.
+    Opencode,
 }
 
 impl Agent {
@@ -17,6 +19,7 @@ impl Agent {
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
+            Self::Opencode => "opencode",
         }
     }
 }

@@ -55,7 +55,7 @@ pub fn convert_files(
     let mut events = Vec::new();
     for (kind, file) in in_order(agent, files) {
         let feed = Feed::new(agent, kind, file.path);
-        if let FeedKind::SubagentMeta(_) = feed.kind {
+        if matches!(feed.kind, FeedKind::SubagentMeta(_)) || is_one_record(agent, file.bytes) {
             converter.push(&Record { feed: &feed, line: 1, bytes: file.bytes }, &mut events);
         } else {
             for line in lines(file.bytes) {
@@ -71,24 +71,30 @@ pub fn convert_files(
     }
 }
 
+/// Says whether a file is one record, however many lines it has: OpenCode's exports are.
+fn is_one_record(agent: Agent, bytes: &[u8]) -> bool {
+    agent == Agent::Opencode
+        && serde_json::from_slice::<&serde_json::value::RawValue>(bytes).is_ok()
+}
+
 /// Returns the state that a session's files tell.
 ///
 /// See the crate's front page for an example.
 pub fn parse_transcript(agent: Agent, files: &[SessionFile<'_>]) -> ConversationState {
     let mut state = ConversationState::default();
     let mut converter = converter(agent);
-    convert_files(agent, converter.as_mut(), files, |events| {
-        for event in events.iter() {
-            let _odd_events_are_counted_by_the_engine: threadfold_core::Outcome =
-                state.apply(event);
-        }
-    });
+    convert_files(agent, converter.as_mut(), files, |events| state.extend(events.iter()));
     state
 }
 
 /// Returns the files in the order to read them: notes, the main file, the subagents'.
 fn in_order<'a>(agent: Agent, files: &[SessionFile<'a>]) -> Vec<(FeedKind, SessionFile<'a>)> {
-    let Agent::Claude = agent;
+    if agent == Agent::Opencode {
+        let paths: Vec<&str> = files.iter().map(|file| file.path).collect();
+        let found = |path: &str| files.iter().find(|file| file.path == path).copied();
+        let ordered = crate::opencode::layout::in_order(&paths);
+        return ordered.into_iter().filter_map(|it| Some((FeedKind::Main, found(it)?))).collect();
+    }
     let paths: Vec<&str> = files.iter().map(|file| file.path).collect();
     let find = |path: &str| files.iter().find(|file| file.path.replace('\\', "/") == path).copied();
     let mut ordered = Vec::new();

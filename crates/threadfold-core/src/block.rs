@@ -86,6 +86,9 @@ macro_rules! bodies {
         }
 
         impl BlockBody {
+            /// The names on the wire of all types that this version knows.
+            pub const KINDS: &'static [&'static str] = &[$($wire),*];
+
             /// Returns the type's name on the wire.
             pub fn kind(&self) -> &str {
                 match self {

@@ -62,6 +62,9 @@ macro_rules! payloads {
         }
 
         impl Payload {
+            /// The names on the wire of all types that this version knows.
+            pub const KINDS: &'static [&'static str] = &[$($wire),*];
+
             /// Returns the type's name on the wire.
             pub fn kind(&self) -> &str {
                 match self {

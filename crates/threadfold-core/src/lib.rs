@@ -44,6 +44,7 @@ mod event;
 mod hash;
 mod id;
 mod json;
+mod metadata;
 mod object;
 mod outcome;
 mod reduce;
@@ -62,6 +63,7 @@ pub use id::{
     AgentId, BlockId, ConversationId, MessageId, RequestId, SessionId, SourceId, ToolUseId,
 };
 pub use json::{Fields, Json};
+pub use metadata::{SessionMetadata, TokenUsage};
 pub use object::DecodeError;
 pub use outcome::{Anomaly, Outcome};
 pub use reduce::{fold, reduce};
@@ -69,3 +71,8 @@ pub use state::{
     Blocks, ConversationState, RunHeader, Snapshot, SnapshotError, SubagentHeader, SubagentRef,
 };
 pub use text::Text;
+
+/// The example of the project's front page, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;

@@ -27,7 +27,7 @@ pub(crate) use entry::{Entry, Facts, RANKS};
 pub(crate) use open::{OPEN_LIMIT, OpenText};
 pub(crate) use order::News;
 pub use snapshot::{Snapshot, SnapshotError};
-pub(crate) use subagent::{Done, Ranked, Run, RunShown, Subagent, fill};
+pub(crate) use subagent::{Done, NameKind, Ranked, Run, RunShown, Subagent, fill};
 pub use subagent::{RunHeader, SubagentHeader};
 pub use view::{Blocks, SubagentRef};
 

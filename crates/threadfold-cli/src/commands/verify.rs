@@ -9,7 +9,7 @@ use serde::Serialize;
 use threadfold_convert::lines::lines;
 use threadfold_convert::parity::{Comparison, Difference, Replay, Verdict, compare, replay, rules};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile};
-use threadfold_core::{ConversationState, Json, Outcome};
+use threadfold_core::{ConversationState, Json};
 
 use crate::error::CommandError;
 use crate::printable::printable;
@@ -55,7 +55,7 @@ struct Report<'a> {
 pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     if args.explain {
-        for rule in rules() {
+        for rule in rules(Agent::Claude) {
             writeln!(out, "{}\n  {}\n  because {}", rule.name, rule.what, rule.reason)?;
         }
     }
@@ -63,6 +63,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
         return Ok(());
     };
     let comparison = compare(
+        Agent::Claude,
         &folded(stream, Format::ClaudeStream)?,
         &folded(transcript, Format::ClaudeTranscript)?,
     );
@@ -94,7 +95,7 @@ fn folded(path: &Path, format: Format) -> Result<ConversationState, CommandError
     open(Some(path), Some(format))?.convert(&mut |_, event| {
         events += 1;
         // Odd events are for `threadfold fold --anomalies`; what they leave is compared here.
-        let _: Outcome = state.apply(event);
+        state.extend([event]);
         Ok(())
     })?;
     if events == 0 {

@@ -1,6 +1,7 @@
 //! A temporary folder to run the program in.
 
 use std::fs::{self, File};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
@@ -23,7 +24,14 @@ impl TestEnv {
     }
 
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
-        fs::write(self.folder.path().join(name), content).unwrap();
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Returns where `name` is in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     /// Returns the program with arguments, to be run in the folder.
@@ -32,6 +40,9 @@ impl TestEnv {
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         // The help would be as wide as the terminal of whoever runs the tests.
         command.env_remove("COLUMNS");
+        // The sessions, the time zone and the colours would be theirs as well.
+        command.env("CLAUDE_CONFIG_DIR", self.path("claude")).env("HOME", self.folder.path());
+        command.env("TZ", "UTC").env_remove("NO_COLOR").env_remove("PAGER");
         command
     }
 

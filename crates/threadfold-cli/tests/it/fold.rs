@@ -428,6 +428,8 @@ fn the_help_tells_what_there_is() {
 
     Commands:
       fold    Fold a session into the state of its conversations
+      list    List the Claude Code sessions on this machine, newest first
+      view    Show a session's conversation
       verify  Prove that a stream and a transcript tell one state
       help    Print this message or the help of the given subcommand(s)
 

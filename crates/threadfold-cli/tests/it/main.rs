@@ -2,6 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+mod claude;
 mod env;
 mod fold;
+mod hostile;
+mod list;
+mod pager;
 mod pipes;
+mod terminal_safety;
+mod view;

@@ -6,15 +6,26 @@ use threadfold_core::Fields;
 
 use super::wire::Line;
 
+/// What had to be given up to read a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// Nothing that was said.
+    Nothing,
+    /// Halves of surrogate pairs, which no text of ours can hold.
+    HalfLetters,
+}
+
 /// Reads a line. Where a field is not of the type that it should have, the others are kept.
 ///
-/// Returns the text that the line borrows from if it had to be mended.
-pub(super) fn read<'a>(text: &'a str, mended: &'a mut String) -> Option<Line<'a>> {
+/// A line that had to be mended borrows from `mended`.
+pub(super) fn read<'a>(text: &'a str, mended: &'a mut String) -> Option<(Line<'a>, GivenUp)> {
     if let Ok(line) = serde_json::from_str(text) {
-        return Some(line);
+        return Some((line, GivenUp::Nothing));
     }
-    *mended = without_misfits(&with_whole_surrogates(text))?;
-    serde_json::from_str(mended).ok()
+    let whole = with_whole_surrogates(text);
+    let given_up = if whole == text { GivenUp::Nothing } else { GivenUp::HalfLetters };
+    *mended = without_misfits(&whole)?;
+    Some((serde_json::from_str(mended).ok()?, given_up))
 }
 
 /// Says whether a text is a JSON object at all.
@@ -102,7 +113,8 @@ mod tests {
     fn a_field_of_another_type_does_not_take_the_line_with_it() {
         let mut mended = String::new();
         let text = r#"{"type":"user","isMeta":"yes","subtype":{"a":1},"uuid":"u"}"#;
-        let line = read(text, &mut mended).expect("an object");
+        let (line, given_up) = read(text, &mut mended).expect("an object");
+        assert_eq!(given_up, GivenUp::Nothing);
         assert_eq!((line.kind.as_deref(), line.uuid.as_deref()), (Some("user"), Some("u")));
         assert!(line.subtype.is_none() && !line.is_meta);
     }

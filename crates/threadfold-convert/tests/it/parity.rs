@@ -36,7 +36,7 @@ const LACKING: [(&str, &str); 17] = [
 #[test]
 fn every_recorded_run_is_equal_but_for_what_it_must_lack() {
     for run in runs() {
-        let comparison = compare(&run.stream_state(), &run.transcript_state());
+        let comparison = compare(Agent::Claude, &run.stream_state(), &run.transcript_state());
         let lacking: Vec<_> = comparison.lacking.keys().map(|lack| format!("{lack:?}")).collect();
         let expected: Vec<_> = LACKING
             .iter()
@@ -126,15 +126,21 @@ fn every_recorded_state_is_as_it_was_read_by_eye() {
 
 #[test]
 fn the_table_is_short_and_every_row_is_needed() {
-    assert!(rules().len() <= 16);
+    assert!(rules(Agent::Claude).len() <= 16);
     let mut used: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for run in runs() {
-        for rule in compare(&run.stream_state(), &run.transcript_state()).explained.into_keys() {
+        for rule in compare(Agent::Claude, &run.stream_state(), &run.transcript_state())
+            .explained
+            .into_keys()
+        {
             used.entry(rule).or_default().push(run.name.clone());
         }
     }
-    let unused: Vec<_> =
-        rules().iter().map(|rule| rule.name).filter(|name| !used.contains_key(name)).collect();
+    let unused: Vec<_> = rules(Agent::Claude)
+        .iter()
+        .map(|rule| rule.name)
+        .filter(|name| !used.contains_key(name))
+        .collect();
     // These are shown by runs of the real program, in the tests of the command line.
     let shown_live = ["hooks-in-file", "hooks-in-stream", "denials-in-stream"];
     assert_eq!(unused, shown_live, "no recording shows that the agent does not keep it");
@@ -147,7 +153,7 @@ fn a_changed_word_is_a_difference() {
     let changed = stream.replace("reducer", "seducer");
     assert_ne!(stream, changed);
     let changed = crate::recorded::Run { stream: changed.into_bytes(), ..run };
-    let comparison = compare(&changed.stream_state(), &changed.transcript_state());
+    let comparison = compare(Agent::Claude, &changed.stream_state(), &changed.transcript_state());
     assert_eq!(comparison.verdict(), Verdict::Different);
     assert_eq!(comparison.differences[0].field, "content");
 }
@@ -161,7 +167,7 @@ fn a_block_that_only_one_side_has_is_a_difference() {
         .partition(|line| !String::from_utf8_lossy(line).contains("tool_result"));
     assert!(!lost.is_empty());
     let changed = crate::recorded::Run { stream: kept.concat(), ..run };
-    let comparison = compare(&changed.stream_state(), &changed.transcript_state());
+    let comparison = compare(Agent::Claude, &changed.stream_state(), &changed.transcript_state());
     assert_eq!(comparison.verdict(), Verdict::Different);
 }
 

@@ -32,6 +32,7 @@ pub(super) fn upsert(
     }
     // Two subagents may have become one just now, so the conversation is looked up again.
     let slot = step.find_or_make(conversation);
+    subagent::heard_as(step, slot, conversation);
     let id = step.conversation(slot).resolve(&id).clone();
     if let Some(old) = &said.replaces {
         adopt(step, slot, old, &id);
@@ -200,7 +201,7 @@ pub(super) fn answer_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId) {
 }
 
 /// Gives the block `old` the name `new`, as its source does.
-fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockId) {
+pub(super) fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockId) {
     let old = step.conversation(slot).resolve(old).clone();
     if old == *new {
         return;

@@ -7,7 +7,7 @@ use crate::change::Change;
 use crate::event::Rank;
 use crate::id::{AgentId, ConversationId, ToolUseId, bare_agent_name};
 use crate::outcome::{Anomaly, Outcome};
-use crate::state::{Conversation, ConversationState, Facts, Settled, Slot, Subagent};
+use crate::state::{Conversation, ConversationState, Facts, NameKind, Settled, Slot, Subagent};
 
 pub(super) struct Step<'a> {
     pub(super) state: &'a mut ConversationState,
@@ -69,9 +69,7 @@ impl<'a> Step<'a> {
         let mut subagent = Subagent::nameless();
         let bare: Arc<str> = bare_agent_name(name.as_str()).into();
         subagent.conversation.name = name.clone();
-        subagent.names.agent_id = Some(AgentId::from(name.as_str()));
-        subagent.names.guessed = true;
-        subagent.names.bare.push(bare.clone());
+        subagent.names.hear(&AgentId::from(name.as_str()), NameKind::Guessed);
         let index = self.add_subagent(subagent);
         self.state.settled_mut().names.insert(bare, index);
         self.header_moved(index);

@@ -7,7 +7,7 @@ use crate::change::Change;
 use crate::event::{CompletedStatus, Place, SubagentCompleted, SubagentSpawned};
 use crate::id::{AgentId, BlockId, ConversationId, ToolUseId, bare_agent_name};
 use crate::outcome::{Anomaly, Outcome};
-use crate::state::{Done, Facts, Slot, Subagent, SubagentHeader, fill};
+use crate::state::{Done, Facts, NameKind, Slot, Subagent, SubagentHeader, fill};
 
 use super::placement::insert;
 use super::step::Step;
@@ -19,7 +19,7 @@ pub(super) fn spawned(
     said: &SubagentSpawned,
 ) -> Outcome {
     step.find_or_make(conversation);
-    let names = [&said.agent_id, &said.subagent_id];
+    let names = names(&said.agent_id, &said.subagent_id);
     let heard = hear_of(step, &said.tool_use_id, names, |rank, run| {
         run.said.set(rank, true);
         run.background |= said.background;
@@ -29,6 +29,7 @@ pub(super) fn spawned(
     });
     // Two subagents may have become one just now, so the caller is looked up again.
     let caller = step.find_or_make(conversation);
+    heard_as(step, caller, conversation);
     stand(step, caller, &said.tool_use_id);
     step.outcome_noting(heard)
 }
@@ -39,7 +40,7 @@ pub(super) fn completed(
     said: &SubagentCompleted,
 ) -> Outcome {
     step.find_or_make(conversation);
-    let names = [&said.agent_id, &said.subagent_id];
+    let names = names(&said.agent_id, &said.subagent_id);
     let heard = hear_of(step, &said.tool_use_id, names, |rank, run| {
         run.end(
             rank,
@@ -51,6 +52,7 @@ pub(super) fn completed(
         );
     });
     let caller = step.find_or_make(conversation);
+    heard_as(step, caller, conversation);
     stand(step, caller, &said.tool_use_id);
     step.outcome_noting(heard)
 }
@@ -65,7 +67,7 @@ pub(super) fn heard_from_edge(step: &mut Step<'_>, edge: &block::Subagent, statu
         None => input.as_str().into(),
     });
     // A name that belongs to another is said when a subagent event says it.
-    let _: Option<Anomaly> = hear_of(step, call, [&edge.agent_id, &None], |rank, run| {
+    let _: Option<Anomaly> = hear_of(step, call, names(&edge.agent_id, &None), |rank, run| {
         run.said.set(rank, true);
         fill(&mut run.prompt, rank, prompt);
         fill(&mut run.subagent_type, rank, Some(edge.name.clone()));
@@ -117,11 +119,19 @@ pub(super) fn stands_no_more(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) 
     }
 }
 
+/// A name, and what it is.
+type Name<'a> = (&'a AgentId, NameKind);
+
+fn names<'a>(own: &'a Option<AgentId>, older: &'a Option<AgentId>) -> Vec<Name<'a>> {
+    let own = own.iter().map(|name| (name, NameKind::Own));
+    own.chain(older.iter().map(|name| (name, NameKind::Older))).collect()
+}
+
 /// Finds or makes the subagent of this call and these names, and lets `tell` add to the run.
 fn hear_of(
     step: &mut Step<'_>,
     call: &ToolUseId,
-    names: [&Option<AgentId>; 2],
+    names: Vec<Name<'_>>,
     tell: impl FnOnce(crate::event::Rank, &mut crate::state::Run),
 ) -> Option<Anomaly> {
     let (index, before, anomaly) = find_or_make(step, call, names);
@@ -129,13 +139,7 @@ fn hear_of(
     tell(rank, step.state.settled_mut().subagent_mut(index).run_mut(call));
     rename(step, index);
     if before.as_ref() != Some(&step.settled().subagents[index].header()) {
-        step.header_moved(index);
-        let calls: Vec<_> = step.settled().subagents[index]
-            .runs
-            .iter()
-            .map(|run| run.tool_use_id.clone())
-            .collect();
-        calls.iter().for_each(|call| step.refresh_call(call));
+        show_anew(step, index);
     } else {
         // The type and the description are shown by the block alone.
         step.refresh_call(call);
@@ -148,23 +152,27 @@ fn hear_of(
 fn find_or_make(
     step: &mut Step<'_>,
     call: &ToolUseId,
-    names: [&Option<AgentId>; 2],
+    names: Vec<Name<'_>>,
 ) -> (usize, Option<SubagentHeader>, Option<Anomaly>) {
-    let names: Vec<_> = names.into_iter().flatten().collect();
     let settled = step.settled();
     let by_call = settled.calls.get(call).copied().or_else(|| {
         // A conversation that was only ever called by this name is the call's.
         let index = *settled.names.get(bare_agent_name(call.as_str()))?;
-        settled.subagents[index].names.guessed.then_some(index)
+        settled.subagents[index].names.is_guess().then_some(index)
     });
     let mut found: Vec<usize> = by_call.into_iter().collect();
     let mut anomaly = None;
-    for name in &names {
+    for &(name, kind) in &names {
         let Some(&index) = settled.names.get(name.bare()) else {
             continue;
         };
-        if by_call.is_some_and(|mine| mine != index && settled.is_another(mine, name)) {
-            anomaly = Some(Anomaly::NameTaken { call: call.clone(), agent: (*name).clone() });
+        let taken = |mine| {
+            mine != index
+                && settled.has_another_name(mine, name)
+                && (kind == NameKind::Own || settled.has_another_name(index, name))
+        };
+        if by_call.is_some_and(taken) {
+            anomaly = Some(Anomaly::NameTaken { call: call.clone(), agent: name.clone() });
         } else if !found.contains(&index) {
             found.push(index);
         }
@@ -185,14 +193,13 @@ fn find_or_make(
     let settled = step.state.settled_mut();
     settled.calls.insert(call.clone(), index);
     let subagent = settled.subagent_mut(index);
-    if subagent.names.guessed
+    if subagent.names.is_guess()
         && subagent.names.agent_id.as_ref().is_some_and(|name| name.as_str() == call.as_str())
     {
         subagent.names.agent_id = None;
-        subagent.names.guessed = false;
     }
     if anomaly.is_none() {
-        names.into_iter().for_each(|name| settled.name(index, name));
+        names.into_iter().for_each(|(name, kind)| settled.name(index, name, kind));
     }
     shadow(step, call);
     (index, before, anomaly)
@@ -200,27 +207,43 @@ fn find_or_make(
 
 impl crate::state::Settled {
     /// Says whether this subagent is known by a name of its own that is not `name`.
-    fn is_another(&self, index: usize, name: &AgentId) -> bool {
+    fn has_another_name(&self, index: usize, name: &AgentId) -> bool {
         let names = &self.subagents[index].names;
-        !names.guessed && names.agent_id.as_ref().is_some_and(|mine| mine.bare() != name.bare())
+        names.kind == NameKind::Own
+            && names.agent_id.as_ref().is_some_and(|mine| mine.bare() != name.bare())
     }
 
-    /// Gives a subagent a name of its own.
-    fn name(&mut self, index: usize, name: &AgentId) {
-        let bare: Arc<str> = name.bare().into();
-        let names = &mut self.subagent_mut(index).names;
-        let shorter = |mine: &AgentId| {
-            mine.bare() == name.bare() && name.as_str().len() < mine.as_str().len()
-        };
-        if names.guessed || names.agent_id.as_ref().is_none_or(shorter) {
-            names.agent_id = Some(name.clone());
-            names.guessed = false;
-        }
-        if !names.bare.contains(&bare) {
-            names.bare.push(bare.clone());
-        }
-        self.names.entry(bare).or_insert(index);
+    /// Gives a subagent a name.
+    fn name(&mut self, index: usize, name: &AgentId, kind: NameKind) {
+        self.subagent_mut(index).names.hear(name, kind);
+        self.names.entry(name.bare().into()).or_insert(index);
     }
+}
+
+/// A subagent's conversation was called by this name, which may be a shorter spelling of the
+/// one that is shown.
+pub(super) fn heard_as(step: &mut Step<'_>, slot: Slot, name: &ConversationId) {
+    let Slot::Subagent(index) = slot else {
+        return;
+    };
+    let settled = step.settled();
+    let is_shorter = settled.subagents[index].names.agent_id.as_ref().is_some_and(|known| {
+        name.as_str().len() < known.as_str().len() && known.bare() == bare_agent_name(name.as_str())
+    });
+    if is_shorter && !settled.calls.contains_key(name.as_str()) {
+        let name = AgentId::from(name.as_str());
+        step.state.settled_mut().name(index, &name, NameKind::Guessed);
+        rename(step, index);
+        show_anew(step, index);
+    }
+}
+
+/// Shows a subagent and all its calls anew, after something about it moved.
+fn show_anew(step: &mut Step<'_>, index: usize) {
+    step.header_moved(index);
+    let runs = &step.settled().subagents[index].runs;
+    let calls: Vec<_> = runs.iter().map(|run| run.tool_use_id.clone()).collect();
+    calls.iter().for_each(|call| step.refresh_call(call));
 }
 
 /// A call's name counts before any other, so a subagent that went by the same name is shown by

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::change::Change;
 use crate::event::Place;
-use crate::state::{Entry, Facts, News, RANKS, Slot, Subagent};
+use crate::id::BlockId;
+use crate::state::{Entry, Facts, Map, News, RANKS, Slot, Subagent};
 
-use super::block::answer_call;
+use super::block::{adopt, answer_call};
 use super::step::Step;
 
 /// Makes `younger` a part of `elder`, each block once.
@@ -24,10 +25,8 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
         settled.calls.insert(run.tool_use_id.clone(), elder);
     }
     let target = settled.subagent_mut(elder);
-    let rivals = target.names.guessed && !young.names.guessed;
-    if rivals || target.names.agent_id.is_none() {
-        target.names.agent_id.clone_from(&young.names.agent_id);
-        target.names.guessed = young.names.guessed;
+    if let Some(name) = &young.names.agent_id {
+        target.names.hear(name, young.names.kind);
     }
     for bare in young.names.bare {
         if !target.names.bare.contains(&bare) {
@@ -43,12 +42,19 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
         target.idle.set(rank, idle);
     }
     let rare = Arc::make_mut(&mut target.conversation.rare);
-    rare.aliases = young.conversation.rare.aliases.clone().union(rare.aliases.clone());
+    rare.aliases = followed(&young.conversation.rare.aliases.clone().union(rare.aliases.clone()));
+    let mut adopted: Vec<_> = rare.aliases.clone().into_iter().collect();
     rare.taken_out = young.conversation.rare.taken_out.clone().union(rare.taken_out.clone());
     let name = young.conversation.name.clone();
     let entries: Vec<_> = young.conversation.entries().cloned().collect();
-    move_edges(step, &entries, elder, younger);
     let slot = Slot::Subagent(elder);
+    adopted.sort();
+    for (old, new) in adopted {
+        if step.conversation(slot).position(&old).is_some() {
+            adopt(step, slot, &old, &new);
+        }
+    }
+    move_edges(step, &entries, elder, younger);
     take_in(step, slot, &entries);
     let answered: Vec<_> =
         step.conversation(slot).entries().filter_map(|entry| entry.result_of().cloned()).collect();
@@ -59,6 +65,22 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
         into: settled.conversation(slot).name.clone(),
         blocks: settled.conversation(slot).entries().map(|entry| entry.shown.clone()).collect(),
     });
+}
+
+/// Returns each name with the last of the names that it leads to; names that lead to each other
+/// in a ring lead nowhere.
+fn followed(aliases: &Map<BlockId, BlockId>) -> Map<BlockId, BlockId> {
+    let last = |old: &BlockId| {
+        let mut name = old;
+        for _ in 0..=aliases.len() {
+            match aliases.get(name) {
+                Some(next) => name = next,
+                None => return Some((old.clone(), name.clone())),
+            }
+        }
+        None
+    };
+    aliases.keys().filter_map(last).collect()
 }
 
 /// The calls that stood in the younger's conversation stand in the elder's now.

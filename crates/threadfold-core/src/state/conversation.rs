@@ -110,7 +110,7 @@ impl Conversation {
 
     /// Sets what is known and shown of the block at `position`.
     pub(crate) fn set(&mut self, position: usize, facts: Facts, shown: Arc<Block>) {
-        let old = &self.entries[position];
+        let old = self.entries[position].clone();
         let entry = Entry {
             label: old.label,
             id: old.id.clone(),
@@ -119,6 +119,11 @@ impl Conversation {
             shown,
         };
         self.enlist(&entry);
+        if old.facts.call_of_block() != entry.facts.call_of_block()
+            || old.result_of() != entry.result_of()
+        {
+            self.forget_call(&old);
+        }
         self.name_call(&entry);
         self.entries.set(position, Arc::new(entry));
     }
@@ -136,19 +141,7 @@ impl Conversation {
         let entry = self.take_out(position);
         self.open.remove(&entry.id);
         self.edges.remove(&entry.id);
-        if !self.rare.calls.is_empty() || !self.rare.results.is_empty() {
-            let rare = Arc::make_mut(&mut self.rare);
-            if let Some(call) = entry.facts.call_of_block()
-                && rare.calls.get(call) == Some(&entry.id)
-            {
-                rare.calls.remove(call);
-            }
-            if let Some(call) = entry.result_of()
-                && rare.results.get(call) == Some(&entry.id)
-            {
-                rare.results.remove(call);
-            }
-        }
+        self.forget_call(&entry);
         entry
     }
 
@@ -203,6 +196,24 @@ impl Conversation {
         {
             let call = call.clone();
             Arc::make_mut(&mut self.rare).results.insert(call, entry.id.clone());
+        }
+    }
+
+    /// Forgets the way from a call to a block that is not the call's any more.
+    fn forget_call(&mut self, entry: &Entry) {
+        if self.rare.calls.is_empty() && self.rare.results.is_empty() {
+            return;
+        }
+        let rare = Arc::make_mut(&mut self.rare);
+        if let Some(call) = entry.facts.call_of_block()
+            && rare.calls.get(call) == Some(&entry.id)
+        {
+            rare.calls.remove(call);
+        }
+        if let Some(call) = entry.result_of()
+            && rare.results.get(call) == Some(&entry.id)
+        {
+            rare.results.remove(call);
         }
     }
 

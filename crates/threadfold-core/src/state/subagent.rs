@@ -29,12 +29,53 @@ pub(crate) struct Subagent {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Names {
     pub(crate) agent_id: Option<AgentId>,
-    /// `agent_id` is a conversation's name of which nobody said what it names.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub(crate) guessed: bool,
+    /// What `agent_id` is.
+    #[serde(default)]
+    pub(crate) kind: NameKind,
     /// All names, without `agent-`.
     #[serde(default)]
     pub(crate) bare: Vec<Arc<str>>,
+}
+
+/// What a name is; a later kind is shown before an earlier one, whichever was heard first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NameKind {
+    /// A conversation's name of which nobody said what it names.
+    #[default]
+    Guessed,
+    /// The name that older programs gave.
+    Older,
+    /// The agent's own.
+    Own,
+}
+
+impl Names {
+    /// Says whether all that is known is a conversation's name.
+    pub(crate) fn is_guess(&self) -> bool {
+        self.agent_id.is_some() && self.kind == NameKind::Guessed
+    }
+
+    /// Hears a name. Of two spellings of one name the shorter is shown.
+    pub(crate) fn hear(&mut self, name: &AgentId, kind: NameKind) {
+        match &self.agent_id {
+            Some(known) if known.bare() == name.bare() => {
+                if name.as_str().len() < known.as_str().len() {
+                    self.agent_id = Some(name.clone());
+                }
+                self.kind = self.kind.max(kind);
+            }
+            Some(_) if kind <= self.kind => {}
+            _ => {
+                self.agent_id = Some(name.clone());
+                self.kind = kind;
+            }
+        }
+        let bare: Arc<str> = name.bare().into();
+        if !self.bare.contains(&bare) {
+            self.bare.push(bare);
+        }
+    }
 }
 
 /// One call that ran a subagent.

@@ -1,7 +1,8 @@
 //! Each odd case that real agents produce, by name.
 
 use insta::assert_snapshot;
-use threadfold_testkit::story::play;
+use threadfold_core::Outcome;
+use threadfold_testkit::story::{events, play, state};
 
 #[test]
 fn a_delta_before_its_block_is_ignored_and_said() {
@@ -19,6 +20,11 @@ fn a_block_of_a_conversation_never_spawned_makes_a_running_subagent() {
 #[test]
 fn an_empty_delta_changes_nothing() {
     assert_snapshot!(play("start a hi; a+="), @r#"a assistant_text pending "hi""#);
+    for story in ["start a hi", "start a h; a+=i", "tool a Bash; input a {"] {
+        let empty = if story.contains("tool") { "input a" } else { "a+=" };
+        let mut state = state(story);
+        assert_eq!(state.apply(&events(empty)[0]), Outcome::Unchanged, "after `{story}`");
+    }
 }
 
 #[test]
@@ -49,6 +55,7 @@ fn idle_twice_is_idle_once() {
 #[test]
 fn an_upsert_after_idle_wins() {
     assert_snapshot!(play("start a one; idle; say a one and more"), @r#"a assistant_text "one and more""#);
+    assert_snapshot!(play("file start a one; file idle; stream say a one"), @r#"a assistant_text "one""#);
 }
 
 #[test]
@@ -143,6 +150,10 @@ fn a_delta_to_a_removed_block_is_ignored_and_said() {
 
 #[test]
 fn a_prompt_that_only_the_file_has_stands_before_the_answer_that_the_stream_had() {
+    assert_snapshot!(play("stream say a hello after=-; file prompt u hi after=-"), @r#"
+    u user_message "hi"
+    a assistant_text "hello"
+    "#);
     assert_snapshot!(
         play("stream say a hello after=-; file prompt u hi after=-; file say a hello after=u"),
         @r#"
@@ -174,6 +185,15 @@ fn two_subagents_that_turn_out_to_be_one_are_united_each_block_once() {
       z assistant_text "three"
     "#
     );
+}
+
+#[test]
+fn a_block_that_both_of_two_united_subagents_had_is_as_the_later_said_it() {
+    assert_snapshot!(play("@c say y one; @A say y one and more; spawn c agent=A"), @r#"
+    c subagent running " -> "
+    [A call c running]
+      y assistant_text "one and more"
+    "#);
 }
 
 #[test]

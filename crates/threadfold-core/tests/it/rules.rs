@@ -226,6 +226,46 @@ mod replaced {
     }
 
     #[test]
+    fn a_name_adopted_in_one_of_two_united_subagents_is_adopted_in_both() {
+        let united = "@A say tmp one; @c say u one replaces=tmp; spawn c agent=A";
+        assert_snapshot!(play(united), @r#"
+        c subagent running " -> "
+        [A call c running]
+          u assistant_text "one"
+        "#);
+        assert_eq!(
+            play(united),
+            play("@c say u one replaces=tmp; @A say tmp one; spawn c agent=A")
+        );
+        let twice = play(&format!("{united}; @A say v two; @A remove tmp; @A remove tmp"));
+        assert_snapshot!(twice, @r#"
+        c subagent running " -> "
+        [A call c running]
+          v assistant_text "two"
+        ! block `tmp` is not there
+        "#);
+    }
+
+    #[test]
+    fn names_adopted_one_after_the_other_in_two_united_subagents_lead_to_the_last() {
+        let one = "@A say t1 one; @A say t2 one replaces=t1";
+        let other = "@c say t2 one; @c say u one replaces=t2";
+        let united = play(&format!("{one}; {other}; spawn c agent=A; @A say t1 two; @c t2+=!"));
+        assert_snapshot!(united, @r#"
+        c subagent running " -> "
+        [A call c running]
+          u assistant_text "two!"
+        "#);
+        assert_eq!(
+            united,
+            play(&format!("{other}; {one}; spawn c agent=A; @A say t1 two; @c t2+=!"))
+        );
+        let ring = "@A say x 1 replaces=y; @c say y 2 replaces=x; spawn c agent=A";
+        let state = state(&format!("{ring}; @A say x 3; @A say y 4"));
+        assert_eq!(restored(&state).hash(), state.hash());
+    }
+
+    #[test]
     fn a_new_name_that_is_there_already_stays_where_it_is() {
         assert_snapshot!(
             play("stream prompt tmp hi; stream say a hello; file prompt u1 hi after=-; file prompt u1 hi replaces=tmp"),
@@ -335,7 +375,7 @@ mod subagents {
         "#
         );
         assert_snapshot!(play("@agent-A say x one; @A say y two"), @r#"
-        [agent-A running]
+        [A running]
           x assistant_text "one"
           y assistant_text "two"
         "#);
@@ -345,7 +385,7 @@ mod subagents {
     fn the_older_name_of_an_agent_leads_to_it() {
         assert_snapshot!(play("spawn c older=S; @S say x one; done c agent=A older=S; @A say y two"), @r#"
         c subagent success " -> "
-        [S call c success]
+        [A call c success]
           x assistant_text "one"
           y assistant_text "two"
         "#);
@@ -355,6 +395,21 @@ mod subagents {
           x assistant_text "one"
           y assistant_text "two"
         "#);
+    }
+
+    #[test]
+    fn the_name_that_is_shown_does_not_depend_on_which_was_heard_first() {
+        for [one, other] in [
+            ["stream spawn c older=S", "file spawn c agent=A"],
+            ["stream @A say x hi", "file @agent-A say x hi"],
+            ["stream @agent-A say x hi", "file @A say x hi"],
+            ["stream @A spawn d", "file @agent-A spawn d"],
+            ["stream spawn c agent=A", "file @agent-A say x hi"],
+            ["stream @S say x hi", "file spawn c agent=A older=S"],
+            ["stream done c older=S", "file @A say x hi; file spawn c agent=A"],
+        ] {
+            assert_eq!(play(&format!("{one}; {other}")), play(&format!("{other}; {one}")));
+        }
     }
 
     #[test]
@@ -394,6 +449,24 @@ mod subagents {
         "#);
         let cycle = state("@A spawn b agent=B; @B spawn a agent=A; @A idle; @B idle");
         assert_eq!(restored(&cycle).hash(), cycle.hash());
+    }
+
+    #[test]
+    fn a_call_whose_block_went_by_another_name_and_is_gone_is_told_anew() {
+        let call = SessionEvent::from_json(
+            r#"{"type":"block:upsert","payload":{"block":{"id":"x","type":"tool_use",
+                "status":"pending","toolName":"Task","toolUseId":"c"}}}"#,
+        )
+        .unwrap();
+        let before = events("prompt c hi");
+        let after = events("say e hello replaces=x; remove e; done c output=found");
+        let state = fold(before.iter().chain([&call]).chain(&after));
+        assert_eq!(ids(&state), ["c"], "a name stands once in a conversation");
+        assert_eq!(restored(&state).hash(), state.hash());
+        assert_snapshot!(show(&state), @r#"
+        c subagent success " -> found"
+        [c call c success] -> "found"
+        "#);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use threadfold_core::{Block, BlockBody, ConversationState, Json, Outcome, Payload, SessionEvent};
 
 /// One event of each type, with all its fields in the order that they are written.
-pub(crate) const PAYLOADS: &[(&str, &str)] = &[
+const PAYLOADS: &[(&str, &str)] = &[
     (
         "block:upsert",
         r#"{"block":{"id":"a","type":"thinking","status":"complete","conversationId":"main","content":"Hm"},"after":"b","replaces":"c","preview":true}"#,
@@ -59,7 +59,7 @@ pub(crate) const PAYLOADS: &[(&str, &str)] = &[
 const CONTEXT: &str = r#"{"sessionId":"s","conversationId":"A","timestamp":"2026-01-15T09:30:00Z","source":{"id":"i","agent":"claude","kind":"transcript","position":{"byte":1}},"seq":4,"v":1}"#;
 
 /// What each type of block has beside the fields that all have.
-pub(crate) const BODIES: &[(&str, &str)] = &[
+const BODIES: &[(&str, &str)] = &[
     (
         "user_message",
         r#""content":[{"type":"text","text":"t"},{"type":"image","mediaType":"image/png","data":"AA==","url":"u"},{"type":"file","name":"n","mediaType":"m","data":"AA==","url":"u"}]"#,
@@ -101,6 +101,35 @@ fn assert_block_survives(text: &str) -> Block {
     let block = Block::from_json(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     assert_eq!(serde_json::to_string(&block).unwrap(), text);
     block
+}
+
+const PAGE: &str = include_str!("../../../../docs/reference/events.md");
+
+/// Checks that a table of the page has a line for `kind` that names all fields of `sample`.
+fn assert_on_page(heading: &str, kind: &str, sample: &str) {
+    let section = PAGE.split("\n## ").find(|it| it.starts_with(heading)).unwrap();
+    let line = section.lines().find(|line| line.starts_with(&format!("| `{kind}` |")));
+    let line = line.unwrap_or_else(|| panic!("`{kind}` is not under `{heading}`"));
+    let sample: serde_json::Map<String, serde_json::Value> = serde_json::from_str(sample).unwrap();
+    for field in sample.keys() {
+        let named = [format!("`{field}`"), format!("`{field}?`")];
+        assert!(named.iter().any(|it| line.contains(it)), "`{field}` is not told of `{kind}`");
+    }
+}
+
+#[test]
+fn every_type_and_field_is_in_the_reference() {
+    let names = |samples: &[(&'static str, &str)]| -> Vec<_> {
+        samples.iter().map(|(kind, _)| *kind).collect()
+    };
+    assert_eq!(names(PAYLOADS), Payload::KINDS);
+    assert_eq!(names(BODIES), BlockBody::KINDS);
+    for (kind, payload) in PAYLOADS {
+        assert_on_page("Events", kind, payload);
+    }
+    for (kind, body) in BODIES {
+        assert_on_page("Blocks", kind, &format!("{{{body}}}"));
+    }
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! `threadfold view`: a session's conversation in the terminal.
+
+use std::io::{self, BufWriter, Write};
+
+use clap::Args;
+
+use crate::error::CommandError;
+use crate::printable::write_json;
+use crate::sessions::{Wanted, load_file, load_session, resolve};
+use crate::terminal::{self, ColorChoice, MIN_WIDTH};
+use crate::view::{Page, Pager, Shown, draw};
+
+/// Show a session's conversation
+///
+/// Tools are folded to a line with their outcome, and subagents stand below the call that made
+/// them. What a transcript holds cannot move the cursor, set the title or open a link: such
+/// characters are shown as escapes.
+#[derive(Args)]
+pub(crate) struct ViewArgs {
+    /// Session to show: its id or the beginning of one, a `.jsonl` file, a folder with one
+    /// session, or `-` for a transcript or a stream on standard input
+    session: String,
+    /// Show what tools were given and gave, and the system's words, whole
+    #[arg(long)]
+    full: bool,
+    /// Show what the model thought
+    #[arg(long)]
+    thinking: bool,
+    /// Leave out what subagents said
+    #[arg(long)]
+    no_subagents: bool,
+    /// Print the state as one line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Lay out for N columns instead of the terminal's
+    #[arg(long, value_name = "N")]
+    width: Option<usize>,
+    /// Never start a pager
+    #[arg(long)]
+    no_pager: bool,
+    /// When to use colours
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
+
+pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
+    let loaded = match resolve(&args.session)? {
+        Wanted::Session(session) => load_session(&session)?,
+        Wanted::File(file) => load_file(&file)?,
+    };
+    if args.json {
+        let mut out = BufWriter::new(io::stdout().lock());
+        write_json(&mut out, &loaded.state)?;
+        writeln!(out)?;
+        return Ok(out.flush()?);
+    }
+    let width = args.width.map_or_else(terminal::width, |width| width.max(MIN_WIDTH));
+    let shown = Shown {
+        is_full: args.full,
+        has_thinking: args.thinking,
+        has_subagents: !args.no_subagents,
+    };
+    let mut pager = if args.no_pager { Pager::never() } else { Pager::when_long() };
+    let mut page = Page::new(&mut pager, width, args.color.is_on());
+    let drawn = draw(&mut page, &loaded.state, &loaded.metadata, shown);
+    // The pager is waited for in any case: who closed it early has seen enough.
+    let finished = pager.finish();
+    drawn?;
+    Ok(finished?)
+}

@@ -1,0 +1,102 @@
+//! Which sessions there are, told by folders and names of files alone.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use threadfold_convert::claude::layout::sessions;
+
+/// The sessions below a folder.
+pub(crate) struct Sessions {
+    /// Where they were looked for.
+    pub(crate) place: PathBuf,
+    /// What was found, by project and name.
+    pub(crate) found: Vec<FoundSession>,
+    /// What could not be looked into.
+    pub(crate) unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+/// A session that was found.
+pub(crate) struct FoundSession {
+    /// Its name: the main file's.
+    pub(crate) id: String,
+    /// The folder of its project, as the agent named it.
+    pub(crate) project: String,
+    /// Its main file.
+    pub(crate) main: PathBuf,
+    /// Something beside the main file may be a subagent's.
+    pub(crate) may_have_subagents: bool,
+}
+
+impl Sessions {
+    /// Finds the sessions of Claude Code, in the folder that it uses itself.
+    pub(crate) fn of_claude() -> Self {
+        let configured = env::var_os("CLAUDE_CONFIG_DIR").filter(|folder| !folder.is_empty());
+        let home = || env::home_dir().unwrap_or_default().join(".claude");
+        Self::below(&configured.map_or_else(home, PathBuf::from).join("projects"))
+    }
+
+    /// Finds the sessions in `folder`: a project's, or one that holds those of projects.
+    pub(crate) fn below(folder: &Path) -> Self {
+        let mut all = Self { place: folder.to_owned(), found: Vec::new(), unreadable: Vec::new() };
+        for project in all.add_project(folder).into_iter().filter(|it| it.is_dir()) {
+            all.add_project(&project);
+        }
+        all
+    }
+
+    /// Adds the sessions of a project, and returns what else is in its folder.
+    fn add_project(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let (files, others): (Vec<_>, Vec<_>) =
+            self.list(folder).into_iter().partition(|it| name(it).ends_with(".jsonl"));
+        let names: Vec<String> = files.iter().map(|it| name(it)).collect();
+        let project = text(folder.file_name().unwrap_or_default());
+        let has_agents = names.iter().any(|name| name.starts_with("agent-"));
+        // Only names that were found are compared; none is made into a path.
+        for session in sessions(&names) {
+            let place = names.iter().position(|name| *name == session.main);
+            self.found.extend(place.map(|place| FoundSession {
+                id: session.session,
+                project: project.clone(),
+                may_have_subagents: has_agents
+                    || others.binary_search(&files[place].with_extension("")).is_ok(),
+                main: files[place].clone(),
+            }));
+        }
+        others
+    }
+
+    /// Returns what is in a folder, by name. That there is no such folder is no mistake.
+    fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    self.unreadable.push((folder.to_owned(), error));
+                }
+                return Vec::new();
+            }
+        };
+        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    }
+}
+
+impl FoundSession {
+    /// Returns when its main file was last written to.
+    pub(crate) fn changed(&self) -> Option<SystemTime> {
+        self.main.metadata().and_then(|it| it.modified()).ok()
+    }
+}
+
+fn name(path: &Path) -> String {
+    text(path.file_name().unwrap_or_default())
+}
+
+fn text(name: &OsStr) -> String {
+    name.to_string_lossy().into_owned()
+}

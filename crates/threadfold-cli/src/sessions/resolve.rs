@@ -1,0 +1,119 @@
+//! Which session is meant by what a person typed.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+
+use crate::error::CommandError;
+
+use super::{FoundSession, Sessions};
+
+/// How many candidates are named.
+const SHOWN: usize = 8;
+
+/// What is meant.
+pub(crate) enum Wanted {
+    /// A session that was found.
+    Session(FoundSession),
+    /// A file that a person named, or `-`; it may hold anything.
+    File(PathBuf),
+}
+
+/// Finds what `given` means: `-`, a path, a session's name or the beginning of one.
+pub(crate) fn resolve(given: &str) -> Result<Wanted, CommandError> {
+    let path = Path::new(given);
+    let is_surely_path = given.contains(['/', '\\']) || given.ends_with(".jsonl") || given == "-";
+    if !is_surely_path {
+        match by_name(Sessions::of_claude(), given) {
+            Err(NoSession { candidates, .. }) if candidates.is_empty() && path.exists() => {}
+            Err(none) => return Err(none.into()),
+            Ok(found) => return Ok(Wanted::Session(found)),
+        }
+    }
+    if path.is_dir() { only_one(path) } else { Ok(Wanted::File(path.to_owned())) }
+}
+
+/// Why a name does not lead to one session.
+struct NoSession {
+    given: String,
+    place: String,
+    candidates: Vec<FoundSession>,
+}
+
+fn by_name(sessions: Sessions, given: &str) -> Result<FoundSession, NoSession> {
+    let place = sessions.place.display().to_string();
+    let (mut same, others): (Vec<_>, Vec<_>) =
+        sessions.found.into_iter().partition(|it| it.id == given);
+    let begins = |it: &FoundSession| !given.is_empty() && it.id.starts_with(given);
+    let mut candidates = if same.is_empty() {
+        others.into_iter().filter(begins).collect()
+    } else {
+        std::mem::take(&mut same)
+    };
+    match candidates.pop() {
+        Some(only) if candidates.is_empty() => Ok(only),
+        last => {
+            candidates.extend(last);
+            Err(NoSession { given: given.to_owned(), place, candidates })
+        }
+    }
+}
+
+fn only_one(folder: &Path) -> Result<Wanted, CommandError> {
+    let mut found = Sessions::below(folder).found;
+    if found.is_empty() {
+        found = Sessions::below(&folder.join("projects")).found;
+    }
+    let place = folder.display();
+    match found.pop() {
+        Some(only) if found.is_empty() => Ok(Wanted::Session(only)),
+        None => Err(CommandError::new(
+            anyhow!("there is no session in `{place}`"),
+            "`threadfold list` shows the sessions on this machine",
+        )),
+        Some(last) => {
+            found.push(last);
+            Err(CommandError::new(
+                anyhow!("there are {} sessions in `{place}`: {}", found.len(), names(&found)),
+                "give the path of one of their files",
+            ))
+        }
+    }
+}
+
+impl From<NoSession> for CommandError {
+    fn from(none: NoSession) -> Self {
+        let NoSession { given, place, candidates } = none;
+        if candidates.is_empty() {
+            return Self::new(
+                anyhow!("session `{given}` is not in `{place}`"),
+                "`threadfold list` shows the sessions; a path to a `.jsonl` file works too",
+            );
+        }
+        let is_same = candidates.iter().all(|it| it.id == given);
+        if is_same {
+            let paths = candidates.iter().map(|it| format!("`{}`", it.main.display()));
+            return Self::new(
+                anyhow!(
+                    "session `{given}` is there {} times: {}",
+                    candidates.len(),
+                    paths.collect::<Vec<_>>().join(", ")
+                ),
+                "give the path of one",
+            );
+        }
+        Self::new(
+            anyhow!("`{given}` could be {} sessions: {}", candidates.len(), names(&candidates)),
+            "give more of the name",
+        )
+    }
+}
+
+fn names(candidates: &[FoundSession]) -> String {
+    let mut names: Vec<_> =
+        candidates.iter().take(SHOWN).map(|it| format!("`{}`", it.id)).collect();
+    if candidates.len() > SHOWN {
+        names.push(format!("and {} more", candidates.len() - SHOWN));
+    }
+    names.join(", ")
+}

@@ -1,0 +1,118 @@
+//! What tools take and give, as text. It is not ours to understand, only to show.
+
+use std::sync::Arc;
+
+use threadfold_core::{Content, Fields, Json, Part, PartBody};
+
+use super::words::size;
+
+/// Returns what a tool gave: text as text, pictures by their size, all else as JSON.
+pub(crate) fn output_text(output: &Json) -> String {
+    if let Some(text) = output.to_text() {
+        return text;
+    }
+    match serde_json::from_str::<Vec<Json>>(output.as_str()) {
+        Ok(parts) => parts.iter().map(part_text).collect::<Vec<_>>().join("\n"),
+        Err(_) if output.is_null() => String::new(),
+        Err(_) => output.to_string(),
+    }
+}
+
+fn part_text(part: &Json) -> String {
+    let Some(fields) = object(part) else { return part.to_string() };
+    let text = |fields: &Fields, name| fields.get(name).and_then(Json::to_text);
+    match text(&fields, "type").as_deref() {
+        Some("text") => text(&fields, "text").unwrap_or_default(),
+        Some("image") => {
+            let source = fields.get("source").and_then(object).unwrap_or_default();
+            image(text(&source, "media_type").as_deref(), text(&source, "data").as_deref())
+        }
+        _ => part.to_string(),
+    }
+}
+
+/// Returns what a person said.
+pub(crate) fn content_text(content: &Content) -> String {
+    match content {
+        Content::Text(text) => text.to_str().into_owned(),
+        Content::Parts(parts) => parts.iter().map(said).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn said(part: &Part) -> String {
+    match &part.body {
+        PartBody::Text(part) => part.text.to_str().into_owned(),
+        PartBody::Image(part) => image(part.media_type.as_deref(), part.data.as_deref()),
+        PartBody::File(part) => {
+            let name: Option<&Arc<str>> = part.name.as_ref().or(part.media_type.as_ref());
+            thing("file", name.map_or("", |name| name), part.data.as_deref())
+        }
+        PartBody::Other(kind) => format!("[{kind}]"),
+        _ => "[unknown]".to_owned(),
+    }
+}
+
+fn image(media_type: Option<&str>, data: Option<&str>) -> String {
+    let kind = media_type.unwrap_or("");
+    thing("image", kind.strip_prefix("image/").unwrap_or(kind), data)
+}
+
+/// Returns `[image png, 12 KB]`. Three bytes are four letters in base64.
+fn thing(what: &str, name: &str, data: Option<&str>) -> String {
+    let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+    let large = data.map(|data| {
+        let padding = data.bytes().rev().take(2).take_while(|it| *it == b'=').count();
+        format!(", {}", size((data.len() / 4 * 3).saturating_sub(padding)))
+    });
+    format!("[{what}{name}{}]", large.unwrap_or_default())
+}
+
+/// Returns names and values of an object, each value as text.
+pub(crate) fn input_fields(input: &Json) -> Option<Vec<(String, String)>> {
+    let fields = object(input)?;
+    Some(fields.iter().map(|(name, value)| (name.to_owned(), plain(value))).collect())
+}
+
+/// Returns a string's text, and any other value as it is spelt.
+pub(crate) fn plain(value: &Json) -> String {
+    value.to_text().unwrap_or_else(|| value.to_string())
+}
+
+/// Returns the values of an object.
+pub(crate) fn object(value: &Json) -> Option<Fields> {
+    serde_json::from_str(value.as_str()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(json: &str) -> String {
+        output_text(&Json::parse(json).unwrap())
+    }
+
+    #[test]
+    fn outputs_are_text_where_they_can_be() {
+        let cases = [
+            (r#""a\nb""#, "a\nb"),
+            (r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#, "a\nb"),
+            (r#"{"a":1}"#, r#"{"a":1}"#),
+            (r#"[1,{"type":"tool_reference","x":2}]"#, "1\n{\"type\":\"tool_reference\",\"x\":2}"),
+            ("null", ""),
+            (r#""\ud800""#, r#""\ud800""#),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(output(json), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn pictures_are_told_by_kind_and_size() {
+        let json = format!(
+            r#"[{{"type":"image","source":{{"media_type":"image/png","data":"{}=="}}}}]"#,
+            "A".repeat(15_998)
+        );
+        assert_eq!(output(&json), "[image png, 12 KB]");
+        assert_eq!(output(r#"[{"type":"image"}]"#), "[image]");
+    }
+}

@@ -1,0 +1,207 @@
+//! One conversation: who says what, block by block.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use anstyle::Style;
+use threadfold_core::{Block, BlockBody, Blocks, ToolResult, ToolUseId};
+
+use super::palette::{BOLD, DIM, MODEL, ODD, PERSON};
+use super::session::Drawing;
+use super::text::Span;
+use super::words::local_time;
+
+/// Whose conversation it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Teller {
+    Main,
+    Subagent,
+}
+
+/// Who is speaking.
+#[derive(Clone, PartialEq, Eq)]
+enum Speaker {
+    Nobody,
+    Person,
+    Model(Option<Arc<str>>),
+}
+
+/// What was drawn last, which decides whether an empty line comes next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece {
+    Header,
+    Line,
+    Prose,
+}
+
+/// What tools gave, by call.
+pub(super) type Results = HashMap<ToolUseId, Block>;
+
+impl<W: Write> Drawing<'_, W> {
+    /// Draws the blocks of a conversation.
+    pub(super) fn conversation(
+        &mut self,
+        blocks: Blocks<'_>,
+        teller: Teller,
+        depth: usize,
+    ) -> io::Result<()> {
+        let (calls, results) = pair(blocks);
+        let models = models(blocks);
+        let mut speaker = Speaker::Nobody;
+        let mut last = Piece::Header;
+        let mut is_inactive = false;
+        let outer = self.page.base();
+        for (block, model) in blocks.iter().zip(models) {
+            if is_empty(&block) || is_answer(&block, &calls) {
+                continue;
+            }
+            if block.inactive != is_inactive {
+                is_inactive = block.inactive;
+                self.turn_off_path(is_inactive, outer)?;
+                speaker = Speaker::Nobody;
+                last = Piece::Header;
+            }
+            if let Some(now) = speaker_of(&block, model, &speaker)
+                && now != speaker
+            {
+                self.header(&now, &block, teller)?;
+                speaker = now;
+                last = Piece::Header;
+            }
+            let piece = piece_of(&block, self.shown.is_full, self.shown.has_thinking);
+            if last != Piece::Header && (last, piece) != (Piece::Line, Piece::Line) {
+                self.page.gap();
+            }
+            self.page.indent(None, Span::plain("  "))?;
+            self.block(&block, &results, depth)?;
+            self.page.dedent();
+            last = piece;
+        }
+        if is_inactive {
+            self.turn_off_path(false, outer)?;
+        }
+        Ok(())
+    }
+
+    /// Marks where blocks begin, or end, that are off the active path.
+    fn turn_off_path(&mut self, is_inactive: bool, outer: Style) -> io::Result<()> {
+        self.page.gap();
+        if is_inactive {
+            self.page.indent(None, Span::new("┊ ", DIM))?;
+            let mark = "no longer in the context: rewound, edited or compacted";
+            self.page.wide(&[Span::new(mark, ODD)])?;
+            self.page.set_base(DIM);
+        } else {
+            self.page.dedent();
+            self.page.set_base(outer);
+        }
+        self.page.gap();
+        Ok(())
+    }
+
+    fn header(&mut self, now: &Speaker, block: &Block, teller: Teller) -> io::Result<()> {
+        let (name, style) = match (now, teller) {
+            (Speaker::Person, Teller::Main) => ("You", PERSON),
+            (Speaker::Person, Teller::Subagent) => ("Prompt", PERSON),
+            (Speaker::Model(_), _) => ("Assistant", MODEL),
+            (Speaker::Nobody, _) => ("", BOLD),
+        };
+        let mut facts = String::new();
+        if let Speaker::Model(Some(model)) = now {
+            facts.push_str(&format!(" · {model}"));
+        }
+        if let Some(time) = block.timestamp.as_deref().and_then(local_time) {
+            let form = if self.day == Some(time.date()) { "%H:%M" } else { "%Y-%m-%d %H:%M" };
+            self.day = Some(time.date());
+            facts.push_str(&format!(" · {}", time.strftime(form)));
+        }
+        self.page.gap();
+        self.page.wide(&[Span::new(name, style), Span::new(&facts, DIM)])?;
+        self.page.tight();
+        Ok(())
+    }
+}
+
+/// Returns the calls of a conversation, and what they gave.
+fn pair(blocks: Blocks<'_>) -> (HashSet<ToolUseId>, Results) {
+    let mut calls = HashSet::new();
+    let mut results = Results::new();
+    for block in blocks.iter() {
+        match &block.body {
+            BlockBody::ToolUse(call) => {
+                calls.insert(call.tool_use_id.clone());
+            }
+            BlockBody::Subagent(call) => calls.extend(call.tool_use_id.clone()),
+            BlockBody::ToolResult(ToolResult { tool_use_id, .. }) => {
+                results.insert(tool_use_id.clone(), block.clone().into_owned());
+            }
+            _ => {}
+        }
+    }
+    (calls, results)
+}
+
+/// Says whether a block is drawn with its call.
+fn is_answer(block: &Block, calls: &HashSet<ToolUseId>) -> bool {
+    matches!(&block.body, BlockBody::ToolResult(result) if calls.contains(&result.tool_use_id))
+}
+
+/// Says whether there is nothing to draw.
+fn is_empty(block: &Block) -> bool {
+    match &block.body {
+        BlockBody::AssistantText(text) => {
+            !block.interrupted && text.content.to_str().trim().is_empty()
+        }
+        _ => false,
+    }
+}
+
+/// Returns for each block the model that speaks, told by the next of its texts.
+fn models(blocks: Blocks<'_>) -> Vec<Option<Arc<str>>> {
+    let mut next = None;
+    let mut models: Vec<_> = blocks
+        .iter()
+        .rev()
+        .map(|block| {
+            match &block.body {
+                BlockBody::UserMessage(_) => next = None,
+                BlockBody::AssistantText(text) => {
+                    let model = text.model.clone().filter(|model| !model.starts_with('<'));
+                    next = model.or(next.take());
+                }
+                _ => {}
+            }
+            next.clone()
+        })
+        .collect();
+    models.reverse();
+    models
+}
+
+fn speaker_of(block: &Block, model: Option<Arc<str>>, now: &Speaker) -> Option<Speaker> {
+    match &block.body {
+        BlockBody::UserMessage(_) => Some(Speaker::Person),
+        BlockBody::AssistantText(_)
+        | BlockBody::Thinking(_)
+        | BlockBody::ToolUse(_)
+        | BlockBody::Subagent(_) => Some(match (model, now) {
+            (None, Speaker::Model(known)) => Speaker::Model(known.clone()),
+            (model, _) => Speaker::Model(model),
+        }),
+        _ => None,
+    }
+}
+
+/// Returns whether a block is drawn as one line or as more.
+fn piece_of(block: &Block, is_full: bool, has_thinking: bool) -> Piece {
+    match &block.body {
+        BlockBody::UserMessage(_) | BlockBody::AssistantText(_) | BlockBody::Error(_) => {
+            Piece::Prose
+        }
+        BlockBody::Subagent(_) => Piece::Prose,
+        BlockBody::Thinking(thought) if has_thinking && !thought.content.is_empty() => Piece::Prose,
+        _ if is_full => Piece::Prose,
+        _ => Piece::Line,
+    }
+}

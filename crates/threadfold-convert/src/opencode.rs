@@ -1,0 +1,165 @@
+//! OpenCode: the events of its bus, and what it keeps.
+//!
+//! Stream and store are the same objects with the same names, so one set of rules serves both.
+
+use serde_json::value::RawValue;
+use threadfold_core::{Block, ConversationId, Fields, Json, SessionEvent, Unknown};
+
+use crate::Converter;
+use crate::record::{Feed, FeedKind, Record, TooLong};
+use crate::recover::{self, Piece};
+
+pub mod layout;
+mod live;
+mod memory;
+mod next;
+mod parts;
+mod said;
+mod tasks;
+mod time;
+mod transcript;
+mod wire;
+
+use memory::Memory;
+use said::{Said, key};
+use wire::{Envelope, Exchange};
+
+/// Converts what one session of OpenCode, with its children, says and keeps.
+#[derive(Clone, Debug, Default)]
+pub struct OpencodeConverter {
+    memory: Memory,
+}
+
+impl OpencodeConverter {
+    /// Returns a converter for this session; others of the same bus are passed over.
+    ///
+    /// Without it, the first session that is heard of is the one.
+    pub fn of_session(session: &str) -> Self {
+        let mut converter = Self::default();
+        converter.memory.root = Some(session.into());
+        converter
+    }
+
+    fn said<'a>(
+        &'a mut self,
+        feed: &'a Feed,
+        line: u64,
+        out: &'a mut Vec<SessionEvent>,
+    ) -> Said<'a> {
+        Said {
+            memory: &mut self.memory,
+            source: &feed.source,
+            is_stream: feed.is_stream(),
+            line,
+            out,
+        }
+    }
+
+    /// Converts a text that should be one record. Says whether it is one.
+    fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+        let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return false };
+        let mut said = self.said(record.feed, record.line, out);
+        if raw.get().starts_with('[') {
+            return match serde_json::from_str::<Vec<Exchange<'_>>>(raw.get()) {
+                Ok(list) => {
+                    transcript::messages(&mut said, &list);
+                    true
+                }
+                Err(_) => false,
+            };
+        }
+        let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(raw.get()) else { return false };
+        if event(&mut said, &envelope) || transcript::convert(&mut said, &envelope, raw) {
+            return true;
+        }
+        self.unknown(record, Json::from(raw), out);
+        true
+    }
+
+    fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+        let source = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
+        let id = format!("line:{source}:{}:{}", record.line, out.len());
+        let mut said = self.said(record.feed, record.line, out);
+        let place = key("\u{10ffff}", &id);
+        let block = Block::new(id, Unknown { record: kept });
+        said.block(&ConversationId::main(), place, block);
+    }
+}
+
+/// Converts a bus event, in whatever it is wrapped. Says whether it is one that is understood.
+fn event(said: &mut Said<'_>, envelope: &Envelope<'_>) -> bool {
+    if let Some(payload) = envelope.payload.or(envelope.data.filter(|_| envelope.kind.is_none())) {
+        return match serde_json::from_str::<Envelope<'_>>(payload.get()) {
+            Ok(inner) => event(said, &inner),
+            Err(_) => false,
+        };
+    }
+    // The global bus says every durable event twice; this is the second time.
+    if envelope.sync_event.is_some() {
+        return true;
+    }
+    match (envelope.kind.as_deref(), envelope.properties) {
+        (Some(kind), Some(properties)) => live::convert(said, kind, properties),
+        _ => false,
+    }
+}
+
+impl Converter for OpencodeConverter {
+    fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+        let text = recover::good(record.bytes).map(sse_data);
+        match text {
+            Some("") => {}
+            Some(text) if self.convert(record, text, out) => {}
+            _ => {
+                for piece in recover::records(record.bytes) {
+                    match piece {
+                        Piece::Record(text) if self.convert(record, text, out) => {}
+                        Piece::Record(text) => self.unknown(record, Json::string(text), out),
+                        Piece::Lost { bytes, why, .. } => {
+                            self.said(record.feed, record.line, out).loss(&why.to_string());
+                            let kept = Json::string(&String::from_utf8_lossy(bytes));
+                            self.unknown(record, kept, out);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
+        let is_whole = matches!(feed.kind, FeedKind::Stream | FeedKind::Main);
+        let mut said = self.said(feed, 0, out);
+        if !is_whole {
+            return;
+        }
+        said.abandon(|_| true);
+        let open: Vec<_> = said.side().order.keys().cloned().collect();
+        open.iter().for_each(|conversation| said.idle(conversation));
+    }
+
+    fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
+        let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
+        let what = format!("a record of {} bytes is too long to be kept", lost.length);
+        self.said(lost.feed, lost.line, out).loss(&what);
+        let mut kept = Fields::default();
+        kept.insert("bytes", Json::of(&lost.length));
+        kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
+        self.unknown(&record, Json::of(&kept), out);
+    }
+
+    fn fork(&self) -> Box<dyn Converter> {
+        Box::new(self.clone())
+    }
+}
+
+/// Returns the data of a line of server-sent events; a line without data says nothing.
+fn sse_data(line: &str) -> &str {
+    let line = line.trim();
+    match line.strip_prefix("data:") {
+        Some(data) => data.trim(),
+        None if line.starts_with(':') || line.starts_with("event:") || line.starts_with("id:") => {
+            ""
+        }
+        None => line,
+    }
+}

@@ -1,0 +1,192 @@
+//! The bus: events of `GET /event` and `/global/event`, and those of the database's log.
+
+use serde_json::value::RawValue;
+use threadfold_core::{
+    BlockId, Fields, Json, MetadataUpdate, Payload, PermissionRequested, PermissionResolved,
+    RemoveReason, TextField,
+};
+
+use super::next;
+use super::parts::{message, part, session};
+use super::said::Said;
+use super::wire::{MessageInfo, Part, Properties, SessionInfo};
+
+/// Converts one event. Says whether it was understood.
+pub(super) fn convert(said: &mut Said<'_>, kind: &str, properties: &RawValue) -> bool {
+    let Ok(about) = serde_json::from_str::<Properties<'_>>(properties.get()) else { return false };
+    // The log names the version of its events: `message.updated.1`.
+    let kind = match kind.rsplit_once('.') {
+        Some((name, version)) if version.bytes().all(|it| it.is_ascii_digit()) => name,
+        _ => kind,
+    };
+    if let Some(rest) = kind.strip_prefix("session.next.") {
+        return next::convert(said, rest, &about);
+    }
+    match kind {
+        "session.created" | "session.updated" => match read::<SessionInfo<'_>>(about.info) {
+            Some(info) => session(said, &info),
+            None => return false,
+        },
+        "message.updated" => match read::<MessageInfo<'_>>(about.info) {
+            Some(info) => message(said, &info),
+            None => return false,
+        },
+        "message.part.updated" => {
+            let Some((raw, read)) =
+                about.part.and_then(|raw| Some((raw, read::<Part<'_>>(Some(raw))?)))
+            else {
+                return false;
+            };
+            return part(said, &read, raw);
+        }
+        "message.part.delta" => delta(said, &about),
+        "message.part.removed" => removed(said, &about),
+        "message.removed" => message_removed(said, &about),
+        "session.idle" => idle(said, &about),
+        "permission.asked" | "permission.updated" | "question.asked" => asked(said, &about),
+        "permission.replied" | "question.replied" | "question.rejected" => replied(said, &about),
+        "todo.updated" => {
+            if let (Some(todos), Some(conversation)) = (about.todos, conversation(said, &about)) {
+                let mut metadata = Fields::default();
+                metadata.insert("todos", todos.into());
+                said.say(&conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
+            }
+        }
+        // What went wrong stands in the message that it befell.
+        "session.error"
+        | "session.status"
+        | "session.diff"
+        | "session.compacted"
+        | "session.deleted"
+        | "file.edited"
+        | "file.watcher.updated"
+        | "command.executed"
+        | "sync" => {}
+        other => return is_of_the_server(other),
+    }
+    true
+}
+
+/// Says whether an event is about the server and not about a session.
+fn is_of_the_server(kind: &str) -> bool {
+    let families = [
+        "server.",
+        "catalog.",
+        "integration.",
+        "plugin.",
+        "reference.",
+        "installation.",
+        "lsp.",
+        "mcp.",
+        "project.",
+        "pty.",
+        "vcs.",
+        "workspace.",
+        "worktree.",
+        "global.",
+        "tui.",
+        "models-dev.",
+    ];
+    families.iter().any(|family| kind.starts_with(family))
+}
+
+fn read<'a, T: serde::Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
+}
+
+fn conversation(
+    said: &mut Said<'_>,
+    about: &Properties<'_>,
+) -> Option<threadfold_core::ConversationId> {
+    said.conversation(about.session_id.as_deref()?)
+}
+
+fn delta(said: &mut Said<'_>, about: &Properties<'_>) {
+    let (Some(id), Some(delta)) = (about.part_id.as_deref(), about.delta.as_deref()) else {
+        return;
+    };
+    if about.field.as_deref() != Some("text") {
+        return;
+    }
+    let id = BlockId::from(id);
+    let Some(open) = said.side().open.get_mut(&id) else { return };
+    let (conversation, offset) = (open.conversation.clone(), open.length);
+    open.length += delta.len() as u64;
+    if !delta.is_empty() {
+        said.delta(&conversation, id, TextField::Content, offset, delta);
+    }
+}
+
+fn removed(said: &mut Said<'_>, about: &Properties<'_>) {
+    let Some(conversation) = conversation(said, about) else { return };
+    if let Some(part) = about.part_id.as_deref() {
+        for id in [part.to_owned(), format!("result:{part}")] {
+            let id = BlockId::from(id);
+            let order = said.side().order.get(&conversation);
+            if order.is_some_and(|order| order.values().any(|known| *known == id)) {
+                said.remove(&conversation, id, RemoveReason::Deleted);
+            }
+        }
+    }
+}
+
+/// A message that is gone takes its parts with it; nothing is said of them.
+fn message_removed(said: &mut Said<'_>, about: &Properties<'_>) {
+    let (Some(conversation), Some(message)) =
+        (conversation(said, about), about.message_id.as_deref())
+    else {
+        return;
+    };
+    let order = said.side().order.get(&conversation);
+    let gone: Vec<_> = order
+        .map(|order| order.iter().filter(|((id, _, _), _)| **id == *message))
+        .into_iter()
+        .flatten()
+        .map(|(_, block)| block.clone())
+        .collect();
+    for block in gone {
+        said.side().open.remove(&block);
+        said.remove(&conversation, block, RemoveReason::Deleted);
+    }
+}
+
+fn idle(said: &mut Said<'_>, about: &Properties<'_>) {
+    let Some(conversation) = conversation(said, about) else { return };
+    said.abandon(|text| text.conversation == conversation);
+    said.idle(&conversation);
+}
+
+fn asked(said: &mut Said<'_>, about: &Properties<'_>) {
+    #[derive(serde::Deserialize)]
+    struct Tool<'a> {
+        #[serde(borrow, rename = "callID")]
+        call: Option<super::wire::Str<'a>>,
+    }
+    let (Some(conversation), Some(id)) = (conversation(said, about), about.id.as_deref()) else {
+        return;
+    };
+    let tool: Option<Tool<'_>> = read(about.tool);
+    let question = about.questions.map(Json::from);
+    let permission = about.permission.as_deref().map(Json::string);
+    said.say(
+        &conversation,
+        Payload::PermissionRequested(PermissionRequested {
+            request_id: id.into(),
+            tool_use_id: tool.and_then(|it| it.call).map(|call| (&*call).into()),
+            question: question.or(permission),
+            options: about.patterns.map(Json::from),
+        }),
+    );
+}
+
+fn replied(said: &mut Said<'_>, about: &Properties<'_>) {
+    let (Some(conversation), Some(id)) = (conversation(said, about), about.request_id.as_deref())
+    else {
+        return;
+    };
+    let answer = about.reply.or(about.answers).or(about.response).map(Json::from);
+    said.say(
+        &conversation,
+        Payload::PermissionResolved(PermissionResolved { request_id: id.into(), answer }),
+    );
+}

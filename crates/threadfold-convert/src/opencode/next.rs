@@ -1,0 +1,214 @@
+//! The newer protocol, `session.next.*`: texts and calls are named per message.
+
+use std::sync::Arc;
+
+use threadfold_core::{
+    AssistantText, Block, BlockBody, BlockId, BlockStatus, Content, ConversationId, Error, Json,
+    System, TextField, Thinking, ToolResult, ToolUse, UserMessage,
+};
+
+use super::memory::{Message, OpenText};
+use super::said::{Said, key, key_behind};
+use super::wire::Properties;
+
+/// Converts one event. Says whether it was understood.
+pub(super) fn convert(said: &mut Said<'_>, kind: &str, about: &Properties<'_>) -> bool {
+    let Some(session) = about.session_id.as_deref() else { return false };
+    let Some(conversation) = said.conversation(session) else { return true };
+    let message: Arc<str> = about
+        .assistant_message_id
+        .as_deref()
+        .or(about.message_id.as_deref())
+        .unwrap_or_default()
+        .into();
+    let next = Next { about, conversation, message };
+    match kind {
+        "prompted" => next.prompted(said),
+        "step.started" => next.step_started(said),
+        "step.failed" => next.step_failed(said),
+        "text.started" | "reasoning.started" => next.text_started(said),
+        "text.delta" | "reasoning.delta" => next.grow(said, TextField::Content),
+        "text.ended" | "reasoning.ended" => next.text_ended(said),
+        "tool.input.started" => next.tool_started(said),
+        "tool.input.delta" => next.grow(said, TextField::Input),
+        "tool.called" => next.tool_called(said),
+        "tool.success" => next.tool_ended(said, false),
+        "tool.failed" => next.tool_ended(said, true),
+        "synthetic" | "context.updated" => next.notice(said),
+        "prompt.admitted" | "step.ended" | "tool.input.ended" | "tool.progress"
+        | "agent.switched" | "model.switched" | "moved" | "retried" | "shell.started"
+        | "shell.ended" | "compaction.started" | "compaction.delta" | "compaction.ended"
+        | "revert.staged" | "revert.cleared" | "revert.committed" => {}
+        _ => return false,
+    }
+    true
+}
+
+struct Next<'a> {
+    about: &'a Properties<'a>,
+    conversation: ConversationId,
+    message: Arc<str>,
+}
+
+impl Next<'_> {
+    /// Returns the name of a text, which is unique in its message only.
+    fn text_id(&self) -> Option<String> {
+        let own = self.about.text_id.as_deref().or(self.about.reasoning_id.as_deref())?;
+        Some(format!("{}:{own}", self.message))
+    }
+
+    fn call(&self) -> Option<&str> {
+        self.about.call_id.as_deref()
+    }
+
+    fn prompted(&self, said: &mut Said<'_>) {
+        let words = self.about.prompt.as_ref().and_then(|it| it.text.as_deref()).unwrap_or("");
+        let block = Block::new(&*self.message, UserMessage { content: Content::from(words) });
+        said.block(&self.conversation, key(&self.message, ""), block);
+    }
+
+    fn notice(&self, said: &mut Said<'_>) {
+        let words = self.about.text.as_deref().unwrap_or("");
+        let body = System { subtype: "notice".into(), message: Some(words.into()) };
+        said.block(&self.conversation, key(&self.message, ""), Block::new(&*self.message, body));
+    }
+
+    fn step_started(&self, said: &mut Said<'_>) {
+        #[derive(serde::Deserialize)]
+        struct Model {
+            id: Option<Arc<str>>,
+        }
+        let model = self.about.model.and_then(|raw| serde_json::from_str::<Model>(raw.get()).ok());
+        let known = Message {
+            session: self.about.session_id.as_deref().unwrap_or("").into(),
+            model: model.and_then(|model| model.id),
+            ..Message::default()
+        };
+        said.memory.messages.insert(self.message.clone(), known);
+    }
+
+    fn step_failed(&self, said: &mut Said<'_>) {
+        said.abandon(|text| text.message == self.message);
+        let body =
+            Error { message: self.about.error.map_or("", |raw| raw.get()).into(), code: None };
+        let block = Block::new(format!("error:{}", self.message), body);
+        said.block(&self.conversation, key(&self.message, "\u{10ffff}"), block);
+    }
+
+    fn words(&self, said: &Said<'_>, words: &str) -> BlockBody {
+        match self.about.reasoning_id {
+            Some(_) => Thinking { content: words.into(), signature: None, redacted: false }.into(),
+            None => {
+                let model = said.memory.messages.get(&self.message).and_then(|it| it.model.clone());
+                AssistantText { content: words.into(), model }.into()
+            }
+        }
+    }
+
+    fn text_started(&self, said: &mut Said<'_>) {
+        let Some(id) = self.text_id() else { return };
+        let mut block = Block::new(id.as_str(), self.words(said, ""));
+        block.status = BlockStatus::Pending;
+        self.open(said, &id);
+        let order = self.order(said, &id);
+        said.preview(&self.conversation, key(&self.message, &order), block);
+    }
+
+    fn open(&self, said: &mut Said<'_>, id: &str) {
+        let open = OpenText {
+            conversation: self.conversation.clone(),
+            message: self.message.clone(),
+            length: 0,
+        };
+        said.side().open.insert(BlockId::from(id), open);
+    }
+
+    /// Returns the place of a block within its message: the order of first appearance.
+    fn order(&self, said: &mut Said<'_>, id: &str) -> String {
+        let order = said.side().order.entry(self.conversation.clone()).or_default();
+        let own = BlockId::from(id);
+        let known =
+            order.iter().find(|(_, block)| **block == own).map(|(key, _)| key.1.to_string());
+        known.unwrap_or_else(|| {
+            let count =
+                order.keys().filter(|(message, _, what)| *message == self.message && *what == 0);
+            format!("{:06}", count.count())
+        })
+    }
+
+    fn grow(&self, said: &mut Said<'_>, field: TextField) {
+        let id = match field {
+            TextField::Content => self.text_id(),
+            TextField::Input => self.call().map(str::to_owned),
+        };
+        let (Some(id), Some(delta)) = (id, self.about.delta.as_deref()) else { return };
+        let id = BlockId::from(id);
+        let Some(open) = said.side().open.get_mut(&id) else { return };
+        let offset = open.length;
+        open.length += delta.len() as u64;
+        if !delta.is_empty() {
+            said.delta(&self.conversation, id, field, offset, delta);
+        }
+    }
+
+    fn text_ended(&self, said: &mut Said<'_>) {
+        let Some(id) = self.text_id() else { return };
+        said.side().open.remove(&BlockId::from(id.as_str()));
+        let words = self.about.text.as_deref().unwrap_or("");
+        let block = Block::new(id.as_str(), self.words(said, words));
+        let order = self.order(said, &id);
+        said.block(&self.conversation, key(&self.message, &order), block);
+    }
+
+    fn tool_use(&self, call: &str, name: &str) -> Block {
+        let mut block = Block::new(
+            call,
+            ToolUse {
+                tool_name: name.into(),
+                tool_use_id: call.into(),
+                input: self.about.input.map(Json::from),
+                input_text: None,
+                display_name: None,
+                description: None,
+            },
+        );
+        block.status = BlockStatus::Pending;
+        block
+    }
+
+    fn tool_started(&self, said: &mut Said<'_>) {
+        let Some(call) = self.call() else { return };
+        let block = self.tool_use(call, self.about.name.as_deref().unwrap_or(""));
+        self.open(said, call);
+        let order = self.order(said, call);
+        said.preview(&self.conversation, key(&self.message, &order), block);
+    }
+
+    fn tool_called(&self, said: &mut Said<'_>) {
+        let Some(call) = self.call() else { return };
+        said.side().open.remove(&BlockId::from(call));
+        let name = self.about.tool.and_then(|raw| Json::from(raw).to_text()).unwrap_or_default();
+        let block = self.tool_use(call, &name);
+        let order = self.order(said, call);
+        said.block(&self.conversation, key(&self.message, &order), block);
+    }
+
+    fn tool_ended(&self, said: &mut Said<'_>, failed: bool) {
+        let Some(call) = self.call() else { return };
+        let output = if failed { self.about.error } else { self.about.content };
+        let mut block = Block::new(
+            format!("result:{call}"),
+            ToolResult {
+                tool_use_id: call.into(),
+                output: output.map(Json::from),
+                is_error: failed,
+                duration_ms: None,
+            },
+        );
+        if let Some(structured) = self.about.structured {
+            block.metadata.insert("structured", structured.into());
+        }
+        let order = self.order(said, call);
+        said.block(&self.conversation, key_behind(&self.message, &order), block);
+    }
+}

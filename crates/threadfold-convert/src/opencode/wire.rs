@@ -1,0 +1,283 @@
+//! OpenCode's JSON, as types: events of the bus, and the objects that it keeps.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Text that is borrowed from the record where it can be.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Str<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl std::ops::Deref for Str<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A record in any of the forms that it comes in.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Envelope<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Str<'a>>,
+    /// What a bus event is about.
+    #[serde(borrow)]
+    pub(super) properties: Option<&'a RawValue>,
+    /// What an event of the log is about; or the event that a recorder put in a wrapper.
+    #[serde(borrow)]
+    pub(super) data: Option<&'a RawValue>,
+    /// The event of the global bus.
+    #[serde(borrow)]
+    pub(super) payload: Option<&'a RawValue>,
+    #[serde(borrow, rename = "syncEvent")]
+    pub(super) sync_event: Option<&'a RawValue>,
+    /// A row of the database, with its table.
+    #[serde(borrow)]
+    pub(super) table: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) row: Option<&'a RawValue>,
+    /// An export: the session, and its messages.
+    #[serde(borrow)]
+    pub(super) info: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) messages: Option<Vec<Exchange<'a>>>,
+    #[serde(borrow)]
+    pub(super) parts: Option<Vec<&'a RawValue>>,
+    /// What a file of the older storage is, by its fields.
+    #[serde(borrow)]
+    pub(super) role: Option<Str<'a>>,
+    #[serde(borrow, rename = "messageID")]
+    pub(super) message_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "projectID")]
+    pub(super) project_id: Option<Str<'a>>,
+}
+
+/// A message with its parts.
+#[derive(Debug, Deserialize)]
+pub(super) struct Exchange<'a> {
+    #[serde(borrow)]
+    pub(super) info: &'a RawValue,
+    #[serde(borrow, default)]
+    pub(super) parts: Vec<&'a RawValue>,
+}
+
+/// What events are about: one flat type for all.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Properties<'a> {
+    #[serde(borrow, rename = "sessionID")]
+    pub(super) session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) info: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) part: Option<&'a RawValue>,
+    #[serde(borrow, rename = "messageID")]
+    pub(super) message_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "partID")]
+    pub(super) part_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) field: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) delta: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) permission: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) patterns: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) questions: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) answers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) reply: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) response: Option<&'a RawValue>,
+    #[serde(borrow, rename = "requestID", alias = "permissionID")]
+    pub(super) request_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) todos: Option<&'a RawValue>,
+
+    #[serde(borrow, rename = "assistantMessageID")]
+    pub(super) assistant_message_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "textID")]
+    pub(super) text_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "reasoningID")]
+    pub(super) reasoning_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "callID")]
+    pub(super) call_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) text: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) name: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) tool: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) structured: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) prompt: Option<Prompt<'a>>,
+    #[serde(borrow)]
+    pub(super) model: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) tokens: Option<&'a RawValue>,
+}
+
+/// What a person asked, in the newer protocol.
+#[derive(Debug, Deserialize)]
+pub(super) struct Prompt<'a> {
+    #[serde(borrow)]
+    pub(super) text: Option<Str<'a>>,
+}
+
+/// A session.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SessionInfo<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<Str<'a>>,
+    #[serde(borrow, rename = "parentID", alias = "parent_id")]
+    pub(super) parent_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) title: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) directory: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) version: Option<Str<'a>>,
+    pub(super) cost: Option<f64>,
+    #[serde(borrow)]
+    pub(super) revert: Option<Revert<'a>>,
+}
+
+/// Where a session was taken back to.
+#[derive(Debug, Deserialize)]
+pub(super) struct Revert<'a> {
+    #[serde(borrow, rename = "messageID")]
+    pub(super) message_id: Option<Str<'a>>,
+}
+
+/// A message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct MessageInfo<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<Str<'a>>,
+    #[serde(borrow, rename = "sessionID", alias = "session_id")]
+    pub(super) session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) role: Option<Str<'a>>,
+    #[serde(borrow, rename = "modelID")]
+    pub(super) model_id: Option<Str<'a>>,
+    pub(super) time: Option<Time>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) tokens: Option<&'a RawValue>,
+}
+
+/// Times, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Time {
+    pub(super) created: Option<f64>,
+    pub(super) start: Option<f64>,
+    pub(super) end: Option<f64>,
+}
+
+/// A part of a message, of any type.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Part<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<Str<'a>>,
+    #[serde(borrow, rename = "sessionID", alias = "session_id")]
+    pub(super) session_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "messageID", alias = "message_id")]
+    pub(super) message_id: Option<Str<'a>>,
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) text: Option<Str<'a>>,
+    pub(super) synthetic: Option<bool>,
+    pub(super) ignored: Option<bool>,
+    pub(super) time: Option<Time>,
+    #[serde(borrow)]
+    pub(super) metadata: Option<&'a RawValue>,
+    #[serde(borrow, rename = "callID")]
+    pub(super) call_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) tool: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) state: Option<ToolState<'a>>,
+    #[serde(borrow)]
+    pub(super) mime: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) filename: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) url: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) files: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) tail_start_id: Option<Str<'a>>,
+}
+
+/// How far a tool has come.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ToolState<'a> {
+    #[serde(borrow)]
+    pub(super) status: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) output: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) title: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) metadata: Option<&'a RawValue>,
+    pub(super) time: Option<Time>,
+}
+
+/// What a task's state tells of the session that it made.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TaskMetadata<'a> {
+    #[serde(borrow, rename = "sessionId", alias = "sessionID")]
+    pub(super) session_id: Option<Str<'a>>,
+}
+
+/// What a task was asked.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TaskInput<'a> {
+    #[serde(borrow)]
+    pub(super) prompt: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) description: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) subagent_type: Option<Str<'a>>,
+    pub(super) background: bool,
+}
+
+/// A row of a table of messages or parts.
+#[derive(Debug, Deserialize)]
+pub(super) struct Row<'a> {
+    #[serde(borrow)]
+    pub(super) id: Str<'a>,
+    #[serde(borrow)]
+    pub(super) session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) message_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) data: Option<&'a RawValue>,
+}

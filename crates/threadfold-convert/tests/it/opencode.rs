@@ -1,0 +1,483 @@
+//! OpenCode: real sessions of four generations, and the cases that older systems failed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use threadfold_convert::lines::lines;
+use threadfold_convert::parity::{Verdict, compare, replay};
+use threadfold_convert::{
+    Agent, Feed, FeedKind, Record, SessionFile, convert_all, parse_transcript,
+};
+use threadfold_core::{Anomaly, ConversationState, fold};
+use threadfold_testkit::story::show;
+
+use crate::parity::kinds;
+
+/// Path and content of each file.
+type Files = Vec<(String, Vec<u8>)>;
+
+/// A recorded run: what its bus said, and each form of what it keeps.
+struct Run {
+    name: String,
+    folder: PathBuf,
+    stream: Vec<u8>,
+    kept: Vec<(&'static str, Files)>,
+}
+
+fn runs() -> Vec<Run> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/opencode");
+    let mut folders: Vec<_> = fs::read_dir(root)
+        .expect("the recordings are part of the tests")
+        .map(|entry| entry.expect("a folder can be listed").path())
+        .collect();
+    folders.sort();
+    assert!(folders.len() >= 50, "only {} recordings were found", folders.len());
+    folders.iter().map(|folder| read(folder)).collect()
+}
+
+fn run(name: &str) -> Run {
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/opencode").join(name))
+}
+
+fn read(folder: &Path) -> Run {
+    let bytes = |name: &str| fs::read(folder.join(name)).ok();
+    let mut stream = bytes("events.sse.jsonl").expect("every run has a stream");
+    stream.extend(bytes("events_after_restart.sse.jsonl").unwrap_or_default());
+    let mut kept = Vec::new();
+    let exports: Vec<_> = ["", ".child1", ".child2", ".child3"]
+        .iter()
+        .filter_map(|child| {
+            let name = format!("export{child}.json");
+            Some((name.clone(), bytes(&name)?))
+        })
+        .collect();
+    if !exports.is_empty() {
+        kept.push(("exports", exports));
+    }
+    let name = folder.file_name().expect("it has a name").to_string_lossy().into_owned();
+    // The newer protocol keeps its messages in the log alone.
+    if let Some(rows) = bytes("db_rows.jsonl").filter(|_| !name.starts_with("v2_")) {
+        kept.push(("rows", vec![("db_rows.jsonl".to_owned(), rows)]));
+    }
+    if let Some(log) = bytes("db_event.jsonl") {
+        kept.push(("log", vec![("db_event.jsonl".to_owned(), log)]));
+    }
+    let mut files = Vec::new();
+    walk(&folder.join("storage"), &mut files);
+    if !files.is_empty() && name.contains("@1.") && !name.contains("@1.2") {
+        kept.push(("storage", files));
+    }
+    Run { name, folder: folder.to_owned(), stream, kept }
+}
+
+fn walk(folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.map(|entry| entry.expect("a recording can be listed").path()) {
+        if path.is_dir() {
+            walk(&path, files);
+        } else {
+            let bytes = fs::read(&path).expect("a recording can be read");
+            files.push((path.to_string_lossy().into_owned(), bytes));
+        }
+    }
+}
+
+fn feed() -> Feed {
+    Feed::new(Agent::Opencode, FeedKind::Stream, "bus")
+}
+
+fn records<'a>(feed: &'a Feed, bytes: &'a [u8]) -> Vec<Record<'a>> {
+    lines(bytes).map(|line| Record { feed, line: line.number, bytes: line.bytes }).collect()
+}
+
+fn streamed(bytes: &[u8]) -> ConversationState {
+    let feed = feed();
+    fold(&convert_all(Agent::Opencode, records(&feed, bytes)))
+}
+
+fn anomalies(bytes: &[u8]) -> Vec<Anomaly> {
+    let feed = feed();
+    let mut state = ConversationState::default();
+    convert_all(Agent::Opencode, records(&feed, bytes))
+        .iter()
+        .filter_map(|event| state.apply(event).anomaly().cloned())
+        .collect()
+}
+
+fn session_files(files: &[(String, Vec<u8>)]) -> Vec<SessionFile<'_>> {
+    files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect()
+}
+
+fn told(files: &[(String, Vec<u8>)]) -> ConversationState {
+    parse_transcript(Agent::Opencode, &session_files(files))
+}
+
+#[test]
+fn every_recorded_run_is_equal_in_every_form_that_is_kept() {
+    let mut compared: BTreeMap<&str, usize> = BTreeMap::new();
+    for run in runs() {
+        let stream = streamed(&run.stream);
+        assert!(!stream.blocks().is_empty(), "{}", run.name);
+        for (form, files) in &run.kept {
+            let comparison = compare(Agent::Opencode, &stream, &told(files));
+            assert_eq!(comparison.differences, [], "{} {form}", run.name);
+            assert_eq!(comparison.verdict(), Verdict::Equal, "{} {form}", run.name);
+            *compared.entry(form).or_default() += 1;
+        }
+    }
+    assert_eq!(
+        compared,
+        BTreeMap::from([("exports", 43), ("log", 28), ("rows", 30), ("storage", 15)])
+    );
+}
+
+#[test]
+fn bus_and_store_in_any_interleaving_end_in_one_state() {
+    for run in runs() {
+        let feed = feed();
+        // The forms are equal to each other, so one of them is enough.
+        for (form, files) in run.kept.iter().take(1) {
+            let replayed =
+                replay(Agent::Opencode, &records(&feed, &run.stream), &session_files(files));
+            assert!(replayed.holds(), "{} {form}: {replayed:?}", run.name);
+        }
+    }
+}
+
+#[test]
+fn the_bus_of_no_recorded_run_is_odd_and_nothing_is_unknown() {
+    for run in runs() {
+        assert_eq!(anomalies(&run.stream), [], "{}", run.name);
+        assert_eq!(kinds(&streamed(&run.stream)).get("unknown"), None, "{}", run.name);
+    }
+}
+
+#[test]
+fn a_late_joiner_reaches_the_state_of_the_export() {
+    for run in runs() {
+        let Some((_, files)) = run.kept.iter().find(|(form, _)| *form == "exports") else {
+            continue;
+        };
+        let all: Vec<&[u8]> = run.stream.split_inclusive(|byte| *byte == b'\n').collect();
+        for from in (0..all.len()).step_by(all.len().div_ceil(40)) {
+            let suffix = all[from..].concat();
+            let feed = feed();
+            let session = told_session(files);
+            let mut converter =
+                threadfold_convert::opencode::OpencodeConverter::of_session(&session);
+            let mut state = ConversationState::default();
+            let mut events = Vec::new();
+            for record in records(&feed, &suffix) {
+                threadfold_convert::Converter::push(&mut converter, &record, &mut events);
+            }
+            threadfold_convert::Converter::finish(&mut converter, &feed, &mut events);
+            threadfold_convert::convert_files(
+                Agent::Opencode,
+                &mut converter,
+                &session_files(files),
+                |more| events.append(more),
+            );
+            state.extend(&events);
+            let comparison = compare(Agent::Opencode, &state, &told(files));
+            assert_eq!(comparison.differences, [], "{} from line {from}", run.name);
+        }
+    }
+}
+
+fn told_session(files: &[(String, Vec<u8>)]) -> String {
+    let export: Value = serde_json::from_slice(&files[0].1).expect("an export is JSON");
+    export["info"]["id"].as_str().expect("a session has a name").to_owned()
+}
+
+#[test]
+fn blocks_are_as_many_as_an_independent_count_finds() {
+    for run in runs() {
+        let Some((_, files)) = run.kept.iter().find(|(form, _)| *form == "exports") else {
+            continue;
+        };
+        let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, bytes) in files {
+            let export: Value = serde_json::from_slice(bytes).expect("an export is JSON");
+            for message in export["messages"].as_array().expect("an export has messages") {
+                for part in message["parts"].as_array().expect("a message has parts") {
+                    let ended = part["time"]["end"].is_number();
+                    let kind = match (part["type"].as_str(), message["info"]["role"].as_str()) {
+                        (Some("text"), Some("user")) if part["synthetic"] == true => continue,
+                        (Some("text"), Some("user")) => "user_message",
+                        (Some("text"), _) if ended => "assistant_text",
+                        (Some("reasoning"), _) if ended => "thinking",
+                        (Some("tool"), _) => "calls",
+                        _ => continue,
+                    };
+                    *count.entry(kind).or_default() += 1;
+                }
+            }
+        }
+        let found = kinds(&streamed(&run.stream));
+        let blocks = |kind: &str| found.get(kind).copied().unwrap_or(0);
+        let raw = |kind: &str| count.get(kind).copied().unwrap_or(0);
+        for kind in ["user_message", "assistant_text", "thinking"] {
+            assert_eq!(blocks(kind), raw(kind), "{kind} of {}", run.name);
+        }
+        assert_eq!(blocks("tool_use") + blocks("subagent"), raw("calls"), "calls of {}", run.name);
+    }
+}
+
+#[test]
+fn the_global_bus_says_everything_twice_and_it_counts_once() {
+    for name in ["text", "tools", "subagent"] {
+        let run = run(name);
+        let global = fs::read(run.folder.join("global_events.sse.jsonl")).expect("it was recorded");
+        let text = String::from_utf8(global.clone()).expect("a recording is text");
+        assert!(text.contains("syncEvent"), "{name}");
+        let (global, own) = (streamed(&global), streamed(&run.stream));
+        assert_eq!(show(&global), show(&own), "{name}");
+        assert_eq!(anomalies(&run.stream), []);
+    }
+}
+
+/// Returns a bus event as a line of server-sent events.
+fn bus(kind: &str, properties: Value) -> String {
+    format!("data: {}\n\n", json!({"type": kind, "properties": properties}))
+}
+
+fn message(id: &str, role: &str) -> String {
+    bus(
+        "message.updated",
+        json!({"info": {"id": id, "sessionID": "s", "role": role,
+        "time": {"created": 0}}}),
+    )
+}
+
+fn text(id: &str, message: &str, words: &str, ended: bool) -> String {
+    let time = if ended { json!({"start": 0, "end": 1}) } else { json!({"start": 0}) };
+    bus(
+        "message.part.updated",
+        json!({"part": {"id": id, "messageID": message, "sessionID": "s",
+        "type": "text", "text": words, "time": time}}),
+    )
+}
+
+fn delta(id: &str, message: &str, words: &str) -> String {
+    bus(
+        "message.part.delta",
+        json!({"sessionID": "s", "messageID": message, "partID": id,
+        "field": "text", "delta": words}),
+    )
+}
+
+fn idle(session: &str) -> String {
+    bus("session.idle", json!({"sessionID": session}))
+}
+
+fn created(id: &str, parent: Option<&str>) -> String {
+    bus("session.created", json!({"info": {"id": id, "parentID": parent}}))
+}
+
+fn shown(lines: &[String]) -> String {
+    show(&streamed(lines.concat().as_bytes()))
+}
+
+#[test]
+fn a_second_idle_changes_nothing() {
+    let once =
+        [created("s", None), message("m1", "assistant"), text("p1", "m1", "hi", true), idle("s")];
+    let twice = [&once[..], &[idle("s")]].concat();
+    assert_eq!(shown(&once), shown(&twice));
+}
+
+#[test]
+fn an_update_after_idle_wins() {
+    assert_snapshot!(
+        shown(&[
+            created("s", None),
+            message("m1", "assistant"),
+            text("p1", "m1", "", false),
+            delta("p1", "m1", "par"),
+            idle("s"),
+            text("p1", "m1", "partial, and its end", true),
+            idle("s"),
+        ]),
+        @r#"p1 assistant_text "partial, and its end""#
+    );
+}
+
+#[test]
+fn a_part_without_deltas_is_whole() {
+    assert_snapshot!(
+        shown(&[created("s", None), message("m1", "assistant"), text("p1", "m1", "all at once", true)]),
+        @r#"p1 assistant_text "all at once""#
+    );
+}
+
+#[test]
+fn deltas_of_white_space_count() {
+    assert_snapshot!(
+        shown(&[
+            created("s", None),
+            message("m1", "assistant"),
+            text("p1", "m1", "", false),
+            delta("p1", "m1", "a"),
+            delta("p1", "m1", " \n "),
+            delta("p1", "m1", "b"),
+            text("p1", "m1", "a \n b", true),
+        ]),
+        @r#"p1 assistant_text "a \n b""#
+    );
+}
+
+#[test]
+fn the_idle_of_another_session_does_not_cut_a_text() {
+    assert_snapshot!(
+        shown(&[
+            created("s", None),
+            created("child", Some("s")),
+            message("m1", "assistant"),
+            text("p1", "m1", "", false),
+            delta("p1", "m1", "half"),
+            idle("child"),
+            idle("stranger"),
+            delta("p1", "m1", " whole"),
+            text("p1", "m1", "half whole", true),
+        ]),
+        @r#"p1 assistant_text "half whole""#
+    );
+}
+
+#[test]
+fn the_names_of_the_newer_protocol_repeat_per_message() {
+    let next = |kind: &str, message: &str, more: Value| {
+        let mut about = json!({"sessionID": "s", "assistantMessageID": message, "textID": "0"});
+        if let (Value::Object(about), Value::Object(more)) = (&mut about, more) {
+            about.extend(more);
+        }
+        bus(&format!("session.next.{kind}"), about)
+    };
+    assert_snapshot!(
+        shown(&[
+            next("text.started", "m1", json!({})),
+            next("text.delta", "m1", json!({"delta": "fir"})),
+            next("text.ended", "m1", json!({"text": "first"})),
+            next("text.started", "m2", json!({})),
+            next("text.delta", "m2", json!({"delta": "second"})),
+            next("text.ended", "m2", json!({"text": "second"})),
+        ]),
+        @r#"
+    m1:0 assistant_text "first"
+    m2:0 assistant_text "second"
+    "#
+    );
+}
+
+#[test]
+fn running_said_many_times_is_one_subagent() {
+    let task = |status: &str, child: bool| {
+        let metadata = if child { json!({"sessionId": "child"}) } else { json!({}) };
+        bus(
+            "message.part.updated",
+            json!({"part": {"id": "p1", "messageID": "m1", "sessionID": "s",
+            "type": "tool", "tool": "task", "callID": "c1", "state": {"status": status,
+            "input": {"prompt": "look", "subagent_type": "general"}, "metadata": metadata,
+            "output": "<task id=\"child\" state=\"completed\"><task_result>found</task_result></task>",
+            "time": {"start": 1, "end": 5}}}}),
+        )
+    };
+    assert_snapshot!(
+        shown(&[
+            created("s", None),
+            created("child", Some("s")),
+            bus("message.updated", json!({"info": {"id": "n1", "sessionID": "child", "role": "user"}})),
+            bus("message.part.updated", json!({"part": {"id": "q1", "messageID": "n1",
+                "sessionID": "child", "type": "text", "text": "look"}})),
+            message("m1", "assistant"),
+            task("pending", false),
+            task("running", true),
+            task("running", true),
+            task("running", true),
+            task("completed", true),
+            task("completed", true),
+        ]),
+        @r#"
+    p1 subagent success "look -> found"
+    [child call c1 success] "look" -> "found"
+      q1 user_message "look"
+    "#
+    );
+}
+
+#[test]
+fn an_attempt_that_failed_is_taken_back_and_told() {
+    let step = |id: &str| {
+        bus(
+            "message.part.updated",
+            json!({"part": {"id": id, "messageID": "m1", "sessionID": "s",
+            "type": "step-start"}}),
+        )
+    };
+    assert_snapshot!(
+        shown(&[
+            created("s", None),
+            message("m1", "assistant"),
+            step("p1"),
+            text("p2", "m1", "", false),
+            delta("p2", "m1", "lost words"),
+            step("p3"),
+            text("p4", "m1", "kept words", true),
+        ]),
+        @r#"
+    p1 system ""
+    p4 assistant_text "kept words"
+    "#
+    );
+}
+
+#[test]
+fn a_revert_marks_what_came_after_and_can_be_undone() {
+    let session =
+        |revert: Value| bus("session.updated", json!({"info": {"id": "s", "revert": revert}}));
+    let talk = [
+        created("s", None),
+        message("m1", "assistant"),
+        text("p1", "m1", "one", true),
+        message("m2", "assistant"),
+        text("p2", "m2", "two", true),
+        session(json!({"messageID": "m2"})),
+    ];
+    assert_snapshot!(shown(&talk), @r#"
+    p1 assistant_text "one"
+    p2 assistant_text inactive "two"
+    "#);
+    let undone = [&talk[..], &[session(Value::Null)]].concat();
+    assert_snapshot!(shown(&undone), @r#"
+    p1 assistant_text "one"
+    p2 assistant_text "two"
+    "#);
+    let removed =
+        [&talk[..], &[bus("message.removed", json!({"sessionID": "s", "messageID": "m2"}))]];
+    assert_snapshot!(shown(&removed.concat()), @r#"p1 assistant_text "one""#);
+}
+
+#[test]
+fn hostile_lines_are_kept_and_said() {
+    let bytes = [
+        created("s", None).into_bytes(),
+        b"data: {\"type\":\"message.upd\n".to_vec(),
+        b"\xff\xfe\n".to_vec(),
+        b"data: {\"type\":\"brand.new\",\"properties\":{\"sessionID\":\"s\"}}\n".to_vec(),
+        format!(
+            "data: {{\"type\":\"x\",\"properties\":{}{}}}\n",
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        )
+        .into_bytes(),
+        message("m1", "assistant").into_bytes(),
+        text("p1", "m1", "good", true).into_bytes(),
+    ]
+    .concat();
+    let state = streamed(&bytes);
+    assert!(state.blocks().find(&"p1".into()).is_some());
+    assert_eq!(kinds(&state).get("unknown"), Some(&4));
+}

@@ -1,0 +1,278 @@
+//! What is known of a session as a whole: title, model, times, tokens, cost.
+//!
+//! A fold of its own beside the reducer's, for none of it is part of the conversation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::event::{Payload, Rank, SessionEvent};
+use crate::id::{ConversationId, MessageId, SessionId};
+use crate::json::{Fields, Json};
+
+/// What is known of a session as a whole.
+///
+/// Of title, model and the like the last word counts. Of a message's tokens the last word counts
+/// as well, once, in whichever conversation the message was heard first: agents repeat a message
+/// on several lines, and copy whole histories into other conversations.
+///
+/// ```
+/// use threadfold_core::{SessionEvent, SessionMetadata};
+///
+/// let mut metadata = SessionMetadata::default();
+/// for tokens in [r#"{"input_tokens":10,"output_tokens":1}"#, r#"{"input_tokens":10,"output_tokens":7}"#] {
+///     let line = format!(
+///         r#"{{"type":"metadata:update","payload":{{"metadata":{{"usage":{{"messageId":"m1","tokens":{tokens}}}}}}}}}"#
+///     );
+///     metadata.apply(&SessionEvent::from_json(&line)?);
+/// }
+/// assert_eq!((metadata.usage().input, metadata.usage().output), (10, 7));
+/// # Ok::<(), threadfold_core::DecodeError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionMetadata {
+    session_id: Option<SessionId>,
+    title: Option<Arc<str>>,
+    model: Option<Arc<str>>,
+    cwd: Option<Arc<str>>,
+    version: Option<Arc<str>>,
+    cost_usd: Option<f64>,
+    started_at: Option<Arc<str>>,
+    ended_at: Option<Arc<str>>,
+    messages: BTreeMap<MessageId, MessageUsage>,
+}
+
+/// How many tokens were used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TokenUsage {
+    /// Read anew.
+    #[serde(rename = "inputTokens")]
+    pub input: u64,
+    /// Written by the model.
+    #[serde(rename = "outputTokens")]
+    pub output: u64,
+    /// Read from the provider's cache.
+    #[serde(rename = "cacheReadTokens")]
+    pub cache_read: u64,
+    /// Put into the provider's cache.
+    #[serde(rename = "cacheCreationTokens")]
+    pub cache_creation: u64,
+}
+
+/// What one message used.
+#[derive(Clone, Debug, PartialEq)]
+struct MessageUsage {
+    conversation: ConversationId,
+    rank: Rank,
+    tokens: TokenUsage,
+}
+
+impl SessionMetadata {
+    /// Hears one event; those that tell nothing of the session as a whole only count for its
+    /// times.
+    pub fn apply(&mut self, event: &SessionEvent) {
+        let context = &event.context;
+        if let Some(session) = &context.session_id {
+            self.session_id.get_or_insert_with(|| session.clone());
+        }
+        if let Some(timestamp) = &context.timestamp {
+            self.hear_time(timestamp);
+        }
+        if let Payload::MetadataUpdate(update) = &event.payload {
+            update.metadata.iter().for_each(|(name, value)| self.update(event, name, value));
+        }
+    }
+
+    fn update(&mut self, event: &SessionEvent, name: &str, value: &Json) {
+        let is_main = event.context.conversation_id.is_main();
+        match name {
+            "title" => set_text(&mut self.title, value),
+            "model" if is_main => set_text(&mut self.model, value),
+            "cwd" if is_main => set_text(&mut self.cwd, value),
+            "version" => set_text(&mut self.version, value),
+            "costUsd" => {
+                let cost: Option<f64> = value.as_str().parse().ok();
+                self.cost_usd = cost.filter(|it| it.is_finite() && *it >= 0.0).or(self.cost_usd);
+            }
+            "usage" => self.hear_usage(event, value),
+            _ => {}
+        }
+    }
+
+    fn hear_usage(&mut self, event: &SessionEvent, value: &Json) {
+        let Some(used) = object(value) else { return };
+        let Some(message) = used.get("messageId").and_then(Json::to_text) else { return };
+        let Some(tokens) = used.get("tokens").and_then(object) else { return };
+        if let Some(model) = used.get("model").filter(|_| event.context.conversation_id.is_main()) {
+            set_text(&mut self.model, model);
+        }
+        let count = |name| tokens.get(name).and_then(|it| it.as_str().parse().ok()).unwrap_or(0);
+        let tokens = TokenUsage {
+            input: count("input_tokens"),
+            output: count("output_tokens"),
+            cache_read: count("cache_read_input_tokens"),
+            cache_creation: count("cache_creation_input_tokens"),
+        };
+        let rank = event.context.rank();
+        let known = self.messages.entry(MessageId::from(message)).or_insert_with(|| MessageUsage {
+            conversation: event.context.conversation_id.clone(),
+            rank,
+            tokens,
+        });
+        if rank >= known.rank {
+            (known.rank, known.tokens) = (rank, tokens);
+        }
+    }
+
+    fn hear_time(&mut self, timestamp: &Arc<str>) {
+        let Some(key) = time_key(timestamp) else { return };
+        let is_before = |it: &Arc<str>| time_key(it).is_none_or(|known| key < known);
+        let is_after = |it: &Arc<str>| time_key(it).is_none_or(|known| key > known);
+        if self.started_at.as_ref().is_none_or(is_before) {
+            self.started_at = Some(timestamp.clone());
+        }
+        if self.ended_at.as_ref().is_none_or(is_after) {
+            self.ended_at = Some(timestamp.clone());
+        }
+    }
+
+    /// Returns the session's name, as it was first said.
+    pub fn session_id(&self) -> Option<&SessionId> {
+        self.session_id.as_ref()
+    }
+
+    /// Returns the title that the agent or a person gave it.
+    pub fn title(&self) -> Option<&str> {
+        self.title.as_deref()
+    }
+
+    /// Returns the model that the main conversation had last.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// Returns the folder that the agent works in.
+    pub fn cwd(&self) -> Option<&str> {
+        self.cwd.as_deref()
+    }
+
+    /// Returns the agent's version.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Returns the cost in US dollars, as the agent reckons it.
+    pub fn cost_usd(&self) -> Option<f64> {
+        self.cost_usd
+    }
+
+    /// Returns the earliest time of any event, as its source spelt it.
+    pub fn started_at(&self) -> Option<&str> {
+        self.started_at.as_deref()
+    }
+
+    /// Returns the latest time of any event, as its source spelt it.
+    pub fn ended_at(&self) -> Option<&str> {
+        self.ended_at.as_deref()
+    }
+
+    /// Returns the tokens of the whole session, subagents and all.
+    pub fn usage(&self) -> TokenUsage {
+        sum(self.messages.values())
+    }
+
+    /// Returns the tokens of one conversation, by the name that its events carried.
+    pub fn usage_of(&self, conversation: &ConversationId) -> TokenUsage {
+        sum(self.messages.values().filter(|it| it.conversation == *conversation))
+    }
+
+    /// Returns the tokens of each conversation that used any.
+    pub fn usage_by_conversation(&self) -> BTreeMap<ConversationId, TokenUsage> {
+        let mut all: BTreeMap<ConversationId, TokenUsage> = BTreeMap::new();
+        for used in self.messages.values() {
+            all.entry(used.conversation.clone()).or_default().add(used.tokens);
+        }
+        all
+    }
+}
+
+impl TokenUsage {
+    /// Says whether nothing was used.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_creation = self.cache_creation.saturating_add(other.cache_creation);
+    }
+}
+
+fn sum<'a>(messages: impl Iterator<Item = &'a MessageUsage>) -> TokenUsage {
+    let mut total = TokenUsage::default();
+    messages.for_each(|used| total.add(used.tokens));
+    total
+}
+
+fn set_text(slot: &mut Option<Arc<str>>, value: &Json) {
+    if let Some(text) = value.to_text() {
+        *slot = Some(text.into());
+    }
+}
+
+fn object(value: &Json) -> Option<Fields> {
+    serde_json::from_str(value.as_str()).ok()
+}
+
+/// Returns a form of a time that sorts as the times do: `2026-01-02T03:04:05.678`.
+///
+/// Sources spell times in UTC. Something else than a time has none.
+fn time_key(timestamp: &str) -> Option<&str> {
+    const SHAPE: &[u8] = b"0000-00-00T00:00:00";
+    let fits = |(found, wanted): (&u8, &u8)| match wanted {
+        b'0' => found.is_ascii_digit(),
+        wanted => found == wanted,
+    };
+    let bytes = timestamp.as_bytes();
+    let is_time = bytes.len() >= SHAPE.len() && bytes.iter().zip(SHAPE).all(fits);
+    is_time.then(|| timestamp.trim_end_matches('Z'))
+}
+
+impl Serialize for SessionMetadata {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Usage {
+            #[serde(flatten)]
+            total: TokenUsage,
+            conversations: BTreeMap<ConversationId, TokenUsage>,
+        }
+        let mut map = serializer.serialize_map(None)?;
+        let texts = [
+            ("sessionId", self.session_id.as_ref().map(SessionId::as_str)),
+            ("title", self.title()),
+            ("model", self.model()),
+            ("cwd", self.cwd()),
+            ("version", self.version()),
+            ("startedAt", self.started_at()),
+            ("endedAt", self.ended_at()),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                map.serialize_entry(name, text)?;
+            }
+        }
+        if let Some(cost) = self.cost_usd {
+            map.serialize_entry("costUsd", &cost)?;
+        }
+        let conversations = self.usage_by_conversation();
+        map.serialize_entry("usage", &Usage { total: self.usage(), conversations })?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! What a session's metadata makes of updates, told as short lines.
+
+use insta::assert_snapshot;
+
+use super::*;
+use crate::event::{MetadataUpdate, SourceKind};
+
+/// Hears lines of `conversation name value`, or `@ time`, and returns what is known then.
+///
+/// A conversation with `~` before it is heard from a stream, any other from a transcript.
+fn hear(lines: &str) -> String {
+    let mut metadata = SessionMetadata::default();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        metadata.apply(&event(line));
+    }
+    serde_json::to_string(&metadata).unwrap()
+}
+
+fn event(line: &str) -> SessionEvent {
+    if let Some(time) = line.strip_prefix("@ ") {
+        let mut event = SessionEvent::new(Payload::SessionIdle(crate::event::Empty {}));
+        event.context.timestamp = Some(time.into());
+        return event;
+    }
+    let [conversation, name, value] = line.splitn(3, ' ').collect::<Vec<_>>().try_into().unwrap();
+    let mut metadata = Fields::default();
+    metadata.insert(name, Json::parse(value).unwrap());
+    let event = SessionEvent::new(Payload::MetadataUpdate(MetadataUpdate { metadata }));
+    match conversation.strip_prefix('~') {
+        Some(name) => event.within(name).from_source(SourceKind::Stream),
+        None => event.within(conversation).from_source(SourceKind::Transcript),
+    }
+}
+
+#[test]
+fn nothing_heard_is_nothing_used() {
+    assert_snapshot!(hear(""), @r#"{"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{}}}"#);
+}
+
+#[test]
+fn the_last_word_of_a_message_counts_once() {
+    assert_snapshot!(hear(r#"
+        main usage {"messageId":"m1","tokens":{"input_tokens":10,"output_tokens":1}}
+        main usage {"messageId":"m1","tokens":{"input_tokens":10,"output_tokens":25}}
+        main usage {"messageId":"m2","tokens":{"input_tokens":3,"output_tokens":4,"cache_read_input_tokens":100}}
+        main usage {"messageId":"m1","tokens":{"input_tokens":10,"output_tokens":7}}
+    "#), @r#"{"usage":{"inputTokens":13,"outputTokens":11,"cacheReadTokens":100,"cacheCreationTokens":0,"conversations":{"main":{"inputTokens":13,"outputTokens":11,"cacheReadTokens":100,"cacheCreationTokens":0}}}}"#);
+}
+
+#[test]
+fn conversations_are_counted_apart_and_together() {
+    assert_snapshot!(hear(r#"
+        main usage {"messageId":"m1","model":"big","tokens":{"input_tokens":1,"output_tokens":2}}
+        a7 usage {"messageId":"m2","model":"small","tokens":{"input_tokens":10,"cache_creation_input_tokens":20}}
+    "#), @r#"{"model":"big","usage":{"inputTokens":11,"outputTokens":2,"cacheReadTokens":0,"cacheCreationTokens":20,"conversations":{"a7":{"inputTokens":10,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":20},"main":{"inputTokens":1,"outputTokens":2,"cacheReadTokens":0,"cacheCreationTokens":0}}}}"#);
+}
+
+#[test]
+fn a_message_that_was_copied_to_another_conversation_is_counted_where_it_was_first() {
+    assert_snapshot!(hear(r#"
+        main usage {"messageId":"m1","tokens":{"output_tokens":2}}
+        copy usage {"messageId":"m1","tokens":{"output_tokens":2}}
+    "#), @r#"{"usage":{"inputTokens":0,"outputTokens":2,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{"main":{"inputTokens":0,"outputTokens":2,"cacheReadTokens":0,"cacheCreationTokens":0}}}}"#);
+}
+
+#[test]
+fn what_a_stream_says_does_not_undo_what_the_file_says() {
+    assert_snapshot!(hear(r#"
+        ~main usage {"messageId":"m1","tokens":{"output_tokens":1}}
+        main usage {"messageId":"m1","tokens":{"output_tokens":9}}
+        ~main usage {"messageId":"m1","tokens":{"output_tokens":1}}
+    "#), @r#"{"usage":{"inputTokens":0,"outputTokens":9,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{"main":{"inputTokens":0,"outputTokens":9,"cacheReadTokens":0,"cacheCreationTokens":0}}}}"#);
+}
+
+#[test]
+fn of_words_about_the_session_the_last_counts() {
+    assert_snapshot!(hear(r#"
+        main title "First"
+        main title "Second"
+        main cwd "/home/dev"
+        main version "2.1.0"
+        main model "one"
+        main model "two"
+        a7 model "a subagent's"
+        main costUsd 0.25
+        main costUsd 0.5
+    "#), @r#"{"title":"Second","model":"two","cwd":"/home/dev","version":"2.1.0","costUsd":0.5,"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{}}}"#);
+}
+
+#[test]
+fn times_may_come_in_any_order() {
+    assert_snapshot!(hear(r"
+        @ 2026-01-02T10:00:00Z
+        @ 2026-01-02T10:00:00.250Z
+        @ 2026-01-02T09:59:59.999Z
+    "), @r#"{"startedAt":"2026-01-02T09:59:59.999Z","endedAt":"2026-01-02T10:00:00.250Z","usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{}}}"#);
+}
+
+#[test]
+fn what_makes_no_sense_is_left_out() {
+    assert_snapshot!(hear(r#"
+        @ zzzz
+        @ 9999
+        main title 7
+        main costUsd "free"
+        main costUsd -1
+        main costUsd 1e999
+        main usage 12
+        main usage {"tokens":{"output_tokens":1}}
+        main usage {"messageId":"m1","tokens":[1]}
+        main usage {"messageId":"m2","tokens":{"input_tokens":null,"output_tokens":-5,"cache_read_input_tokens":1.5}}
+        main usage {"messageId":"m3","tokens":{"output_tokens":18446744073709551615}}
+        main usage {"messageId":"m4","tokens":{"output_tokens":18446744073709551615}}
+        main colour "blue"
+    "#), @r#"{"usage":{"inputTokens":0,"outputTokens":18446744073709551615,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{"main":{"inputTokens":0,"outputTokens":18446744073709551615,"cacheReadTokens":0,"cacheCreationTokens":0}}}}"#);
+}

@@ -1,0 +1,79 @@
+//! Tests that could not test what they are for, as the testkit notes them in a file.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::shell;
+
+/// Returns where the testkit notes skipped tests: `skipped.txt` in the target folder.
+pub(crate) fn list() -> Result<PathBuf> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let json =
+        shell::read(&mut shell::command("cargo metadata --format-version 1 --no-deps --locked"))?;
+    let metadata: Metadata =
+        serde_json::from_str(&json).context("the answer of `cargo metadata` is not understood")?;
+    Ok(metadata.target_directory.join("skipped.txt"))
+}
+
+/// Forgets what an earlier run skipped.
+pub(crate) fn clear(list: &Path) -> Result<()> {
+    match fs::remove_file(list) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("`{}` cannot be removed", list.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns what this run skipped, each once and with how often.
+pub(crate) fn read(list: &Path) -> Result<Vec<String>> {
+    match fs::read_to_string(list) {
+        Ok(text) => Ok(summarize(&text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("`{}` cannot be read", list.display())),
+    }
+}
+
+fn summarize(text: &str) -> Vec<String> {
+    let mut lines: Vec<(&str, usize)> = Vec::new();
+    for line in text.lines() {
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, count)) => *count += 1,
+            None => lines.push((line, 1)),
+        }
+    }
+    let told = |(line, count): (&str, usize)| match count {
+        1 => line.to_owned(),
+        _ => format!("{line} ({count} tests)"),
+    };
+    lines.into_iter().map(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    #[test]
+    fn what_many_tests_skipped_is_told_once() {
+        let text = "SKIPPED: an agent: no network\nSKIPPED: another: too old\nSKIPPED: an agent: no network\n";
+        assert_snapshot!(summarize(text).join("\n"), @"
+        SKIPPED: an agent: no network (2 tests)
+        SKIPPED: another: too old
+        ");
+    }
+
+    #[test]
+    fn a_list_that_is_not_there_is_empty_and_clear() {
+        let nowhere = Path::new("no/such/folder/skipped.txt");
+        clear(nowhere).unwrap();
+        assert_eq!(read(nowhere).unwrap(), Vec::<String>::new());
+    }
+}
