@@ -23,6 +23,8 @@ pub(super) struct Memory {
     pub(super) openings: Map<Arc<str>, Arc<str>>,
     /// Conversations of subagents inside the main file, by the line they hang below.
     pub(super) sidechains: Map<u128, ConversationId>,
+    /// Questions that wait for a person, by the call that waits.
+    pub(super) questions: Map<Arc<str>, Arc<str>>,
     /// Calls of subagents, by the subagent.
     pub(super) agents: Map<Arc<str>, Arc<str>>,
 }
