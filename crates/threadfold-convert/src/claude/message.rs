@@ -85,10 +85,6 @@ fn confirm(said: &mut Said<'_>, message: &str) {
     }
 }
 
-fn text_of(words: &Option<Words>) -> Text {
-    words.as_ref().map(|it| it.0.clone()).unwrap_or_default().into()
-}
-
 fn words_of(line: &Line<'_>, id: BlockId, words: Text) -> Block {
     let model = line.message.as_ref().and_then(|message| message.model.as_deref());
     // 2.1.197 marks such a line in its file, and in its stream only by what went wrong.
@@ -111,11 +107,11 @@ fn piece(
 ) -> Option<Block> {
     let id = piece_id(message, index);
     match block.kind.as_deref()? {
-        "text" => Some(words_of(line, id, text_of(&block.text))),
+        "text" => Some(words_of(line, id, Words::text(&block.text))),
         "thinking" => Some(Block::new(
             id,
             Thinking {
-                content: text_of(&block.thinking),
+                content: Words::text(&block.thinking),
                 signature: block.signature.as_ref().map(|it| it.0.clone()),
                 redacted: false,
             },
@@ -278,7 +274,7 @@ fn part(block: &ContentBlock<'_>) -> Part {
     let data = from_source(|source| source.data.as_deref().map(Into::into));
     let url = from_source(|source| source.url.as_deref().map(Into::into));
     match block.kind.as_deref() {
-        Some("text") => Part::text(text_of(&block.text)),
+        Some("text") => Part::text(Words::text(&block.text)),
         Some("image") => PartBody::Image(ImagePart { media_type, data, url }).into(),
         Some("document") => {
             let name = block.title.as_deref().map(Into::into);

@@ -5,55 +5,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Text that is borrowed from the line where it can be.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Str<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+mod text;
 
-impl std::ops::Deref for Str<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-/// Text that a block will hold, read straight into where it stays.
-#[derive(Debug, Clone)]
-pub(super) struct Words(pub(super) Arc<str>);
-
-impl std::ops::Deref for Words {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de> Deserialize<'de> for Words {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Letters;
-
-        impl Visitor<'_> for Letters {
-            type Value = Words;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Words(text.into()))
-            }
-        }
-
-        deserializer.deserialize_str(Letters)
-    }
-}
+pub(super) use text::{Str, Words};
 
 /// One line of a stream or a transcript.
 #[derive(Debug, Default, Deserialize)]
