@@ -35,10 +35,13 @@ use wire::Line;
 pub struct ClaudeConverter {
     memory: Memory,
     session: Option<SessionId>,
+    /// Where the events of the record at hand begin; what came before is not its business.
+    begin: usize,
 }
 
 impl Converter for ClaudeConverter {
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
+        self.begin = out.len();
         let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
         let what = format!("a record of {} bytes is too long to be kept", lost.length);
         self.said(lost.feed, lost.line, out).loss(&what);
@@ -53,6 +56,7 @@ impl Converter for ClaudeConverter {
     }
 
     fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+        self.begin = out.len();
         if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
             let mut said = self.said(record.feed, record.line, out);
             match recover::good(record.bytes) {
@@ -192,7 +196,7 @@ impl ClaudeConverter {
         out: &mut Vec<SessionEvent>,
     ) {
         let place = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
-        let count = out.len();
+        let count = out.len() - self.begin;
         let id = id.unwrap_or_else(|| format!("line:{place}:{}:{count}", record.line));
         let mut said = self.said(record.feed, record.line, out);
         if let FeedKind::Subagent(agent) = &record.feed.kind {
