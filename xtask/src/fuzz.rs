@@ -34,6 +34,14 @@ enum Target {
     Recover,
     /// Events from JSON and back
     Event,
+    /// Lines of Claude Code's stream to a state
+    #[value(name = "claude_stream")]
+    ClaudeStream,
+    /// Files of Claude Code to a state
+    #[value(name = "claude_transcript")]
+    ClaudeTranscript,
+    /// Lines of OpenCode's bus and store to a state
+    Opencode,
 }
 
 pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
@@ -55,6 +63,9 @@ fn run_target(target: Target, seconds: u32) -> Result<()> {
         Target::Lines => "lines",
         Target::Recover => "recover",
         Target::Event => "event",
+        Target::ClaudeStream => "claude_stream",
+        Target::ClaudeTranscript => "claude_transcript",
+        Target::Opencode => "opencode",
     };
     let learnt = shell::root().join("fuzz/target/corpus").join(name);
     std::fs::create_dir_all(&learnt)

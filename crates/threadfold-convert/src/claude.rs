@@ -38,16 +38,19 @@ pub struct ClaudeConverter {
     session: Option<SessionId>,
     /// The name that most records' events carry, made once.
     main: ConversationId,
+    /// Where the events of the record at hand begin; what came before is not its business.
+    begin: usize,
 }
 
 impl Default for ClaudeConverter {
     fn default() -> Self {
-        Self { memory: Memory::default(), session: None, main: ConversationId::main() }
+        Self { memory: Memory::default(), session: None, main: ConversationId::main(), begin: 0 }
     }
 }
 
 impl Converter for ClaudeConverter {
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
+        self.begin = out.len();
         let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
         let what = format!("a record of {} bytes is too long to be kept", lost.length);
         self.said(lost.feed, lost.line, out).loss(&what);
@@ -62,6 +65,7 @@ impl Converter for ClaudeConverter {
     }
 
     fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+        self.begin = out.len();
         if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
             let mut said = self.said(record.feed, record.line, out);
             match recover::good(record.bytes) {
@@ -201,7 +205,7 @@ impl ClaudeConverter {
         out: &mut Vec<SessionEvent>,
     ) {
         let place = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
-        let count = out.len();
+        let count = out.len() - self.begin;
         let id = id.unwrap_or_else(|| format!("line:{place}:{}:{count}", record.line));
         let mut said = self.said(record.feed, record.line, out);
         if let FeedKind::Subagent(agent) = &record.feed.kind {

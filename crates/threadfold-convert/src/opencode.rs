@@ -28,6 +28,8 @@ use wire::{Envelope, Exchange};
 #[derive(Clone, Debug, Default)]
 pub struct OpencodeConverter {
     memory: Memory,
+    /// Where the events of the record at hand begin; what came before is not its business.
+    begin: usize,
 }
 
 impl OpencodeConverter {
@@ -78,7 +80,7 @@ impl OpencodeConverter {
 
     fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let source = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
-        let id = format!("line:{source}:{}:{}", record.line, out.len());
+        let id = format!("line:{source}:{}:{}", record.line, out.len() - self.begin);
         let mut said = self.said(record.feed, record.line, out);
         let place = key("\u{10ffff}", &id);
         let block = Block::new(id, Unknown { record: kept });
@@ -106,6 +108,7 @@ fn event(said: &mut Said<'_>, envelope: &Envelope<'_>) -> bool {
 
 impl Converter for OpencodeConverter {
     fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+        self.begin = out.len();
         let text = recover::good(record.bytes).map(sse_data);
         match text {
             Some("") => {}
@@ -138,6 +141,7 @@ impl Converter for OpencodeConverter {
     }
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
+        self.begin = out.len();
         let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
         let what = format!("a record of {} bytes is too long to be kept", lost.length);
         self.said(lost.feed, lost.line, out).loss(&what);

@@ -3,28 +3,22 @@
 //! The agent sees none of the machine's variables and none of its home folder, so a run is the
 //! same everywhere and can spend nobody's money.
 
-mod home;
-mod install;
 mod options;
 mod run;
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 pub use self::{
-    home::AgentHome,
     options::{Input, RunOptions},
     run::{Finished, Running},
 };
-use crate::TestkitError;
-
-/// Whether Claude Code can be run here.
-#[derive(Debug)]
-pub enum Availability {
-    /// It can.
-    Found(ClaudeCode),
-    /// It cannot, and why: no npm, no registry, no binary for this platform.
-    Unavailable(String),
-}
+use crate::{
+    Availability, TestkitError,
+    install::{self, Package},
+};
 
 /// A real Claude Code that can be run.
 #[derive(Clone, Debug)]
@@ -43,10 +37,16 @@ impl ClaudeCode {
     /// Finds Claude Code under `agents`, or installs it there from npm.
     ///
     /// Of several processes that ask at once, one installs and the others wait for it.
-    pub fn find(agents: &Path) -> Result<Availability, TestkitError> {
-        Ok(match install::find(agents)? {
-            Ok(binary) => Availability::Found(Self { binary }),
-            Err(reason) => Availability::Unavailable(reason),
+    pub fn find(agents: &Path) -> Result<Availability<Self>, TestkitError> {
+        let package = Package {
+            name: Self::PACKAGE,
+            version: Self::PACKAGE_VERSION,
+            folder: "claude-agent-sdk",
+            binary: installed,
+        };
+        Ok(match install::find(&package, agents)? {
+            Availability::Found(binary) => Availability::Found(Self { binary }),
+            Availability::Unavailable(reason) => Availability::Unavailable(reason),
         })
     }
 
@@ -64,4 +64,9 @@ impl ClaudeCode {
     pub fn run(&self, options: &RunOptions<'_>) -> Result<Finished, TestkitError> {
         self.start(options)?.finish()
     }
+}
+
+fn installed(modules: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(modules.join("@anthropic-ai")).ok()?;
+    entries.filter_map(Result::ok).map(|it| it.path().join("claude")).find(|it| it.is_file())
 }

@@ -8,7 +8,7 @@
 //! ```text
 //! test ─► ScriptedModel (127.0.0.1) ◄─ HTTP ─ real agent ─► stdout lines, transcript files
 //!             ▲                                  ▲
-//!          Script                     ClaudeCode, AgentHome
+//!          Script                ClaudeCode, OpenCode, AgentHome
 //! ```
 //!
 //! A test starts a [`ScriptedModel`], points a real agent at it, and looks at what the agent
@@ -31,9 +31,15 @@ pub mod big_session;
 #[cfg(unix)]
 mod claude_code;
 mod error;
+#[cfg(unix)]
+mod home;
+#[cfg(unix)]
+mod install;
 mod model;
 pub mod naive;
 pub mod naive_load;
+#[cfg(unix)]
+mod opencode;
 pub mod raw_count;
 pub mod sessions;
 pub mod sessions_on_disk;
@@ -41,10 +47,16 @@ mod skip;
 pub mod story;
 
 #[cfg(unix)]
-pub use claude_code::{AgentHome, Availability, ClaudeCode, Finished, Input, RunOptions, Running};
+pub use claude_code::{ClaudeCode, Finished, Input, RunOptions, Running};
 pub use error::TestkitError;
+#[cfg(unix)]
+pub use home::AgentHome;
+#[cfg(unix)]
+pub use install::Availability;
 pub use model::{
     Attempts, Block, Fault, ModelBuilder, ModelRequest, Place, Played, Script, ScriptedModel, Step,
     StopReason, SubagentTool, Usage, ready_scripts,
 };
+#[cfg(unix)]
+pub use opencode::{Events, OpenCode, Server, opencode_scripts};
 pub use skip::report_skipped;

@@ -33,3 +33,18 @@ fn recovered_records_hold() {
 fn events_hold() {
     replay("event", law::an_event_survives_a_round_trip);
 }
+
+#[test]
+fn claude_streams_hold() {
+    replay("claude_stream", law::a_claude_stream_folds);
+}
+
+#[test]
+fn claude_transcripts_hold() {
+    replay("claude_transcript", law::a_claude_transcript_folds);
+}
+
+#[test]
+fn opencode_holds() {
+    replay("opencode", law::opencode_folds);
+}

@@ -4,7 +4,8 @@ use std::str;
 
 use threadfold_convert::lines::{LineBuffer, LineOrLoss, Position, lines};
 use threadfold_convert::recover::{Damage, Piece, records};
-use threadfold_core::SessionEvent;
+use threadfold_convert::{Agent, Feed, FeedKind, Record, TooLong, converter};
+use threadfold_core::{ConversationState, SessionEvent, fold};
 
 /// A line or a loss that outlives its buffer.
 #[derive(Debug, PartialEq)]
@@ -132,4 +133,86 @@ pub(crate) fn an_event_survives_a_round_trip(bytes: &[u8]) {
     let again = SessionEvent::from_json(&json).expect("it was just written");
     assert_eq!(again, event);
     assert_eq!(serde_json::to_string(&again).expect("plain data"), json);
+}
+
+/// Whatever a stream of Claude Code says is folded, and always into the same state.
+pub(crate) fn a_claude_stream_folds(input: &[u8]) {
+    folds_alike(Agent::Claude, &[FeedKind::Stream], input);
+}
+
+/// Whatever the files of Claude Code hold is folded, and always into the same state.
+pub(crate) fn a_claude_transcript_folds(input: &[u8]) {
+    let kinds = [
+        FeedKind::SubagentMeta("a1".into()),
+        FeedKind::Main,
+        FeedKind::Subagent("a1".into()),
+        FeedKind::Subagent("a2".into()),
+    ];
+    folds_alike(Agent::Claude, &kinds, input);
+}
+
+/// Whatever OpenCode says and keeps is folded, and always into the same state.
+pub(crate) fn opencode_folds(input: &[u8]) {
+    folds_alike(Agent::Opencode, &[FeedKind::Stream, FeedKind::Main], input);
+}
+
+/// Takes a limit, how many cuts, and the cuts from the beginning of `input`, and folds the rest
+/// in two ways; form feeds stand between the feeds.
+///
+/// Once all events are taken at the end; once the bytes come in pieces, and events are taken and
+/// the converter is replaced by its fork after each line.
+fn folds_alike(agent: Agent, kinds: &[FeedKind], input: &[u8]) {
+    let [limit, count, rest @ ..] = input else { return };
+    let (cuts, bytes) = rest.split_at(rest.len().min(usize::from(*count) % 8));
+    let limit = usize::from(*limit) * 64;
+    let name = |index: usize| format!("feed {index}");
+    let feeds: Vec<_> = kinds
+        .iter()
+        .enumerate()
+        .map(|(index, kind)| Feed::new(agent, kind.clone(), &name(index)))
+        .collect();
+    let parts: Vec<_> = bytes.splitn(feeds.len(), |byte| *byte == b'\x0c').collect();
+
+    let mut whole = converter(agent);
+    let mut events = Vec::new();
+    for (feed, bytes) in feeds.iter().zip(&parts) {
+        for given in cut(LineBuffer::with_limit(limit), bytes, &[u8::MAX], limit) {
+            given.say(feed, |record| match record {
+                Ok(record) => whole.push(&record, &mut events),
+                Err(lost) => whole.too_long(&lost, &mut events),
+            });
+        }
+        whole.finish(feed, &mut events);
+    }
+    let hash = fold(&events).hash();
+
+    let mut piecewise = converter(agent);
+    let mut state = ConversationState::default();
+    for (feed, bytes) in feeds.iter().zip(&parts) {
+        for given in cut(LineBuffer::with_limit(limit), bytes, cuts, limit) {
+            let mut events = Vec::new();
+            piecewise = piecewise.fork();
+            given.say(feed, |record| match record {
+                Ok(record) => piecewise.push(&record, &mut events),
+                Err(lost) => piecewise.too_long(&lost, &mut events),
+            });
+            events.iter().for_each(|event| drop(state.apply(event)));
+        }
+        let mut events = Vec::new();
+        piecewise.finish(feed, &mut events);
+        events.iter().for_each(|event| drop(state.apply(event)));
+    }
+    assert_eq!(state.hash(), hash, "the state depends on when events are taken");
+}
+
+impl Given {
+    /// Hands this on as what a converter takes.
+    fn say<'a>(&'a self, feed: &'a Feed, say: impl FnOnce(Result<Record<'a>, TooLong<'a>>)) {
+        match self {
+            Self::Line(line, _, bytes) => say(Ok(Record { feed, line: *line, bytes })),
+            Self::TooLong(line, _, length, head) => {
+                say(Err(TooLong { feed, line: *line, length: *length, head }))
+            }
+        }
+    }
 }

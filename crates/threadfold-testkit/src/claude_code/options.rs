@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command, time::Duration};
 
-use super::AgentHome;
+use crate::AgentHome;
 
 /// How the prompt reaches Claude Code.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,4 +13,6 @@ mod model_faults;
 mod model_openai;
 #[cfg(unix)]
 mod parity_live;
+#[cfg(unix)]
+mod parity_opencode;
 mod real;

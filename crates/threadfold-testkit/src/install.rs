@@ -1,4 +1,4 @@
-//! Brings the pinned package from npm, once.
+//! Brings a pinned package from npm, once.
 
 use std::{
     env,
@@ -10,15 +10,46 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::ClaudeCode;
 use crate::TestkitError;
 
-/// Returns the path of the binary, or why there is none.
-pub(super) fn find(agents: &Path) -> Result<Result<PathBuf, String>, TestkitError> {
-    let name = format!("claude-agent-sdk-{}", ClaudeCode::PACKAGE_VERSION);
+/// Whether a real agent can be run here.
+#[derive(Debug)]
+pub enum Availability<A> {
+    /// It can.
+    Found(A),
+    /// It cannot, and why: no npm, no registry, no binary for this platform.
+    Unavailable(String),
+}
+
+/// A package that brings the binary of an agent.
+pub(crate) struct Package {
+    /// Its name at npm.
+    pub(crate) name: &'static str,
+    /// Its version.
+    pub(crate) version: &'static str,
+    /// The folder for it, without the version.
+    pub(crate) folder: &'static str,
+    /// Finds the binary among the modules of whichever platform npm chose.
+    pub(crate) binary: fn(modules: &Path) -> Option<PathBuf>,
+}
+
+impl Package {
+    fn binary(&self, folder: &Path) -> Option<PathBuf> {
+        (self.binary)(&folder.join("node_modules"))
+    }
+}
+
+/// Finds the binary of a package under `agents`, or installs it there.
+///
+/// Of several processes that ask at once, one installs and the others wait for it.
+pub(crate) fn find(
+    package: &Package,
+    agents: &Path,
+) -> Result<Availability<PathBuf>, TestkitError> {
+    let name = format!("{}-{}", package.folder, package.version);
     let folder = agents.join(&name);
-    if let Some(binary) = binary(&folder) {
-        return Ok(Ok(binary));
+    if let Some(binary) = package.binary(&folder) {
+        return Ok(Availability::Found(binary));
     }
 
     fs::create_dir_all(agents)
@@ -28,21 +59,11 @@ pub(super) fn find(agents: &Path) -> Result<Result<PathBuf, String>, TestkitErro
         .map_err(TestkitError::io(format!("take the lock `{}`", lock.display())))?;
 
     // Another process may have installed it while this one waited.
-    if let Some(binary) = binary(&folder) {
-        return Ok(Ok(binary));
+    if let Some(binary) = package.binary(&folder) {
+        return Ok(Availability::Found(binary));
     }
-    install(agents, &folder).map_err(TestkitError::io(format!(
-        "install `{}` into `{}`",
-        ClaudeCode::PACKAGE,
-        folder.display()
-    )))
-}
-
-/// Returns the binary of whichever platform npm chose.
-fn binary(folder: &Path) -> Option<PathBuf> {
-    let packages = folder.join("node_modules").join("@anthropic-ai");
-    let entries = fs::read_dir(packages).ok()?;
-    entries.filter_map(Result::ok).map(|it| it.path().join("claude")).find(|it| it.is_file())
+    let doing = format!("install `{}` into `{}`", package.name, folder.display());
+    install(package, agents, &folder).map_err(TestkitError::io(doing))
 }
 
 /// Takes a lock that the system gives back when the file is closed, even by a crash.
@@ -53,49 +74,50 @@ fn lock_file(path: &Path) -> io::Result<File> {
 }
 
 /// Installs beside `folder` and moves it there when it is whole.
-fn install(agents: &Path, folder: &Path) -> io::Result<Result<PathBuf, String>> {
+fn install(package: &Package, agents: &Path, folder: &Path) -> io::Result<Availability<PathBuf>> {
     let work = tempfile::Builder::new().prefix(".installing-").tempdir_in(agents)?;
-    let package = work.path().join("package");
-    fs::create_dir(&package)?;
-    fs::write(package.join("package.json"), "{ \"private\": true }\n")?;
+    let made = work.path().join("package");
+    fs::create_dir(&made)?;
+    fs::write(made.join("package.json"), "{ \"private\": true }\n")?;
 
-    match npm(work.path(), &package).output() {
+    match npm(package, work.path(), &made).output() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Err("there is no `npm` on the path".to_owned()));
+            return Ok(Availability::Unavailable("there is no `npm` on the path".to_owned()));
         }
         Err(error) => return Err(error),
         Ok(output) if !output.status.success() => {
-            return Ok(Err(reason(&String::from_utf8_lossy(&output.stderr))));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Ok(Availability::Unavailable(reason(&stderr)));
         }
         Ok(_) => {}
     }
-    if binary(&package).is_none() {
+    if package.binary(&made).is_none() {
         let (os, arch) = (env::consts::OS, env::consts::ARCH);
-        return Ok(Err(format!("it has no binary for {os} on {arch}")));
+        return Ok(Availability::Unavailable(format!("it has no binary for {os} on {arch}")));
     }
 
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
-    fs::rename(&package, folder)?;
-    binary(folder).map(Ok).ok_or_else(|| io::ErrorKind::NotFound.into())
+    fs::rename(&made, folder)?;
+    package.binary(folder).map(Availability::Found).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Returns the command that installs into `package`, with nothing of the machine but the path.
+/// Returns the command that installs into `folder`, with nothing of the machine but the path.
 ///
 /// It is run inside the folder, and not with `--prefix`, which would hide npm's own global
 /// configuration and with it the certificates of a company's proxy.
-fn npm(home: &Path, package: &Path) -> Command {
+fn npm(package: &Package, home: &Path, folder: &Path) -> Command {
     let mut command = Command::new("npm");
     command
         .env_clear()
         .env("PATH", env::var_os("PATH").unwrap_or_default())
         .env("HOME", home)
-        .current_dir(package)
+        .current_dir(folder)
         .args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
         .args(["--no-update-notifier", "--loglevel=error"])
         .args(["--fetch-retries=1", "--fetch-retry-mintimeout=1000"])
-        .arg(format!("{}@{}", ClaudeCode::PACKAGE, ClaudeCode::PACKAGE_VERSION));
+        .arg(format!("{}@{}", package.name, package.version));
     command
 }
 

@@ -1,0 +1,11 @@
+#![no_main]
+
+//! Whatever the files of Claude Code hold is folded, and always into the same state.
+
+use libfuzzer_sys::fuzz_target;
+
+#[allow(dead_code, reason = "each target checks one law")]
+#[path = "../../crates/threadfold-convert/tests/it/law.rs"]
+mod law;
+
+fuzz_target!(|input: &[u8]| law::a_claude_transcript_folds(input));
