@@ -512,6 +512,15 @@ fn a_child_that_is_asked_for_is_the_main_conversation_with_its_own_children() {
 }
 
 #[test]
+fn wrappers_without_end_are_kept_and_not_followed() {
+    for wrapper in ["payload", "data"] {
+        let deep = 20_000;
+        let line = format!("{}{{}}{}", format!("{{\"{wrapper}\":").repeat(deep), "}".repeat(deep));
+        assert_eq!(kinds(&streamed(line.as_bytes())).get("unknown"), Some(&1), "{wrapper}");
+    }
+}
+
+#[test]
 fn hostile_lines_are_kept_and_said() {
     let bytes = [
         created("s", None).into_bytes(),
