@@ -1,6 +1,6 @@
 //! What goes wrong, and how a person is told.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -44,6 +44,16 @@ impl CommandError {
                 say(format_args!("hint: {hint}"));
                 ExitCode::from(2)
             }
+        }
+    }
+}
+
+/// Its own words, without causes and hint.
+impl Display for CommandError {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { error, .. } => write!(formatter, "{error}"),
+            _ => formatter.write_str(&self.cause()),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The sessions on this machine: where they lie, which one is meant, what is in them.
 //!
 //! Names that a person gives are compared with names that were found, and never become part of a
-//! path. Finding reads folders only; a file is opened when its session is asked for.
+//! path. Finding reads folders and the list in a database only; a file is opened when its session
+//! is asked for.
 
 mod find;
 mod load;
+mod opencode;
 mod resolve;
 
-pub(crate) use find::{FoundSession, Sessions};
+pub(crate) use find::{FoundSession, Kept, Sessions};
 pub(crate) use load::{Loaded, load_file, load_session};
-pub(crate) use resolve::{Wanted, resolve};
+pub(crate) use resolve::{Wanted, places, resolve};

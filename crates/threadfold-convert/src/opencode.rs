@@ -71,7 +71,7 @@ impl OpencodeConverter {
             };
         }
         let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(raw.get()) else { return false };
-        if event(&mut said, &envelope) || transcript::convert(&mut said, &envelope, raw) {
+        if event(&mut said, &envelope, WRAPPERS) || transcript::convert(&mut said, &envelope, raw) {
             return true;
         }
         self.unknown(record, Json::from(raw), out);
@@ -88,12 +88,15 @@ impl OpencodeConverter {
     }
 }
 
+/// How many wrappers an event may stand in: the global bus has one, and recorders add theirs.
+const WRAPPERS: usize = 4;
+
 /// Converts a bus event, in whatever it is wrapped. Says whether it is one that is understood.
-fn event(said: &mut Said<'_>, envelope: &Envelope<'_>) -> bool {
+fn event(said: &mut Said<'_>, envelope: &Envelope<'_>, wrappers: usize) -> bool {
     if let Some(payload) = envelope.payload.or(envelope.data.filter(|_| envelope.kind.is_none())) {
-        return match serde_json::from_str::<Envelope<'_>>(payload.get()) {
-            Ok(inner) => event(said, &inner),
-            Err(_) => false,
+        return match (serde_json::from_str::<Envelope<'_>>(payload.get()), wrappers) {
+            (Ok(inner), 1..) => event(said, &inner, wrappers - 1),
+            _ => false,
         };
     }
     // The global bus says every durable event twice; this is the second time.

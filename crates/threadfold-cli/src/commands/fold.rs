@@ -16,10 +16,11 @@ use crate::source::{Format, Opened, open};
 
 /// Fold a session into the state of its conversations
 ///
-/// Reads a stream or a transcript of Claude Code (the files of its subagents are found), or
-/// Threadfold's own events, one JSON object a line, and prints the state that they end in as one
-/// line of JSON. What the input is, it finds out by itself. A line that is not an event stops it,
-/// with nothing printed; a line of an agent's that is not understood is kept as a block.
+/// Reads a stream or a transcript of Claude Code (the files of its subagents are found), the
+/// events, an export or the database of OpenCode, or Threadfold's own events, one JSON object a
+/// line, and prints the state that they end in as one line of JSON. What the input is, it finds
+/// out by itself. A line that is not an event stops it, with nothing printed; a line of an agent's
+/// that is not understood is kept as a block.
 #[derive(Args)]
 pub(crate) struct FoldArgs {
     /// Read from this file; from standard input if it is `-` or absent
@@ -27,6 +28,9 @@ pub(crate) struct FoldArgs {
     /// Say what the input is
     #[arg(long, value_name = "FORMAT")]
     from: Option<Format>,
+    /// Take this session of OpenCode's, where the input holds several
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
     /// Stop after N events
     #[arg(long, value_name = "N")]
     at: Option<u64>,
@@ -51,10 +55,10 @@ pub(crate) struct FoldArgs {
 }
 
 pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
-    let opened = open(args.file.as_deref(), args.from)?;
-    match opened.format {
-        Format::Events => run_events(args, Input::new(opened.name, opened.reader)),
-        Format::ClaudeStream | Format::ClaudeTranscript => run_raw(args, opened),
+    let opened = open(args.file.as_deref(), args.from)?.of_session(args.session.as_deref())?;
+    match opened.format.agent() {
+        Some(_) => run_raw(args, opened),
+        None => run_events(args, Input::new(opened.name, opened.reader)),
     }
 }
 

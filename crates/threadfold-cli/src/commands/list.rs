@@ -12,15 +12,16 @@ use threadfold_core::{BlockBody, ConversationState, SessionMetadata, TokenUsage}
 use crate::error::{CommandError, say};
 use crate::printable::{one_line, write_json};
 use crate::progress::Progress;
-use crate::sessions::{FoundSession, Loaded, Sessions, load_session};
+use crate::sessions::{FoundSession, Kept, Loaded, Sessions, load_session, places};
 use crate::terminal::{self, ColorChoice};
 use crate::view::{
     Align, Column, Page, Span, ago, content_text, cut, cut_front, draw_table, number, without_tags,
 };
 
-/// List the Claude Code sessions on this machine, newest first
+/// List the sessions of Claude Code and OpenCode on this machine, newest first
 ///
-/// They are looked for in `$CLAUDE_CONFIG_DIR`, or in `.claude` in the home folder.
+/// Those of Claude Code are looked for in `$CLAUDE_CONFIG_DIR`, or in `.claude` in the home folder;
+/// those of OpenCode in `opencode` in `$XDG_DATA_HOME`, or in `.local/share` in the home folder.
 #[derive(Args)]
 pub(crate) struct ListArgs {
     /// Print one JSON object a line, with everything that is known
@@ -32,7 +33,7 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
-    let mut sessions = Sessions::of_claude();
+    let mut sessions = Sessions::of_all_agents();
     for (folder, error) in &sessions.unreadable {
         say(format_args!("left out `{}`: {error}", folder.display()));
     }
@@ -43,9 +44,10 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
     let mut rows = summaries(&sessions.found);
     rows.sort_by_cached_key(|row| Reverse(row.ended));
     if rows.is_empty() {
-        let place = sessions.place.display();
+        let places = places(&sessions.places);
         say(format_args!(
-            "there are no sessions in `{place}`; `CLAUDE_CONFIG_DIR` tells where else to look"
+            "there are no sessions in {places}; \
+             `CLAUDE_CONFIG_DIR` and `XDG_DATA_HOME` tell where else to look"
         ));
         return Err(CommandError::No);
     }
@@ -72,7 +74,11 @@ fn summaries(found: &[FoundSession]) -> Vec<Summary> {
             Err(error) => {
                 progress.erase();
                 let path = session.main.display();
-                say(format_args!("left out `{path}`: {}", error.cause()));
+                let of = match session.kept {
+                    Kept::Database { .. } => format!("session `{}` of ", session.id),
+                    _ => String::new(),
+                };
+                say(format_args!("left out {of}`{path}`: {}", error.cause()));
             }
         }
         progress.step();
@@ -86,6 +92,7 @@ fn summaries(found: &[FoundSession]) -> Vec<Summary> {
 #[serde(rename_all = "camelCase")]
 struct Summary {
     id: String,
+    agent: &'static str,
     path: String,
     project: String,
     title: Option<String>,
@@ -112,6 +119,7 @@ impl Summary {
         let written = || Timestamp::try_from(session.changed()?).ok();
         Self {
             id: session.id.clone(),
+            agent: session.agent().name(),
             path: session.main.display().to_string(),
             project: project(session, metadata),
             title: metadata.title().map(own),
@@ -223,9 +231,12 @@ fn table<W: Write>(page: &mut Page<W>, rows: &[Summary]) -> io::Result<()> {
         count => number(count as u64),
     };
     let cost = |row: &Summary| row.cost_usd.map(|it| format!("${it:.2}")).unwrap_or_default();
+    let is_mixed = rows.iter().any(|row| row.agent != rows[0].agent);
+    let agent = |row: &Summary| if is_mixed { row.agent.to_owned() } else { String::new() };
     let id = |row: &Summary| row.id.chars().take(short).collect();
     let mut columns = vec![
         Cells::of("id", Align::Left, rows.iter().map(id)),
+        Cells::of("agent", Align::Left, rows.iter().map(agent)),
         Cells::of("when", Align::Left, rows.iter().map(when)),
         Cells::of("project", Align::Left, rows.iter().map(project)),
         Cells::of(TITLE, Align::Left, rows.iter().map(Summary::name)),
@@ -247,7 +258,7 @@ const TITLE: &str = "title";
 
 /// Leaves out columns until there is room for titles, and cuts these to it.
 fn fit(columns: &mut Vec<Cells>, width: usize) {
-    for dispensable in ["", "project", "agents", "blocks", "cost", "when"] {
+    for dispensable in ["", "project", "agents", "agent", "blocks", "cost", "when"] {
         columns.retain(|column| column.title != dispensable);
         let others: usize =
             columns.iter().filter(|it| it.title != TITLE).map(|it| it.width() + 2).sum();

@@ -9,25 +9,30 @@ use serde::Serialize;
 use threadfold_convert::lines::lines;
 use threadfold_convert::parity::{Comparison, Difference, Replay, Verdict, compare, replay, rules};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile};
-use threadfold_core::{ConversationState, Json};
+use threadfold_core::{ConversationState, Json, SessionId};
 
 use crate::error::CommandError;
 use crate::printable::printable;
-use crate::source::{Format, open, subagents_of};
+use crate::source::{Format, Opened, convert_together, open};
 
 /// Prove that a stream and a transcript tell one state
 ///
-/// Folds both, compares all that they show field by field, and prints each difference. What the
-/// agent itself does not keep on one side is a short table (`--explain`). Exit 0: equal, or
-/// partial where one side must lack something, which is named; 1: different; 2: error.
+/// Folds both, compares all that they show field by field, and prints each difference. Which agent
+/// they are of, it finds out by itself; both must be of the same. What the agent itself does not
+/// keep on one side is a short table (`--explain`). Exit 0: equal, or partial where one side must
+/// lack something, which is named; 1: different; 2: error.
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
     /// What the agent streamed
     #[arg(long, value_name = "FILE", required_unless_present = "explain")]
     stream: Option<PathBuf>,
-    /// What the agent kept; its subagents' files are found
+    /// What the agent kept; files of Claude Code's subagents are found. May be given more than
+    /// once: exports of OpenCode's children are files of their own
     #[arg(long, value_name = "FILE", required_unless_present = "explain")]
-    transcript: Option<PathBuf>,
+    transcript: Vec<PathBuf>,
+    /// Take this session of OpenCode's; without it, the first that the stream tells of
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -54,21 +59,25 @@ struct Report<'a> {
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
-    if args.explain {
-        for rule in rules(Agent::Claude) {
-            writeln!(out, "{}\n  {}\n  because {}", rule.name, rule.what, rule.reason)?;
+    let Some(stream) = args.stream.as_ref().filter(|_| !args.transcript.is_empty()) else {
+        for agent in [Agent::Claude, Agent::Opencode] {
+            writeln!(out, "{}:", agent.name())?;
+            explain(&mut out, agent)?;
         }
-    }
-    let (Some(stream), Some(transcript)) = (&args.stream, &args.transcript) else {
         return Ok(());
     };
-    let comparison = compare(
-        Agent::Claude,
-        &folded(stream, Format::ClaudeStream)?,
-        &folded(transcript, Format::ClaudeTranscript)?,
-    );
+    let (agent, streams, transcripts) = open_sides(stream, &args.transcript)?;
+    if args.explain {
+        explain(&mut out, agent)?;
+    }
+    let (streamed, session) = folded(of_session(streams, args.session.as_deref())?)?;
+    // A database holds many sessions; the stream tells which of them is meant.
+    let session = args.session.clone().or(session.map(|it| it.as_str().to_owned()));
+    let session = session.filter(|_| args.session.is_some() || agent == Agent::Opencode);
+    let (told, _) = folded(of_session(transcripts, session.as_deref())?)?;
+    let comparison = compare(agent, &streamed, &told);
     let replayed = match args.replay {
-        true => Some(replay_files(stream, transcript)?),
+        true => Some(replay_files(stream, &args.transcript, session.as_deref())?),
         false => None,
     };
     let mut verdict = comparison.verdict();
@@ -88,44 +97,106 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
     }
 }
 
-/// Returns the state that a file tells.
-fn folded(path: &Path, format: Format) -> Result<ConversationState, CommandError> {
+fn explain(out: &mut impl Write, agent: Agent) -> io::Result<()> {
+    for rule in rules(agent) {
+        writeln!(out, "{}\n  {}\n  because {}", rule.name, rule.what, rule.reason)?;
+    }
+    Ok(())
+}
+
+/// Opens both sides, and finds out whose they are.
+fn open_sides(
+    stream: &Path,
+    transcripts: &[PathBuf],
+) -> Result<(Agent, Vec<Opened>, Vec<Opened>), CommandError> {
+    let mut streams = vec![open(Some(stream), None)?];
+    let mut kept = Vec::new();
+    for path in transcripts {
+        kept.push(open(Some(path), None)?);
+    }
+    let known: Vec<(Agent, &str)> = streams
+        .iter()
+        .chain(&kept)
+        .filter_map(|it| Some((it.format.agent()?, it.name.as_str())))
+        .collect();
+    let agent = known.first().map_or(Agent::Claude, |(agent, _)| *agent);
+    if let (Some((_, first)), Some((other, name))) =
+        (known.first(), known.iter().find(|(other, _)| *other != agent))
+    {
+        return Err(CommandError::new(
+            anyhow!(
+                "{first} is of {}, {name} of {}: they are not one session",
+                agent.name(),
+                other.name()
+            ),
+            "give a stream and a transcript of the same agent",
+        ));
+    }
+    // OpenCode's forms are told apart by what is in them. Claude Code's lines look much the same
+    // in both, so there it counts what they are given as.
+    let form = |it: &mut Opened, claude: Format, opencode: Format| match agent {
+        Agent::Opencode if it.format == Format::Events => it.format = opencode,
+        Agent::Opencode => {}
+        _ => it.format = claude,
+    };
+    for it in &mut streams {
+        form(it, Format::ClaudeStream, Format::OpencodeEvents);
+    }
+    for it in &mut kept {
+        form(it, Format::ClaudeTranscript, Format::OpencodeExport);
+    }
+    Ok((agent, streams, kept))
+}
+
+fn of_session(sources: Vec<Opened>, session: Option<&str>) -> Result<Vec<Opened>, CommandError> {
+    sources.into_iter().map(|it| it.of_session(session)).collect()
+}
+
+fn replay_files(
+    stream: &Path,
+    transcripts: &[PathBuf],
+    session: Option<&str>,
+) -> Result<Replay, CommandError> {
+    let (agent, streams, kept) = open_sides(stream, transcripts)?;
+    let mut sides = [Vec::new(), Vec::new()];
+    for (side, sources) in sides.iter_mut().zip([streams, kept]) {
+        for source in of_session(sources, session)? {
+            side.extend(source.into_files()?);
+        }
+    }
+    let [streamed, files] = sides;
+    let feed = Feed::new(agent, FeedKind::Stream, &stream.to_string_lossy());
+    let records: Vec<_> = streamed
+        .iter()
+        .flat_map(|(_, bytes)| lines(bytes))
+        .map(|line| Record { feed: &feed, line: line.number, bytes: line.bytes })
+        .collect();
+    let files: Vec<_> = files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
+    Ok(replay(agent, &records, &files))
+}
+
+/// Returns the state that sources of one session tell, and the session.
+fn folded(sources: Vec<Opened>) -> Result<(ConversationState, Option<SessionId>), CommandError> {
     let mut state = ConversationState::default();
+    let mut session = None;
     let mut events = 0_u64;
-    open(Some(path), Some(format))?.convert(&mut |_, event| {
+    let name = sources.first().map_or(String::new(), |it| it.name.clone());
+    convert_together(sources, &mut |_, event| {
         events += 1;
+        if session.is_none() {
+            session = event.context.session_id.clone();
+        }
         // Odd events are for `threadfold fold --anomalies`; what they leave is compared here.
         state.extend([event]);
         Ok(())
     })?;
     if events == 0 {
         return Err(CommandError::new(
-            anyhow!("`{}` holds nothing to compare", path.display()),
+            anyhow!("{name} holds nothing to compare"),
             "give the file that the agent wrote",
         ));
     }
-    Ok(state)
-}
-
-fn replay_files(stream: &Path, transcript: &Path) -> Result<Replay, CommandError> {
-    let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| {
-            let error = anyhow::Error::new(error);
-            let told = error.context(format!("`{}` cannot be read", path.display()));
-            CommandError::new(told, "give a file that is there")
-        })
-    };
-    let streamed = read(stream)?;
-    let mut files = vec![(transcript.to_string_lossy().into_owned(), read(transcript)?)];
-    for (_, path) in subagents_of(transcript)? {
-        files.push((path.to_string_lossy().into_owned(), read(&path)?));
-    }
-    let feed = Feed::new(Agent::Claude, FeedKind::Stream, &stream.to_string_lossy());
-    let records: Vec<_> = lines(&streamed)
-        .map(|line| Record { feed: &feed, line: line.number, bytes: line.bytes })
-        .collect();
-    let files: Vec<_> = files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-    Ok(replay(Agent::Claude, &records, &files))
+    Ok((state, session))
 }
 
 fn print(

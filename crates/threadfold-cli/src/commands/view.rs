@@ -1,12 +1,14 @@
 //! `threadfold view`: a session's conversation in the terminal.
 
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::error::CommandError;
 use crate::printable::write_json;
 use crate::sessions::{Wanted, load_file, load_session, resolve};
+use crate::source::Format;
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
 use crate::view::{Page, Pager, Shown, draw};
 
@@ -17,9 +19,15 @@ use crate::view::{Page, Pager, Shown, draw};
 /// characters are shown as escapes.
 #[derive(Args)]
 pub(crate) struct ViewArgs {
-    /// Session to show: its id or the beginning of one, a `.jsonl` file, a folder with one
-    /// session, or `-` for a transcript or a stream on standard input
+    /// Session to show: its id or the beginning of one, a file that an agent wrote, a folder with
+    /// one session, or `-` for a transcript or a stream on standard input
     session: String,
+    /// Say what the file is
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<Format>,
+    /// Take this session of OpenCode's, where the file holds several
+    #[arg(long = "session", value_name = "ID")]
+    of_session: Option<String>,
     /// Show what tools were given and gave, and the system's words, whole
     #[arg(long)]
     full: bool,
@@ -44,9 +52,14 @@ pub(crate) struct ViewArgs {
 }
 
 pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
-    let loaded = match resolve(&args.session)? {
+    let is_file = args.from.is_some() || args.of_session.is_some();
+    let wanted = match is_file {
+        true => Wanted::File(PathBuf::from(&args.session)),
+        false => resolve(&args.session)?,
+    };
+    let loaded = match wanted {
         Wanted::Session(session) => load_session(&session)?,
-        Wanted::File(file) => load_file(&file)?,
+        Wanted::File(file) => load_file(&file, args.from, args.of_session.as_deref())?,
     };
     if args.json {
         let mut out = BufWriter::new(io::stdout().lock());

@@ -7,16 +7,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use threadfold_convert::Agent;
 use threadfold_convert::claude::layout::sessions;
 
-/// The sessions below a folder.
+use super::opencode;
+
+/// The sessions below some folders.
+#[derive(Default)]
 pub(crate) struct Sessions {
     /// Where they were looked for.
-    pub(crate) place: PathBuf,
+    pub(crate) places: Vec<PathBuf>,
     /// What was found, by project and name.
     pub(crate) found: Vec<FoundSession>,
-    /// What could not be looked into.
-    pub(crate) unreadable: Vec<(PathBuf, io::Error)>,
+    /// What could not be looked into, and why.
+    pub(crate) unreadable: Vec<(PathBuf, String)>,
 }
 
 /// A session that was found.
@@ -27,13 +31,32 @@ pub(crate) struct FoundSession {
     pub(crate) project: String,
     /// Its main file.
     pub(crate) main: PathBuf,
-    /// Something beside the main file may be a subagent's.
-    pub(crate) may_have_subagents: bool,
+    /// How it is kept.
+    pub(crate) kept: Kept,
+}
+
+/// How a session is kept.
+pub(crate) enum Kept {
+    /// In a file of Claude Code; something beside it may be a subagent's.
+    File { may_have_subagents: bool },
+    /// In OpenCode's database.
+    Database { changed: Option<SystemTime> },
+    /// In files of the older OpenCode: its own and its children's, in the storage folder.
+    Storage { family: Vec<PathBuf> },
 }
 
 impl Sessions {
+    /// Finds the sessions of all agents, in the folders that these use themselves.
+    pub(crate) fn of_all_agents() -> Self {
+        let mut all = Self::of_claude();
+        let configured = env::var_os("XDG_DATA_HOME").filter(|folder| !folder.is_empty());
+        let home = || env::home_dir().unwrap_or_default().join(".local").join("share");
+        opencode::find(&configured.map_or_else(home, PathBuf::from).join("opencode"), &mut all);
+        all
+    }
+
     /// Finds the sessions of Claude Code, in the folder that it uses itself.
-    pub(crate) fn of_claude() -> Self {
+    fn of_claude() -> Self {
         let configured = env::var_os("CLAUDE_CONFIG_DIR").filter(|folder| !folder.is_empty());
         let home = || env::home_dir().unwrap_or_default().join(".claude");
         Self::below(&configured.map_or_else(home, PathBuf::from).join("projects"))
@@ -41,7 +64,7 @@ impl Sessions {
 
     /// Finds the sessions in `folder`: a project's, or one that holds those of projects.
     pub(crate) fn below(folder: &Path) -> Self {
-        let mut all = Self { place: folder.to_owned(), found: Vec::new(), unreadable: Vec::new() };
+        let mut all = Self { places: vec![folder.to_owned()], ..Self::default() };
         for project in all.add_project(folder).into_iter().filter(|it| it.is_dir()) {
             all.add_project(&project);
         }
@@ -61,8 +84,10 @@ impl Sessions {
             self.found.extend(place.map(|place| FoundSession {
                 id: session.session,
                 project: project.clone(),
-                may_have_subagents: has_agents
-                    || others.binary_search(&files[place].with_extension("")).is_ok(),
+                kept: Kept::File {
+                    may_have_subagents: has_agents
+                        || others.binary_search(&files[place].with_extension("")).is_ok(),
+                },
                 main: files[place].clone(),
             }));
         }
@@ -70,12 +95,12 @@ impl Sessions {
     }
 
     /// Returns what is in a folder, by name. That there is no such folder is no mistake.
-    fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
+    pub(super) fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    self.unreadable.push((folder.to_owned(), error));
+                    self.unreadable.push((folder.to_owned(), error.to_string()));
                 }
                 return Vec::new();
             }
@@ -87,9 +112,20 @@ impl Sessions {
 }
 
 impl FoundSession {
-    /// Returns when its main file was last written to.
+    /// Returns whose it is.
+    pub(crate) fn agent(&self) -> Agent {
+        match self.kept {
+            Kept::File { .. } => Agent::Claude,
+            Kept::Database { .. } | Kept::Storage { .. } => Agent::Opencode,
+        }
+    }
+
+    /// Returns when it was last written to.
     pub(crate) fn changed(&self) -> Option<SystemTime> {
-        self.main.metadata().and_then(|it| it.modified()).ok()
+        match self.kept {
+            Kept::Database { changed } => changed,
+            _ => self.main.metadata().and_then(|it| it.modified()).ok(),
+        }
     }
 }
 

@@ -6,9 +6,9 @@ use threadfold_core::{ConversationState, Outcome, SessionEvent, SessionMetadata}
 
 use crate::error::CommandError;
 use crate::input::Input;
-use crate::source::{Format, Opened, open};
+use crate::source::{Format, Opened, convert_storage, open};
 
-use super::FoundSession;
+use super::{FoundSession, Kept};
 
 /// A session that was read.
 #[derive(Default)]
@@ -19,21 +19,41 @@ pub(crate) struct Loaded {
     pub(crate) metadata: SessionMetadata,
 }
 
-/// Reads a session from its main file, with its subagents' files.
+/// Reads a session that was found, with its subagents.
 pub(crate) fn load_session(session: &FoundSession) -> Result<Loaded, CommandError> {
-    let mut opened = open(Some(&session.main), Some(Format::ClaudeTranscript))?;
-    if !session.may_have_subagents {
-        // Without a path nobody looks beside it; in a folder of thousands that takes long.
-        opened.path = None;
+    match &session.kept {
+        Kept::File { may_have_subagents } => {
+            let mut opened = open(Some(&session.main), Some(Format::ClaudeTranscript))?;
+            if !may_have_subagents {
+                // Without a path nobody looks beside it; in a folder of thousands that takes long.
+                opened.path = None;
+            }
+            convert(opened)
+        }
+        Kept::Database { .. } => {
+            let opened = open(Some(&session.main), Some(Format::OpencodeDb))?;
+            convert(opened.of_session(Some(&session.id))?)
+        }
+        Kept::Storage { family } => {
+            let mut loaded = Loaded::default();
+            convert_storage(family, &mut |_, event| {
+                loaded.hear(event);
+                Ok(())
+            })?;
+            Ok(loaded)
+        }
     }
-    convert(opened)
 }
 
 /// Reads a session from a file, or `-` for standard input, whatever it is told as: a transcript,
-/// a stream or events.
-pub(crate) fn load_file(file: &Path) -> Result<Loaded, CommandError> {
-    let opened = open(Some(file), None)?;
-    if opened.format != Format::Events {
+/// a stream, a database or events. Where it holds several, `session` is the one.
+pub(crate) fn load_file(
+    file: &Path,
+    from: Option<Format>,
+    session: Option<&str>,
+) -> Result<Loaded, CommandError> {
+    let opened = open(Some(file), from)?.of_session(session)?;
+    if opened.format.agent().is_some() {
         return convert(opened);
     }
     let mut loaded = Loaded::default();
@@ -47,7 +67,7 @@ pub(crate) fn load_file(file: &Path) -> Result<Loaded, CommandError> {
                 let place = format!("line {} of {} is no event", input.number(), input.name());
                 return Err(CommandError::new(
                     anyhow::Error::new(error).context(place),
-                    "give a transcript or a stream of Claude Code, or a file of events",
+                    "give what Claude Code or OpenCode streams or keeps, or a file of events",
                 ));
             }
         }

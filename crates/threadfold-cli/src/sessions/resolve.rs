@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, say};
 
 use super::{FoundSession, Sessions};
 
@@ -22,9 +22,12 @@ pub(crate) enum Wanted {
 /// Finds what `given` means: `-`, a path, a session's name or the beginning of one.
 pub(crate) fn resolve(given: &str) -> Result<Wanted, CommandError> {
     let path = Path::new(given);
-    let is_surely_path = given.contains(['/', '\\']) || given.ends_with(".jsonl") || given == "-";
+    let is_file = |ending: &&str| given.ends_with(*ending);
+    let is_surely_path = given.contains(['/', '\\'])
+        || [".jsonl", ".json", ".db"].iter().any(is_file)
+        || given == "-";
     if !is_surely_path {
-        match by_name(Sessions::of_claude(), given) {
+        match by_name(Sessions::of_all_agents(), given) {
             Err(NoSession { candidates, .. }) if candidates.is_empty() && path.exists() => {}
             Err(none) => return Err(none.into()),
             Ok(found) => return Ok(Wanted::Session(found)),
@@ -38,10 +41,12 @@ struct NoSession {
     given: String,
     place: String,
     candidates: Vec<FoundSession>,
+    unreadable: Vec<(PathBuf, String)>,
 }
 
 fn by_name(sessions: Sessions, given: &str) -> Result<FoundSession, NoSession> {
-    let place = sessions.place.display().to_string();
+    let place = places(&sessions.places);
+    let unreadable = sessions.unreadable;
     let (mut same, others): (Vec<_>, Vec<_>) =
         sessions.found.into_iter().partition(|it| it.id == given);
     let begins = |it: &FoundSession| !given.is_empty() && it.id.starts_with(given);
@@ -54,7 +59,7 @@ fn by_name(sessions: Sessions, given: &str) -> Result<FoundSession, NoSession> {
         Some(only) if candidates.is_empty() => Ok(only),
         last => {
             candidates.extend(last);
-            Err(NoSession { given: given.to_owned(), place, candidates })
+            Err(NoSession { given: given.to_owned(), place, candidates, unreadable })
         }
     }
 }
@@ -83,11 +88,14 @@ fn only_one(folder: &Path) -> Result<Wanted, CommandError> {
 
 impl From<NoSession> for CommandError {
     fn from(none: NoSession) -> Self {
-        let NoSession { given, place, candidates } = none;
+        let NoSession { given, place, candidates, unreadable } = none;
         if candidates.is_empty() {
+            for (path, why) in &unreadable {
+                say(format_args!("left out `{}`: {why}", path.display()));
+            }
             return Self::new(
-                anyhow!("session `{given}` is not in `{place}`"),
-                "`threadfold list` shows the sessions; a path to a `.jsonl` file works too",
+                anyhow!("session `{given}` is not in {place}"),
+                "`threadfold list` shows the sessions; a path to a file of one works too",
             );
         }
         let is_same = candidates.iter().all(|it| it.id == given);
@@ -107,6 +115,12 @@ impl From<NoSession> for CommandError {
             "give more of the name",
         )
     }
+}
+
+/// Returns folders as they stand in a sentence.
+pub(crate) fn places(folders: &[PathBuf]) -> String {
+    let names: Vec<_> = folders.iter().map(|it| format!("`{}`", it.display())).collect();
+    names.join(" or ")
 }
 
 fn names(candidates: &[FoundSession]) -> String {

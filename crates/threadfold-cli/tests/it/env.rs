@@ -42,6 +42,7 @@ impl TestEnv {
         command.env_remove("COLUMNS");
         // The sessions, the time zone and the colours would be theirs as well.
         command.env("CLAUDE_CONFIG_DIR", self.path("claude")).env("HOME", self.folder.path());
+        command.env_remove("XDG_DATA_HOME");
         command.env("TZ", "UTC").env_remove("NO_COLOR").env_remove("PAGER");
         command
     }

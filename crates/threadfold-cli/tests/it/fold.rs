@@ -428,7 +428,7 @@ fn the_help_tells_what_there_is() {
 
     Commands:
       fold    Fold a session into the state of its conversations
-      list    List the Claude Code sessions on this machine, newest first
+      list    List the sessions of Claude Code and OpenCode on this machine, newest first
       view    Show a session's conversation
       verify  Prove that a stream and a transcript tell one state
       help    Print this message or the help of the given subcommand(s)
@@ -443,10 +443,11 @@ fn the_help_tells_what_there_is() {
     --- stdout
     Fold a session into the state of its conversations
 
-    Reads a stream or a transcript of Claude Code (the files of its subagents are found), or
-    Threadfold's own events, one JSON object a line, and prints the state that they end in as one line
-    of JSON. What the input is, it finds out by itself. A line that is not an event stops it, with
-    nothing printed; a line of an agent's that is not understood is kept as a block.
+    Reads a stream or a transcript of Claude Code (the files of its subagents are found), the events, an
+    export or the database of OpenCode, or Threadfold's own events, one JSON object a line, and prints
+    the state that they end in as one line of JSON. What the input is, it finds out by itself. A line
+    that is not an event stops it, with nothing printed; a line of an agent's that is not understood is
+    kept as a block.
 
     Usage: threadfold fold [OPTIONS] [FILE]
 
@@ -461,7 +462,15 @@ fn the_help_tells_what_there_is() {
               Possible values:
               - claude-stream:     What Claude Code or the Agent SDK streams (stream-json)
               - claude-transcript: What Claude Code keeps of a session (JSONL)
+              - opencode-events:   What OpenCode's bus says (`/event`, `/global/event`), as server-sent
+                events or as JSON
+              - opencode-export:   What `opencode export` prints, or messages of OpenCode's API
+              - opencode-db:       OpenCode's database (SQLite); it is only read, also while OpenCode
+                runs
               - events:            Threadfold's own events, one a line
+
+          --session <ID>
+              Take this session of OpenCode's, where the input holds several
 
           --at <N>
               Stop after N events

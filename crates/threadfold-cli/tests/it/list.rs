@@ -70,9 +70,9 @@ fn json_tells_everything() {
     assert_snapshot!(shown.replace(&folder, "<claude>"), @r#"
     exit 0
     --- stdout
-    {"id":"5e551011-aaaa-4000-8000-000000000001","path":"<claude>/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl","project":"home-somebody-notes","title":"Count the notes","firstPrompt":"How long are my notes?\nPlease count **lines** and words.","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:10:00.000Z","blocks":17,"subagents":2,"model":"model-large-1","usage":{"inputTokens":1100,"outputTokens":220,"cacheReadTokens":33000,"cacheCreationTokens":0},"costUsd":0.0123}
-    {"id":"0b5e55ed-bbbb-4000-8000-000000000002","path":"<claude>/projects/-srv-code-a-very-long-name-of-a-project/0b5e55ed-bbbb-4000-8000-000000000002.jsonl","project":"srv-code-a-very-long-name-of-a-project","title":null,"firstPrompt":"<ide_opened_file>a.rs</ide_opened_file>Explain to me, in as many words as it takes,\nwhat a fold over events is, and why anybody would want one","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:01:00.000Z","blocks":2,"subagents":0,"model":"model-large-1","usage":{"inputTokens":100,"outputTokens":20,"cacheReadTokens":3000,"cacheCreationTokens":0},"costUsd":null}
-    {"id":"0b5e55ed-cccc-4000-8000-000000000003","path":"<claude>/projects/-srv-code-other/0b5e55ed-cccc-4000-8000-000000000003.jsonl","project":"srv-code-other","title":null,"firstPrompt":null,"startedAt":"2025-02-01T10:00:00Z","endedAt":"2025-02-01T10:00:00Z","blocks":1,"subagents":0,"model":null,"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0},"costUsd":null}
+    {"id":"5e551011-aaaa-4000-8000-000000000001","agent":"claude","path":"<claude>/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl","project":"home-somebody-notes","title":"Count the notes","firstPrompt":"How long are my notes?\nPlease count **lines** and words.","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:10:00.000Z","blocks":17,"subagents":2,"model":"model-large-1","usage":{"inputTokens":1100,"outputTokens":220,"cacheReadTokens":33000,"cacheCreationTokens":0},"costUsd":0.0123}
+    {"id":"0b5e55ed-bbbb-4000-8000-000000000002","agent":"claude","path":"<claude>/projects/-srv-code-a-very-long-name-of-a-project/0b5e55ed-bbbb-4000-8000-000000000002.jsonl","project":"srv-code-a-very-long-name-of-a-project","title":null,"firstPrompt":"<ide_opened_file>a.rs</ide_opened_file>Explain to me, in as many words as it takes,\nwhat a fold over events is, and why anybody would want one","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:01:00.000Z","blocks":2,"subagents":0,"model":"model-large-1","usage":{"inputTokens":100,"outputTokens":20,"cacheReadTokens":3000,"cacheCreationTokens":0},"costUsd":null}
+    {"id":"0b5e55ed-cccc-4000-8000-000000000003","agent":"claude","path":"<claude>/projects/-srv-code-other/0b5e55ed-cccc-4000-8000-000000000003.jsonl","project":"srv-code-other","title":null,"firstPrompt":null,"startedAt":"2025-02-01T10:00:00Z","endedAt":"2025-02-01T10:00:00Z","blocks":1,"subagents":0,"model":null,"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0},"costUsd":null}
     --- stderr
     "#);
 }
@@ -105,11 +105,13 @@ fn a_subagent_beside_the_main_file_belongs_to_the_session_that_it_names() {
 fn without_sessions_it_says_where_it_looked() {
     let env = TestEnv::new();
     let folder = env.path("claude").display().to_string();
-    assert_snapshot!(env.run(&["list"]).replace(&folder, "<claude>"), @"
+    let home = env.path("").display().to_string();
+    let shown = env.run(&["list"]).replace(&folder, "<claude>").replace(&home, "<home>/");
+    assert_snapshot!(shown, @"
     exit 1
     --- stdout
     --- stderr
-    there are no sessions in `<claude>/projects`; `CLAUDE_CONFIG_DIR` tells where else to look
+    there are no sessions in `<claude>/projects` or `<home>/.local/share/opencode`; `CLAUDE_CONFIG_DIR` and `XDG_DATA_HOME` tell where else to look
     ");
 }
 

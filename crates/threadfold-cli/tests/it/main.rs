@@ -7,6 +7,10 @@ mod env;
 mod fold;
 mod hostile;
 mod list;
+#[path = "../../src/source/opencode_db/tests/made.rs"]
+mod made;
+mod opencode;
+mod opencode_hostile;
 mod pager;
 mod pipes;
 mod terminal_safety;

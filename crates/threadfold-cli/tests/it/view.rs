@@ -533,13 +533,14 @@ fn a_name_that_is_whole_counts_before_one_that_begins_with_it() {
 fn a_name_that_is_nowhere_is_said() {
     let env = notes();
     let folder = env.path("claude").display().to_string();
-    let hidden = |shown: String| shown.replace(&folder, "<claude>");
+    let home = env.path("").display().to_string();
+    let hidden = |shown: String| shown.replace(&folder, "<claude>").replace(&home, "<home>/");
     assert_snapshot!(hidden(env.run(&["view", "beef"])), @"
     exit 2
     --- stdout
     --- stderr
-    error: session `beef` is not in `<claude>/projects`
-    hint: `threadfold list` shows the sessions; a path to a `.jsonl` file works too
+    error: session `beef` is not in `<claude>/projects` or `<home>/.local/share/opencode`
+    hint: `threadfold list` shows the sessions; a path to a file of one works too
     ");
     assert_snapshot!(hidden(env.run(&["view", "missing.jsonl"])), @"
     exit 2
@@ -553,8 +554,8 @@ fn a_name_that_is_nowhere_is_said() {
     exit 2
     --- stdout
     --- stderr
-    error: session `` is not in `<claude>/projects`
-    hint: `threadfold list` shows the sessions; a path to a `.jsonl` file works too
+    error: session `` is not in `<claude>/projects` or `<home>/.local/share/opencode`
+    hint: `threadfold list` shows the sessions; a path to a file of one works too
     ");
 }
 

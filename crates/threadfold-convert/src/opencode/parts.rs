@@ -50,6 +50,10 @@ fn revert(said: &mut Said<'_>, id: &str, conversation: &ConversationId, info: &S
     let head = match to {
         Some(message) => {
             let first = (Arc::from(message), Arc::from(""), 0);
+            // What is kept tells of its sessions first, and of them again when all is said.
+            if order.is_none_or(|order| order.range(first.clone()..).next().is_none()) {
+                return;
+            }
             order.and_then(|order| order.range(..first).next_back())
         }
         None => order.and_then(|order| order.last_key_value()),

@@ -31,8 +31,8 @@ impl Said<'_> {
         // Sessions nest a few deep; a circle would be the source's error.
         for _ in 0..100 {
             match self.memory.parents.get(top) {
-                Some(parent) => top = parent,
-                None => break,
+                Some(parent) if self.memory.root.as_deref() != Some(top) => top = parent,
+                _ => break,
             }
         }
         let root = self.memory.root.get_or_insert_with(|| top.into());

@@ -6,6 +6,7 @@ use serde::Serialize;
 use threadfold_core::{Block, BlockBody, BlockId, Json};
 
 use super::{Pair, Side, Sides, listed};
+use crate::record::Agent;
 
 /// What one side lacks, though nothing is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -17,6 +18,8 @@ pub enum Lack {
     EarlierTurns,
     /// The file ends at a kill, before what had been streamed.
     FileEndsAtKill,
+    /// The files lack a subagent's: OpenCode exports every child by itself.
+    SubagentFile,
 }
 
 impl Lack {
@@ -32,6 +35,9 @@ impl Lack {
             Self::FileEndsAtKill => {
                 "the file lacks what had been streamed when the agent was killed"
             }
+            Self::SubagentFile => {
+                "the files lack what a subagent said (OpenCode exports children one by one)"
+            }
         }
     }
 }
@@ -44,6 +50,7 @@ pub(super) fn of(sides: &Sides<'_>, block: &Block, side: Side) -> Option<Lack> {
         }
         Side::Transcript if is_earlier(sides) => Some(Lack::EarlierTurns),
         Side::Transcript => is_unforwarded(sides, block).then_some(Lack::SubagentWords),
+        Side::Stream if is_unexported(sides) => Some(Lack::SubagentFile),
         Side::Stream => is_behind_the_file(sides, block).then_some(Lack::FileEndsAtKill),
     }
 }
@@ -60,6 +67,11 @@ fn is_unforwarded(sides: &Sides<'_>, block: &Block) -> bool {
         |block: &Block| matches!(block.body, BlockBody::AssistantText(_) | BlockBody::Thinking(_));
     let has_words = sides.stream.iter().any(is_words);
     !has_words && (is_words(block) || sides.pair.depth > 1)
+}
+
+/// A child of OpenCode's of which the files have nothing.
+fn is_unexported(sides: &Sides<'_>) -> bool {
+    sides.pair.agent == Agent::Opencode && sides.pair.depth > 0 && sides.in_transcript.is_empty()
 }
 
 /// Something that the stream said after all that the file has.

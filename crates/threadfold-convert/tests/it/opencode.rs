@@ -461,6 +461,67 @@ fn a_revert_marks_what_came_after_and_can_be_undone() {
 }
 
 #[test]
+fn an_export_of_a_session_that_was_taken_back_says_from_where() {
+    let part = |id: &str, message: &str| {
+        json!({"id": id, "messageID": message, "sessionID": "s", "type": "text", "text": id,
+        "time": {"start": 0, "end": 1}})
+    };
+    let message = |id: &str, part: Value| json!({"info": {"id": id, "sessionID": "s", "role": "assistant"}, "parts": [part]});
+    let info = json!({"id": "s", "revert": {"messageID": "m2"}});
+    let messages = [message("m1", part("p1", "m1")), message("m2", part("p2", "m2"))];
+    let export = json!({"info": info, "messages": messages}).to_string();
+    assert_snapshot!(show(&told(&[("export.json".to_owned(), export.into_bytes())])), @r#"
+    p1 assistant_text "p1"
+    p2 assistant_text inactive "p2"
+    "#);
+}
+
+#[test]
+fn a_child_that_is_asked_for_is_the_main_conversation_with_its_own_children() {
+    let words = |session: &str| {
+        [
+            bus(
+                "message.updated",
+                json!({"info": {"id": session, "sessionID": session, "role": "user"}}),
+            ),
+            bus(
+                "message.part.updated",
+                json!({"part": {"id": format!("p-{session}"),
+                "messageID": session, "sessionID": session, "type": "text", "text": session}}),
+            ),
+        ]
+        .concat()
+    };
+    let stream = [
+        created("s", None),
+        created("child", Some("s")),
+        created("grandchild", Some("child")),
+        words("s"),
+        words("child"),
+        words("grandchild"),
+    ]
+    .concat();
+    let feed = feed();
+    let mut converter = threadfold_convert::opencode::OpencodeConverter::of_session("child");
+    let mut events = Vec::new();
+    for record in records(&feed, stream.as_bytes()) {
+        threadfold_convert::Converter::push(&mut converter, &record, &mut events);
+    }
+    let state = fold(&events);
+    assert_eq!(state.blocks().len(), 1);
+    assert_eq!(state.subagents().len(), 1, "{}", show(&state));
+}
+
+#[test]
+fn wrappers_without_end_are_kept_and_not_followed() {
+    for wrapper in ["payload", "data"] {
+        let deep = 20_000;
+        let line = format!("{}{{}}{}", format!("{{\"{wrapper}\":").repeat(deep), "}".repeat(deep));
+        assert_eq!(kinds(&streamed(line.as_bytes())).get("unknown"), Some(&1), "{wrapper}");
+    }
+}
+
+#[test]
 fn hostile_lines_are_kept_and_said() {
     let bytes = [
         created("s", None).into_bytes(),

@@ -1,0 +1,314 @@
+//! OpenCode's sessions through the program: events, exports, databases, the older folder.
+
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+use rusqlite::Connection;
+
+use crate::claude::keep_notes_session;
+use crate::env::{TestEnv, seen};
+use crate::made::{Filled, add, fill, recording};
+
+/// Returns a folder with what a recording holds, and a database made from it.
+pub(crate) fn recorded(name: &str) -> TestEnv {
+    let env = TestEnv::new();
+    for entry in fs::read_dir(recording(name)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            env.write(path.file_name().unwrap().to_str().unwrap(), fs::read(&path).unwrap());
+        }
+    }
+    if recording(name).join("db_rows.jsonl").exists() {
+        fill(&env.path("opencode.db"), &recording(name), Filled::All);
+    }
+    env
+}
+
+fn first_line(shown: &str) -> &str {
+    shown.lines().nth(2).unwrap_or(shown)
+}
+
+#[test]
+fn every_form_of_a_session_is_found_out_and_verified() {
+    for name in ["text", "tools", "thinking", "text@1.2.27", "tools@1.2.27", "abort_text"] {
+        let env = recorded(name);
+        for kept in ["export.json", "opencode.db", "db_rows.jsonl"] {
+            let shown = env.run(&[
+                "verify",
+                "--stream",
+                "events.sse.jsonl",
+                "--transcript",
+                kept,
+                "--replay",
+            ]);
+            assert!(shown.starts_with("exit 0\n--- stdout\nequal: "), "{name} {kept}: {shown}");
+            assert!(
+                shown.contains("one state") && !shown.contains("NOT"),
+                "{name} {kept}: {shown}"
+            );
+        }
+        let shown = env.run(&["verify", "--stream", "export.json", "--transcript", "opencode.db"]);
+        assert!(shown.starts_with("exit 0\n--- stdout\nequal: "), "{name}: {shown}");
+    }
+}
+
+#[test]
+fn exports_of_children_are_given_one_by_one() {
+    let env = recorded("subagent");
+    let whole = env.run(&[
+        "verify",
+        "--stream",
+        "events.sse.jsonl",
+        "--transcript",
+        "export.json",
+        "--transcript",
+        "export.child1.json",
+        "--replay",
+    ]);
+    assert_snapshot!(whole, @"
+    exit 0
+    --- stdout
+    equal: 12 blocks, 1 subagents, 114 fields compared
+      merge: 134 interleavings, one state
+    --- stderr
+    ");
+    let database =
+        env.run(&["verify", "--stream", "events.sse.jsonl", "--transcript", "opencode.db"]);
+    assert_eq!(first_line(&database), first_line(&whole));
+    let alone = env.run(&["verify", "--stream", "events.sse.jsonl", "--transcript", "export.json"]);
+    assert_snapshot!(alone, @"
+    exit 0
+    --- stdout
+    partial: 4 blocks, 1 subagents, 44 fields compared
+      lacking: the files lack what a subagent said (OpenCode exports children one by one) (8)
+    --- stderr
+    ");
+}
+
+#[test]
+fn the_bus_is_read_in_all_its_wrappers() {
+    let env = recorded("text");
+    let told = fs::read_to_string(env.path("events.sse.jsonl")).unwrap();
+    let bare: Vec<String> = told
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["data"].to_string())
+        .collect();
+    env.write("bare.jsonl", bare.join("\n"));
+    let sse: String = bare.iter().map(|event| format!("data: {event}\n\n")).collect();
+    env.write("events.sse", format!(": a comment\n\n{sse}"));
+    env.write("list.json", format!("[{}]", bare.join(",\n")));
+    let hash = |file: &str| env.run(&["fold", file, "--hash"]);
+    let expected = hash("events.sse.jsonl");
+    assert!(expected.starts_with("exit 0"), "{expected}");
+    for file in ["bare.jsonl", "events.sse", "list.json", "global_events.sse.jsonl"] {
+        assert_eq!(hash(file), expected, "{file}");
+    }
+    let said = ["fold", "bare.jsonl", "--hash", "--from", "opencode-events"];
+    assert_eq!(env.run(&said), expected);
+}
+
+#[test]
+fn messages_of_the_api_and_exports_on_one_line_are_exports() {
+    let env = recorded("tools");
+    let export: serde_json::Value =
+        serde_json::from_slice(&fs::read(env.path("export.json")).unwrap()).unwrap();
+    env.write("one-line.json", export.to_string());
+    env.write("messages.json", serde_json::to_string_pretty(&export["messages"]).unwrap());
+    let expected = env.run(&["fold", "export.json", "--hash"]);
+    assert!(expected.starts_with("exit 0"), "{expected}");
+    for file in ["one-line.json", "messages.json"] {
+        assert_eq!(env.run(&["fold", file, "--hash"]), expected, "{file}");
+    }
+    env.write("events.jsonl", fs::read(env.path("export.json")).unwrap());
+    assert_eq!(env.run_piped(&["fold", "--hash"]), expected);
+}
+
+#[test]
+fn of_many_sessions_in_a_database_one_is_named() {
+    let env = recorded("text");
+    let connection = Connection::open(env.path("opencode.db")).unwrap();
+    let other = add(&connection, &recording("subagent"), Filled::All);
+    drop(connection);
+    assert_snapshot!(env.run(&["fold", "opencode.db", "--hash"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: there are 2 sessions in `opencode.db`
+    hint: `--session ses_e1f450d7dffecTDTCJIAkNCL25` takes one of them; `threadfold list` shows more
+    ");
+    let named = env.run(&["fold", "opencode.db", "--session", &other, "--hash"]);
+    let only = recorded("subagent").run(&["fold", "opencode.db", "--hash"]);
+    assert_eq!(named, only);
+    // Without a name it is the session that the stream tells of.
+    let verified =
+        env.run(&["verify", "--stream", "events.sse.jsonl", "--transcript", "opencode.db"]);
+    assert!(verified.starts_with("exit 0\n--- stdout\nequal: "), "{verified}");
+    let viewed = env.run(&["view", "opencode.db", "--session", &other, "--no-pager"]);
+    assert!(viewed.contains("Count lines"), "{viewed}");
+}
+
+#[test]
+fn a_session_is_chosen_from_the_bus_of_many() {
+    let env = recorded("text");
+    let more = fs::read(recording("tools").join("events.sse.jsonl")).unwrap();
+    let both = [fs::read(env.path("events.sse.jsonl")).unwrap(), more].concat();
+    env.write("both.jsonl", both);
+    let tools = recorded("tools");
+    let session = first_session(&tools);
+    let chosen = env.run(&["fold", "both.jsonl", "--session", &session, "--hash"]);
+    assert_eq!(chosen, tools.run(&["fold", "events.sse.jsonl", "--hash"]));
+}
+
+fn first_session(env: &TestEnv) -> String {
+    let export = fs::read(env.path("export.json")).unwrap();
+    let export: serde_json::Value = serde_json::from_slice(&export).unwrap();
+    export["info"]["id"].as_str().unwrap().to_owned()
+}
+
+/// Returns a home folder with sessions of both agents; OpenCode's in `data`.
+fn both_agents(data: &str) -> TestEnv {
+    let env = TestEnv::new();
+    keep_notes_session(&env);
+    fs::create_dir_all(env.path(data)).unwrap();
+    let database = env.path(data).join("opencode.db");
+    fill(&database, &recording("text"), Filled::All);
+    let connection = Connection::open(&database).unwrap();
+    add(&connection, &recording("subagent"), Filled::All);
+    env
+}
+
+fn list_at_hundred(env: &TestEnv) -> String {
+    let mut command = env.command(&["list"]);
+    seen(&command.env("COLUMNS", "100").output().unwrap())
+}
+
+#[test]
+fn the_sessions_of_both_agents_stand_in_one_table() {
+    let env = both_agents(".local/share/opencode");
+    assert_snapshot!(without_age(&list_at_hundred(&env)), @"
+    exit 0
+    --- stdout
+    id        agent     project              title               blocks  agents   cost
+    ────────  ────────  ───────────────────  ──────────────────  ──────  ──────  ─────
+    ses_e1f1  opencode  project              Mock session title       2          $0.01
+    ses_e1f4  opencode  project              Mock session title      12       1  $0.02
+    5e551011  claude    home-somebody-notes  Count the notes         17       2  $0.01
+    --- stderr
+    ");
+    let json = env.run(&["list", "--json"]);
+    assert_eq!(json.matches("\"agent\":\"opencode\"").count(), 2, "{json}");
+    assert_eq!(json.matches("\"agent\":\"claude\"").count(), 1, "{json}");
+    assert!(json.contains("\"costUsd\":0.016347"), "{json}");
+}
+
+/// Returns a table without the column that depends on the day.
+fn without_age(shown: &str) -> String {
+    let mut cut = None;
+    let mut lines = Vec::new();
+    for line in shown.lines() {
+        if let (Some(from), Some(to)) = (line.find("when"), line.find("project")) {
+            cut = Some((from, to));
+        }
+        let letters: Vec<char> = line.chars().collect();
+        match cut {
+            Some((from, to)) if letters.len() > to => {
+                let kept = letters[..from].iter().chain(&letters[to..]);
+                lines.push(kept.collect::<String>());
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn the_folder_for_data_can_be_elsewhere() {
+    let env = both_agents("elsewhere/opencode");
+    let shown =
+        env.command(&["list", "--json"]).env("XDG_DATA_HOME", env.path("elsewhere")).output();
+    assert_eq!(seen(&shown.unwrap()).matches("\"agent\":\"opencode\"").count(), 2);
+}
+
+#[test]
+fn a_session_is_viewed_by_its_name_or_the_beginning_of_it() {
+    let env = both_agents(".local/share/opencode");
+    let session = first_session(&recorded("subagent"));
+    let whole = env.run(&["view", &session, "--no-pager", "--width", "80"]);
+    assert_snapshot!(whole, @"
+    exit 0
+    --- stdout
+    Mock session title
+    session ses_e1f450d7dffecTDTCJIAkNCL25
+    /home/dev/project
+
+    You · 2026-11-15 19:41
+      [[play:subagent]] please run
+
+    Assistant · mock-1 · 19:41
+      I delegate this to a subagent.
+
+      ● Agent  general: Count lines  ✓ 1.0 s
+      │ Prompt · 19:41
+      │   [[play:child#a]] Count the lines of notes.txt and report.
+      │
+      │ Assistant · mock-1 · 19:41
+      │   ✻ thinking: I am the subagent; count lines.
+      │
+      │   Counting now.
+      │
+      │   ● wc -l notes.txt  wc -l notes.txt  ✓ 3 notes.txt · 62 ms
+      │   ● notes.txt  filePath: /home/dev/project/notes…  ✓ <path>/home/dev/projec…
+      │
+      │   notes.txt has 3 lines. The reducer folds every event into one immutable
+      │   state. Streaming and loading must agree, so the same function runs on the
+      │   server and in the browser.
+
+      The subagent says: 3 lines.
+
+    ────────────────────────────────────────────────────────────────────────────────
+    12 blocks · 1 subagent · $0.0163
+    --- stderr
+    ");
+    assert_eq!(env.run(&["view", &session[..12], "--no-pager", "--width", "80"]), whole);
+    let child = env.run(&["view", "ses_e1f450c37fferSTZBV40VI5uFC"]);
+    assert!(child.starts_with("exit 2"), "children are found below their parents: {child}");
+}
+
+#[test]
+fn the_older_folder_is_listed_and_viewed() {
+    let env = TestEnv::new();
+    let storage = env.path(".local/share/opencode/storage");
+    copy(&recording("subagent@1.1.65").join("storage"), &storage);
+    assert_snapshot!(without_age(&list_at_hundred(&env)), @"
+    exit 0
+    --- stdout
+    id        project  title               blocks  agents
+    ────────  ───────  ──────────────────  ──────  ──────
+    ses_e1f1  project  Mock session title      12       1
+    --- stderr
+    ");
+    let session = first_session(&recorded("subagent@1.1.65"));
+    let viewed = env.run(&["view", &session, "--no-pager", "--width", "80"]);
+    assert!(viewed.contains("Count lines"), "{viewed}");
+
+    // A database that took the older files over has them in it.
+    fill(&env.path(".local/share/opencode/opencode.db"), &recording("text"), Filled::All);
+    let connection = Connection::open(env.path(".local/share/opencode/opencode.db")).unwrap();
+    connection.execute("UPDATE session SET id = ?1", [&session]).unwrap();
+    let json = env.run(&["list", "--json"]);
+    assert_eq!(json.matches(&format!("\"id\":\"{session}\"")).count(), 1, "{json}");
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
