@@ -19,6 +19,7 @@ mod lenient;
 mod live;
 mod memory;
 mod message;
+mod permission;
 mod said;
 mod subagents;
 mod transcript;

@@ -10,6 +10,7 @@ use threadfold_core::{
 };
 
 use super::memory::{call_id, key};
+use super::permission::answered_by_result;
 use super::said::Said;
 use super::subagents::{answered, asked, is_agent_tool};
 use super::usage::usage;
@@ -187,6 +188,9 @@ pub(super) fn user(said: &mut Said<'_>, line: &Line<'_>) -> Option<BlockId> {
             for block in blocks {
                 match (block.kind.as_deref(), block.tool_use_id.as_deref()) {
                     (Some("tool_result"), Some(call)) => {
+                        if said.is_stream {
+                            answered_by_result(said, call, block.is_error.unwrap_or(false));
+                        }
                         let made = match answered(said, line, call, block) {
                             true => None,
                             false => Some(result(line, call, block)),

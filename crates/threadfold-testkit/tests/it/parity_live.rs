@@ -91,8 +91,14 @@ fn fold_in(
     let mut state = ConversationState::default();
     let (mut streamed, mut events, mut seen_growing) = (Vec::new(), Vec::new(), 0);
     let mut running = claude.start(&options).unwrap();
-    for line in running.by_ref() {
+    while let Some(line) = running.next() {
         let line = line.unwrap();
+        if let Some(answer) = answer_to(&line) {
+            running.send_line(&answer).unwrap();
+        }
+        if is_result(&line) {
+            running.close_stdin();
+        }
         let record = Record { feed: &feed, line: streamed.len() as u64 + 1, bytes: &line };
         live.push(&record, &mut events);
         let before = state.clone();
@@ -124,6 +130,23 @@ fn fold_in(
     assert!(replayed.holds(), "{script}: {replayed:?}");
     let comparison = compare(Agent::Claude, &state, &told);
     Folded { comparison, seen_growing, stream: state, transcript: told }
+}
+
+/// Says whether a turn is over, after which nothing more is said to the agent.
+fn is_result(line: &[u8]) -> bool {
+    let line: serde_json::Value = serde_json::from_slice(line).unwrap();
+    line["type"] == "result"
+}
+
+/// Returns what the host answers when the agent asks whether a tool may be used: yes.
+fn answer_to(line: &[u8]) -> Option<String> {
+    let asked: serde_json::Value = serde_json::from_slice(line).unwrap();
+    (asked["request"]["subtype"] == "can_use_tool").then(|| {
+        let allow = json!({"behavior": "allow", "updatedInput": asked["request"]["input"]});
+        json!({"type": "control_response", "response": {"subtype": "success",
+            "request_id": asked["request_id"], "response": allow}})
+        .to_string()
+    })
 }
 
 /// Returns the session that a stream says it is.
@@ -192,6 +215,28 @@ fn a_denial_is_told_by_the_stream_and_by_the_calls_result() {
     let Some(Folded { comparison, .. }) = fold_live("denied", setting) else { return };
     assert_eq!(comparison.differences, []);
     assert!(comparison.explained.contains_key("denials-in-stream"), "{:?}", comparison.explained);
+}
+
+#[test]
+fn a_question_waits_in_the_stream_and_is_not_kept() {
+    let Some(claude) = claude() else { return };
+    let home = AgentHome::new().unwrap();
+    let line = json!({"type": "user",
+        "message": {"role": "user", "content": "[[play:denied]] please run"}});
+    let setting = Setting {
+        settings: Some(json!({"permissions": {"ask": ["Bash(touch denied.txt)"]}})),
+        lines: vec![line.to_string()],
+        ..Setting::default()
+    };
+    let arguments = ["--session-id", SESSION, "--permission-prompt-tool", "stdio"];
+    let folded = fold_in(&claude, &home, "denied", setting, &arguments);
+    assert_eq!(folded.comparison.differences, []);
+    let state = serde_json::to_value(&folded.stream).unwrap();
+    let asked = state["blocks"].as_array().unwrap().iter().find(|it| it["type"] == "permission");
+    let asked = asked.expect("the agent asked");
+    assert_eq!((&asked["status"], &asked["answer"]), (&json!("complete"), &json!("allow")));
+    assert!(folded.comparison.explained.contains_key("questions-in-stream"));
+    assert!(home.project().join("denied.txt").exists(), "it was allowed, and so it ran");
 }
 
 /// A picture of one dot.
