@@ -32,6 +32,12 @@ pub fn parse_only(bytes: &[u8]) -> usize {
     lines(bytes).filter(|line| serde_json::from_slice::<Value>(line.bytes).is_ok()).count()
 }
 
+/// Reads each line into a [`Value`] and keeps them all: the least that a program pays whose state
+/// is made of values.
+pub fn parse_and_keep(bytes: &[u8]) -> Vec<Value> {
+    lines(bytes).filter_map(|line| serde_json::from_slice(line.bytes).ok()).collect()
+}
+
 #[derive(Default)]
 struct Loader {
     state: ConversationState,

@@ -17,6 +17,8 @@ pub(crate) enum Loader {
     Values,
     /// A `Value` for each line, and nothing else.
     ParseOnly,
+    /// A `Value` for each line, all of them kept, and nothing folded.
+    ParseAndKeep,
     /// The converter and the reducer, on a stream.
     OurStream,
 }
@@ -27,6 +29,7 @@ impl Loader {
             Self::Ours => "threadfold, bytes to state",
             Self::Values => "`Value` a line, to state",
             Self::ParseOnly => "`Value` a line, only parsed",
+            Self::ParseAndKeep => "`Value` a line, parsed and kept",
             Self::OurStream => "threadfold, stream to state",
         }
     }
@@ -37,12 +40,13 @@ impl Loader {
             Self::Ours => "ours",
             Self::Values => "values",
             Self::ParseOnly => "parse-only",
+            Self::ParseAndKeep => "parse-and-keep",
             Self::OurStream => "our-stream",
         }
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Ours, Self::Values, Self::ParseOnly, Self::OurStream]
+        [Self::Ours, Self::Values, Self::ParseOnly, Self::ParseAndKeep, Self::OurStream]
             .into_iter()
             .find(|loader| loader.name() == name)
     }
@@ -56,6 +60,11 @@ impl Loader {
             Self::Values => Some(naive_load::load(bytes)),
             Self::ParseOnly => {
                 black_box(naive_load::parse_only(bytes));
+                None
+            }
+            Self::ParseAndKeep => {
+                // Dropping them is no part of loading.
+                std::mem::forget(black_box(naive_load::parse_and_keep(bytes)));
                 None
             }
             Self::OurStream => Some(load_stream(bytes)),

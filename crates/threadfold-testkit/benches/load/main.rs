@@ -19,12 +19,14 @@ use threadfold_testkit::big_session::{Written, write_stream, write_transcript};
 
 use crate::child::{Measured, measure};
 use crate::loader::Loader;
-use crate::table::{Claims, print_head, print_row};
+use crate::table::{print_claims, print_head, print_row, speeds};
 
 const MB: u64 = 1_000_000;
 const SIZES: [u64; 2] = [20 * MB, 200 * MB];
 const STREAM_SIZE: u64 = 50 * MB;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 7;
+const OF_TRANSCRIPTS: [Loader; 4] =
+    [Loader::Ours, Loader::Values, Loader::ParseAndKeep, Loader::ParseOnly];
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,28 +36,27 @@ fn main() -> io::Result<()> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("load");
     std::fs::create_dir_all(&folder)?;
 
-    let mut claims = Claims::default();
+    let files = [
+        make(&folder, "transcript", SIZES[0], write_transcript)?,
+        make(&folder, "transcript", SIZES[1], write_transcript)?,
+        make(&folder, "stream", STREAM_SIZE, write_stream)?,
+    ];
+    let [small, large, stream] = &files;
+    let mut plan: Vec<_> = [small, large]
+        .into_iter()
+        .flat_map(|file| OF_TRANSCRIPTS.map(|loader| (loader, file)))
+        .collect();
+    plan.push((Loader::OurStream, stream));
+    let rows = rounds(&plan)?;
+
     print_head();
-    let mut smallest = None;
-    for size in SIZES {
-        let (path, written) = make(&folder, "transcript", size, write_transcript)?;
-        let transcript = [Loader::Ours, Loader::Values, Loader::ParseOnly];
-        let rows = rounds(&transcript, &path)?;
-        for (loader, row) in transcript.iter().zip(&rows) {
-            print_row(loader.title(), written.bytes, row);
-            check_blocks(&written, row);
-        }
-        claims.add(written.bytes, &rows);
-        smallest.get_or_insert((path, written));
+    for ((loader, (_, written)), row) in plan.iter().zip(&rows) {
+        print_row(loader.title(), written.bytes, row);
+        check_blocks(written, row);
     }
-    if let Some((path, written)) = smallest {
-        claude_code_log::print_row(&folder, &path, written.bytes);
-    }
-    let (path, written) = make(&folder, "stream", STREAM_SIZE, write_stream)?;
-    let rows = rounds(&[Loader::OurStream], &path)?;
-    print_row(Loader::OurStream.title(), written.bytes, &rows[0]);
-    check_blocks(&written, &rows[0]);
-    claims.print();
+    claude_code_log::print_row(&folder, &small.0, small.1.bytes);
+    let (of_small, of_large) = rows.split_at(OF_TRANSCRIPTS.len());
+    print_claims(&speeds(small.1.bytes, of_small), &speeds(large.1.bytes, of_large));
     Ok(())
 }
 
@@ -71,11 +72,11 @@ fn make(
     Ok((path, written))
 }
 
-/// Runs the loaders in turns, and returns the median of each.
-fn rounds(loaders: &[Loader], path: &Path) -> io::Result<Vec<Measured>> {
-    let mut all: Vec<Vec<Measured>> = vec![Vec::new(); loaders.len()];
+/// Runs all loads in turns, and returns the median of each.
+fn rounds(plan: &[(Loader, &(PathBuf, Written))]) -> io::Result<Vec<Measured>> {
+    let mut all: Vec<Vec<Measured>> = vec![Vec::new(); plan.len()];
     for _ in 0..ROUNDS {
-        for (loader, rounds) in loaders.iter().zip(&mut all) {
+        for ((loader, (path, _)), rounds) in plan.iter().zip(&mut all) {
             rounds.push(measure(*loader, path)?);
         }
     }
