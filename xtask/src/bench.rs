@@ -20,11 +20,14 @@ pub(crate) struct BenchArgs {
 enum Benchmark {
     /// The cost of one more event
     Reduce,
+    /// The cost of loading a session
+    Load,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let target = match args.benchmark {
         Benchmark::Reduce => "reduce",
+        Benchmark::Load => "load",
     };
     shell::run(
         shell::command("cargo bench --locked --package threadfold-testkit --bench")

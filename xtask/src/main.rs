@@ -1,6 +1,7 @@
 //! `cargo xtask`: the project's chores, a file each.
 
 mod bench;
+mod corpus;
 mod fuzz;
 mod shell;
 mod skipped;
@@ -9,9 +10,11 @@ mod tidy;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
+use crate::corpus::CorpusArgs;
 use crate::fuzz::FuzzArgs;
 
 /// Do the project's chores
@@ -30,6 +33,8 @@ enum Chore {
     Tidy,
     /// Run a benchmark
     Bench(BenchArgs),
+    /// Check all sessions below a folder: nothing dropped, no panic, a prefix then the rest is the whole
+    Corpus(CorpusArgs),
     /// Look for bytes that break a law
     Fuzz(FuzzArgs),
 }
@@ -39,10 +44,16 @@ fn main() -> ExitCode {
         Chore::Test => test::run(),
         Chore::Tidy => tidy::run(),
         Chore::Bench(args) => bench::run(&args),
+        Chore::Corpus(args) => return ended(corpus::run(&args)),
         Chore::Fuzz(args) => fuzz::run(&args),
     };
+    ended(result.map(|()| ExitCode::SUCCESS))
+}
+
+/// Prints what went wrong, if something did.
+fn ended(result: Result<ExitCode>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
             for cause in error.chain().skip(1) {

@@ -26,6 +26,15 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     ensure_success(command, status)
 }
 
+/// Runs a command that talks to the terminal by itself, and returns its exit code.
+///
+/// One that a signal ended has none, and counts as an error.
+pub(crate) fn exit_code(command: &mut Command) -> Result<u8> {
+    let status = command.status().with_context(|| unstartable(command))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    code.with_context(|| format!("`{}` ended with {status}", spelt(command)))
+}
+
 /// Runs a command, and returns what it wrote to stdout.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
     let output = command.stderr(Stdio::inherit()).output().with_context(|| unstartable(command))?;
@@ -71,6 +80,12 @@ mod tests {
     fn a_program_that_does_not_exist_is_named() {
         let error = run(&mut command("no-such-program --flag")).unwrap_err();
         assert_snapshot!(error, @"`no-such-program --flag` cannot be started");
+    }
+
+    #[test]
+    fn an_exit_code_is_passed_on() {
+        let mut failing = command("cargo no-such-chore");
+        assert_eq!(exit_code(failing.stderr(Stdio::null())).unwrap(), 101);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod lenient;
 mod live;
 mod memory;
 mod message;
+mod permission;
 mod said;
 mod subagents;
 mod transcript;
@@ -31,10 +32,18 @@ use said::Said;
 use wire::Line;
 
 /// Converts what one session of Claude Code says and keeps.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ClaudeConverter {
     memory: Memory,
     session: Option<SessionId>,
+    /// The name that most records' events carry, made once.
+    main: ConversationId,
+}
+
+impl Default for ClaudeConverter {
+    fn default() -> Self {
+        Self { memory: Memory::default(), session: None, main: ConversationId::main() }
+    }
 }
 
 impl Converter for ClaudeConverter {
@@ -115,7 +124,7 @@ impl ClaudeConverter {
             memory: &mut self.memory,
             source: &feed.source,
             is_stream: feed.is_stream(),
-            conversation: ConversationId::main(),
+            conversation: self.main.clone(),
             timestamp: None,
             session: self.session.clone(),
             line,

@@ -59,3 +59,8 @@ pub fn converter(agent: Agent) -> Box<dyn Converter> {
         Agent::Opencode => Box::new(opencode::OpencodeConverter::default()),
     }
 }
+
+/// The example of the project's front page, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;

@@ -83,12 +83,7 @@ fn is_one_record(agent: Agent, bytes: &[u8]) -> bool {
 pub fn parse_transcript(agent: Agent, files: &[SessionFile<'_>]) -> ConversationState {
     let mut state = ConversationState::default();
     let mut converter = converter(agent);
-    convert_files(agent, converter.as_mut(), files, |events| {
-        for event in events.iter() {
-            let _odd_events_are_counted_by_the_engine: threadfold_core::Outcome =
-                state.apply(event);
-        }
-    });
+    convert_files(agent, converter.as_mut(), files, |events| state.extend(events.iter()));
     state
 }
 

@@ -19,8 +19,10 @@ pub use fields::Fields;
 ///
 /// Two are equal if their canonical forms are: white space and the order of keys do not count,
 /// the spelling of numbers and repeated keys do.
+///
+/// The text stands in a box of its own, for sharing a box takes no copy of what is in it.
 #[derive(Clone)]
-pub struct Json(Arc<RawValue>);
+pub struct Json(Arc<Box<RawValue>>);
 
 impl Json {
     /// Checks that `text` is one JSON value and keeps it, without the white space around it.
@@ -80,7 +82,7 @@ impl Json {
 
 impl From<Box<RawValue>> for Json {
     fn from(raw: Box<RawValue>) -> Self {
-        Self(raw.into())
+        Self(Arc::new(raw))
     }
 }
 

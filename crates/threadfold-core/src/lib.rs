@@ -71,8 +71,3 @@ pub use state::{
     Blocks, ConversationState, RunHeader, Snapshot, SnapshotError, SubagentHeader, SubagentRef,
 };
 pub use text::Text;
-
-/// The example of the project's front page, as a test.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct FrontPage;

@@ -50,6 +50,18 @@ pub fn fold<'a>(events: impl IntoIterator<Item = &'a SessionEvent>) -> Conversat
     events.into_iter().fold(ConversationState::default(), reduce)
 }
 
+/// Moves a state by many events, for those who do not look at what each of them did.
+impl<'a> Extend<&'a SessionEvent> for ConversationState {
+    fn extend<I: IntoIterator<Item = &'a SessionEvent>>(&mut self, events: I) {
+        for event in events {
+            match self.apply(event) {
+                Outcome::Applied | Outcome::Noted(_) | Outcome::Unchanged | Outcome::Ignored(_) => {
+                }
+            }
+        }
+    }
+}
+
 impl ConversationState {
     /// Moves the state by one event, in place.
     pub fn apply(&mut self, event: &SessionEvent) -> Outcome {

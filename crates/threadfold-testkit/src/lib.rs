@@ -1,8 +1,9 @@
 //! What Threadfold's tests and benchmarks share.
 //!
 //! [`story`] turns a few words into events and a state into a few lines; [`sessions`] makes up
-//! whole sessions, plausible and hostile, for property tests; [`naive`] is the reducer that
-//! copies its list on every event, to compare with. The rest runs real agents:
+//! whole sessions, plausible and hostile, for property tests, and [`big_session`] long ones, for
+//! benchmarks; [`naive`] is the reducer that copies its list on every event and [`naive_load`] the
+//! loader that parses each line into a `Value`, to compare with. The rest runs real agents:
 //!
 //! ```text
 //! test ─► ScriptedModel (127.0.0.1) ◄─ HTTP ─ real agent ─► stdout lines, transcript files
@@ -26,11 +27,13 @@
 //! Nothing here thinks, and nothing here reaches beyond loopback, but for `npm` when an agent
 //! has yet to be installed.
 
+pub mod big_session;
 #[cfg(unix)]
 mod claude_code;
 mod error;
 mod model;
 pub mod naive;
+pub mod naive_load;
 pub mod raw_count;
 pub mod sessions;
 pub mod sessions_on_disk;

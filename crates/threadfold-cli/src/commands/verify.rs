@@ -9,7 +9,7 @@ use serde::Serialize;
 use threadfold_convert::lines::lines;
 use threadfold_convert::parity::{Comparison, Difference, Replay, Verdict, compare, replay, rules};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile};
-use threadfold_core::{ConversationState, Json, Outcome, SessionId};
+use threadfold_core::{ConversationState, Json, SessionId};
 
 use crate::error::CommandError;
 use crate::printable::printable;
@@ -187,7 +187,7 @@ fn folded(sources: Vec<Opened>) -> Result<(ConversationState, Option<SessionId>)
             session = event.context.session_id.clone();
         }
         // Odd events are for `threadfold fold --anomalies`; what they leave is compared here.
-        let _: Outcome = state.apply(event);
+        state.extend([event]);
         Ok(())
     })?;
     if events == 0 {

@@ -5,12 +5,12 @@
 
 use threadfold_core::{
     AssistantText, Block, BlockStatus, ContextChange, ContextChanged, ConversationId, Empty, Json,
-    Payload, PermissionRequested, QueryCompleted, QueryFailed, QueryStarted, RemoveReason, System,
-    TextField, Thinking,
+    Payload, QueryCompleted, QueryFailed, QueryStarted, RemoveReason, System, TextField, Thinking,
 };
 
 use super::memory::{Preview, key};
 use super::message::{assistant, piece_id, tool_use, user};
+use super::permission;
 use super::said::Said;
 use super::subagents::{heard, task_ended, task_started, tell_if_known};
 use super::usage::update;
@@ -19,7 +19,9 @@ use super::wire::{ContentBlock, Line, StreamEvent};
 /// Converts one line of a stream. Says whether it was understood.
 pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool {
     let Some(kind) = line.kind.as_deref() else { return false };
-    said.conversation = conversation(line);
+    if let Some(name) = conversation(line) {
+        said.conversation = ConversationId::from(name);
+    }
     match kind {
         "assistant" => {
             supersede(said, line);
@@ -37,7 +39,9 @@ pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool 
         },
         "result" => result(said, line),
         "system" => return system(said, line),
-        "control_request" => control_request(said, line),
+        "control_request" => permission::asked(said, line),
+        "control_response" => permission::answered(said, line),
+        "control_cancel_request" => permission::withdrawn(said, line),
         "conversation_reset" => {
             said.say(Payload::ContextChanged(ContextChanged {
                 kind: ContextChange::Reset,
@@ -45,27 +49,17 @@ pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool 
                 summary: None,
             }));
         }
-        "control_response"
-        | "control_cancel_request"
-        | "keep_alive"
-        | "tool_progress"
-        | "auth_status"
-        | "rate_limit_event"
-        | "tool_use_summary"
-        | "prompt_suggestion"
-        | "active_goal" => {}
+        "keep_alive" | "tool_progress" | "auth_status" | "rate_limit_event"
+        | "tool_use_summary" | "prompt_suggestion" | "active_goal" => {}
         _ => return false,
     }
     true
 }
 
-fn conversation(line: &Line<'_>) -> ConversationId {
-    let name = match (line.agent_id.as_deref(), line.parent_tool_use_id.as_deref()) {
-        (Some(agent), Some(_)) => agent,
-        (_, Some(call)) => call,
-        _ => ConversationId::MAIN,
-    };
-    ConversationId::from(name)
+/// Returns the name of the conversation, if it is a subagent's.
+fn conversation<'a>(line: &'a Line<'_>) -> Option<&'a str> {
+    let call = line.parent_tool_use_id.as_deref()?;
+    Some(line.agent_id.as_deref().unwrap_or(call))
 }
 
 /// A subagent that speaks is there.
@@ -283,19 +277,4 @@ pub(super) fn notice(said: &mut Said<'_>, line: &Line<'_>, subtype: &str, words:
     let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", said.line), str::to_owned);
     let body = System { subtype: subtype.into(), message: Some(words.into()) };
     said.block(Block::new(id, body));
-}
-
-fn control_request(said: &mut Said<'_>, line: &Line<'_>) {
-    let Some(request) = &line.request else { return };
-    let (Some("can_use_tool"), Some(id)) = (request.subtype.as_deref(), line.request_id.as_deref())
-    else {
-        return;
-    };
-    let tool = request.tool_name.as_deref().unwrap_or("a tool");
-    said.say(Payload::PermissionRequested(PermissionRequested {
-        request_id: id.into(),
-        tool_use_id: request.tool_use_id.as_deref().map(Into::into),
-        question: Some(Json::string(&format!("May {tool} be used?"))),
-        options: request.permission_suggestions.map(Json::from),
-    }));
 }

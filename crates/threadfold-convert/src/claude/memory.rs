@@ -23,6 +23,10 @@ pub(super) struct Memory {
     pub(super) openings: Map<Arc<str>, Arc<str>>,
     /// Conversations of subagents inside the main file, by the line they hang below.
     pub(super) sidechains: Map<u128, ConversationId>,
+    /// What was last told of the session as a whole: where it works, and which version.
+    pub(super) told: [Option<Arc<str>>; 2],
+    /// Questions that wait for a person, by the call that waits.
+    pub(super) questions: Map<Arc<str>, Arc<str>>,
     /// Calls of subagents, by the subagent.
     pub(super) agents: Map<Arc<str>, Arc<str>>,
 }

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use threadfold_core::{
-    AssistantText, Block, BlockId, BlockStatus, Content as Words, Error, Fields, FilePart,
-    ImagePart, Json, Part, PartBody, System, Thinking, ToolResult, ToolUse, Unknown, UserMessage,
+    AssistantText, Block, BlockId, BlockStatus, Content as ToModel, Error, Fields, FilePart,
+    ImagePart, Json, Part, PartBody, System, Text, Thinking, ToolResult, ToolUse, Unknown,
+    UserMessage,
 };
 
 use super::memory::{call_id, key};
+use super::permission::answered_by_result;
 use super::said::Said;
 use super::subagents::{answered, asked, is_agent_tool};
 use super::usage::usage;
-use super::wire::{Content, ContentBlock, Line};
+use super::wire::{Content, ContentBlock, Line, Words};
 
 /// Returns the name of a block that is a piece of a message.
 pub(super) fn piece_id(message: &str, index: u64) -> BlockId {
@@ -35,7 +37,9 @@ pub(super) fn assistant(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> Opt
     let mut first = None;
     for (block, index) in blocks.iter().zip(start..) {
         let made = match &message.content {
-            Content::Text(words) => Some(words_of(line, piece_id(&id, index), words)),
+            Content::Text(words) => {
+                Some(words_of(line, piece_id(&id, index), words.as_ref().into()))
+            }
             _ => piece(said, line, &id, index, block, text),
         };
         if let Some(mut made) = made {
@@ -81,15 +85,15 @@ fn confirm(said: &mut Said<'_>, message: &str) {
     }
 }
 
-fn words_of(line: &Line<'_>, id: BlockId, words: &str) -> Block {
+fn words_of(line: &Line<'_>, id: BlockId, words: Text) -> Block {
     let model = line.message.as_ref().and_then(|message| message.model.as_deref());
     // 2.1.197 marks such a line in its file, and in its stream only by what went wrong.
     let failed =
         line.is_api_error_message || (line.error.is_some() && model == Some("<synthetic>"));
     if failed {
-        return Block::new(id, Error { message: words.into(), code: line.error.map(Json::from) });
+        return Block::new(id, Error { message: words, code: line.error.map(Json::from) });
     }
-    Block::new(id, AssistantText { content: words.into(), model: model.map(Into::into) })
+    Block::new(id, AssistantText { content: words, model: model.map(Into::into) })
 }
 
 /// Converts one block of a message of the model's.
@@ -103,12 +107,12 @@ fn piece(
 ) -> Option<Block> {
     let id = piece_id(message, index);
     match block.kind.as_deref()? {
-        "text" => Some(words_of(line, id, block.text.as_deref().unwrap_or(""))),
+        "text" => Some(words_of(line, id, Words::text(&block.text))),
         "thinking" => Some(Block::new(
             id,
             Thinking {
-                content: block.thinking.as_deref().unwrap_or("").into(),
-                signature: block.signature.as_deref().map(Into::into),
+                content: Words::text(&block.thinking),
+                signature: block.signature.as_ref().map(|it| it.0.clone()),
                 redacted: false,
             },
         )),
@@ -184,6 +188,9 @@ pub(super) fn user(said: &mut Said<'_>, line: &Line<'_>) -> Option<BlockId> {
             for block in blocks {
                 match (block.kind.as_deref(), block.tool_use_id.as_deref()) {
                     (Some("tool_result"), Some(call)) => {
+                        if said.is_stream {
+                            answered_by_result(said, call, block.is_error.unwrap_or(false));
+                        }
                         let made = match answered(said, line, call, block) {
                             true => None,
                             false => Some(result(line, call, block)),
@@ -218,8 +225,8 @@ fn words_to_model(line: &Line<'_>, id: BlockId, parts: Vec<Part>) -> Block {
         return Block::new(id, System { subtype: subtype.into(), message });
     }
     let content = match text {
-        Some(text) => Words::from(text.as_str()),
-        None => Words::Parts(parts),
+        Some(text) => ToModel::from(text.as_str()),
+        None => ToModel::Parts(parts),
     };
     Block::new(id, UserMessage { content })
 }
@@ -267,7 +274,7 @@ fn part(block: &ContentBlock<'_>) -> Part {
     let data = from_source(|source| source.data.as_deref().map(Into::into));
     let url = from_source(|source| source.url.as_deref().map(Into::into));
     match block.kind.as_deref() {
-        Some("text") => Part::text(block.text.as_deref().unwrap_or("")),
+        Some("text") => Part::text(Words::text(&block.text)),
         Some("image") => PartBody::Image(ImagePart { media_type, data, url }).into(),
         Some("document") => {
             let name = block.title.as_deref().map(Into::into);
@@ -285,7 +292,7 @@ fn part(block: &ContentBlock<'_>) -> Part {
 
 fn result(line: &Line<'_>, call: &str, block: &ContentBlock<'_>) -> Block {
     let mut made = Block::new(
-        format!("result:{call}"),
+        ["result:", call].concat(),
         ToolResult {
             tool_use_id: call_id(call),
             output: block.content.map(Json::from),

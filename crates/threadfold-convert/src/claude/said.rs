@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, Empty, Json,
-    Log, Payload, Place, RemoveReason, SessionEvent, SessionId, Source, TextField,
+    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, Empty, Fields,
+    Json, Log, Payload, Place, RemoveReason, SessionEvent, SessionId, Source, TextField, Unread,
 };
 
 use super::memory::{Memory, Side};
@@ -14,6 +14,7 @@ pub(super) struct Said<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) source: &'a Source,
     pub(super) is_stream: bool,
+    /// The main one, until the record tells another.
     pub(super) conversation: ConversationId,
     pub(super) timestamp: Option<Arc<str>>,
     pub(super) session: Option<SessionId>,
@@ -34,7 +35,9 @@ impl Said<'_> {
             conversation_id: conversation.clone(),
             timestamp: self.timestamp.clone(),
             source: Some(self.source.clone()),
-            ..Context::default()
+            seq: None,
+            v: None,
+            extra: Fields::default(),
         }
     }
 
@@ -47,7 +50,7 @@ impl Said<'_> {
     /// Says something of another conversation.
     pub(super) fn say_in(&mut self, conversation: &ConversationId, payload: Payload) {
         let context = self.context(conversation);
-        self.out.push(SessionEvent { context, ..SessionEvent::new(payload) });
+        self.out.push(SessionEvent { payload, context, unread: Unread::default() });
     }
 
     /// Says a whole block, behind the one that its source said before.

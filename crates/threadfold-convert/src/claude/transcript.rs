@@ -20,6 +20,9 @@ pub(super) fn convert(
     subagent: Option<&AgentId>,
 ) -> bool {
     let Some(kind) = line.kind.as_deref() else { return false };
+    if subagent.is_none() && !line.is_sidechain {
+        tell_of_session(said, line);
+    }
     said.conversation = conversation(said, line, subagent);
     match kind {
         "assistant" => {
@@ -85,6 +88,20 @@ pub(super) fn convert(
     true
 }
 
+/// Says where the session works and which version it is, when that is new.
+fn tell_of_session(said: &mut Said<'_>, line: &Line<'_>) {
+    for (place, (name, value)) in
+        [("cwd", &line.cwd), ("version", &line.version)].into_iter().enumerate()
+    {
+        if let Some(value) = value.as_deref()
+            && said.memory.told[place].as_deref() != Some(value)
+        {
+            said.memory.told[place] = Some(value.into());
+            update(said, name, Json::string(value));
+        }
+    }
+}
+
 fn conversation(
     said: &mut Said<'_>,
     line: &Line<'_>,
@@ -94,7 +111,7 @@ fn conversation(
         return ConversationId::from(agent.bare());
     }
     if !line.is_sidechain {
-        return ConversationId::main();
+        return said.conversation.clone();
     }
     sidechain(said, line)
 }

@@ -1,22 +1,27 @@
 //! Tokens and cost: the last value of each message counts, once.
 
+use serde::Serialize;
 use serde_json::value::RawValue;
 use threadfold_core::{Fields, Json, MetadataUpdate, Payload};
 
 use super::said::Said;
+
+/// What a message used.
+#[derive(Serialize)]
+struct Used<'a> {
+    #[serde(rename = "messageId")]
+    message_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    tokens: &'a RawValue,
+}
 
 /// Says what a message used.
 pub(super) fn usage(said: &mut Said<'_>, message: &str, model: Option<&str>, counted: &RawValue) {
     if model == Some("<synthetic>") {
         return;
     }
-    let mut used = Fields::default();
-    used.insert("messageId", Json::string(message));
-    if let Some(model) = model {
-        used.insert("model", Json::string(model));
-    }
-    used.insert("tokens", counted.into());
-    update(said, "usage", Json::of(&used));
+    update(said, "usage", Json::of(&Used { message_id: message, model, tokens: counted }));
 }
 
 /// Says one thing about the session as a whole.

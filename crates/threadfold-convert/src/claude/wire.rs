@@ -10,17 +10,9 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Text that is borrowed from the line where it can be.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Str<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+mod text;
 
-impl std::ops::Deref for Str<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
+pub(super) use text::{Str, Words};
 
 /// One line of a stream or a transcript.
 #[derive(Debug, Default, Deserialize)]
@@ -247,12 +239,9 @@ pub(super) enum Content<'a> {
 pub(super) struct ContentBlock<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) text: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) thinking: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) signature: Option<Str<'a>>,
+    pub(super) text: Option<Words>,
+    pub(super) thinking: Option<Words>,
+    pub(super) signature: Option<Words>,
     #[serde(borrow)]
     pub(super) data: Option<Str<'a>>,
     #[serde(borrow)]
@@ -307,7 +296,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut blocks = Vec::new();
+                // Mostly there is one.
+                let mut blocks = Vec::with_capacity(1);
                 while let Some(item) = list.next_element::<Item<'de>>()? {
                     blocks.push(item.0);
                 }
@@ -357,7 +347,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
 fn text_block(text: Cow<'_, str>) -> ContentBlock<'_> {
     ContentBlock {
         kind: Some(Str(Cow::Borrowed("text"))),
-        text: Some(Str(text)),
+        text: Some(Words(text.into())),
         ..ContentBlock::default()
     }
 }

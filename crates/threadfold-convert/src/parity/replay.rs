@@ -1,7 +1,7 @@
 //! The merge: stream and files of one session, however they are interleaved, end in one state.
 
 use serde::Serialize;
-use threadfold_core::{BlockId, ConversationState, Outcome, SessionEvent, StateHash};
+use threadfold_core::{BlockId, ConversationState, StateHash};
 
 use crate::record::{Agent, Record};
 use crate::whole::{SessionFile, convert_files};
@@ -89,14 +89,14 @@ impl Fold {
 
     fn files(&mut self, agent: Agent, files: &[SessionFile<'_>]) {
         let state = &mut self.state;
-        convert_files(agent, self.converter.as_mut(), files, |events| apply(state, events));
+        convert_files(agent, self.converter.as_mut(), files, |events| state.extend(events.iter()));
     }
 
     fn stream(&mut self, records: &[Record<'_>]) {
         let mut events = Vec::new();
         for record in records {
             self.converter.push(record, &mut events);
-            apply(&mut self.state, &events);
+            self.state.extend(&events);
             events.clear();
         }
     }
@@ -106,14 +106,7 @@ impl Fold {
         if let Some(record) = records.first() {
             self.converter.finish(record.feed, &mut events);
         }
-        apply(&mut self.state, &events);
-    }
-}
-
-fn apply(state: &mut ConversationState, events: &[SessionEvent]) {
-    for event in events {
-        // What is odd about an event is for those who fold once, not for a replay.
-        let _: Outcome = state.apply(event);
+        self.state.extend(&events);
     }
 }
 

@@ -97,6 +97,11 @@ const CLAUDE: &[Rule] = &[
         reason: "the file tells a denial by the call's result alone",
     },
     Rule {
+        name: ASKED,
+        what: "`permission`, in the stream only",
+        reason: "the file tells what came of a call and not what a person was asked before it",
+    },
+    Rule {
         name: TIME,
         what: "`timestamp`, absent in the stream",
         reason: "versions before 2.1.325 put no time on most lines of the stream",
@@ -115,9 +120,11 @@ const CLAUDE: &[Rule] = &[
 
 /// Returns the row that explains a block on one side only.
 pub(super) fn for_block(pair: &Pair<'_>, block: &Block, side: Side) -> Option<&'static str> {
+    if matches!(block.body, BlockBody::Permission(_)) && side == Side::Stream {
+        return Some(ASKED);
+    }
     if pair.agent == Agent::Opencode {
-        let asked = matches!(block.body, BlockBody::Permission(_)) && side == Side::Stream;
-        return asked.then_some(ASKED);
+        return None;
     }
     let depth = pair.depth;
     let told = pair.headers[1].as_ref();

@@ -16,12 +16,15 @@ use threadfold_testkit::story::show;
 
 use crate::parity::kinds;
 
+/// Path and content of each file.
+type Files = Vec<(String, Vec<u8>)>;
+
 /// A recorded run: what its bus said, and each form of what it keeps.
 struct Run {
     name: String,
     folder: PathBuf,
     stream: Vec<u8>,
-    kept: Vec<(&'static str, Vec<(String, Vec<u8>)>)>,
+    kept: Vec<(&'static str, Files)>,
 }
 
 fn runs() -> Vec<Run> {
@@ -177,9 +180,7 @@ fn a_late_joiner_reaches_the_state_of_the_export() {
                 &session_files(files),
                 |more| events.append(more),
             );
-            for event in &events {
-                let _: threadfold_core::Outcome = state.apply(event);
-            }
+            state.extend(&events);
             let comparison = compare(Agent::Opencode, &state, &told(files));
             assert_eq!(comparison.differences, [], "{} from line {from}", run.name);
         }

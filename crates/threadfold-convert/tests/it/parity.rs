@@ -142,7 +142,8 @@ fn the_table_is_short_and_every_row_is_needed() {
         .filter(|name| !used.contains_key(name))
         .collect();
     // These are shown by runs of the real program, in the tests of the command line.
-    let shown_live = ["hooks-in-file", "hooks-in-stream", "denials-in-stream"];
+    let shown_live =
+        ["hooks-in-file", "hooks-in-stream", "denials-in-stream", "questions-in-stream"];
     assert_eq!(unused, shown_live, "no recording shows that the agent does not keep it");
 }
 

@@ -80,10 +80,7 @@ impl Conversation {
 
     pub(crate) fn position(&self, id: &BlockId) -> Option<usize> {
         let label = *self.index.get(self.resolve(id))?;
-        match self.entries.back() {
-            Some(last) if last.label == label => Some(self.entries.len() - 1),
-            _ => self.entries.binary_search_by(|entry| entry.label.cmp(&label)).ok(),
-        }
+        self.position_of(label)
     }
 
     pub(crate) fn entry(&self, id: &BlockId) -> Option<&Arc<Entry>> {
@@ -240,5 +237,5 @@ impl Conversation {
 
 /// Returns the usual name of the block that is a call's result.
 pub(crate) fn result_id(call: &ToolUseId) -> BlockId {
-    format!("result:{call}").into()
+    ["result:", call.as_str()].concat().into()
 }

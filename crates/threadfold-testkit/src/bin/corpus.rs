@@ -1,13 +1,17 @@
 //! Checks every Claude Code session below a folder: no panic, nothing dropped, every tool use and
 //! result once, and a prefix folded, then the rest, equal to the whole.
+//!
+//! Exit code 0: all in order. 1: something was found, or there are no sessions. 2: the folder
+//! cannot be read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 
+use serde_json::Value;
 use threadfold_core::{
-    BlockBody, ConversationState, Payload, SessionEvent, Snapshot, fold, reduce,
+    Block, BlockBody, ConversationState, Payload, SessionEvent, Snapshot, Unknown, fold, reduce,
 };
 use threadfold_testkit::raw_count::RawCount;
 use threadfold_testkit::sessions_on_disk::{SessionOnDisk, read_sessions};
@@ -20,39 +24,24 @@ fn main() -> ExitCode {
     let sessions = match read_sessions(Path::new(&folder)) {
         Ok(sessions) => sessions,
         Err(error) => {
-            eprintln!("error: {folder} cannot be read\ncause: {error}");
+            eprintln!("error: `{folder}` cannot be read\ncause: {error}");
             return ExitCode::from(2);
         }
     };
     let mut totals = Totals::default();
     for (number, session) in sessions.iter().enumerate() {
         eprint!("\r{} of {} ", number + 1, sessions.len());
-        let checked = catch_unwind(AssertUnwindSafe(|| check(session, &mut totals)));
-        let findings = checked.unwrap_or_else(|_| vec!["it panicked".to_owned()]);
-        for finding in findings {
+        for finding in check(session, &mut totals) {
             println!("{}: {finding}", session.name);
             totals.findings += 1;
         }
     }
     eprintln!();
-    println!(
-        "{} sessions, {} events, {} blocks, {} unknown blocks, {} losses, {} findings",
-        sessions.len(),
-        totals.events,
-        totals.blocks,
-        totals.unknown.values().sum::<usize>(),
-        totals.losses,
-        totals.findings
-    );
-    for (kind, count) in &totals.unknown {
-        println!("  unknown {kind}: {count}");
-    }
-    for (kind, count) in &totals.anomalies {
-        println!("  anomaly {kind}: {count}");
-    }
+    totals.print(sessions.len());
     if totals.findings == 0 && !sessions.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// What all sessions hold together.
 #[derive(Default)]
 struct Totals {
     events: usize,
@@ -63,93 +52,150 @@ struct Totals {
     anomalies: BTreeMap<String, usize>,
 }
 
+impl Totals {
+    fn print(&self, sessions: usize) {
+        let unknown: usize = self.unknown.values().sum();
+        println!(
+            "{sessions} sessions, {} events, {} blocks, {unknown} unknown blocks, {} losses, {} findings",
+            self.events, self.blocks, self.losses, self.findings
+        );
+        for (kind, count) in &self.unknown {
+            println!("  unknown {kind}: {count}");
+        }
+        for (kind, count) in &self.anomalies {
+            println!("  anomaly {kind}: {count}");
+        }
+    }
+}
+
+/// Returns what is wrong with a session; a panic is a finding too.
 fn check(session: &SessionOnDisk, totals: &mut Totals) -> Vec<String> {
-    let events = session.events();
+    let checked = catch_unwind(AssertUnwindSafe(|| {
+        let events = session.events();
+        let state = fold_counting(&events, totals);
+        let mut findings = check_calls(session, &state, totals);
+        findings.extend(check_prefixes(&events, &state));
+        findings
+    }));
+    checked.unwrap_or_else(|_| vec!["it panicked".to_owned()])
+}
+
+/// Folds the events, and counts what was lost and what was odd.
+fn fold_counting(events: &[SessionEvent], totals: &mut Totals) -> ConversationState {
     totals.events += events.len();
     totals.losses += events.iter().filter(|event| matches!(event.payload, Payload::Log(_))).count();
     let mut state = ConversationState::default();
-    for event in &events {
+    for event in events {
         if let Some(anomaly) = state.apply(event).anomaly() {
             let kind = format!("{anomaly:?}").split_whitespace().next().unwrap_or("").to_owned();
             *totals.anomalies.entry(kind).or_default() += 1;
         }
     }
-    let mut findings = Vec::new();
-    count(session, &state, totals, &mut findings);
-    prefixes(&events, &state, &mut findings);
-    findings
+    state
 }
 
-/// Every call and every result that the raw lines hold is there, once in its conversation.
-fn count(
+/// Every call and every result that the raw lines hold is there, and once in its conversation.
+fn check_calls(
     session: &SessionOnDisk,
     state: &ConversationState,
     totals: &mut Totals,
-    findings: &mut Vec<String>,
-) {
+) -> Vec<String> {
     let mut raw = RawCount::default();
-    for (path, bytes) in &session.files {
-        if path.ends_with(".jsonl") {
-            raw.add(bytes);
-        }
+    for (_, bytes) in session.files.iter().filter(|(path, _)| path.ends_with(".jsonl")) {
+        raw.add(bytes);
     }
-    let mut calls: BTreeMap<String, usize> = BTreeMap::new();
-    let mut results: BTreeMap<String, usize> = BTreeMap::new();
+    let mut shown = Shown::default();
+    let subagents = state.subagents();
     let conversations =
-        std::iter::once(state.blocks()).chain(state.subagents().into_iter().map(|it| it.blocks()));
+        std::iter::once(state.blocks()).chain(subagents.iter().map(|it| it.blocks()));
     for blocks in conversations {
         totals.blocks += blocks.len();
+        shown.begin_conversation();
         for block in blocks.iter() {
-            match &block.body {
-                BlockBody::ToolUse(call) => {
-                    *calls.entry(call.tool_use_id.to_string()).or_default() += 1;
-                }
-                BlockBody::Subagent(edge) => {
-                    let call = edge.tool_use_id.as_ref().map(ToString::to_string);
-                    *calls.entry(call.clone().unwrap_or_default()).or_default() += 1;
-                    *results.entry(call.unwrap_or_default()).or_default() += 1;
-                }
-                BlockBody::ToolResult(result) => {
-                    *results.entry(result.tool_use_id.to_string()).or_default() += 1;
-                }
-                BlockBody::Unknown(unknown) => {
-                    let kind = serde_json::from_str::<serde_json::Value>(unknown.record.as_str())
-                        .ok()
-                        .and_then(|it| {
-                            Some(format!(
-                                "{}/{}",
-                                it["type"].as_str()?,
-                                it["subtype"].as_str().unwrap_or("")
-                            ))
-                        });
-                    *totals.unknown.entry(kind.unwrap_or("damaged".into())).or_default() += 1;
-                }
-                _ => {}
-            }
+            shown.add(&block, totals);
         }
     }
-    let missing = |wanted: &std::collections::BTreeSet<String>, have: &BTreeMap<String, usize>| {
-        wanted.iter().filter(|id| !have.contains_key(*id)).count()
-    };
-    let (no_call, no_result) = (missing(&raw.calls, &calls), missing(&raw.results, &results));
+    let no_call = raw.calls.difference(&shown.calls).count();
+    let no_result = raw.results.difference(&shown.results).count();
+    let mut findings = Vec::new();
     if no_call + no_result > 0 {
         findings.push(format!("{no_call} tool uses and {no_result} results are missing"));
+    }
+    if shown.twice > 0 {
+        findings.push(format!("{} tool uses or results stand twice", shown.twice));
+    }
+    findings
+}
+
+/// The calls and results that a state shows.
+#[derive(Default)]
+struct Shown {
+    calls: BTreeSet<String>,
+    results: BTreeSet<String>,
+    /// Those of the conversation at hand, a result with a mark before its name.
+    here: BTreeSet<String>,
+    /// How many stand twice in one conversation.
+    twice: usize,
+}
+
+impl Shown {
+    fn begin_conversation(&mut self) {
+        self.here.clear();
+    }
+
+    fn call(&mut self, id: String) {
+        self.twice += usize::from(!self.here.insert(id.clone()));
+        self.calls.insert(id);
+    }
+
+    fn result(&mut self, id: String) {
+        self.twice += usize::from(!self.here.insert(format!("result of {id}")));
+        self.results.insert(id);
+    }
+
+    fn add(&mut self, block: &Block, totals: &mut Totals) {
+        match &block.body {
+            BlockBody::ToolUse(call) => self.call(call.tool_use_id.to_string()),
+            BlockBody::ToolResult(result) => self.result(result.tool_use_id.to_string()),
+            // It is the call and its result in one.
+            BlockBody::Subagent(edge) => {
+                if let Some(call) = &edge.tool_use_id {
+                    self.call(call.to_string());
+                    self.result(call.to_string());
+                }
+            }
+            BlockBody::Unknown(unknown) => {
+                *totals.unknown.entry(kind_of(unknown)).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns type and subtype of a record that was not understood.
+fn kind_of(unknown: &Unknown) -> String {
+    let record: Value = serde_json::from_str(unknown.record.as_str()).unwrap_or_default();
+    match record["type"].as_str() {
+        Some(kind) => format!("{kind}/{}", record["subtype"].as_str().unwrap_or("")),
+        None => "damaged".to_owned(),
     }
 }
 
 /// A prefix folded, kept and restored, then the rest, is the whole.
-fn prefixes(events: &[SessionEvent], whole: &ConversationState, findings: &mut Vec<String>) {
-    for part in 1..4 {
-        let at = events.len() * part / 4;
-        let prefix = fold(&events[..at]);
-        let json = serde_json::to_string(&prefix.snapshot()).expect("a snapshot is plain data");
-        let back = serde_json::from_str::<Snapshot>(&json)
-            .map_err(|error| error.to_string())
-            .and_then(|it| ConversationState::restore(&it).map_err(|error| error.to_string()));
-        match back {
-            Ok(back) if events[at..].iter().fold(back.clone(), reduce).hash() == whole.hash() => {}
-            Ok(_) => findings.push(format!("the first {at} events, then the rest, differ")),
-            Err(error) => findings.push(format!("a snapshot cannot be restored: {error}")),
-        }
+fn check_prefixes(events: &[SessionEvent], whole: &ConversationState) -> Vec<String> {
+    let quarters = (1..4).map(|part| events.len() * part / 4);
+    quarters.filter_map(|at| check_prefix(events, at, whole)).collect()
+}
+
+fn check_prefix(events: &[SessionEvent], at: usize, whole: &ConversationState) -> Option<String> {
+    let (prefix, rest) = events.split_at(at);
+    let json = serde_json::to_string(&fold(prefix).snapshot()).expect("a snapshot is plain data");
+    let restored = serde_json::from_str::<Snapshot>(&json)
+        .map_err(|error| error.to_string())
+        .and_then(|it| ConversationState::restore(&it).map_err(|error| error.to_string()));
+    match restored {
+        Ok(state) if rest.iter().fold(state.clone(), reduce).hash() == whole.hash() => None,
+        Ok(_) => Some(format!("the first {at} events, then the rest, differ")),
+        Err(error) => Some(format!("a snapshot cannot be restored: {error}")),
     }
 }

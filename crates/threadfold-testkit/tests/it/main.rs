@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+mod big_session;
 #[cfg(unix)]
 mod claude_control;
 #[cfg(unix)]

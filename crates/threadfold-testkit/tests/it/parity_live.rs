@@ -7,7 +7,11 @@ use threadfold_convert::lines::lines;
 use threadfold_convert::parity::{Comparison, Lack, Verdict, compare, replay};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile, converter, parse_transcript};
 use threadfold_core::ConversationState;
-use threadfold_testkit::{AgentHome, Input, RunOptions, Script, ScriptedModel, Step};
+use threadfold_testkit::sessions_on_disk::read_sessions;
+use threadfold_testkit::{
+    AgentHome, ClaudeCode, Input, RunOptions, Script, ScriptedModel, Step, SubagentTool,
+    ready_scripts,
+};
 
 use crate::real::{SESSION, claude};
 
@@ -16,41 +20,85 @@ struct Folded {
     comparison: Comparison,
     /// How many times the state was seen to grow while the program ran.
     seen_growing: usize,
+    stream: ConversationState,
+    transcript: ConversationState,
+}
+
+/// What a run is given besides its script.
+#[derive(Default)]
+struct Setting {
+    /// The agent's own settings.
+    settings: Option<serde_json::Value>,
+    /// Messages for standard input in place of a prompt.
+    lines: Vec<String>,
+    /// A file in the folder that the agent works in.
+    file: Option<(&'static str, Vec<u8>)>,
 }
 
 /// Plays a script with the words of subagents forwarded.
-fn fold_live(script: &str, settings: Option<serde_json::Value>) -> Option<Folded> {
+fn fold_live(script: &str, setting: Setting) -> Option<Folded> {
     let claude = claude()?;
-    let model = ScriptedModel::builder()
-        .scripts(threadfold_testkit::ready_scripts(threadfold_testkit::SubagentTool::Agent))
+    let home = AgentHome::new().unwrap();
+    Some(fold_in(&claude, &home, script, setting, &["--session-id", SESSION]))
+}
+
+fn scripts() -> ScriptedModel {
+    let try_it = json!({"command": "touch denied.txt"});
+    ScriptedModel::builder()
+        .scripts(ready_scripts(SubagentTool::Agent))
         .script(
             Script::new("denied")
-                .step(
-                    Step::new()
-                        .text("I try.")
-                        .tool_use("Bash", json!({"command": "touch denied.txt"})),
-                )
+                .step(Step::new().text("I try.").tool_use("Bash", try_it))
                 .step(Step::new().text("It was not allowed.")),
         )
+        .script(
+            Script::new("picture")
+                .step(Step::new().tool_use("Read", json!({"file_path": "dot.png"})))
+                .step(Step::new().text("One dot.")),
+        )
         .start()
-        .unwrap();
-    let home = AgentHome::new().unwrap();
-    if let Some(settings) = settings {
+        .unwrap()
+}
+
+/// Runs the program, folds its stream while it runs and its transcript after.
+fn fold_in(
+    claude: &ClaudeCode,
+    home: &AgentHome,
+    script: &str,
+    setting: Setting,
+    arguments: &[&str],
+) -> Folded {
+    let model = scripts();
+    if let Some(settings) = setting.settings {
         let folder = home.path().join(".claude");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("settings.json"), settings.to_string()).unwrap();
     }
-    let input = Input::Prompt(format!("[[play:{script}]] please run"));
-    let options =
-        RunOptions::new(&home, model.base_url(), input).session_id(SESSION).forward_subagent_text();
+    if let Some((name, bytes)) = setting.file {
+        fs::write(home.project().join(name), bytes).unwrap();
+    }
+    let input = match setting.lines.is_empty() {
+        true => Input::Prompt(format!("[[play:{script}]] please run")),
+        false => Input::Lines(setting.lines),
+    };
+    let mut options = RunOptions::new(home, model.base_url(), input).forward_subagent_text();
+    for argument in arguments {
+        options = options.argument(*argument);
+    }
 
     let feed = Feed::new(Agent::Claude, FeedKind::Stream, "stdout");
     let mut live = converter(Agent::Claude);
     let mut state = ConversationState::default();
     let (mut streamed, mut events, mut seen_growing) = (Vec::new(), Vec::new(), 0);
     let mut running = claude.start(&options).unwrap();
-    for line in running.by_ref() {
+    while let Some(line) = running.next() {
         let line = line.unwrap();
+        if let Some(answer) = answer_to(&line) {
+            running.send_line(&answer).unwrap();
+        }
+        if is_result(&line) {
+            running.close_stdin();
+        }
         let record = Record { feed: &feed, line: streamed.len() as u64 + 1, bytes: &line };
         live.push(&record, &mut events);
         let before = state.clone();
@@ -66,9 +114,12 @@ fn fold_live(script: &str, settings: Option<serde_json::Value>) -> Option<Folded
         assert_eq!(state.apply(&event).anomaly(), None, "{script}: {event:?}");
     }
 
-    let files = threadfold_testkit::sessions_on_disk::read_sessions(&home.transcript_root())
+    let session = events_session(&streamed);
+    let files = read_sessions(&home.transcript_root())
         .unwrap()
-        .remove(0)
+        .into_iter()
+        .find(|it| it.name.contains(&session))
+        .unwrap()
         .files;
     let files: Vec<_> = files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
     assert!(files.iter().any(|file| lines(file.bytes).next().is_some()), "{script}: no transcript");
@@ -77,11 +128,38 @@ fn fold_live(script: &str, settings: Option<serde_json::Value>) -> Option<Folded
         (1..).zip(&streamed).map(|(line, bytes)| Record { feed: &feed, line, bytes }).collect();
     let replayed = replay(Agent::Claude, &records, &files);
     assert!(replayed.holds(), "{script}: {replayed:?}");
-    Some(Folded { comparison: compare(Agent::Claude, &state, &told), seen_growing })
+    let comparison = compare(Agent::Claude, &state, &told);
+    Folded { comparison, seen_growing, stream: state, transcript: told }
+}
+
+/// Says whether a turn is over, after which nothing more is said to the agent.
+fn is_result(line: &[u8]) -> bool {
+    let line: serde_json::Value = serde_json::from_slice(line).unwrap();
+    line["type"] == "result"
+}
+
+/// Returns what the host answers when the agent asks whether a tool may be used: yes.
+fn answer_to(line: &[u8]) -> Option<String> {
+    let asked: serde_json::Value = serde_json::from_slice(line).unwrap();
+    (asked["request"]["subtype"] == "can_use_tool").then(|| {
+        let allow = json!({"behavior": "allow", "updatedInput": asked["request"]["input"]});
+        json!({"type": "control_response", "response": {"subtype": "success",
+            "request_id": asked["request_id"], "response": allow}})
+        .to_string()
+    })
+}
+
+/// Returns the session that a stream says it is.
+fn events_session(streamed: &[Vec<u8>]) -> String {
+    let first: serde_json::Value = serde_json::from_slice(&streamed[0]).unwrap();
+    first["session_id"].as_str().unwrap().to_owned()
 }
 
 fn assert_equal(script: &str) {
-    let Some(Folded { comparison, seen_growing }) = fold_live(script, None) else { return };
+    let Some(Folded { comparison, seen_growing, .. }) = fold_live(script, Setting::default())
+    else {
+        return;
+    };
     assert_eq!(comparison.differences, [], "{script}");
     assert_eq!(comparison.verdict(), Verdict::Equal, "{script}: {:?}", comparison.lacking);
     assert!(comparison.blocks > 0 && seen_growing > comparison.blocks, "{script}");
@@ -113,7 +191,7 @@ equal! {
 
 #[test]
 fn a_refused_request_is_an_error_block_on_both_sides() {
-    let Some(Folded { comparison, .. }) = fold_live("error400", None) else { return };
+    let Some(Folded { comparison, .. }) = fold_live("error400", Setting::default()) else { return };
     assert_eq!(comparison.differences, []);
     assert!(comparison.blocks > 0);
 }
@@ -122,7 +200,8 @@ fn a_refused_request_is_an_error_block_on_both_sides() {
 fn hooks_have_other_names_in_stream_and_file() {
     let hook = json!({"matcher": "", "hooks": [{"type": "command", "command": "echo hooked"}]});
     let settings = json!({"hooks": {"PreToolUse": [hook.clone()], "SessionStart": [hook]}});
-    let Some(Folded { comparison, .. }) = fold_live("tools", Some(settings)) else { return };
+    let setting = Setting { settings: Some(settings), ..Setting::default() };
+    let Some(Folded { comparison, .. }) = fold_live("tools", setting) else { return };
     assert_eq!(comparison.differences, []);
     let explained: Vec<_> = comparison.explained.keys().copied().collect();
     assert!(explained.contains(&"hooks-in-stream"), "{explained:?}");
@@ -132,12 +211,90 @@ fn hooks_have_other_names_in_stream_and_file() {
 #[test]
 fn a_denial_is_told_by_the_stream_and_by_the_calls_result() {
     let settings = json!({"permissions": {"deny": ["Bash(touch denied.txt)"]}});
-    let Some(Folded { comparison, .. }) = fold_live("denied", Some(settings)) else { return };
+    let setting = Setting { settings: Some(settings), ..Setting::default() };
+    let Some(Folded { comparison, .. }) = fold_live("denied", setting) else { return };
     assert_eq!(comparison.differences, []);
     assert!(comparison.explained.contains_key("denials-in-stream"), "{:?}", comparison.explained);
 }
 
 #[test]
-fn lacks_have_names() {
-    assert!(Lack::SubagentWords.tell().contains("forward"));
+fn a_question_waits_in_the_stream_and_is_not_kept() {
+    let Some(claude) = claude() else { return };
+    let home = AgentHome::new().unwrap();
+    let line = json!({"type": "user",
+        "message": {"role": "user", "content": "[[play:denied]] please run"}});
+    let setting = Setting {
+        settings: Some(json!({"permissions": {"ask": ["Bash(touch denied.txt)"]}})),
+        lines: vec![line.to_string()],
+        ..Setting::default()
+    };
+    let arguments = ["--session-id", SESSION, "--permission-prompt-tool", "stdio"];
+    let folded = fold_in(&claude, &home, "denied", setting, &arguments);
+    assert_eq!(folded.comparison.differences, []);
+    let state = serde_json::to_value(&folded.stream).unwrap();
+    let asked = state["blocks"].as_array().unwrap().iter().find(|it| it["type"] == "permission");
+    let asked = asked.expect("the agent asked");
+    assert_eq!((&asked["status"], &asked["answer"]), (&json!("complete"), &json!("allow")));
+    assert!(folded.comparison.explained.contains_key("questions-in-stream"));
+    assert!(home.project().join("denied.txt").exists(), "it was allowed, and so it ran");
+}
+
+/// A picture of one dot.
+const DOT: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+
+#[test]
+fn a_picture_that_a_person_sends_is_equal() {
+    let picture = json!({"type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": DOT}});
+    let words = json!({"type": "text", "text": "[[play:text]] what is this?"});
+    let line = json!({"type": "user", "message": {"role": "user", "content": [words, picture]}});
+    let setting = Setting { lines: vec![line.to_string()], ..Setting::default() };
+    let Some(folded) = fold_live("picture", setting) else { return };
+    assert_eq!(folded.comparison.differences, []);
+    let state = serde_json::to_value(&folded.transcript).unwrap();
+    assert_eq!(state["blocks"][0]["content"][1]["type"], "image");
+    assert_eq!(state["blocks"][0]["content"][1]["mediaType"], "image/png");
+    assert!(state["blocks"][0]["content"][1]["data"].as_str().unwrap().len() > 20);
+}
+
+#[test]
+fn a_picture_that_a_tool_gives_is_equal() {
+    let dot = base64(DOT);
+    let setting = Setting { file: Some(("dot.png", dot)), ..Setting::default() };
+    let Some(folded) = fold_live("picture", setting) else { return };
+    assert_eq!(folded.comparison.differences, []);
+    for state in [&folded.stream, &folded.transcript] {
+        let json = serde_json::to_string(state).unwrap();
+        assert!(json.contains("\"type\":\"image\""), "{json}");
+    }
+}
+
+fn base64(text: &str) -> Vec<u8> {
+    let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for letter in text.chars().filter(|it| *it != '=') {
+        bits = (bits << 6) | letters.find(letter).unwrap() as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_resumed_and_a_forked_session_lack_only_the_earlier_turns() {
+    let Some(claude) = claude() else { return };
+    let home = AgentHome::new().unwrap();
+    let first = fold_in(&claude, &home, "tools", Setting::default(), &["--session-id", SESSION]);
+    assert_eq!(first.comparison.verdict(), Verdict::Equal);
+    for arguments in [&["--resume", SESSION][..], &["--resume", SESSION, "--fork-session"]] {
+        let next = fold_in(&claude, &home, "text", Setting::default(), arguments);
+        assert_eq!(next.comparison.differences, [], "{arguments:?}");
+        assert_eq!(next.comparison.verdict(), Verdict::Partial, "{arguments:?}");
+        let lacking: Vec<_> = next.comparison.lacking.keys().copied().collect();
+        assert_eq!(lacking, [Lack::EarlierTurns], "{arguments:?}");
+        assert!(next.transcript.blocks().len() > first.transcript.blocks().len());
+    }
 }

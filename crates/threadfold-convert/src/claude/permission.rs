@@ -1,0 +1,74 @@
+//! Permission: the agent asks its host whether a tool may be used, and goes on when it hears.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use threadfold_core::{Json, Payload, PermissionRequested, PermissionResolved};
+
+use super::said::Said;
+use super::wire::{Line, Str};
+
+/// Hears a question of the agent's.
+pub(super) fn asked(said: &mut Said<'_>, line: &Line<'_>) {
+    let Some(request) = &line.request else { return };
+    let (Some("can_use_tool"), Some(id)) = (request.subtype.as_deref(), line.request_id.as_deref())
+    else {
+        return;
+    };
+    if let Some(call) = request.tool_use_id.as_deref() {
+        said.memory.questions.insert(call.into(), id.into());
+    }
+    let tool = request.tool_name.as_deref().unwrap_or("a tool");
+    said.say(Payload::PermissionRequested(PermissionRequested {
+        request_id: id.into(),
+        tool_use_id: request.tool_use_id.as_deref().map(Into::into),
+        question: Some(Json::string(&format!("May {tool} be used?"))),
+        options: request.permission_suggestions.map(Json::from),
+    }));
+}
+
+/// Hears the host's answer, where the host's words are part of what is fed.
+pub(super) fn answered(said: &mut Said<'_>, line: &Line<'_>) {
+    #[derive(serde::Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow)]
+        request_id: Option<Str<'a>>,
+        #[serde(borrow)]
+        response: Option<&'a RawValue>,
+    }
+    let response = line.response.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    if let Some(Response { request_id: Some(id), response }) = response {
+        resolve(said, &id, response.map(Json::from));
+    }
+}
+
+/// Hears that a question is not asked any more.
+pub(super) fn withdrawn(said: &mut Said<'_>, line: &Line<'_>) {
+    if let Some(id) = line.request_id.as_deref() {
+        resolve(said, id, Some(Json::string("cancelled")));
+    }
+}
+
+/// A tool that has its result was answered for, though the answer itself is not in the stream.
+pub(super) fn answered_by_result(said: &mut Said<'_>, call: &str, failed: bool) {
+    if let Some(id) = said.memory.questions.get(call).cloned() {
+        resolve(said, &id, Some(Json::string(if failed { "deny" } else { "allow" })));
+    }
+}
+
+fn resolve(said: &mut Said<'_>, id: &str, answer: Option<Json>) {
+    let asked: Vec<Arc<str>> = said
+        .memory
+        .questions
+        .iter()
+        .filter(|(_, request)| ***request == *id)
+        .map(|(call, _)| call.clone())
+        .collect();
+    if asked.is_empty() {
+        return;
+    }
+    asked.iter().for_each(|call| {
+        said.memory.questions.remove(call);
+    });
+    said.say(Payload::PermissionResolved(PermissionResolved { request_id: id.into(), answer }));
+}

@@ -1,0 +1,60 @@
+//! Text of a line: borrowed from it, or read straight into where it stays.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer};
+use threadfold_core::Text;
+
+/// Text that is borrowed from the line where it can be.
+#[derive(Debug, Clone, Deserialize)]
+pub(in crate::claude) struct Str<'a>(#[serde(borrow)] pub(in crate::claude) Cow<'a, str>);
+
+impl std::ops::Deref for Str<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Text that a block will hold, read straight into where it stays.
+#[derive(Debug, Clone)]
+pub(in crate::claude) struct Words(pub(in crate::claude) Arc<str>);
+
+impl Words {
+    /// Returns the text, shared; none at all is empty.
+    pub(in crate::claude) fn text(words: &Option<Self>) -> Text {
+        words.as_ref().map(|it| it.0.clone()).unwrap_or_default().into()
+    }
+}
+
+impl std::ops::Deref for Words {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Letters;
+
+        impl Visitor<'_> for Letters {
+            type Value = Words;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Words(text.into()))
+            }
+        }
+
+        deserializer.deserialize_str(Letters)
+    }
+}

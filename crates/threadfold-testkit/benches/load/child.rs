@@ -1,0 +1,71 @@
+//! One load in a process of its own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use cpu_time::ThreadTime;
+use serde_json::{Value, json};
+
+use crate::loader::{Loader, count};
+
+/// The argument that makes a process one load.
+const FLAG: &str = "--load-once";
+
+/// What one load cost.
+#[derive(Clone)]
+pub(crate) struct Measured {
+    /// Of the thread's CPU.
+    pub(crate) nanoseconds: u64,
+    /// The most memory that the process ever had, the file's bytes included; Linux tells it.
+    pub(crate) peak: Option<u64>,
+    /// How many blocks the state has, by type; none if there is no state.
+    pub(crate) blocks: BTreeMap<String, usize>,
+}
+
+/// Returns the loader and the path if these arguments ask for one load.
+pub(crate) fn asked(arguments: &[String]) -> Option<(Loader, &Path)> {
+    match arguments {
+        [flag, loader, path, ..] if flag == FLAG => Some((Loader::named(loader)?, Path::new(path))),
+        _ => None,
+    }
+}
+
+/// Loads once, and prints what it cost.
+pub(crate) fn run((loader, path): (Loader, &Path)) -> io::Result<()> {
+    let bytes = std::fs::read(path)?;
+    let start = ThreadTime::now();
+    let state = loader.load(&bytes);
+    let nanoseconds = start.elapsed().as_nanos() as u64;
+    let peak = peak_memory();
+    let blocks = state.as_ref().map(count).unwrap_or_default();
+    println!("{}", json!({ "nanoseconds": nanoseconds, "peak": peak, "blocks": blocks }));
+    // The process ends here, and so need not tidy up block by block.
+    std::mem::forget(state);
+    Ok(())
+}
+
+/// Starts one load, and returns what it cost.
+pub(crate) fn measure(loader: Loader, path: &Path) -> io::Result<Measured> {
+    let own = std::env::current_exe()?;
+    let output = Command::new(own).arg(FLAG).arg(loader.name()).arg(path).output()?;
+    let damaged = || {
+        let said = String::from_utf8_lossy(&output.stderr);
+        io::Error::other(format!("`{}` gave no figures: {said}", loader.name()))
+    };
+    let figures: Value = serde_json::from_slice(&output.stdout).map_err(|_| damaged())?;
+    Ok(Measured {
+        nanoseconds: figures["nanoseconds"].as_u64().ok_or_else(damaged)?,
+        peak: figures["peak"].as_u64(),
+        blocks: serde_json::from_value(figures["blocks"].clone()).map_err(|_| damaged())?,
+    })
+}
+
+/// Returns the most bytes that this process ever had in memory.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}

@@ -1,0 +1,122 @@
+//! The made-up sessions are in order: the same bytes each time, and nothing odd in them.
+
+use std::collections::BTreeMap;
+
+use threadfold_convert::lines::lines;
+use threadfold_convert::{
+    Agent, Feed, FeedKind, Record, SessionFile, convert_all, convert_files, converter,
+    parse_transcript,
+};
+use threadfold_core::{ConversationState, Payload, SessionEvent};
+use threadfold_testkit::big_session::{Written, write_stream, write_transcript};
+use threadfold_testkit::naive_load;
+
+const SIZE: u64 = 3_000_000;
+
+fn transcript() -> (Written, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let written = write_transcript(SIZE, &mut bytes).expect("memory can be written to");
+    (written, bytes)
+}
+
+fn stream() -> (Written, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let written = write_stream(SIZE, &mut bytes).expect("memory can be written to");
+    (written, bytes)
+}
+
+/// Folds events that must all be in order.
+fn fold(events: &[SessionEvent]) -> ConversationState {
+    let mut state = ConversationState::default();
+    for event in events {
+        assert!(!matches!(event.payload, Payload::Log(_)), "something was lost: {event:?}");
+        assert_eq!(state.apply(event).anomaly(), None);
+    }
+    state
+}
+
+fn transcript_events(bytes: &[u8]) -> Vec<SessionEvent> {
+    let mut all = Vec::new();
+    let files = [SessionFile { path: "s.jsonl", bytes }];
+    convert_files(Agent::Claude, converter(Agent::Claude).as_mut(), &files, |events| {
+        all.append(events);
+    });
+    all
+}
+
+fn stream_events(bytes: &[u8]) -> Vec<SessionEvent> {
+    let feed = Feed::new(Agent::Claude, FeedKind::Stream, "stdout");
+    let records =
+        lines(bytes).map(|line| Record { feed: &feed, line: line.number, bytes: line.bytes });
+    convert_all(Agent::Claude, records)
+}
+
+fn kinds(state: &ConversationState) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for block in state.blocks().iter() {
+        *kinds.entry(block.body.kind().to_owned()).or_default() += 1;
+    }
+    kinds
+}
+
+fn written_kinds(written: &Written) -> BTreeMap<String, usize> {
+    [
+        ("user_message", written.prompts),
+        ("assistant_text", written.texts),
+        ("thinking", written.thoughts),
+        ("tool_use", written.calls),
+        ("tool_result", written.calls),
+    ]
+    .into_iter()
+    .filter(|(_, count)| *count > 0)
+    .map(|(kind, count)| (kind.to_owned(), count))
+    .collect()
+}
+
+#[test]
+fn the_same_size_gives_the_same_bytes() {
+    assert!(transcript() == transcript());
+    assert!(stream() == stream());
+}
+
+#[test]
+fn the_size_is_near_what_was_asked() {
+    for (written, bytes) in [transcript(), stream()] {
+        assert_eq!(written.bytes, bytes.len() as u64);
+        assert_eq!(written.lines, bytes.iter().filter(|byte| **byte == b'\n').count() as u64);
+        assert!(written.bytes >= SIZE && written.bytes < SIZE * 3 / 2, "{written:?}");
+    }
+}
+
+#[test]
+fn lines_are_as_long_as_those_of_people() {
+    let (_, bytes) = transcript();
+    let mut lengths: Vec<_> = lines(&bytes).map(|line| line.bytes.len()).collect();
+    lengths.sort_unstable();
+    let median = lengths[lengths.len() / 2];
+    assert!((900..1_600).contains(&median), "half of the lines are shorter than {median}");
+    assert!(lengths[lengths.len() - 1] > 50_000);
+}
+
+#[test]
+fn a_transcript_folds_to_what_was_written() {
+    let (written, bytes) = transcript();
+    let state = fold(&transcript_events(&bytes));
+    assert_eq!(kinds(&state), written_kinds(&written));
+    assert_eq!(state.blocks().len(), written.blocks());
+    let whole = parse_transcript(Agent::Claude, &[SessionFile { path: "s.jsonl", bytes: &bytes }]);
+    assert_eq!(whole.hash(), state.hash());
+}
+
+#[test]
+fn a_stream_folds_to_what_was_written() {
+    let (written, bytes) = stream();
+    assert_eq!(kinds(&fold(&stream_events(&bytes))), written_kinds(&written));
+}
+
+#[test]
+fn the_naive_loader_gives_the_same_state() {
+    let (_, bytes) = transcript();
+    assert_eq!(naive_load::load(&bytes), fold(&transcript_events(&bytes)));
+    assert_eq!(naive_load::parse_only(&bytes), lines(&bytes).count());
+}
