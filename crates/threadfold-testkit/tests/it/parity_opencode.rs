@@ -35,6 +35,9 @@ fn opencode() -> Option<OpenCode> {
     }
 }
 
+/// A form of what is kept: its name, and its files by path.
+type Kept = (&'static str, Vec<(String, Vec<u8>)>);
+
 /// A bus that is folded while it is heard.
 struct Heard {
     name: &'static str,
@@ -130,7 +133,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns what is kept of the session and its children, in each form.
-    fn kept(&self) -> Vec<(&'static str, Vec<(String, Vec<u8>)>)> {
+    fn kept(&self) -> Vec<Kept> {
         let mut sessions = vec![self.session.clone()];
         sessions.extend(self.server.descendants(&self.folder, &self.session).unwrap());
         let (mut exports, mut answers) = (Vec::new(), Vec::new());
