@@ -331,8 +331,8 @@ fn tool(
             tool_use_id: call.into(),
             input: state.input.filter(|_| status != "pending").map(Json::from),
             input_text: None,
-            display_name: state.title.as_deref().map(Into::into),
-            description: None,
+            display_name: None,
+            description: state.title.as_deref().map(Into::into),
         },
     );
     block.status = BlockStatus::Pending;

@@ -38,6 +38,9 @@ fn opencode() -> Option<OpenCode> {
     }
 }
 
+/// A form of what is kept: its name, and its files by path.
+type Kept = (&'static str, Vec<(String, Vec<u8>)>);
+
 /// A bus that is folded while it is heard.
 struct Heard {
     name: &'static str,
@@ -133,7 +136,11 @@ impl<'a> Run<'a> {
     }
 
     /// Returns what is kept of the session and its children, in each form.
+<<<<<<< HEAD
     fn kept(&self) -> Vec<(&'static str, Files)> {
+=======
+    fn kept(&self) -> Vec<Kept> {
+>>>>>>> ocreal
         let mut sessions = vec![self.session.clone()];
         sessions.extend(self.server.descendants(&self.folder, &self.session).unwrap());
         let (mut exports, mut answers) = (Vec::new(), Vec::new());
