@@ -16,9 +16,6 @@ use threadfold_testkit::{
     report_skipped,
 };
 
-/// Path and content of each file.
-type Files = Vec<(String, Vec<u8>)>;
-
 /// After the last word of a turn OpenCode sums up, for which there is no sign of an end.
 const SILENCE: Duration = Duration::from_millis(500);
 
@@ -136,11 +133,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns what is kept of the session and its children, in each form.
-<<<<<<< HEAD
-    fn kept(&self) -> Vec<(&'static str, Files)> {
-=======
     fn kept(&self) -> Vec<Kept> {
->>>>>>> ocreal
         let mut sessions = vec![self.session.clone()];
         sessions.extend(self.server.descendants(&self.folder, &self.session).unwrap());
         let (mut exports, mut answers) = (Vec::new(), Vec::new());
