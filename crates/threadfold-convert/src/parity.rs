@@ -274,13 +274,14 @@ fn compare_fields(
     transcript: &BTreeMap<String, Json>,
 ) {
     let names: BTreeSet<&String> = stream.keys().chain(transcript.keys()).collect();
+    let of = transcript.get("type");
     for name in names {
         comparison.fields += 1;
         let (streamed, told) = (stream.get(name), transcript.get(name));
         if streamed == told {
             continue;
         }
-        if let Some(rule) = rules::for_field(pair.agent, name, streamed, told) {
+        if let Some(rule) = rules::for_field(pair.agent, of, name, streamed, told) {
             *comparison.explained.entry(rule).or_default() += 1;
             continue;
         }

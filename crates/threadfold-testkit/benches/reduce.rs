@@ -9,8 +9,8 @@ use std::hint::black_box;
 use cpu_time::ThreadTime;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use threadfold_core::{
-    AssistantText, Block, BlockDelta, BlockId, ConversationState, Payload, SessionEvent, TextField,
-    fold,
+    AssistantText, Block, BlockDelta, BlockId, ConversationState, Payload, Place, SessionEvent,
+    SourceKind, TextField, fold,
 };
 use threadfold_testkit::naive::{self, NaiveBlock, NaiveState};
 
@@ -38,7 +38,7 @@ fn main() {
         measure(size, &events).print("delta, any block", size, None);
     }
     for size in SIZES {
-        let events: Vec<_> = (size..size + STEPS).map(upsert).collect();
+        let events: Vec<_> = (size..size + STEPS).map(upsert_behind).collect();
         measure(size, &events).print("upsert, new block", size, Some(naive_upserts(size)));
     }
     for size in SIZES {
@@ -169,6 +169,15 @@ fn name(index: usize) -> BlockId {
 fn upsert(index: usize) -> SessionEvent {
     let body = AssistantText { content: "Some words of an answer.".into(), model: None };
     SessionEvent::upsert(Block::new(name(index), body))
+}
+
+/// Returns a new block as agents' streams say it: behind the one before.
+fn upsert_behind(index: usize) -> SessionEvent {
+    let mut event = upsert(index);
+    if let Payload::BlockUpsert(said) = &mut event.payload {
+        said.after = Place::After(name(index - 1));
+    }
+    event.from_source(SourceKind::Stream)
 }
 
 fn delta(index: usize) -> SessionEvent {

@@ -28,8 +28,8 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     json: bool,
     /// Show only the N sessions that were written to last
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
 }
 
 pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
     }
     if let Some(limit) = args.limit {
         sessions.found.sort_by_cached_key(|it| Reverse(it.changed()));
-        sessions.found.truncate(limit);
+        sessions.found.truncate(limit as usize);
     }
     let mut rows = summaries(&sessions.found);
     rows.sort_by_cached_key(|row| Reverse(row.ended));

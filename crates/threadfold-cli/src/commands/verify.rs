@@ -7,9 +7,11 @@ use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
 use threadfold_convert::lines::lines;
-use threadfold_convert::parity::{Comparison, Difference, Replay, Verdict, compare, replay, rules};
+use threadfold_convert::parity::{
+    Comparison, Difference, Lack, Replay, Verdict, compare, replay, rules,
+};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile};
-use threadfold_core::{ConversationState, Json, SessionId};
+use threadfold_core::{ConversationState, Json, Payload, SessionId};
 
 use crate::error::CommandError;
 use crate::printable::printable;
@@ -70,17 +72,26 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
     if args.explain {
         explain(&mut out, agent)?;
     }
-    let (streamed, session) = folded(of_session(streams, args.session.as_deref())?)?;
+    let Told { state: streamed, session: of_stream, ended } =
+        folded(of_session(streams, args.session.as_deref())?)?;
     // A database holds many sessions; the stream tells which of them is meant.
-    let session = args.session.clone().or(session.map(|it| it.as_str().to_owned()));
+    let session = args.session.clone().or(of_stream.as_ref().map(ToString::to_string));
     let session = session.filter(|_| args.session.is_some() || agent == Agent::Opencode);
-    let (told, _) = folded(of_session(transcripts, session.as_deref())?)?;
+    let Told { state: told, session: of_file, .. } =
+        folded(of_session(transcripts, session.as_deref())?)?;
+    if agent == Agent::Claude {
+        same_session(of_stream.as_ref(), of_file.as_ref())?;
+    }
     let comparison = compare(agent, &streamed, &told);
     let replayed = match args.replay {
         true => Some(replay_files(stream, &args.transcript, session.as_deref())?),
         false => None,
     };
     let mut verdict = comparison.verdict();
+    // A run that came to its end was not killed, so its file lacks what it should have.
+    if ended && comparison.lacking.contains_key(&Lack::FileEndsAtKill) {
+        verdict = Verdict::Different;
+    }
     if replayed.as_ref().is_some_and(|replayed| !replayed.holds()) {
         verdict = Verdict::Different;
     }
@@ -175,16 +186,41 @@ fn replay_files(
     Ok(replay(agent, &records, &files))
 }
 
-/// Returns the state that sources of one session tell, and the session.
-fn folded(sources: Vec<Opened>) -> Result<(ConversationState, Option<SessionId>), CommandError> {
+/// What sources of one session tell.
+struct Told {
+    state: ConversationState,
+    session: Option<SessionId>,
+    /// The last thing that was asked of the agent came to its end.
+    ended: bool,
+}
+
+/// Refuses two sides that say that they are of different sessions.
+fn same_session(stream: Option<&SessionId>, file: Option<&SessionId>) -> Result<(), CommandError> {
+    match (stream, file) {
+        (Some(stream), Some(file)) if stream != file => Err(CommandError::new(
+            anyhow!("the stream is of session `{stream}`, the transcript of `{file}`"),
+            "give a stream and a transcript of the same session",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Returns what sources of one session tell.
+fn folded(sources: Vec<Opened>) -> Result<Told, CommandError> {
     let mut state = ConversationState::default();
     let mut session = None;
+    let mut ended = false;
     let mut events = 0_u64;
     let name = sources.first().map_or(String::new(), |it| it.name.clone());
     convert_together(sources, &mut |_, event| {
         events += 1;
         if session.is_none() {
             session = event.context.session_id.clone();
+        }
+        match &event.payload {
+            Payload::QueryStarted(_) => ended = false,
+            Payload::QueryCompleted(_) | Payload::QueryFailed(_) => ended = true,
+            _ => {}
         }
         // Odd events are for `threadfold fold --anomalies`; what they leave is compared here.
         state.extend([event]);
@@ -196,7 +232,7 @@ fn folded(sources: Vec<Opened>) -> Result<(ConversationState, Option<SessionId>)
             "give the file that the agent wrote",
         ));
     }
-    Ok((state, session))
+    Ok(Told { state, session, ended })
 }
 
 fn print(

@@ -14,4 +14,5 @@ mod opencode_hostile;
 mod pager;
 mod pipes;
 mod terminal_safety;
+mod verify_claude;
 mod view;

@@ -257,8 +257,8 @@ fn a_session_is_viewed_by_its_name_or_the_beginning_of_it() {
       │
       │   Counting now.
       │
-      │   ● wc -l notes.txt  wc -l notes.txt  ✓ 3 notes.txt · 62 ms
-      │   ● notes.txt  filePath: /home/dev/project/notes…  ✓ <path>/home/dev/projec…
+      │   ● bash  wc -l notes.txt  ✓ 3 notes.txt · 62 ms
+      │   ● read  filePath: /home/dev/project/notes.txt  ✓ <path>/home/dev/project/…
       │
       │   notes.txt has 3 lines. The reducer folds every event into one immutable
       │   state. Streaming and loading must agree, so the same function runs on the

@@ -135,8 +135,8 @@ pub(super) fn key(uuid: &str) -> u128 {
     if digits == 32 { number } else { hashed(uuid) }
 }
 
-/// A name that is no `uuid`: FNV over its bytes, 128 bits wide.
-fn hashed(text: &str) -> u128 {
+/// Returns a short name for any text: FNV over its bytes, 128 bits wide.
+pub(super) fn hashed(text: &str) -> u128 {
     text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
         (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B)
     })

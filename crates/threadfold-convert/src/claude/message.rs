@@ -9,7 +9,7 @@ use threadfold_core::{
     UserMessage,
 };
 
-use super::memory::{call_id, key};
+use super::memory::{Seen, call_id, hashed, key};
 use super::permission::answered_by_result;
 use super::said::Said;
 use super::subagents::{answered, asked, is_agent_tool};
@@ -32,7 +32,7 @@ pub(super) fn assistant(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> Opt
         Content::Text(_) => &whole,
         Content::None => &[],
     };
-    let start = first_index(said, line, &id, blocks.len() as u64);
+    let start = first_index(said, line, &id, blocks.len() as u64, text);
     confirm(said, &id);
     let mut first = None;
     for (block, index) in blocks.iter().zip(start..) {
@@ -61,17 +61,30 @@ pub(super) fn assistant(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> Opt
 }
 
 /// Returns the place of the line's first block in its message.
-fn first_index(said: &mut Said<'_>, line: &Line<'_>, message: &Arc<str>, count: u64) -> u64 {
-    let seen = line.uuid.as_deref().map(key);
+fn first_index(
+    said: &mut Said<'_>,
+    line: &Line<'_>,
+    message: &Arc<str>,
+    count: u64,
+    text: &str,
+) -> u64 {
+    // A line may be said twice. In a stream of old several lines had one name, so there only the
+    // very same line counts as the same.
     let is_stream = said.is_stream;
+    let name = match is_stream {
+        true => Some(hashed(text)),
+        false => line.uuid.as_deref().map(key),
+    };
     let side = said.side();
-    // A file may hold a line twice; in a stream of old, several lines had one name.
-    if !is_stream && let Some(seen) = seen.and_then(|seen| side.lines.get(&seen)) {
+    if let Some(seen) = name.and_then(|name| side.lines.get(&name)) {
         return seen.index;
     }
     let next = side.counts.entry(message.clone()).or_default();
     let index = line.api_block_index.unwrap_or(*next);
     *next = index + count;
+    if let Some(name) = name.filter(|_| is_stream) {
+        side.lines.insert(name, Seen { block: None, turn: 0, index });
+    }
     index
 }
 

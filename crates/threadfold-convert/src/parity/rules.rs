@@ -158,9 +158,11 @@ pub(super) fn for_block(pair: &Pair<'_>, block: &Block, side: Side) -> Option<&'
     }
 }
 
-/// Returns the row that explains a field that only the file has.
+/// Returns the row that explains a field that only the file has: of a block of this type, or of a
+/// subagent itself.
 pub(super) fn for_field(
     agent: Agent,
+    of: Option<&Json>,
     name: &str,
     stream: Option<&Json>,
     transcript: Option<&Json>,
@@ -168,10 +170,11 @@ pub(super) fn for_field(
     if agent != Agent::Claude || stream.is_some() || transcript.is_none() {
         return None;
     }
+    let is = |kind: &str| of.and_then(Json::to_text).as_deref() == Some(kind);
     match name {
         "timestamp" => Some(TIME),
-        "metadata.structured" => Some(STRUCTURED),
-        "output" | "durationMs" => Some(OUTCOME),
+        "metadata.structured" if is("tool_result") => Some(STRUCTURED),
+        "output" | "durationMs" if of.is_none() || is("subagent") => Some(OUTCOME),
         _ => None,
     }
 }

@@ -173,6 +173,44 @@ fn a_block_that_only_one_side_has_is_a_difference() {
 }
 
 #[test]
+fn a_result_without_its_output_is_a_difference() {
+    let run = run("tools");
+    let without_content = |line: &str| {
+        let mut line: serde_json::Value = serde_json::from_str(line).expect("a recording is JSON");
+        if let Some(blocks) = line["message"]["content"].as_array_mut() {
+            for block in blocks.iter_mut().filter(|block| block["type"] == "tool_result") {
+                block.as_object_mut().expect("a block is an object").remove("content");
+            }
+        }
+        format!("{line}\n")
+    };
+    let text = String::from_utf8(run.stream.clone()).expect("a recording is text");
+    let stream: String = text.lines().map(without_content).collect();
+    let changed = crate::recorded::Run { stream: stream.into_bytes(), ..run };
+    let comparison = compare(Agent::Claude, &changed.stream_state(), &changed.transcript_state());
+    assert_eq!(comparison.verdict(), Verdict::Different);
+}
+
+#[test]
+fn a_line_that_the_stream_says_twice_counts_once() {
+    for name in ["tools", "parallel@1.0.128", "nested_fwd"] {
+        let run = run(name);
+        let twice: Vec<u8> = run
+            .stream
+            .split_inclusive(|byte| *byte == b'\n')
+            .flat_map(|line| {
+                let again = line.windows(18).any(|it| it == b"\"type\":\"assistant\"");
+                line.repeat(if again { 2 } else { 1 })
+            })
+            .collect();
+        assert!(twice.len() > run.stream.len(), "{name}");
+        let once = run.stream_state();
+        let changed = crate::recorded::Run { stream: twice, ..run };
+        assert_eq!(show(&changed.stream_state()), show(&once), "{name}");
+    }
+}
+
+#[test]
 fn nested_subagents_look_like_this() {
     assert_snapshot!(show(&run("nested_fwd").stream_state()), @r#"
     msg_7834bd88574eabb453bfdeea:0 assistant_text "Starting the outer subagent."

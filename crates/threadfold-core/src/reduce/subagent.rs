@@ -138,11 +138,15 @@ fn hear_of(
     let rank = step.rank;
     tell(rank, step.state.settled_mut().subagent_mut(index).run_mut(call));
     rename(step, index);
-    if before.as_ref() != Some(&step.settled().subagents[index].header()) {
-        show_anew(step, index);
-    } else {
+    let now = step.settled().subagents[index].header();
+    if before.as_ref() == Some(&now) {
         // The type and the description are shown by the block alone.
         step.refresh_call(call);
+    } else if before.is_some_and(|before| before.agent_id == now.agent_id) {
+        step.header_moved(index);
+        step.refresh_call(call);
+    } else {
+        show_anew(step, index);
     }
     anomaly
 }

@@ -102,11 +102,10 @@ impl Conversation {
     }
 
     fn skip_unknown_to(&self, rank: Rank, start: usize) -> usize {
-        self.entries
-            .iter()
-            .skip(start)
-            .position(|entry| entry.facts.said(rank).known)
-            .map_or(self.entries.len(), |count| start + count)
+        // Skipping an iterator would walk all that stands before.
+        (start..self.entries.len())
+            .find(|&at| self.entries[at].facts.said(rank).known)
+            .unwrap_or(self.entries.len())
     }
 
     /// Says whether the block at `position` stands behind `wanted`, but for blocks that a source
