@@ -84,6 +84,13 @@ pub enum Anomaly {
         /// The offset.
         offset: u64,
     },
+    /// The delta repeats text that is there, and it is not the same.
+    OtherText {
+        /// The block.
+        block: BlockId,
+        /// The offset.
+        offset: u64,
+    },
     /// A block became one of another type.
     TypeChanged {
         /// The block.
@@ -135,6 +142,12 @@ impl fmt::Display for Anomaly {
             ),
             Self::BadOffset { block, offset } => {
                 write!(f, "offset {offset} of block `{block}` lies within a letter")
+            }
+            Self::OtherText { block, offset } => {
+                write!(
+                    f,
+                    "block `{block}` has other text at offset {offset} than the delta repeats"
+                )
             }
             Self::TypeChanged { block, from, to } => {
                 write!(f, "block `{block}` was `{from}` and became `{to}`")

@@ -42,6 +42,14 @@ impl Text {
         }
     }
 
+    /// Says whether `known` stands at `offset`.
+    pub(crate) fn holds(&self, offset: usize, known: &str) -> bool {
+        match &self.0 {
+            Repr::Whole(text) => text.get(offset..offset + known.len()) == Some(known),
+            Repr::Growing(buffer, _) => buffer.holds(offset, known),
+        }
+    }
+
     /// Makes the text a length in a buffer that can be appended to.
     pub(crate) fn grow(&mut self) -> Buffer {
         match &self.0 {
@@ -97,6 +105,11 @@ impl Buffer {
         text.push_str(&self.lock()[..length]);
         text.push_str(delta);
         Self(Arc::new(Mutex::new(text)))
+    }
+
+    /// Says whether `known` stands at `offset`.
+    pub(crate) fn holds(&self, offset: usize, known: &str) -> bool {
+        self.lock().get(offset..offset + known.len()) == Some(known)
     }
 
     fn prefix(&self, length: usize) -> String {

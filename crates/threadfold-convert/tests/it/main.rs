@@ -6,6 +6,7 @@ mod law;
 mod lines;
 mod opencode;
 mod parity;
+mod readme;
 mod recorded;
 mod recover;
 mod strangers;

@@ -30,7 +30,8 @@ pub(super) fn append(
 
 fn append_to_open(step: &mut Step<'_>, index: usize, said: &BlockDelta) -> Outcome {
     let length = step.state.lengths[index] as usize;
-    let text = match new_text(said, length) {
+    let buffer = &step.state.open[index].buffer;
+    let text = match new_text(said, length, |at, known| buffer.holds(at, known)) {
         Ok("") => return Outcome::Unchanged,
         Ok(text) => text,
         Err(anomaly) => return Outcome::Ignored(anomaly),
@@ -53,8 +54,13 @@ fn append_to_open(step: &mut Step<'_>, index: usize, said: &BlockDelta) -> Outco
     Outcome::Applied
 }
 
-/// Returns the part of the delta that is not there yet.
-fn new_text(said: &BlockDelta, length: usize) -> Result<&str, Anomaly> {
+/// Returns the part of the delta that is not there yet. What is there must be the same; `holds`
+/// tells whether a text stands at a place.
+fn new_text(
+    said: &BlockDelta,
+    length: usize,
+    holds: impl FnOnce(usize, &str) -> bool,
+) -> Result<&str, Anomaly> {
     let Some(offset) = said.offset else {
         return Ok(&said.delta);
     };
@@ -63,9 +69,14 @@ fn new_text(said: &BlockDelta, length: usize) -> Result<&str, Anomaly> {
         return Err(Anomaly::Gap { block: said.block_id.clone(), have, offset });
     }
     let known = (have - offset).min(said.delta.len() as u64) as usize;
-    said.delta
-        .get(known..)
-        .ok_or_else(|| Anomaly::BadOffset { block: said.block_id.clone(), offset })
+    let block = || said.block_id.clone();
+    let Some((old, new)) = said.delta.split_at_checked(known) else {
+        return Err(Anomaly::BadOffset { block: block(), offset });
+    };
+    if !old.is_empty() && !holds(offset as usize, old) {
+        return Err(Anomaly::OtherText { block: block(), offset });
+    }
+    Ok(new)
 }
 
 fn append_to_settled(
@@ -106,7 +117,7 @@ fn append_to_settled(
         .and_then(|entry| entry.facts.said(rank).block.as_ref()?.text(field));
     let Some(mut text) = text else { return no_such_text(said) };
     let length = text.len();
-    match new_text(said, length) {
+    match new_text(said, length, |at, known| text.holds(at, known)) {
         Ok("") => return Outcome::Unchanged,
         Ok(_) => {}
         Err(anomaly) => return Outcome::Ignored(anomaly),
@@ -144,7 +155,7 @@ fn append_in_tree(step: &mut Step<'_>, slot: Slot, said: &BlockDelta) -> Outcome
     let Some(text) = text else {
         return no_such_text(said);
     };
-    match new_text(said, text.len()) {
+    match new_text(said, text.len(), |at, known| text.holds(at, known)) {
         Ok("") => return Outcome::Unchanged,
         Ok(new) => text.append(new),
         Err(anomaly) => return Outcome::Ignored(anomaly),

@@ -117,6 +117,15 @@ fn the_same_delta_twice_with_offset_counts_once() {
 }
 
 #[test]
+fn a_delta_that_repeats_other_text_is_ignored_and_said() {
+    assert_snapshot!(play("start a hello; a+=HELLO!@0; a+=lo!@3; a+=!?@5; a+=?!@5"), @r#"
+    a assistant_text pending "hello!?"
+    ! block `a` has other text at offset 0 than the delta repeats
+    ! block `a` has other text at offset 5 than the delta repeats
+    "#);
+}
+
+#[test]
 fn a_delta_behind_a_gap_is_ignored_and_said() {
     assert_snapshot!(play("start a hel; a+=o@4"), @r#"
     a assistant_text pending "hel"
