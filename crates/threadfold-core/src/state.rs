@@ -52,6 +52,8 @@ pub struct ConversationState {
     pub(crate) open: Arc<Vec<OpenText>>,
     /// How long each open text is in this state.
     pub(crate) lengths: [u32; OPEN_LIMIT],
+    /// The open text that grew last; the next delta is for it or for one close behind.
+    pub(crate) latest: u8,
 }
 
 /// Everything but the length of texts that are growing right now.
@@ -118,7 +120,12 @@ impl Default for ConversationState {
             calls: Map::default(),
             names: Map::default(),
         };
-        Self { settled: Arc::new(settled), open: Arc::default(), lengths: [0; OPEN_LIMIT] }
+        Self {
+            settled: Arc::new(settled),
+            open: Arc::default(),
+            lengths: [0; OPEN_LIMIT],
+            latest: 0,
+        }
     }
 }
 

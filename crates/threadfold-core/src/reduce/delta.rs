@@ -16,7 +16,10 @@ pub(super) fn append(
     said: &BlockDelta,
 ) -> Outcome {
     let rank = step.rank;
-    let open = step.state.open.iter().position(|open| {
+    let texts = &step.state.open;
+    let latest = usize::from(step.state.latest).min(texts.len());
+    let open = (latest..texts.len()).chain(0..latest).find(|&index| {
+        let open = &texts[index];
         open.block == said.block_id
             && open.said_as == *conversation
             && open.field == said.field
@@ -48,6 +51,7 @@ fn append_to_open(step: &mut Step<'_>, index: usize, said: &BlockDelta) -> Outco
         Arc::make_mut(&mut step.state.open)[index].buffer = buffer;
     }
     step.state.lengths[index] = grown;
+    step.state.latest = index as u8;
     let name = &step.state.open[index].name;
     let change = appended(name, said, text);
     step.moved(|_| change());
