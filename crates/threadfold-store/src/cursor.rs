@@ -1,0 +1,60 @@
+//! A place in a log, as clients hold it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::log::LogId;
+
+/// A place in a log as one generation of converters and reducer tells it: `<log>.<generation>.<seq>`.
+///
+/// ```
+/// use threadfold_store::Cursor;
+///
+/// let cursor: Cursor = "l7f3a.1.42".parse()?;
+/// assert_eq!((cursor.generation, cursor.seq), (1, 42));
+/// assert_eq!(cursor.to_string(), "l7f3a.1.42");
+/// # Ok::<(), threadfold_store::CursorError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The log.
+    pub log: LogId,
+    /// Which converters and which reducer.
+    pub generation: u32,
+    /// The last record that was seen.
+    pub seq: u64,
+}
+
+/// Why a text is no cursor. Begin anew, with a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a cursor: `<log>.<generation>.<seq>` was wanted")]
+pub struct CursorError {
+    text: String,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.log, self.generation, self.seq)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (rest, seq) = text.rsplit_once('.')?;
+            let (log, generation) = rest.rsplit_once('.')?;
+            let digits = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
+            if log.is_empty() || !digits(seq) || !digits(generation) {
+                return None;
+            }
+            Some(Self {
+                log: LogId::from(log),
+                generation: generation.parse().ok()?,
+                seq: seq.parse().ok()?,
+            })
+        };
+        parse().ok_or_else(|| CursorError { text: text.to_owned() })
+    }
+}
