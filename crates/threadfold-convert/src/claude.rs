@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use threadfold_core::{
     AgentId, Block, ConversationId, Fields, Json, SessionEvent, SessionId, Unknown,
 };
@@ -32,13 +33,15 @@ use said::Said;
 use wire::Line;
 
 /// Converts what one session of Claude Code says and keeps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClaudeConverter {
     memory: Memory,
     session: Option<SessionId>,
     /// The name that most records' events carry, made once.
+    #[serde(skip, default = "ConversationId::main")]
     main: ConversationId,
     /// Where the events of the record at hand begin; what came before is not its business.
+    #[serde(skip)]
     begin: usize,
 }
 
@@ -58,6 +61,10 @@ impl Converter for ClaudeConverter {
         kept.insert("bytes", Json::of(&lost.length));
         kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
         self.unknown(&record, None, Json::of(&kept), out);
+    }
+
+    fn memory(&self) -> Json {
+        crate::memory::write(self)
     }
 
     fn fork(&self) -> Box<dyn Converter> {

@@ -23,17 +23,26 @@
 pub mod claude;
 mod combined;
 pub mod lines;
+mod memory;
 pub mod opencode;
+mod pairs;
 pub mod parity;
 mod record;
 pub mod recover;
 mod whole;
 
-use threadfold_core::SessionEvent;
+use threadfold_core::{Json, SessionEvent, SessionId};
 
 pub use combined::{Unpacked, unpack};
+pub use memory::{MemoryError, converter_from};
 pub use record::{Agent, Feed, FeedKind, Record, TooLong};
 pub use whole::{SessionFile, convert_all, convert_files, parse_transcript};
+
+/// Which events the converters make of the same records, and which state the reducer makes of
+/// them: raised with every change of either.
+///
+/// What was derived under another generation is folded again from the records.
+pub const GENERATION: u32 = 1;
 
 /// Turns records into events.
 pub trait Converter {
@@ -48,6 +57,9 @@ pub trait Converter {
     /// Appends to `out` that a record was too long to be kept: where, how long, how it began.
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>);
 
+    /// Returns what it remembers, so that another can go on from here in its place.
+    fn memory(&self) -> Json;
+
     /// Returns a converter that remembers the same and goes its own way from here.
     fn fork(&self) -> Box<dyn Converter>;
 }
@@ -57,6 +69,14 @@ pub fn converter(agent: Agent) -> Box<dyn Converter> {
     match agent {
         Agent::Claude => Box::new(claude::ClaudeConverter::default()),
         Agent::Opencode => Box::new(opencode::OpencodeConverter::default()),
+    }
+}
+
+/// Returns a converter for the session of that name; others of the same source are passed over.
+pub fn converter_of_session(agent: Agent, session: &SessionId) -> Box<dyn Converter> {
+    match agent {
+        Agent::Claude => converter(agent),
+        Agent::Opencode => Box::new(opencode::OpencodeConverter::of_session(session.as_str())),
     }
 }
 

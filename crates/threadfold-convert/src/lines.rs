@@ -52,6 +52,17 @@ pub fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
+/// Returns the one line that `raw` is, with or without its end, unless it is only white space.
+///
+/// ```
+/// use threadfold_convert::lines::{Position, line};
+///
+/// assert_eq!(line(Position::default(), b"{}\r\n").map(|it| it.bytes), Some(&b"{}"[..]));
+/// ```
+pub fn line(position: Position, raw: &[u8]) -> Option<Line<'_>> {
+    line_at(position, raw.strip_suffix(b"\n").unwrap_or(raw))
+}
+
 /// Returns the line whose bytes, up to the `\n`, are `raw`, unless it is only white space.
 fn line_at(position: Position, raw: &[u8]) -> Option<Line<'_>> {
     let mark = mark_length(position, raw);

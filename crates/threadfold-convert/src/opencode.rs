@@ -2,6 +2,7 @@
 //!
 //! Stream and store are the same objects with the same names, so one set of rules serves both.
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_core::{Block, ConversationId, Fields, Json, SessionEvent, Unknown};
 
@@ -25,10 +26,11 @@ use said::{Said, key};
 use wire::{Envelope, Exchange};
 
 /// Converts what one session of OpenCode, with its children, says and keeps.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpencodeConverter {
     memory: Memory,
     /// Where the events of the record at hand begin; what came before is not its business.
+    #[serde(skip)]
     begin: usize,
 }
 
@@ -152,6 +154,10 @@ impl Converter for OpencodeConverter {
         kept.insert("bytes", Json::of(&lost.length));
         kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
         self.unknown(&record, Json::of(&kept), out);
+    }
+
+    fn memory(&self) -> Json {
+        crate::memory::write(self)
     }
 
     fn fork(&self) -> Box<dyn Converter> {

@@ -15,6 +15,11 @@ pub enum Agent {
 }
 
 impl Agent {
+    /// Returns the agent of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Claude, Self::Opencode].into_iter().find(|agent| agent.name() == name)
+    }
+
     /// Returns the agent's name as events carry it.
     pub fn name(self) -> &'static str {
         match self {

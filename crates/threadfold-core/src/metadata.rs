@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use imbl::OrdMap;
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::event::{Payload, Rank, SessionEvent};
 use crate::id::{ConversationId, MessageId, SessionId};
@@ -33,6 +34,13 @@ use crate::json::{Fields, Json};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionMetadata {
+    facts: Facts,
+}
+
+/// All that is known, which is more than what is shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Facts {
     session_id: Option<SessionId>,
     title: Option<Arc<str>>,
     model: Option<Arc<str>>,
@@ -41,11 +49,11 @@ pub struct SessionMetadata {
     cost_usd: Option<f64>,
     started_at: Option<Arc<str>>,
     ended_at: Option<Arc<str>>,
-    messages: BTreeMap<MessageId, MessageUsage>,
+    messages: OrdMap<MessageId, MessageUsage>,
 }
 
 /// How many tokens were used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// Read anew.
     #[serde(rename = "inputTokens")]
@@ -62,7 +70,7 @@ pub struct TokenUsage {
 }
 
 /// What one message used.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct MessageUsage {
     conversation: ConversationId,
     rank: Rank,
@@ -75,7 +83,7 @@ impl SessionMetadata {
     pub fn apply(&mut self, event: &SessionEvent) {
         let context = &event.context;
         if let Some(session) = &context.session_id {
-            self.session_id.get_or_insert_with(|| session.clone());
+            self.facts.session_id.get_or_insert_with(|| session.clone());
         }
         if let Some(timestamp) = &context.timestamp {
             self.hear_time(timestamp);
@@ -88,13 +96,14 @@ impl SessionMetadata {
     fn update(&mut self, event: &SessionEvent, name: &str, value: &Json) {
         let is_main = event.context.conversation_id.is_main();
         match name {
-            "title" => set_text(&mut self.title, value),
-            "model" if is_main => set_text(&mut self.model, value),
-            "cwd" if is_main => set_text(&mut self.cwd, value),
-            "version" => set_text(&mut self.version, value),
+            "title" => set_text(&mut self.facts.title, value),
+            "model" if is_main => set_text(&mut self.facts.model, value),
+            "cwd" if is_main => set_text(&mut self.facts.cwd, value),
+            "version" => set_text(&mut self.facts.version, value),
             "costUsd" => {
                 let cost: Option<f64> = value.as_str().parse().ok();
-                self.cost_usd = cost.filter(|it| it.is_finite() && *it >= 0.0).or(self.cost_usd);
+                self.facts.cost_usd =
+                    cost.filter(|it| it.is_finite() && *it >= 0.0).or(self.facts.cost_usd);
             }
             "usage" => self.hear_usage(event, value),
             _ => {}
@@ -106,7 +115,7 @@ impl SessionMetadata {
         let Some(message) = used.get("messageId").and_then(Json::to_text) else { return };
         let Some(tokens) = used.get("tokens").and_then(object) else { return };
         if let Some(model) = used.get("model").filter(|_| event.context.conversation_id.is_main()) {
-            set_text(&mut self.model, model);
+            set_text(&mut self.facts.model, model);
         }
         let count = |name| tokens.get(name).and_then(|it| it.as_str().parse().ok()).unwrap_or(0);
         let tokens = TokenUsage {
@@ -116,10 +125,8 @@ impl SessionMetadata {
             cache_creation: count("cache_creation_input_tokens"),
         };
         let rank = event.context.rank();
-        let known = self.messages.entry(MessageId::from(message)).or_insert_with(|| MessageUsage {
-            conversation: event.context.conversation_id.clone(),
-            rank,
-            tokens,
+        let known = self.facts.messages.entry(MessageId::from(message)).or_insert_with(|| {
+            MessageUsage { conversation: event.context.conversation_id.clone(), rank, tokens }
         });
         if rank >= known.rank {
             (known.rank, known.tokens) = (rank, tokens);
@@ -130,68 +137,78 @@ impl SessionMetadata {
         let Some(key) = time_key(timestamp) else { return };
         let is_before = |it: &Arc<str>| time_key(it).is_none_or(|known| key < known);
         let is_after = |it: &Arc<str>| time_key(it).is_none_or(|known| key > known);
-        if self.started_at.as_ref().is_none_or(is_before) {
-            self.started_at = Some(timestamp.clone());
+        if self.facts.started_at.as_ref().is_none_or(is_before) {
+            self.facts.started_at = Some(timestamp.clone());
         }
-        if self.ended_at.as_ref().is_none_or(is_after) {
-            self.ended_at = Some(timestamp.clone());
+        if self.facts.ended_at.as_ref().is_none_or(is_after) {
+            self.facts.ended_at = Some(timestamp.clone());
         }
+    }
+
+    /// Returns all that it knows, as pure data; [`from_facts`](Self::from_facts) goes on from it.
+    pub fn facts(&self) -> Json {
+        Json::of(&self.facts)
+    }
+
+    /// Returns what another knew.
+    pub fn from_facts(facts: &Json) -> Result<Self, serde_json::Error> {
+        Ok(Self { facts: serde_json::from_str(facts.as_str())? })
     }
 
     /// Returns the session's name, as it was first said.
     pub fn session_id(&self) -> Option<&SessionId> {
-        self.session_id.as_ref()
+        self.facts.session_id.as_ref()
     }
 
     /// Returns the title that the agent or a person gave it.
     pub fn title(&self) -> Option<&str> {
-        self.title.as_deref()
+        self.facts.title.as_deref()
     }
 
     /// Returns the model that the main conversation had last.
     pub fn model(&self) -> Option<&str> {
-        self.model.as_deref()
+        self.facts.model.as_deref()
     }
 
     /// Returns the folder that the agent works in.
     pub fn cwd(&self) -> Option<&str> {
-        self.cwd.as_deref()
+        self.facts.cwd.as_deref()
     }
 
     /// Returns the agent's version.
     pub fn version(&self) -> Option<&str> {
-        self.version.as_deref()
+        self.facts.version.as_deref()
     }
 
     /// Returns the cost in US dollars, as the agent reckons it.
     pub fn cost_usd(&self) -> Option<f64> {
-        self.cost_usd
+        self.facts.cost_usd
     }
 
     /// Returns the earliest time of any event, as its source spelt it.
     pub fn started_at(&self) -> Option<&str> {
-        self.started_at.as_deref()
+        self.facts.started_at.as_deref()
     }
 
     /// Returns the latest time of any event, as its source spelt it.
     pub fn ended_at(&self) -> Option<&str> {
-        self.ended_at.as_deref()
+        self.facts.ended_at.as_deref()
     }
 
     /// Returns the tokens of the whole session, subagents and all.
     pub fn usage(&self) -> TokenUsage {
-        sum(self.messages.values())
+        sum(self.facts.messages.values())
     }
 
     /// Returns the tokens of one conversation, by the name that its events carried.
     pub fn usage_of(&self, conversation: &ConversationId) -> TokenUsage {
-        sum(self.messages.values().filter(|it| it.conversation == *conversation))
+        sum(self.facts.messages.values().filter(|it| it.conversation == *conversation))
     }
 
     /// Returns the tokens of each conversation that used any.
     pub fn usage_by_conversation(&self) -> BTreeMap<ConversationId, TokenUsage> {
         let mut all: BTreeMap<ConversationId, TokenUsage> = BTreeMap::new();
-        for used in self.messages.values() {
+        for used in self.facts.messages.values() {
             all.entry(used.conversation.clone()).or_default().add(used.tokens);
         }
         all
@@ -252,7 +269,7 @@ impl Serialize for SessionMetadata {
         }
         let mut map = serializer.serialize_map(None)?;
         let texts = [
-            ("sessionId", self.session_id.as_ref().map(SessionId::as_str)),
+            ("sessionId", self.facts.session_id.as_ref().map(SessionId::as_str)),
             ("title", self.title()),
             ("model", self.model()),
             ("cwd", self.cwd()),
@@ -265,7 +282,7 @@ impl Serialize for SessionMetadata {
                 map.serialize_entry(name, text)?;
             }
         }
-        if let Some(cost) = self.cost_usd {
+        if let Some(cost) = self.facts.cost_usd {
             map.serialize_entry("costUsd", &cost)?;
         }
         let conversations = self.usage_by_conversation();

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use threadfold_core::{BlockId, ConversationId, Place, ToolUseId};
 
 /// A map whose hasher has no random seed: two runs do the same.
@@ -10,46 +11,59 @@ use threadfold_core::{BlockId, ConversationId, Place, ToolUseId};
 pub(super) type Map<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 
 /// What the converter remembers between records.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Memory {
     /// Where each conversation stands, in the stream and in the files.
     pub(super) stream: Side,
     pub(super) files: Side,
     /// Calls that ask for a subagent.
+    #[serde(with = "crate::pairs")]
     pub(super) calls: Map<Arc<str>, AgentCall>,
     /// Calls by their prompt whose subagent has not spoken yet, in their order.
     pub(super) waiting: Vec<(Arc<str>, Arc<str>)>,
     /// The first words of subagents that have files of their own.
+    #[serde(with = "crate::pairs")]
     pub(super) openings: Map<Arc<str>, Arc<str>>,
     /// Conversations of subagents inside the main file, by the line they hang below.
+    #[serde(with = "crate::pairs")]
     pub(super) sidechains: Map<u128, ConversationId>,
     /// What was last told of the session as a whole: where it works, and which version.
     pub(super) told: [Option<Arc<str>>; 2],
     /// Questions that wait for a person, by the call that waits.
+    #[serde(with = "crate::pairs")]
     pub(super) questions: Map<Arc<str>, Arc<str>>,
     /// Calls of subagents, by the subagent.
+    #[serde(with = "crate::pairs")]
     pub(super) agents: Map<Arc<str>, Arc<str>>,
 }
 
 /// What one kind of source has said so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Side {
     /// The last block of each conversation.
+    #[serde(with = "crate::pairs")]
     pub(super) last: Map<ConversationId, BlockId>,
     /// How many blocks of each message were said.
+    #[serde(with = "crate::pairs")]
     pub(super) counts: Map<Arc<str>, u64>,
     /// Lines by their `uuid`.
+    #[serde(with = "crate::pairs")]
     pub(super) lines: Map<u128, Seen>,
     /// Blocks that stream right now and are not confirmed.
     pub(super) previews: Vec<Preview>,
     /// The message that streams right now, in each conversation.
+    #[serde(with = "crate::pairs")]
     pub(super) streaming: Map<ConversationId, Arc<str>>,
     /// The turns of each conversation.
+    #[serde(with = "crate::pairs")]
     pub(super) turns: Map<ConversationId, Turns>,
 }
 
 /// What is remembered of a line.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Seen {
     /// Its own block, or the nearest one above it.
     pub(super) block: Option<BlockId>,
@@ -60,7 +74,8 @@ pub(super) struct Seen {
 }
 
 /// The turns of a conversation as a file tells them.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Turns {
     /// The turn that each turn went on from; the first is what precedes all prompts.
     pub(super) from: Vec<u32>,
@@ -87,7 +102,8 @@ impl Turns {
 }
 
 /// A block that streams and is not confirmed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Preview {
     pub(super) conversation: ConversationId,
     pub(super) message: Arc<str>,
@@ -97,7 +113,8 @@ pub(super) struct Preview {
 }
 
 /// A call that asks for a subagent.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct AgentCall {
     pub(super) caller: ConversationId,
     pub(super) prompt: Option<Arc<str>>,

@@ -4,7 +4,7 @@ use std::str;
 
 use threadfold_convert::lines::{LineBuffer, LineOrLoss, Position, lines};
 use threadfold_convert::recover::{Damage, Piece, records};
-use threadfold_convert::{Agent, Feed, FeedKind, Record, TooLong, converter};
+use threadfold_convert::{Agent, Feed, FeedKind, Record, TooLong, converter, converter_from};
 use threadfold_core::{ConversationState, SessionEvent, fold};
 
 /// A line or a loss that outlives its buffer.
@@ -160,7 +160,7 @@ pub(crate) fn opencode_folds(input: &[u8]) {
 /// in two ways; form feeds stand between the feeds.
 ///
 /// Once all events are taken at the end; once the bytes come in pieces, and events are taken and
-/// the converter is replaced by its fork after each line.
+/// the converter is replaced after each line by one that goes on from its memory.
 fn folds_alike(agent: Agent, kinds: &[FeedKind], input: &[u8]) {
     let [limit, count, rest @ ..] = input else { return };
     let (cuts, bytes) = rest.split_at(rest.len().min(usize::from(*count) % 8));
@@ -191,7 +191,9 @@ fn folds_alike(agent: Agent, kinds: &[FeedKind], input: &[u8]) {
     for (feed, bytes) in feeds.iter().zip(&parts) {
         for given in cut(LineBuffer::with_limit(limit), bytes, cuts, limit) {
             let mut events = Vec::new();
-            piecewise = piecewise.fork();
+            let remembered = piecewise.memory();
+            piecewise = converter_from(agent, &remembered).expect("what was written can be read");
+            assert_eq!(piecewise.memory(), remembered);
             given.say(feed, |record| match record {
                 Ok(record) => piecewise.push(&record, &mut events),
                 Err(lost) => piecewise.too_long(&lost, &mut events),

@@ -1,0 +1,27 @@
+//! Maps as lists of pairs, in the order of their keys: JSON has no other keys than text, and what
+//! is remembered must not depend on a hasher.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub(crate) fn serialize<'a, M, K, V, S>(map: &'a M, serializer: S) -> Result<S::Ok, S::Error>
+where
+    &'a M: IntoIterator<Item = (&'a K, &'a V)>,
+    K: Ord + Serialize + 'a,
+    V: Serialize + 'a,
+    S: Serializer,
+{
+    let mut pairs: Vec<(&K, &V)> = map.into_iter().collect();
+    pairs.sort_by_key(|(key, _)| *key);
+    serializer.collect_seq(pairs)
+}
+
+pub(crate) fn deserialize<'de, M, K, V, D>(deserializer: D) -> Result<M, D::Error>
+where
+    M: FromIterator<(K, V)>,
+    K: DeserializeOwned,
+    V: DeserializeOwned,
+    D: Deserializer<'de>,
+{
+    Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
+}
