@@ -45,7 +45,7 @@ pub use whole::{SessionFile, convert_all, convert_files, parse_transcript};
 pub const GENERATION: u32 = 1;
 
 /// Turns records into events.
-pub trait Converter {
+pub trait Converter: Send + Sync {
     /// Appends to `out` the events that `record` means.
     ///
     /// A record that is not understood becomes a block that carries it as it came.

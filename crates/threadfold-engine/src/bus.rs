@@ -1,0 +1,168 @@
+//! How a session is heard within the process: wake-ups and cursors, and no queue per listener.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use threadfold_core::{ConversationState, SessionId, SessionMetadata};
+use threadfold_store::{Cursor, LogId};
+use tokio::sync::watch;
+
+use crate::fold::{Fold, Step};
+
+/// How many steps are kept for those who are behind.
+const KEPT: usize = 1024;
+
+/// A session that somebody writes, for those who look at it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SessionHandle {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    session: SessionId,
+    log: LogId,
+    heard: Mutex<Published>,
+    wake: watch::Sender<Progress>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Progress {
+    seq: u64,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct Published {
+    seq: u64,
+    conversation: Option<ConversationState>,
+    metadata: SessionMetadata,
+    /// The latest steps, one a record, without a gap.
+    steps: VecDeque<Arc<Step>>,
+}
+
+/// What a listener hears.
+#[derive(Clone, Debug)]
+pub enum Heard {
+    /// Every step since it last listened.
+    Steps(Vec<Arc<Step>>),
+    /// It was too far behind, or the session was restored: look at the whole state, then listen on
+    /// from there.
+    Gap {
+        /// The record that the state is at.
+        seq: u64,
+        /// The state.
+        conversation: Option<ConversationState>,
+    },
+    /// Nobody writes the session any more.
+    Ended,
+}
+
+/// Listens to a session from a place of its own.
+#[derive(Debug)]
+pub struct Listener {
+    handle: SessionHandle,
+    wake: watch::Receiver<Progress>,
+    seq: u64,
+}
+
+impl SessionHandle {
+    pub(crate) fn new(log: LogId, fold: &Fold) -> Self {
+        let published = Published {
+            seq: fold.seq(),
+            conversation: fold.conversation().cloned(),
+            metadata: fold.metadata().clone(),
+            steps: VecDeque::new(),
+        };
+        let progress = Progress { seq: fold.seq(), ended: false };
+        let shared = Shared {
+            session: fold.session().clone(),
+            log,
+            heard: Mutex::new(published),
+            wake: watch::Sender::new(progress),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub(crate) fn publish(&self, fold: &Fold, steps: Vec<Arc<Step>>) {
+        let mut heard = self.heard();
+        heard.seq = fold.seq();
+        heard.conversation = fold.conversation().cloned();
+        heard.metadata = fold.metadata().clone();
+        if steps.iter().any(|step| step.restored) {
+            heard.steps.clear();
+        } else {
+            heard.steps.extend(steps);
+        }
+        let beyond = heard.steps.len().saturating_sub(KEPT);
+        heard.steps.drain(..beyond);
+        drop(heard);
+        self.shared.wake.send_replace(Progress { seq: fold.seq(), ended: false });
+    }
+
+    pub(crate) fn end(&self) {
+        self.shared.wake.send_modify(|progress| progress.ended = true);
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Published> {
+        self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the session's name.
+    pub fn session(&self) -> &SessionId {
+        &self.shared.session
+    }
+
+    /// Returns the place of its latest record.
+    pub fn cursor(&self) -> Cursor {
+        Cursor {
+            log: self.shared.log.clone(),
+            generation: threadfold_convert::GENERATION,
+            seq: self.heard().seq,
+        }
+    }
+
+    /// Returns the conversation, and the record it is at.
+    pub fn conversation(&self) -> (u64, Option<ConversationState>) {
+        let heard = self.heard();
+        (heard.seq, heard.conversation.clone())
+    }
+
+    /// Returns what is known of the session as a whole.
+    pub fn metadata(&self) -> SessionMetadata {
+        self.heard().metadata.clone()
+    }
+
+    /// Returns a listener who has heard everything up to `after`.
+    pub fn listen(&self, after: u64) -> Listener {
+        Listener { handle: self.clone(), wake: self.shared.wake.subscribe(), seq: after }
+    }
+}
+
+impl Listener {
+    /// Waits until there is something new, and returns all of it.
+    pub async fn next(&mut self) -> Heard {
+        loop {
+            let progress = *self.wake.borrow_and_update();
+            if progress.seq != self.seq {
+                return self.catch_up();
+            }
+            if progress.ended || self.wake.changed().await.is_err() {
+                return Heard::Ended;
+            }
+        }
+    }
+
+    fn catch_up(&mut self) -> Heard {
+        let heard = self.handle.heard();
+        let first = heard.steps.front().map_or(u64::MAX, |step| step.seq);
+        let found = if self.seq + 1 >= first && self.seq < heard.seq {
+            let known = usize::try_from(self.seq + 1 - first).unwrap_or(usize::MAX);
+            Heard::Steps(heard.steps.iter().skip(known).cloned().collect())
+        } else {
+            Heard::Gap { seq: heard.seq, conversation: heard.conversation.clone() }
+        };
+        self.seq = heard.seq;
+        found
+    }
+}

@@ -1,0 +1,48 @@
+//! What can go wrong with a session, by what the caller can do about it.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use threadfold_store::StoreError;
+
+use crate::slice::SliceError;
+use crate::snapshot::SnapshotRestoreError;
+
+/// Why something could not be done with a session.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// See [`StoreError`].
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// See [`SnapshotRestoreError`].
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotRestoreError),
+    /// See [`SliceError`].
+    #[error(transparent)]
+    Slice(#[from] SliceError),
+    /// Look at the file.
+    #[error("`{}` cannot be read", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Open the session anew: an append that was not acknowledged may be in its log.
+    #[error("the session was left after a write that was not acknowledged")]
+    Left,
+}
+
+/// Returns an error's text with that of its causes.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

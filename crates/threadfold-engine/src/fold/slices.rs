@@ -1,0 +1,256 @@
+//! Words to a session's slices, and the fold as a snapshot.
+
+use serde::{Deserialize, Serialize};
+use threadfold_convert::{Agent, converter_from};
+use threadfold_core::{ConversationState, Json, SessionId, SessionMetadata};
+use threadfold_store::StoredRecord;
+
+use super::{Fold, Oddity, Step};
+use crate::error::with_causes;
+use crate::slice::{Heard, Policy, Slices};
+use crate::snapshot::{SliceSnapshot, Snapshot, SnapshotRestoreError};
+use crate::source::{Source, SourceItem};
+
+/// A word to a session's slices, as its log has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SliceWord {
+    op: Op,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    item_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    slice: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    items: Vec<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    snapshot: Option<Json>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Op {
+    /// An item, to whichever slices listen.
+    Dispatch,
+    /// Items in place of all that a slice has.
+    Seed,
+    /// Nothing in place of them.
+    Clear,
+    /// A snapshot, to which all slices go back that are rolled back.
+    Restore,
+}
+
+impl SliceWord {
+    fn new(op: Op) -> Self {
+        Self { op, item_type: None, slice: None, items: Vec::new(), snapshot: None }
+    }
+
+    pub(crate) fn dispatch(item_type: &str, item: Json) -> Self {
+        let item_type = Some(item_type.to_owned());
+        Self { item_type, items: vec![item], ..Self::new(Op::Dispatch) }
+    }
+
+    pub(crate) fn seed(slice: &str, items: Vec<Json>) -> Self {
+        Self { slice: Some(slice.to_owned()), items, ..Self::new(Op::Seed) }
+    }
+
+    pub(crate) fn clear(slice: &str) -> Self {
+        Self { slice: Some(slice.to_owned()), ..Self::new(Op::Clear) }
+    }
+
+    pub(crate) fn restore(snapshot: Json) -> Self {
+        Self { snapshot: Some(snapshot), ..Self::new(Op::Restore) }
+    }
+}
+
+/// How a slice of a snapshot is read, and what becomes of it.
+const OWN: [(&str, Policy); 4] = [
+    ("conversation", Policy::State),
+    ("converter", Policy::State),
+    ("metadata", Policy::Log),
+    ("transcript", Policy::Log),
+];
+const OWN_VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct ConverterItem {
+    agent: String,
+    memory: Json,
+}
+
+impl Fold {
+    pub(super) fn hear_slice(&mut self, record: &StoredRecord, step: &mut Step) {
+        let word: SliceWord = match serde_json::from_slice(&record.bytes) {
+            Ok(word) => word,
+            Err(error) => {
+                return step.unreadable(format!("a word to the slices cannot be read: {error}"));
+            }
+        };
+        let slice = word.slice.as_deref().unwrap_or_default();
+        match word.op {
+            Op::Dispatch => {
+                let item_type = word.item_type.as_deref().unwrap_or_default();
+                for item in &word.items {
+                    match self.slices.hear_item(item_type, item) {
+                        Heard::Yes => {}
+                        Heard::Unheard => step.oddities.push(Oddity::Unheard(item_type.to_owned())),
+                        Heard::Unfit(why) => step.unreadable(why),
+                    }
+                }
+            }
+            Op::Seed => {
+                if let Err(error) = self.slices.seed(slice, &word.items) {
+                    step.unreadable(with_causes(&error));
+                }
+            }
+            Op::Clear => {
+                if let Err(error) = self.slices.clear(slice) {
+                    step.unreadable(with_causes(&error));
+                }
+            }
+            Op::Restore => {
+                let snapshot = word.snapshot.as_ref().map_or("null", Json::as_str);
+                let restored =
+                    Snapshot::from_json(snapshot).and_then(|snapshot| self.rolled_back(&snapshot));
+                match restored {
+                    Ok(fold) => {
+                        *self = fold;
+                        step.restored = true;
+                    }
+                    Err(error) => step.unreadable(error.to_string()),
+                }
+            }
+        }
+    }
+
+    /// Returns this fold with all that a restore rolls back as `snapshot` has it.
+    pub(crate) fn rolled_back(&self, snapshot: &Snapshot) -> Result<Self, SnapshotRestoreError> {
+        let mut fold = self.fork();
+        fold.slices.clear_states();
+        for slice in &snapshot.slices {
+            if fold.policy_of(&slice.slice_type) == Some(Policy::State) {
+                fold.load(slice)?;
+            }
+        }
+        Ok(fold)
+    }
+
+    /// Returns the fold that `snapshot` was taken of.
+    pub(crate) fn restore(
+        session: SessionId,
+        slices: Slices,
+        snapshot: &Snapshot,
+    ) -> Result<Self, SnapshotRestoreError> {
+        let mut fold = Self::new(session, slices);
+        for slice in &snapshot.slices {
+            match fold.policy_of(&slice.slice_type) {
+                Some(_) => fold.load(slice)?,
+                None => fold.unknown.push(slice.clone()),
+            }
+        }
+        fold.seq = snapshot.seq;
+        let hash = fold.state_hash();
+        if hash != snapshot.state_hash {
+            return Err(SnapshotRestoreError::new(
+                "stateHash",
+                format!("{} is said, and the slices give {hash}", snapshot.state_hash),
+            ));
+        }
+        Ok(fold)
+    }
+
+    pub(crate) fn state_hash(&self) -> String {
+        self.conversation.as_ref().map_or_else(String::new, |state| state.hash().to_string())
+    }
+
+    fn policy_of(&self, slice: &str) -> Option<Policy> {
+        let own = OWN.iter().find(|(name, _)| *name == slice).map(|(_, policy)| *policy);
+        own.or_else(|| self.slices.get(slice).map(|slice| slice.policy()))
+    }
+
+    /// Returns what every slice does when the session is restored.
+    pub(crate) fn policies(&self) -> Vec<(String, Policy)> {
+        let own = OWN.iter().map(|(name, policy)| ((*name).to_owned(), *policy));
+        own.chain(self.slices.iter().map(|it| (it.name().to_owned(), it.policy()))).collect()
+    }
+
+    /// Returns all slices, in the order of their names.
+    pub(crate) fn slice_snapshots(&self) -> Vec<SliceSnapshot> {
+        let conversation = self.conversation.iter().map(|state| Json::of(&state.snapshot()));
+        let converter = self.converter.iter().map(|(agent, converter)| {
+            Json::of(&ConverterItem { agent: agent.name().to_owned(), memory: converter.memory() })
+        });
+        let sources = self.sources.iter().map(|source| Json::of(&SourceItem::from(source)));
+        let own = |slice: &str, item: &str, items: Vec<Json>| {
+            SliceSnapshot::new(slice, item, OWN_VERSION, items)
+        };
+        let mut all = vec![
+            own("conversation", "conversationState", conversation.collect()),
+            own("converter", "converterMemory", converter.collect()),
+            own("metadata", "sessionMetadata", vec![self.metadata.facts()]),
+            own("transcript", "source", sources.collect()),
+        ];
+        all.extend(self.slices.iter().map(|slice| {
+            SliceSnapshot::new(slice.name(), slice.item_type(), slice.version(), slice.items())
+        }));
+        all.extend(self.unknown.iter().cloned());
+        all.sort_by(|one, other| one.slice_type.cmp(&other.slice_type));
+        all
+    }
+
+    fn load(&mut self, slice: &SliceSnapshot) -> Result<(), SnapshotRestoreError> {
+        let unfit = |reason: String| {
+            SnapshotRestoreError::new(format!("slices.{}.items", slice.slice_type), reason)
+        };
+        let wanted =
+            self.slices.get(&slice.slice_type).map_or(OWN_VERSION, |known| known.version());
+        if slice.version != wanted {
+            return Err(SnapshotRestoreError::new(
+                format!("slices.{}.version", slice.slice_type),
+                format!("version {wanted} was wanted, and {} was found", slice.version),
+            ));
+        }
+        match slice.slice_type.as_str() {
+            "conversation" => {
+                self.conversation = match slice.items.first() {
+                    Some(item) => {
+                        let facts = serde_json::from_str(item.as_str())
+                            .map_err(|error| unfit(error.to_string()))?;
+                        let state = ConversationState::restore(&facts);
+                        Some(state.map_err(|error| unfit(error.to_string()))?)
+                    }
+                    None => None,
+                };
+            }
+            "converter" => {
+                self.converter = match slice.items.first() {
+                    Some(item) => {
+                        let item: ConverterItem = serde_json::from_str(item.as_str())
+                            .map_err(|error| unfit(error.to_string()))?;
+                        let agent = Agent::from_name(&item.agent)
+                            .ok_or_else(|| unfit(format!("agent `{}` is unknown", item.agent)))?;
+                        let converter = converter_from(agent, &item.memory);
+                        Some((agent, converter.map_err(|error| unfit(error.to_string()))?))
+                    }
+                    None => None,
+                };
+            }
+            "metadata" => {
+                if let Some(item) = slice.items.first() {
+                    self.metadata = SessionMetadata::from_facts(item)
+                        .map_err(|error| unfit(error.to_string()))?;
+                }
+            }
+            "transcript" => {
+                let read = |item: &Json| serde_json::from_str::<SourceItem>(item.as_str());
+                let sources = slice.items.iter().map(|item| read(item).map(Source::from));
+                self.sources =
+                    sources.collect::<Result<_, _>>().map_err(|error| unfit(error.to_string()))?;
+            }
+            name => {
+                let seeded = self.slices.seed(name, &slice.items);
+                seeded.map_err(|error| unfit(with_causes(&error)))?;
+            }
+        }
+        Ok(())
+    }
+}

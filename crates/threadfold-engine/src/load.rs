@@ -1,0 +1,110 @@
+//! A session out of its store: at its end, or at any record.
+
+use threadfold_convert::GENERATION;
+use threadfold_core::SessionId;
+use threadfold_store::{Head, Limit, Store, StoreError};
+
+use crate::error::{EngineError, with_causes};
+use crate::fold::{Fold, Step};
+use crate::slice::Slices;
+use crate::snapshot::Snapshot;
+
+/// A session that was read from its store.
+pub struct Loaded {
+    /// All that is derived of the log up to there.
+    pub fold: Fold,
+    /// How far the log goes.
+    pub head: Head,
+    /// The snapshot that it began with.
+    pub snapshot: Option<u64>,
+    /// How many records were read after that.
+    pub records: u64,
+    /// How many bytes of records are in it that were read.
+    pub bytes: u64,
+    /// Why a snapshot was passed over. Reading took longer, and nothing is lost.
+    pub passed_over: Option<String>,
+}
+
+/// Reads a session up to record `until`, or to its end.
+pub async fn load(
+    store: &dyn Store,
+    session: &SessionId,
+    until: u64,
+    slices: Slices,
+) -> Result<Loaded, EngineError> {
+    load_with(store, session, until, slices, usize::MAX, |_| {}).await
+}
+
+/// Reads a session, and shows each step that is read after the snapshot.
+///
+/// Once more than `budget` bytes of records were folded, the conversation is let go.
+pub async fn load_with(
+    store: &dyn Store,
+    session: &SessionId,
+    until: u64,
+    slices: Slices,
+    budget: usize,
+    mut each: impl FnMut(&Step),
+) -> Result<Loaded, EngineError> {
+    let head = store.head(session).await?;
+    let head = head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?;
+    let until = until.min(head.seq);
+    let mut loaded = Loaded {
+        fold: Fold::new(session.clone(), slices.fork()),
+        head,
+        snapshot: None,
+        records: 0,
+        bytes: 0,
+        passed_over: None,
+    };
+    if let Some(stored) = store.snapshot(session, GENERATION, until).await? {
+        match restored(session, &slices, &loaded.head, &stored.bytes) {
+            Ok(fold) if fold.seq() == stored.seq => {
+                loaded.snapshot = Some(stored.seq);
+                loaded.fold = fold;
+            }
+            Ok(fold) => {
+                let (found, wanted) = (fold.seq(), stored.seq);
+                loaded.passed_over = Some(format!("it is of record {found}, not {wanted}"));
+            }
+            Err(why) => loaded.passed_over = Some(why),
+        }
+    }
+    while loaded.fold.seq() < until {
+        let after = loaded.fold.seq();
+        let limit = Limit { until, ..Limit::default() };
+        let records = store.read(session, after, limit).await?;
+        if records.is_empty() {
+            let place = format!("session `{session}`");
+            let what = format!("record {} is missing of {until}", after + 1);
+            return Err(StoreError::Damaged { place, what }.into());
+        }
+        for record in &records {
+            loaded.records += 1;
+            loaded.bytes += record.bytes.len() as u64;
+            if loaded.bytes > budget as u64 {
+                loaded.fold.forget_conversation();
+            }
+            each(&loaded.fold.push(record));
+        }
+    }
+    Ok(loaded)
+}
+
+fn restored(
+    session: &SessionId,
+    slices: &Slices,
+    head: &Head,
+    bytes: &[u8],
+) -> Result<Fold, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+    let snapshot = Snapshot::from_json(text).map_err(|error| with_causes(&error))?;
+    if snapshot.log_id != head.log || snapshot.generation != GENERATION {
+        return Err(format!("it is of log {}.{}", snapshot.log_id, snapshot.generation));
+    }
+    // A slice that the snapshot was made without must hear every record.
+    if let Some(missing) = slices.iter().find(|slice| snapshot.slice(slice.name()).is_none()) {
+        return Err(format!("it was made without slice `{}`", missing.name()));
+    }
+    Fold::restore(session.clone(), slices.fork(), &snapshot).map_err(|error| with_causes(&error))
+}

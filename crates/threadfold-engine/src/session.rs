@@ -1,0 +1,323 @@
+//! A session that is written: the spine, and all that goes through it.
+
+mod lease;
+mod words;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use threadfold_convert::GENERATION;
+use threadfold_core::{Fields, Json, SessionId};
+use threadfold_store::{
+    Append, BatchId, Cursor, Holder, LogId, NewRecord, RecordKind, Store, StoreError,
+    StoredSnapshot, Summary, Timestamp,
+};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::bus::SessionHandle;
+use crate::error::EngineError;
+use crate::fold::{Fold, Step};
+use crate::load::load_with;
+use crate::slice::Slices;
+use crate::snapshot::Snapshot;
+use crate::source::SourceSpec;
+use lease::Tenure;
+
+/// How a session is opened for writing.
+pub struct Options {
+    /// Who writes, for others who want to.
+    pub holder: Holder,
+    /// The slices beside the conversation.
+    pub slices: Slices,
+    /// How many records may come before the next snapshot.
+    pub snapshot_every: u64,
+    /// How many bytes of records are folded into a conversation; beyond that the session is only
+    /// kept, and is folded when somebody looks at it.
+    pub budget: usize,
+}
+
+impl Options {
+    /// Returns the options that suit most.
+    pub fn new(holder: Holder) -> Self {
+        Self { holder, slices: Slices::default(), snapshot_every: 16_384, budget: usize::MAX }
+    }
+}
+
+/// Something that came in, on its way to become a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// What it is.
+    pub kind: RecordKind,
+    /// The source, by its number in the session; 0 for none.
+    pub source: u32,
+    /// Where in that source its first byte stood.
+    pub position: u64,
+    /// What came, exactly.
+    pub bytes: Bytes,
+}
+
+type Observer = Box<dyn FnMut(&Step) -> Result<(), Box<dyn Error + Send + Sync>> + Send>;
+
+/// A session that is written. There is one writer at a time; any number may look on.
+pub struct Session {
+    store: Arc<dyn Store>,
+    id: SessionId,
+    log: LogId,
+    tenure: Tenure,
+    fold: Fold,
+    handle: SessionHandle,
+    options: Options,
+    observers: Vec<Observer>,
+    troubles: Vec<String>,
+    folded_bytes: u64,
+    last_snapshot: u64,
+    snapshot: Option<JoinHandle<Result<(), StoreError>>>,
+    /// A write was not acknowledged, and nobody knows whether it is in the log.
+    left: bool,
+}
+
+impl Session {
+    /// Opens a session for writing, and begins its log if there is none.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        id: &SessionId,
+        options: Options,
+    ) -> Result<Self, EngineError> {
+        let log = LogId::from(Uuid::new_v4().simple().to_string());
+        store.create(id, log, now()).await?;
+        let tenure = Tenure::begin(store.clone(), id, &options.holder).await?;
+        let loaded =
+            load_with(&*store, id, u64::MAX, options.slices.fork(), options.budget, |_| {}).await?;
+        let mut troubles = Vec::new();
+        troubles.extend(loaded.passed_over.map(|why| format!("a snapshot was passed over: {why}")));
+        Ok(Self {
+            handle: SessionHandle::new(loaded.head.log.clone(), &loaded.fold),
+            store,
+            id: id.clone(),
+            log: loaded.head.log,
+            tenure,
+            last_snapshot: loaded.snapshot.unwrap_or_default(),
+            folded_bytes: loaded.bytes,
+            fold: loaded.fold,
+            options,
+            observers: Vec::new(),
+            troubles,
+            snapshot: None,
+            left: false,
+        })
+    }
+
+    /// The spine: what came in is kept, then understood, then shown.
+    ///
+    /// Nobody sees what a crash could take back: when this returns, all of it is durable, and
+    /// before that none of it is in any state.
+    pub async fn accept(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Arc<Step>>, EngineError> {
+        if incoming.is_empty() {
+            return Ok(Vec::new());
+        }
+        let records = self.append(incoming).await?;
+
+        let mut steps = Vec::with_capacity(records.len());
+        for (record, seq) in records.into_iter().zip(self.fold.seq() + 1..) {
+            self.folded_bytes += record.bytes.len() as u64;
+            if self.folded_bytes > self.options.budget as u64 {
+                self.fold.forget_conversation();
+            }
+            steps.push(Arc::new(self.fold.push(&record.at(seq))));
+        }
+
+        self.handle.publish(&self.fold, steps.clone());
+        self.tell_observers(&steps);
+        self.snapshot_if_due().await;
+        Ok(steps)
+    }
+
+    async fn append(&mut self, incoming: Vec<Incoming>) -> Result<Vec<NewRecord>, EngineError> {
+        if self.left {
+            return Err(EngineError::Left);
+        }
+        let received = now();
+        let records: Vec<NewRecord> = incoming
+            .into_iter()
+            .map(|it| NewRecord {
+                kind: it.kind,
+                source: it.source,
+                position: it.position,
+                received,
+                bytes: it.bytes,
+            })
+            .collect();
+        let append = Append {
+            session: self.id.clone(),
+            epoch: self.tenure.epoch(),
+            after: self.fold.seq(),
+            batch: BatchId(Uuid::new_v4().into_bytes()),
+            records: records.clone(),
+        };
+        let mut appended = self.store.append(append.clone()).await;
+        if matches!(appended, Err(StoreError::Unreachable { .. })) {
+            appended = self.store.append(append).await;
+        }
+        self.left = appended.is_err();
+        appended?;
+        Ok(records)
+    }
+
+    fn tell_observers(&mut self, steps: &[Arc<Step>]) {
+        for (index, observer) in self.observers.iter_mut().enumerate() {
+            for step in steps {
+                let told = catch_unwind(AssertUnwindSafe(|| observer(step)));
+                let trouble = match told {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(error)) => error.to_string(),
+                    Err(_) => "it panicked".to_owned(),
+                };
+                let seq = step.seq;
+                self.troubles.push(format!("observer {index} failed at record {seq}: {trouble}"));
+            }
+        }
+    }
+
+    /// Adds somebody who is told of every step, after it is durable. One who fails does not stop
+    /// the others; see [`take_troubles`](Self::take_troubles).
+    pub fn observe(
+        &mut self,
+        observer: impl FnMut(&Step) -> Result<(), Box<dyn Error + Send + Sync>> + Send + 'static,
+    ) {
+        self.observers.push(Box::new(observer));
+    }
+
+    /// Returns what went wrong beside the way and was not told yet: observers that failed,
+    /// snapshots that could not be written or read.
+    pub fn take_troubles(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.troubles)
+    }
+
+    /// Returns the number of a source's latest part; it is told to the log if it is new.
+    pub async fn source(&mut self, spec: &SourceSpec) -> Result<u32, EngineError> {
+        match self.fold.source(spec) {
+            Some(known) => Ok(known.number),
+            None => self.declare(spec.clone()).await,
+        }
+    }
+
+    /// Begins a new part of a source: it was written anew from its beginning.
+    pub async fn new_part(&mut self, spec: &SourceSpec) -> Result<u32, EngineError> {
+        let part = self.fold.source(spec).map_or(1, |known| known.spec.part + 1);
+        self.declare(SourceSpec { part, ..spec.clone() }).await
+    }
+
+    async fn declare(&mut self, spec: SourceSpec) -> Result<u32, EngineError> {
+        let source = self.fold.sources().map(|it| it.number).max().unwrap_or_default() + 1;
+        let bytes = Bytes::from(Json::of(&spec).as_str().to_owned());
+        let told = Incoming { kind: RecordKind::Source, source, position: 0, bytes };
+        self.accept(vec![told]).await?;
+        Ok(source)
+    }
+
+    /// Returns what is derived of the log.
+    pub fn fold(&self) -> &Fold {
+        &self.fold
+    }
+
+    /// Returns the session's name.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Returns the place of the latest record.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { log: self.log.clone(), generation: GENERATION, seq: self.fold.seq() }
+    }
+
+    /// Returns what others look at the session with.
+    pub fn handle(&self) -> SessionHandle {
+        self.handle.clone()
+    }
+
+    /// Returns all slices as they are now.
+    pub fn snapshot(&self, tags: BTreeMap<String, String>) -> Snapshot {
+        take(&self.fold, &self.log, tags)
+    }
+
+    /// Writes a snapshot when so many records came since the last one.
+    async fn snapshot_if_due(&mut self) {
+        if self.fold.seq() - self.last_snapshot >= self.options.snapshot_every {
+            self.write_snapshot().await;
+        }
+    }
+
+    /// Begins to write a snapshot, once the one before is written.
+    async fn write_snapshot(&mut self) {
+        self.finish_snapshot().await;
+        if self.fold.conversation().is_none() {
+            return;
+        }
+        self.last_snapshot = self.fold.seq();
+        let (store, id, log) = (self.store.clone(), self.id.clone(), self.log.clone());
+        let fold = self.fold.fork();
+        self.snapshot = Some(tokio::spawn(async move {
+            let seq = fold.seq();
+            let json =
+                tokio::task::spawn_blocking(move || take(&fold, &log, BTreeMap::new()).to_json());
+            let Ok(json) = json.await else { return Ok(()) };
+            let snapshot = StoredSnapshot { generation: GENERATION, seq, bytes: json.into() };
+            store.put_snapshot(&id, snapshot).await
+        }));
+    }
+
+    async fn finish_snapshot(&mut self) {
+        let Some(writing) = self.snapshot.take() else { return };
+        match writing.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => self.troubles.push(format!("a snapshot was not written: {error}")),
+            Err(error) => self.troubles.push(format!("a snapshot was not written: {error}")),
+        }
+    }
+
+    /// Leaves the session: what lists show of it is written, and others may write.
+    ///
+    /// Returns what went wrong beside the way.
+    pub async fn close(mut self) -> Result<Vec<String>, EngineError> {
+        self.finish_snapshot().await;
+        let json = Json::of(&self.fold.summary()).as_str().to_owned();
+        let summary = Summary { generation: GENERATION, seq: self.fold.seq(), json };
+        self.store.put_summary(&self.id, summary).await?;
+        self.tenure.end().await?;
+        self.handle.end();
+        Ok(self.take_troubles())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.handle.end();
+    }
+}
+
+fn take(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> Snapshot {
+    let policies = fold.policies().into_iter();
+    Snapshot {
+        created_at: jiff::Timestamp::now().to_string(),
+        session_id: fold.session().clone(),
+        log_id: log.clone(),
+        generation: GENERATION,
+        seq: fold.seq(),
+        state_hash: fold.state_hash(),
+        tags,
+        policies: policies.map(|(name, policy)| (name, policy.name().to_owned())).collect(),
+        slices: fold.slice_snapshots(),
+        extra: Fields::default(),
+    }
+}
+
+/// Returns the time, for people to look at.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,220 @@
+//! Where a session's records come from, and how far each source was read.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use threadfold_convert::lines::Position;
+use threadfold_convert::{Agent, Feed, FeedKind};
+use threadfold_core::AgentId;
+use threadfold_store::BlobHash;
+
+use crate::hex;
+
+/// A source as its session's log describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceSpec {
+    /// The agent whose words these are; none for events in our own form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// What it is.
+    pub kind: SpecKind,
+    /// The subagent, for what belongs to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// Its name within the session, which does not depend on where the session lies.
+    pub name: String,
+    /// Where it was read from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Which part this is, from 1: a file that was written anew from its beginning is another.
+    pub part: u32,
+}
+
+/// What a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SpecKind {
+    /// What an agent says while it works.
+    Stream,
+    /// The session's own file.
+    Main,
+    /// The file of a subagent.
+    Subagent,
+    /// What is noted beside the file of a subagent.
+    SubagentMeta,
+    /// Rows of an agent's database, as text.
+    Rows,
+    /// Events in our own form.
+    Events,
+}
+
+impl SourceSpec {
+    /// Returns the first part of a source.
+    pub fn new(agent: Agent, kind: SpecKind, name: impl Into<String>) -> Self {
+        let agent = Some(agent.name().to_owned());
+        Self { agent, kind, agent_id: None, name: name.into(), path: None, part: 1 }
+    }
+
+    /// Returns the source of what belongs to a subagent.
+    pub fn of_subagent(mut self, agent: AgentId) -> Self {
+        self.agent_id = Some(agent);
+        self
+    }
+
+    /// Returns the source with the place that it is read from.
+    pub fn at(mut self, path: impl Into<String>) -> Self {
+        self.path = Some(path.into());
+        self
+    }
+
+    /// Says whether `other` is the same source, whichever part of it and wherever it lies.
+    pub fn is_same_source(&self, other: &Self) -> bool {
+        (&self.agent, self.kind, &self.agent_id, &self.name)
+            == (&other.agent, other.kind, &other.agent_id, &other.name)
+    }
+
+    /// Returns the agent whose converter understands it.
+    pub fn known_agent(&self) -> Option<Agent> {
+        self.agent.as_deref().and_then(Agent::from_name)
+    }
+
+    fn feed(&self) -> Option<Feed> {
+        let agent = self.known_agent()?;
+        let subagent =
+            || self.agent_id.clone().unwrap_or_else(|| AgentId::from(self.name.as_str()));
+        let kind = match self.kind {
+            SpecKind::Stream => FeedKind::Stream,
+            SpecKind::Main | SpecKind::Rows => FeedKind::Main,
+            SpecKind::Subagent => FeedKind::Subagent(subagent()),
+            SpecKind::SubagentMeta => FeedKind::SubagentMeta(subagent()),
+            SpecKind::Events => return None,
+        };
+        Some(Feed::new(agent, kind, &self.name))
+    }
+}
+
+/// A source and how far it was read.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its number in the session.
+    pub number: u32,
+    /// What it is.
+    pub spec: SourceSpec,
+    /// The place after the last whole line.
+    pub position: Position,
+    /// Stands for all bytes before that place: they are the same if it is.
+    pub chain: Chain,
+    /// It is at its end.
+    pub ended: bool,
+    /// The beginning of a line whose end was not there yet.
+    pub(crate) partial: Option<Bytes>,
+    /// A line that is too long, as far as it has come.
+    pub(crate) long: Option<LongLine>,
+    /// The last document that it was.
+    pub(crate) document: Option<BlobHash>,
+    pub(crate) feed: Option<Feed>,
+}
+
+/// A line that comes in pieces.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct LongLine {
+    #[serde(with = "hex")]
+    pub(crate) head: Vec<u8>,
+    pub(crate) length: u64,
+    pub(crate) ends_with_return: bool,
+}
+
+/// Stands for a sequence of records: equal sequences have equal ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Chain(#[serde(with = "hex::array")] [u8; 32]);
+
+impl Chain {
+    /// Returns what stands for the sequence with one more record.
+    #[must_use]
+    pub fn after(self, record: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.0);
+        hasher.update(record);
+        Self(*hasher.finalize().as_bytes())
+    }
+}
+
+impl Source {
+    pub(crate) fn new(number: u32, spec: SourceSpec) -> Self {
+        let feed = spec.feed();
+        Self {
+            number,
+            spec,
+            position: Position::default(),
+            chain: Chain::default(),
+            ended: false,
+            partial: None,
+            long: None,
+            document: None,
+            feed,
+        }
+    }
+
+    /// Says whether `bytes` are what it already was as a whole.
+    pub fn is_document(&self, bytes: &[u8]) -> bool {
+        self.document == Some(BlobHash::of(bytes))
+    }
+
+    /// Returns the beginning of a line whose end was not there yet.
+    pub fn partial(&self) -> Option<&Bytes> {
+        self.partial.as_ref()
+    }
+
+    /// Says whether it stands in the middle of a line that comes in pieces.
+    pub fn is_in_pieces(&self) -> bool {
+        self.long.is_some()
+    }
+}
+
+/// A source as a snapshot has it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SourceItem {
+    source: u32,
+    spec: SourceSpec,
+    position: Position,
+    chain: Chain,
+    #[serde(default)]
+    ended: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "hex::option")]
+    partial: Option<Vec<u8>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    long: Option<LongLine>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    document: Option<String>,
+}
+
+impl From<&Source> for SourceItem {
+    fn from(source: &Source) -> Self {
+        Self {
+            source: source.number,
+            spec: source.spec.clone(),
+            position: source.position,
+            chain: source.chain,
+            ended: source.ended,
+            partial: source.partial.as_ref().map(|bytes| bytes.to_vec()),
+            long: source.long.clone(),
+            document: source.document.map(|hash| hash.to_string()),
+        }
+    }
+}
+
+impl From<SourceItem> for Source {
+    fn from(item: SourceItem) -> Self {
+        Self {
+            position: item.position,
+            chain: item.chain,
+            ended: item.ended,
+            partial: item.partial.map(Bytes::from),
+            long: item.long,
+            document: item.document.and_then(|hash| hash.parse().ok()),
+            ..Self::new(item.source, item.spec)
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What lists show of a session.
+
+use serde::{Deserialize, Serialize};
+use threadfold_core::{
+    BlockBody, Content, ConversationState, PartBody, SessionMetadata, TokenUsage,
+};
+
+use crate::fold::Fold;
+
+/// As much of a prompt as lists may want.
+const PROMPT: usize = 2_000;
+
+/// What lists show of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SessionSummary {
+    /// The agent.
+    pub agent: Option<String>,
+    /// Where its main file lay.
+    pub path: Option<String>,
+    /// The title that the agent or a person gave it.
+    pub title: Option<String>,
+    /// What was asked first, or how it begins.
+    pub first_prompt: Option<String>,
+    /// The first command that was given.
+    pub first_command: Option<String>,
+    /// The model that the main conversation had last.
+    pub model: Option<String>,
+    /// The folder that the agent works in.
+    pub cwd: Option<String>,
+    /// The agent's version.
+    pub version: Option<String>,
+    /// The earliest time of any event.
+    pub started_at: Option<String>,
+    /// The latest time of any event.
+    pub ended_at: Option<String>,
+    /// The cost in US dollars, as the agent reckons it.
+    pub cost_usd: Option<f64>,
+    /// The tokens of the whole session.
+    pub usage: TokenUsage,
+    /// How many blocks there are in all conversations; nothing if they were not folded.
+    pub blocks: Option<usize>,
+    /// How many subagents there are; nothing if they were not folded.
+    pub subagents: Option<usize>,
+}
+
+impl SessionSummary {
+    /// Returns what a session's conversation and metadata tell.
+    pub fn of(state: &ConversationState, metadata: &SessionMetadata) -> Self {
+        let subagents = state.subagents();
+        let inside: usize = subagents.iter().map(|it| it.blocks().len()).sum();
+        Self {
+            first_prompt: first_prompt(state),
+            first_command: first_command(state),
+            blocks: Some(state.blocks().len() + inside),
+            subagents: Some(subagents.len()),
+            ..Self::default()
+        }
+        .with_metadata(metadata)
+    }
+
+    fn with_metadata(self, metadata: &SessionMetadata) -> Self {
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        Self {
+            title: own(metadata.title()),
+            model: own(metadata.model()),
+            cwd: own(metadata.cwd()),
+            version: own(metadata.version()),
+            started_at: own(metadata.started_at()),
+            ended_at: own(metadata.ended_at()),
+            cost_usd: metadata.cost_usd(),
+            usage: metadata.usage(),
+            ..self
+        }
+    }
+}
+
+impl Fold {
+    /// Returns what lists show of the session.
+    pub fn summary(&self) -> SessionSummary {
+        let told = match self.conversation() {
+            Some(state) => SessionSummary::of(state, self.metadata()),
+            None => self.summary_so_far().clone().with_metadata(self.metadata()),
+        };
+        let path = self.sources().find_map(|source| source.spec.path.clone());
+        SessionSummary { agent: self.agent().map(|it| it.name().to_owned()), path, ..told }
+    }
+}
+
+fn first_prompt(state: &ConversationState) -> Option<String> {
+    let prompt = |active_only: bool| {
+        state.blocks().iter().find_map(|block| match &block.body {
+            BlockBody::UserMessage(said) if !(active_only && block.inactive) => {
+                Some(beginning(&content_text(&said.content)))
+            }
+            _ => None,
+        })
+    };
+    prompt(true).or_else(|| prompt(false))
+}
+
+fn first_command(state: &ConversationState) -> Option<String> {
+    state.blocks().iter().find_map(|block| match &block.body {
+        BlockBody::System(word) if &*word.subtype == "command" => {
+            let text = word.message.as_ref()?.to_str();
+            text.starts_with("<command-").then(|| beginning(&text))
+        }
+        _ => None,
+    })
+}
+
+fn content_text(content: &Content) -> String {
+    match content {
+        Content::Text(text) => text.to_str().into_owned(),
+        Content::Parts(parts) => {
+            let texts = parts.iter().filter_map(|part| match &part.body {
+                PartBody::Text(text) => Some(text.text.to_str()),
+                _ => None,
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(PROMPT).collect()
+}
