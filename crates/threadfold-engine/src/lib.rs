@@ -17,6 +17,7 @@ mod hex;
 mod holder;
 mod intake;
 mod load;
+mod original;
 mod query;
 mod session;
 mod slice;
@@ -31,6 +32,7 @@ pub use fold::{Fold, Oddity, Step, chain_of};
 pub use holder::{holder, is_gone};
 pub use intake::{Follower, Form, InputFile, Taken, claude_files, take_files};
 pub use load::{Loaded, load, load_with};
+pub use original::originals;
 pub use query::Query;
 pub use session::{Incoming, Options, Session};
 pub use slice::{

@@ -1,0 +1,251 @@
+//! A file that another program writes, followed as it grows.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use threadfold_convert::Agent;
+use threadfold_core::SessionId;
+use threadfold_engine::{
+    Cutter, Follower, Form, Incoming, InputFile, Session, SourceSpec, SpecKind, claude_files,
+    take_files,
+};
+use threadfold_store::{MemoryStore, RecordKind, Store};
+
+use crate::recordings::{Dice, Recording, claude_recordings, import, open, settled_hash};
+
+/// A session's files, which come into being a piece at a time.
+struct Growing {
+    files: Vec<(PathBuf, Vec<u8>, usize)>,
+    main: PathBuf,
+}
+
+impl Growing {
+    fn new(recording: &Recording, folder: &Path) -> Self {
+        let origin = recording.main.parent().unwrap();
+        let files = claude_files(&recording.main).unwrap().into_iter().map(|file| {
+            let path = folder.join(file.path.strip_prefix(origin).unwrap());
+            (path, fs::read(&file.path).unwrap(), 0)
+        });
+        Self { files: files.collect(), main: folder.join(recording.main.file_name().unwrap()) }
+    }
+
+    /// Writes a piece of one of the files; says whether there is more.
+    fn grow(&mut self, dice: &mut Dice, most: usize) -> bool {
+        let unfinished: Vec<usize> = (0..self.files.len())
+            .filter(|index| self.files[*index].2 < self.files[*index].1.len())
+            .collect();
+        let Some(index) = unfinished.get(dice.below(unfinished.len().max(1))) else {
+            return false;
+        };
+        let (path, bytes, written) = &mut self.files[*index];
+        let is_note = path.to_string_lossy().ends_with(".meta.json");
+        let end =
+            if is_note { bytes.len() } else { bytes.len().min(*written + 1 + dice.below(most)) };
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(&bytes[*written..end]).unwrap();
+        *written = end;
+        true
+    }
+}
+
+/// Follows every file that is there by now.
+async fn poll(session: &mut Session, followers: &mut Vec<Follower>, main: &Path) {
+    if !main.exists() {
+        return;
+    }
+    for file in claude_files(main).unwrap() {
+        if !followers.iter().any(|it| it.file().path == file.path) {
+            followers.push(Follower::new(file));
+        }
+    }
+    for follower in followers {
+        follower.poll(session, |_| {}).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_followed_as_it_grows_is_the_imported_one() {
+    for (seed, recording) in claude_recordings().iter().enumerate() {
+        let imported: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        import(&imported, recording).await;
+        let wanted = settled_hash(&imported, &recording.id).await;
+
+        let mut dice = Dice::new(seed as u64 + 1);
+        let folder = tempfile::tempdir().unwrap();
+        let mut growing = Growing::new(recording, folder.path());
+        let followed: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let mut session = open(&followed, &recording.id).await;
+        let mut followers = Vec::new();
+        while growing.grow(&mut dice, 3_000) {
+            poll(&mut session, &mut followers, &growing.main).await;
+            if dice.below(4) == 0 {
+                session.close().await.unwrap();
+                session = open(&followed, &recording.id).await;
+                followers.clear();
+            }
+        }
+        poll(&mut session, &mut followers, &growing.main).await;
+        for follower in &mut followers {
+            follower.keep_unfinished(&mut session).await.unwrap();
+        }
+        assert!(session.fold().sources().all(|source| source.spec.part == 1));
+        session.close().await.unwrap();
+        assert_eq!(settled_hash(&followed, &recording.id).await, wanted, "{}", recording.name);
+    }
+}
+
+#[tokio::test]
+async fn stream_and_files_in_any_order_end_in_one_session() {
+    for (seed, recording) in claude_recordings().iter().enumerate() {
+        let Some(stream) = &recording.stream else { continue };
+        let bytes = fs::read(stream).unwrap();
+        let mut hashes = Vec::new();
+        for round in 0..3 {
+            let mut dice = Dice::new((seed * 3 + round) as u64 + 7);
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+            let mut session = open(&store, &recording.id).await;
+            let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdout");
+            let number = session.source(&spec).await.unwrap();
+            let files = claude_files(&recording.main).unwrap();
+            let mut cutter = Cutter::default();
+            let mut cuts = Vec::new();
+            cutter.push(&bytes, &mut cuts);
+            cutter.finish(&mut cuts);
+            let read_at = match round {
+                0 => 0,
+                1 => cuts.len(),
+                _ => dice.below(cuts.len().max(1)),
+            };
+            for (index, cut) in cuts.into_iter().enumerate() {
+                if index == read_at {
+                    take_files(&mut session, &files, |_| {}).await.unwrap();
+                }
+                let position = cut.position;
+                let incoming =
+                    Incoming { kind: cut.kind, source: number, position, bytes: cut.bytes };
+                session.accept(vec![incoming]).await.unwrap();
+                if dice.below(8) == 0 {
+                    session.close().await.unwrap();
+                    session = open(&store, &recording.id).await;
+                }
+            }
+            take_files(&mut session, &files, |_| {}).await.unwrap();
+            let end = Incoming {
+                kind: RecordKind::End,
+                source: number,
+                position: 0,
+                bytes: Default::default(),
+            };
+            session.accept(vec![end]).await.unwrap();
+            session.close().await.unwrap();
+            hashes.push(settled_hash(&store, &recording.id).await);
+        }
+        assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{}", recording.name);
+    }
+}
+
+fn line(text: &str) -> String {
+    format!(
+        r#"{{"type":"user","uuid":"{text}","sessionId":"s","message":{{"role":"user","content":"{text}"}}}}"#
+    )
+}
+
+async fn prompts(store: &Arc<dyn Store>, id: &SessionId) -> Vec<String> {
+    let loaded = threadfold_engine::load(&**store, id, u64::MAX, Default::default()).await.unwrap();
+    let state = loaded.fold.settled().unwrap();
+    state.blocks().iter().map(|block| block.id.to_string()).collect()
+}
+
+/// A file that is followed, and the session it goes to.
+struct Followed {
+    path: PathBuf,
+    store: Arc<dyn Store>,
+    session: Session,
+    follower: Follower,
+    _folder: tempfile::TempDir,
+}
+
+impl Followed {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.jsonl");
+        let spec = SourceSpec::new(Agent::Claude, SpecKind::Main, "s.jsonl");
+        let file = InputFile { spec, path: path.clone(), form: Form::Lines };
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let session = open(&store, &"s".into()).await;
+        Self { path, store, session, follower: Follower::new(file), _folder: folder }
+    }
+
+    async fn poll(&mut self) -> u64 {
+        self.follower.poll(&mut self.session, |_| {}).await.unwrap().records
+    }
+
+    async fn prompts(&self) -> Vec<String> {
+        prompts(&self.store, &"s".into()).await
+    }
+
+    fn parts(&self) -> Vec<u32> {
+        self.session.fold().sources().map(|source| source.spec.part).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_line_is_kept_when_its_end_has_come() {
+    let mut followed = Followed::new().await;
+    let text = format!("{}\n", line("ö"));
+    let cut = text.find('ö').unwrap() + 1;
+    fs::write(&followed.path, &text.as_bytes()[..cut]).unwrap();
+    assert_eq!(followed.poll().await, 0);
+    fs::write(&followed.path, &text).unwrap();
+    assert_eq!(followed.poll().await, 1);
+    assert_eq!(followed.prompts().await, ["ö"]);
+}
+
+#[tokio::test]
+async fn an_unfinished_line_that_was_kept_gives_way_to_the_whole_one() {
+    let mut followed = Followed::new().await;
+    let text = format!("{}\n", line("one"));
+    fs::write(&followed.path, &text[..20]).unwrap();
+    followed.poll().await;
+    followed.follower.keep_unfinished(&mut followed.session).await.unwrap();
+    assert_eq!(followed.prompts().await.len(), 1, "what is there of it is shown");
+    fs::write(&followed.path, &text).unwrap();
+    followed.poll().await;
+    assert_eq!(followed.prompts().await, ["one"]);
+}
+
+#[tokio::test]
+async fn a_file_that_was_cut_short_and_written_anew_is_another_part() {
+    let mut followed = Followed::new().await;
+    fs::write(&followed.path, format!("{}\n{}\n", line("one"), line("two"))).unwrap();
+    followed.poll().await;
+    fs::write(&followed.path, format!("{}\n", line("three"))).unwrap();
+    assert_eq!(followed.poll().await, 1);
+    assert_eq!(followed.parts(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_file_that_was_replaced_by_a_longer_one_is_another_part() {
+    let mut followed = Followed::new().await;
+    fs::write(&followed.path, format!("{}\n", line("one"))).unwrap();
+    followed.poll().await;
+    fs::write(&followed.path, format!("{}\n{}\n", line("two"), line("three"))).unwrap();
+    followed.poll().await;
+    assert_eq!(followed.parts(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_file_that_was_moved_away_and_copied_back_goes_on() {
+    let mut followed = Followed::new().await;
+    let text = format!("{}\n", line("one"));
+    fs::write(&followed.path, &text).unwrap();
+    followed.poll().await;
+    let other = followed.path.with_extension("copy");
+    fs::write(&other, format!("{text}{}\n", line("two"))).unwrap();
+    fs::rename(&other, &followed.path).unwrap();
+    assert_eq!(followed.poll().await, 1);
+    assert_eq!((followed.parts(), followed.prompts().await.len()), (vec![1], 2));
+}

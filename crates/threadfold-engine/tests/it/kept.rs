@@ -1,0 +1,121 @@
+//! What was imported is all there, and can be looked at as it was at any record.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+use threadfold_core::SessionId;
+use threadfold_engine::{
+    Fold, Options, Session, Slices, claude_files, holder, load, originals, take_files,
+};
+use threadfold_store::{Limit, MemoryStore, Store};
+
+use crate::recordings::{claude_recordings, import, parsed_hash, settled_hash};
+
+/// Returns the session's files as the log has them, by name and part.
+async fn files_out(store: &dyn Store, id: &SessionId) -> BTreeMap<(String, u32), Vec<u8>> {
+    let mut files: BTreeMap<(String, u32), Vec<u8>> = BTreeMap::new();
+    originals(store, id, |spec, position, bytes| {
+        let file = files.entry((spec.name.clone(), spec.part)).or_default();
+        file.truncate(usize::try_from(position).unwrap());
+        file.extend_from_slice(bytes);
+        Ok(())
+    })
+    .await
+    .unwrap();
+    files
+}
+
+#[tokio::test]
+async fn an_imported_session_is_the_one_that_its_files_tell_and_gives_them_back() {
+    for recording in claude_recordings() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        import(&store, &recording).await;
+        assert_eq!(
+            settled_hash(&store, &recording.id).await,
+            parsed_hash(&recording),
+            "{}",
+            recording.name
+        );
+        let out = files_out(&*store, &recording.id).await;
+        let read = claude_files(&recording.main).unwrap();
+        let read: BTreeMap<_, _> = read
+            .iter()
+            .map(|it| ((it.spec.name.clone(), 1), fs::read(&it.path).unwrap()))
+            .filter(|(_, bytes)| !bytes.is_empty())
+            .collect();
+        assert!(out == read, "{}: the files are not the same", recording.name);
+    }
+}
+
+#[tokio::test]
+async fn importing_twice_adds_nothing() {
+    let recordings = claude_recordings();
+    let recording = recordings.iter().find(|it| it.name == "subagents_parallel@2.1.197").unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    import(&store, recording).await;
+    let once = store.head(&recording.id).await.unwrap().unwrap().seq;
+    import(&store, recording).await;
+    assert_eq!(store.head(&recording.id).await.unwrap().unwrap().seq, once);
+}
+
+#[tokio::test]
+async fn at_every_record_a_session_is_the_fold_of_the_records_up_to_it() {
+    let recordings = claude_recordings();
+    let recording = recordings.iter().find(|it| it.name == "nested").unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let options = Options { snapshot_every: 4, ..Options::new(holder("a test")) };
+    let mut session = Session::open(store.clone(), &recording.id, options).await.unwrap();
+    for file in claude_files(&recording.main).unwrap() {
+        let bytes = fs::read(&file.path).unwrap();
+        let source = session.source(&file.spec).await.unwrap();
+        let mut cutter = threadfold_engine::Cutter::default();
+        let mut cuts = Vec::new();
+        cutter.push(&bytes, &mut cuts);
+        cutter.finish(&mut cuts);
+        for cut in cuts {
+            let incoming = threadfold_engine::Incoming {
+                kind: cut.kind,
+                source,
+                position: cut.position,
+                bytes: cut.bytes,
+            };
+            session.accept(vec![incoming]).await.unwrap();
+        }
+    }
+    assert_eq!(session.close().await.unwrap(), Vec::<String>::new());
+    assert!(store.snapshots(&recording.id).await.unwrap().len() > 3);
+
+    let head = store.head(&recording.id).await.unwrap().unwrap().seq;
+    let all = store.read(&recording.id, 0, Limit::default()).await.unwrap();
+    let mut fold = Fold::new(recording.id.clone(), Slices::default());
+    for record in &all {
+        fold.push(record);
+        let at = load(&*store, &recording.id, record.seq, Slices::default()).await.unwrap();
+        assert_eq!(at.passed_over, None);
+        assert!(at.records < 4, "{} records were read after a snapshot", at.records);
+        assert_eq!(at.fold.conversation().unwrap().hash(), fold.conversation().unwrap().hash());
+        assert_eq!(at.fold.metadata(), fold.metadata());
+        assert_eq!(at.fold.settled().unwrap().hash(), fold.settled().unwrap().hash());
+    }
+    assert_eq!(fold.seq(), head);
+
+    store.delete_derived(&recording.id).await.unwrap();
+    let again = load(&*store, &recording.id, u64::MAX, Slices::default()).await.unwrap();
+    assert_eq!((again.snapshot, again.records), (None, head));
+    assert_eq!(again.fold.conversation().unwrap().hash(), fold.conversation().unwrap().hash());
+}
+
+#[tokio::test]
+async fn a_session_beyond_the_budget_is_kept_whole_and_folded_when_it_is_looked_at() {
+    let recordings = claude_recordings();
+    let recording = recordings.iter().find(|it| it.name == "nested").unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let options = Options { budget: 2_000, ..Options::new(holder("a test")) };
+    let mut session = Session::open(store.clone(), &recording.id, options).await.unwrap();
+    let files = claude_files(&recording.main).unwrap();
+    take_files(&mut session, &files, |_| {}).await.unwrap();
+    assert!(session.fold().conversation().is_none());
+    session.close().await.unwrap();
+    assert_eq!(settled_hash(&store, &recording.id).await, parsed_hash(recording));
+}

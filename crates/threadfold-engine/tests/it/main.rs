@@ -1,0 +1,7 @@
+//! Sessions that are kept, as a program that uses the crate sees them.
+
+mod follow;
+mod kept;
+mod recordings;
+mod slices;
+mod snapshots;

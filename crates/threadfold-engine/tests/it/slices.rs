@@ -1,0 +1,238 @@
+//! Slices of a user's own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use threadfold_core::{Payload, SessionEvent};
+use threadfold_engine::{
+    EngineError, FileState, FileStatus, Item, Options, Policy, QueryState, QueryStatus, Session,
+    Slice, SliceError, Slices, Snapshot, holder, load,
+};
+use threadfold_store::{MemoryStore, Store};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Note(String);
+
+impl Item for Note {
+    const TYPE: &'static str = "note";
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Goal(String);
+
+impl Item for Goal {
+    const TYPE: &'static str = "goal";
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Step {
+    name: String,
+    done: bool,
+}
+
+impl Item for Step {
+    const TYPE: &'static str = "step";
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Count(u64);
+
+impl Item for Count {
+    const TYPE: &'static str = "count";
+}
+
+fn slices() -> Slices {
+    let mut slices = Slices::default();
+    slices.register(Slice::<Note>::new("notes").append_all().policy(Policy::Log)).unwrap();
+    slices.register(Slice::<Goal>::new("goal").replace_latest()).unwrap();
+    slices.register(Slice::<Step>::new("plan").upsert_by(|step| step.name.clone())).unwrap();
+    let count = Slice::<Count>::new("count")
+        .on(|items, _: &Note| {
+            let next = items.latest().map_or(1, |count: &Count| count.0 + 1);
+            items.replace(Count(next));
+        })
+        .on_event(|items, event| {
+            if matches!(event.payload, Payload::SessionIdle(_)) {
+                items.clear();
+            }
+        });
+    slices.register(count).unwrap();
+    slices
+}
+
+async fn open(store: &Arc<dyn Store>) -> Session {
+    let options = Options { slices: slices(), ..Options::new(holder("a test")) };
+    Session::open(store.clone(), &"s".into(), options).await.unwrap()
+}
+
+fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
+}
+
+fn step(name: &str, done: bool) -> Step {
+    Step { name: name.into(), done }
+}
+
+#[tokio::test]
+async fn items_go_to_the_slices_that_listen_and_are_there_after_reopening() {
+    let store = store();
+    let mut session = open(&store).await;
+    session.dispatch(&Note("a".into())).await.unwrap();
+    session.dispatch(&Note("b".into())).await.unwrap();
+    session.dispatch(&Goal("x".into())).await.unwrap();
+    session.dispatch(&Goal("y".into())).await.unwrap();
+    session.dispatch(&step("one", false)).await.unwrap();
+    session.dispatch(&step("two", false)).await.unwrap();
+    session.dispatch(&step("one", true)).await.unwrap();
+    session.close().await.unwrap();
+
+    let session = open(&store).await;
+    let notes: Vec<&Note> = session.query::<Note>().unwrap().all().collect();
+    assert_eq!(notes, [&Note("a".into()), &Note("b".into())]);
+    assert_eq!(session.query::<Goal>().unwrap().latest(), Some(&Goal("y".into())));
+    let open_steps = session.query::<Step>().unwrap().filter(|it| !it.done).count();
+    assert_eq!(open_steps, 1);
+    assert_eq!(session.query::<Count>().unwrap().latest(), Some(&Count(2)));
+}
+
+#[tokio::test]
+async fn events_reach_slices_too() {
+    let store = store();
+    let mut session = open(&store).await;
+    session.dispatch(&Note("a".into())).await.unwrap();
+    let idle = SessionEvent::from_json(r#"{"type":"session:idle","payload":{}}"#).unwrap();
+    session.emit(&idle).await.unwrap();
+    assert_eq!(session.query::<Count>().unwrap().latest(), None);
+}
+
+#[tokio::test]
+async fn a_seed_takes_the_place_of_what_was_there_and_clear_takes_it_out() {
+    let store = store();
+    let mut session = open(&store).await;
+    session.dispatch(&step("old", false)).await.unwrap();
+    session.seed(&[step("one", false), step("two", true)]).await.unwrap();
+    session.dispatch(&step("one", true)).await.unwrap();
+    let names = |session: &Session| -> Vec<String> {
+        let query = session.query::<Step>().unwrap();
+        query.all().map(|it| format!("{} {}", it.name, it.done)).collect()
+    };
+    assert_eq!(names(&session), ["one true", "two true"]);
+    session.clear::<Step>().await.unwrap();
+    assert_eq!(names(&session), Vec::<String>::new());
+    session.close().await.unwrap();
+    assert_eq!(names(&open(&store).await), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_restore_rolls_states_back_and_keeps_logs() {
+    let store = store();
+    let mut session = open(&store).await;
+    session.dispatch(&Goal("before".into())).await.unwrap();
+    session.dispatch(&Note("before".into())).await.unwrap();
+    let snapshot = session.snapshot(BTreeMap::from([("why".into(), "a test".into())]));
+    session.dispatch(&Goal("after".into())).await.unwrap();
+    session.dispatch(&Note("after".into())).await.unwrap();
+    session.dispatch(&step("after", false)).await.unwrap();
+    let read = Snapshot::from_json(&snapshot.to_json()).unwrap();
+    assert_eq!(read, snapshot);
+    session.restore(&read).await.unwrap();
+    session.close().await.unwrap();
+
+    let session = open(&store).await;
+    assert_eq!(session.query::<Goal>().unwrap().latest(), Some(&Goal("before".into())));
+    assert_eq!(session.query::<Note>().unwrap().all().count(), 2);
+    assert_eq!(session.query::<Step>().unwrap().all().count(), 0);
+}
+
+#[tokio::test]
+async fn a_snapshot_that_does_not_fit_alters_nothing() {
+    let store = store();
+    let mut session = open(&store).await;
+    session.dispatch(&Goal("before".into())).await.unwrap();
+    let mut snapshot = session.snapshot(BTreeMap::new());
+    session.dispatch(&Goal("after".into())).await.unwrap();
+    let plan = snapshot.slices.iter_mut().find(|it| it.slice_type == "plan").unwrap();
+    plan.items.push(threadfold_core::Json::string("not a step"));
+    let seq = session.cursor().seq;
+    let error = session.restore(&snapshot).await.unwrap_err();
+    let EngineError::Snapshot(error) = error else { panic!("{error}") };
+    assert_eq!(error.field, "slices.plan.items");
+    assert_eq!(session.cursor().seq, seq);
+    assert_eq!(session.query::<Goal>().unwrap().latest(), Some(&Goal("after".into())));
+}
+
+#[test]
+fn names_and_types_are_taken_once() {
+    let mut slices = slices();
+    let again = slices.register(Slice::<Note>::new("other").append_all());
+    assert!(matches!(again, Err(SliceError::Twice { .. })));
+    #[derive(Clone, Serialize, Deserialize)]
+    struct Other;
+    impl Item for Other {
+        const TYPE: &'static str = "other";
+    }
+    let reserved = slices.register(Slice::<Other>::new("conversation"));
+    assert!(matches!(reserved, Err(SliceError::Twice { .. })));
+    assert!(matches!(slices.items::<Other>(), Err(SliceError::Unknown { .. })));
+}
+
+#[tokio::test]
+async fn what_nobody_listens_to_is_kept_and_said() {
+    let store = store();
+    let mut session = open(&store).await;
+    session.dispatch(&Note("kept".into())).await.unwrap();
+    session.close().await.unwrap();
+    let plain = load(&*store, &"s".into(), u64::MAX, Slices::default()).await.unwrap();
+    assert_eq!(plain.fold.oddities(), 1);
+    let known = load(&*store, &"s".into(), u64::MAX, slices()).await.unwrap();
+    assert_eq!(known.fold.items::<Note>().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_observer_that_fails_does_not_stop_the_others_and_is_reported() {
+    let store = store();
+    let mut session = open(&store).await;
+    let seen = Arc::new(std::sync::Mutex::new(0));
+    session.observe(|_| Err("no".into()));
+    session.observe(|_| panic!("loudly"));
+    let counter = seen.clone();
+    session.observe(move |_| {
+        *counter.lock().unwrap() += 1;
+        Ok(())
+    });
+    session.dispatch(&Note("a".into())).await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), 1);
+    let troubles = session.take_troubles();
+    assert_eq!(
+        troubles,
+        ["observer 0 failed at record 1: no", "observer 1 failed at record 1: it panicked"]
+    );
+}
+
+#[tokio::test]
+async fn the_sessions_own_slices_tell_the_query_and_the_files() {
+    let store = store();
+    let mut session = open(&store).await;
+    for event in [
+        r#"{"type":"query:started","payload":{"message":"do it"}}"#,
+        r#"{"type":"file:created","payload":{"path":"/a"}}"#,
+        r#"{"type":"file:created","payload":{"path":"/b"}}"#,
+        r#"{"type":"file:deleted","payload":{"path":"/a"}}"#,
+        r#"{"type":"permission:requested","payload":{"requestId":"r1"}}"#,
+    ] {
+        session.emit(&SessionEvent::from_json(event).unwrap()).await.unwrap();
+    }
+    let query = session.query::<QueryState>().unwrap().latest().unwrap().clone();
+    assert_eq!((query.status, query.waiting.len()), (QueryStatus::Running, 1));
+    let files: Vec<(String, FileStatus)> = session
+        .query::<FileState>()
+        .unwrap()
+        .all()
+        .map(|file| (file.path.to_string(), file.status))
+        .collect();
+    assert_eq!(
+        files,
+        [("/a".to_owned(), FileStatus::Deleted), ("/b".to_owned(), FileStatus::Created)]
+    );
+}

@@ -1,0 +1,134 @@
+//! Snapshots as pure data, and listeners.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use threadfold_core::{Json, SessionEvent};
+use threadfold_engine::{Heard, Session, Slices, Snapshot, load};
+use threadfold_store::{MemoryStore, Store, StoredSnapshot};
+
+use crate::recordings::{claude_recordings, import, open};
+
+async fn some_session() -> (Arc<dyn Store>, Session) {
+    let recordings = claude_recordings();
+    let recording = recordings.iter().find(|it| it.name == "nested").unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    import(&store, recording).await;
+    let session = open(&store, &recording.id).await;
+    (store, session)
+}
+
+#[tokio::test]
+async fn a_snapshot_comes_out_as_it_went_in_sorted_and_with_what_is_unknown() {
+    let (_store, session) = some_session().await;
+    let mut snapshot = session.snapshot(BTreeMap::from([("note".into(), "x".into())]));
+    snapshot.extra.insert("later", Json::parse("[1.50]").unwrap());
+    let mut foreign = snapshot.slices[0].clone();
+    foreign.slice_type = "zz-foreign".into();
+    foreign.items = vec![Json::parse(r#"{"b":1e400,"a":2}"#).unwrap()];
+    foreign.extra.insert("later", Json::parse("true").unwrap());
+    snapshot.slices.push(foreign);
+    let text = snapshot.to_json();
+    let read = Snapshot::from_json(&text).unwrap();
+    assert_eq!(read, snapshot);
+    assert_eq!(read.to_json(), text);
+    assert!(text.contains(r#"{"b":1e400,"a":2}"#));
+    let names: Vec<&str> = snapshot.slices.iter().map(|it| it.slice_type.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "conversation",
+            "converter",
+            "environment",
+            "files",
+            "metadata",
+            "query",
+            "transcript",
+            "zz-foreign"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_wrong_says_which_field_and_why() {
+    let (_store, session) = some_session().await;
+    let text = session.snapshot(BTreeMap::new()).to_json();
+    let cases = [
+        ("".to_owned(), "."),
+        ("[]".to_owned(), "."),
+        (text.replace(r#""version":1}"#, r#""version":9}"#), "version"),
+        (text.replace(r#""seq":"#, r#""seqq":"#), "seq"),
+        (text.replace(r#""generation":1"#, r#""generation":"one""#), "generation"),
+        (
+            text.replacen(r#""sliceType":"converter""#, r#""sliceTyp":"converter""#, 1),
+            "slices[1].sliceType",
+        ),
+    ];
+    for (text, field) in cases {
+        let error = Snapshot::from_json(&text).unwrap_err();
+        assert_eq!(error.field, field, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_snapshot_is_passed_over_and_nothing_is_lost() {
+    let (store, session) = some_session().await;
+    let id = session.id().clone();
+    let hash = session.fold().conversation().unwrap().hash();
+    let good = session.snapshot(BTreeMap::new());
+    session.close().await.unwrap();
+    for (damage, why) in [
+        (good.to_json().replace(&good.state_hash, "00"), "stateHash"),
+        (good.to_json()[..100].to_owned(), "an object was wanted"),
+        (good.to_json().replace(good.log_id.as_str(), "other"), "it is of log other"),
+    ] {
+        let snapshot = StoredSnapshot { generation: 1, seq: good.seq, bytes: damage.into() };
+        store.put_snapshot(&id, snapshot).await.unwrap();
+        let loaded = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
+        let said = loaded.passed_over.unwrap();
+        assert!(said.contains(why), "{said}");
+        assert_eq!(loaded.fold.conversation().unwrap().hash(), hash);
+    }
+}
+
+fn said(text: &str) -> SessionEvent {
+    SessionEvent::from_json(&format!(
+        r#"{{"type":"block:upsert","payload":{{"block":{{"id":"{text}","type":"assistant_text","content":"{text}","status":"complete"}}}}}}"#
+    ))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn listeners_hear_every_step_once_from_where_they_are() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store, &"s".into()).await;
+    let handle = session.handle();
+    session.emit(&said("a")).await.unwrap();
+    session.emit(&said("b")).await.unwrap();
+    let (mut early, mut late) = (handle.listen(0), handle.listen(1));
+    let seqs = |heard: Heard| match heard {
+        Heard::Steps(steps) => steps.iter().map(|step| step.seq).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(seqs(early.next().await), [1, 2]);
+    assert_eq!(seqs(late.next().await), [2]);
+    session.emit(&said("c")).await.unwrap();
+    assert_eq!(seqs(early.next().await), [3]);
+    session.close().await.unwrap();
+    assert_eq!(seqs(late.next().await), [3]);
+    assert!(matches!(late.next().await, Heard::Ended));
+}
+
+#[tokio::test]
+async fn who_is_too_far_behind_is_told_of_the_gap() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store, &"s".into()).await;
+    let mut slow = session.handle().listen(0);
+    for index in 0..1_100 {
+        session.emit(&said(&format!("b{index}"))).await.unwrap();
+    }
+    let Heard::Gap { seq, conversation } = slow.next().await else { panic!("a gap was wanted") };
+    assert_eq!((seq, conversation.unwrap().blocks().len()), (1_100, 1_100));
+    session.emit(&said("after")).await.unwrap();
+    assert!(matches!(slow.next().await, Heard::Steps(steps) if steps.len() == 1));
+}
