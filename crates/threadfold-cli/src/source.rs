@@ -206,7 +206,13 @@ impl Opened {
             })?;
             return Ok(vec![(self.place(), lines)]);
         }
-        let mut files = vec![(self.place(), self.read_all()?)];
+        let mut bytes = self.read_all()?;
+        if let Some(Unpacked::Lines(lines)) =
+            unpack(&bytes).filter(|_| self.packed && self.format == Format::OpencodeEvents)
+        {
+            bytes = lines;
+        }
+        let mut files = vec![(self.place(), bytes)];
         if let (Some(path), Format::ClaudeTranscript) = (&self.path, self.format) {
             for (_, path) in subagents_of(path)? {
                 let name = format!("`{}`", path.display());

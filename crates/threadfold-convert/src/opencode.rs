@@ -14,6 +14,7 @@ mod live;
 mod memory;
 mod next;
 mod parts;
+mod run;
 mod said;
 mod tasks;
 mod time;
@@ -22,7 +23,7 @@ mod wire;
 
 use memory::Memory;
 use said::{Said, key};
-use wire::{Envelope, Exchange};
+use wire::Envelope;
 
 /// Converts what one session of OpenCode, with its children, says and keeps.
 #[derive(Clone, Debug, Default)]
@@ -60,21 +61,29 @@ impl OpencodeConverter {
     /// Converts a text that should be one record. Says whether it is one.
     fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return false };
-        let mut said = self.said(record.feed, record.line, out);
         if raw.get().starts_with('[') {
-            return match serde_json::from_str::<Vec<Exchange<'_>>>(raw.get()) {
-                Ok(list) => {
-                    transcript::messages(&mut said, &list);
-                    true
+            let list: Vec<&RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
+            let are_objects = list.iter().all(|it| it.get().starts_with('{'));
+            for it in list.iter().filter(|_| are_objects) {
+                if !self.object(record, it, out) {
+                    self.unknown(record, Json::from(*it), out);
                 }
-                Err(_) => false,
-            };
+            }
+            return are_objects;
         }
+        self.object(record, raw, out)
+    }
+
+    /// Converts one object. Says whether it has the shape of any record.
+    fn object(&mut self, record: &Record<'_>, raw: &RawValue, out: &mut Vec<SessionEvent>) -> bool {
         let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(raw.get()) else { return false };
-        if event(&mut said, &envelope, WRAPPERS) || transcript::convert(&mut said, &envelope, raw) {
-            return true;
+        let mut said = self.said(record.feed, record.line, out);
+        let is_understood = event(&mut said, &envelope, WRAPPERS)
+            || run::convert(&mut said, &envelope)
+            || transcript::convert(&mut said, &envelope, raw);
+        if !is_understood {
+            self.unknown(record, Json::from(raw), out);
         }
-        self.unknown(record, Json::from(raw), out);
         true
     }
 
@@ -93,8 +102,8 @@ const WRAPPERS: usize = 4;
 
 /// Converts a bus event, in whatever it is wrapped. Says whether it is one that is understood.
 fn event(said: &mut Said<'_>, envelope: &Envelope<'_>, wrappers: usize) -> bool {
-    if let Some(payload) = envelope.payload.or(envelope.data.filter(|_| envelope.kind.is_none())) {
-        return match (serde_json::from_str::<Envelope<'_>>(payload.get()), wrappers) {
+    if let Some(inner) = envelope.wrapped() {
+        return match (serde_json::from_str::<Envelope<'_>>(inner.get()), wrappers) {
             (Ok(inner), 1..) => event(said, &inner, wrappers - 1),
             _ => false,
         };

@@ -33,11 +33,6 @@ pub(super) fn convert(said: &mut Said<'_>, record: &Envelope<'_>, raw: &RawValue
     older_file(said, record, raw)
 }
 
-/// Converts a list of messages, as the API gives them.
-pub(super) fn messages(said: &mut Said<'_>, list: &[Exchange<'_>]) {
-    list.iter().for_each(|it| exchange(said, it));
-}
-
 fn heard_session(said: &mut Said<'_>, raw: &RawValue) {
     if let Ok(info) = serde_json::from_str::<SessionInfo<'_>>(raw.get()) {
         session(said, &info);

@@ -34,6 +34,18 @@ pub(super) struct Envelope<'a> {
     pub(super) payload: Option<&'a RawValue>,
     #[serde(borrow, rename = "syncEvent")]
     pub(super) sync_event: Option<&'a RawValue>,
+    /// The event that a recorder put beside its own notes.
+    #[serde(borrow)]
+    pub(super) event: Option<&'a RawValue>,
+    /// A line of `opencode run`: of which session and when, with a part or what went wrong.
+    #[serde(borrow, rename = "sessionID")]
+    pub(super) session_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) part: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
     /// A row of the database, with its table.
     #[serde(borrow)]
     pub(super) table: Option<Str<'a>>,
@@ -53,6 +65,15 @@ pub(super) struct Envelope<'a> {
     pub(super) message_id: Option<Str<'a>>,
     #[serde(borrow, rename = "projectID")]
     pub(super) project_id: Option<Str<'a>>,
+}
+
+impl<'a> Envelope<'a> {
+    /// Returns what a wrapper holds; nothing if this is none.
+    pub(super) fn wrapped(&self) -> Option<&'a RawValue> {
+        let is_object = |it: &&RawValue| it.get().starts_with('{');
+        let beside_notes = self.event.filter(is_object).filter(|_| self.properties.is_none());
+        self.payload.or(beside_notes).or(self.data.filter(|_| self.kind.is_none()))
+    }
 }
 
 /// A message with its parts.
@@ -227,6 +248,8 @@ pub(super) struct Part<'a> {
     pub(super) files: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) tail_start_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) tokens: Option<&'a RawValue>,
 }
 
 /// How far a tool has come.
