@@ -112,8 +112,10 @@ fn event(said: &mut Said<'_>, envelope: &Envelope<'_>, wrappers: usize) -> bool 
     if envelope.sync_event.is_some() {
         return true;
     }
-    match (envelope.kind.as_deref(), envelope.properties) {
-        (Some(kind), Some(properties)) => live::convert(said, kind, properties),
+    match (envelope.kind.as_deref(), envelope.properties.or(envelope.data)) {
+        (Some(kind), Some(about)) => live::convert(said, kind, about),
+        // Recorders keep the comments of the stream, too.
+        (None, None) => envelope.comment.is_some(),
         _ => false,
     }
 }

@@ -2,7 +2,6 @@
 
 use serde_json::value::RawValue;
 
-use super::live;
 use super::parts::{message, part, session};
 use super::said::Said;
 use super::wire::{Envelope, Exchange, MessageInfo, Part, Row, SessionInfo};
@@ -26,9 +25,6 @@ pub(super) fn convert(said: &mut Said<'_>, record: &Envelope<'_>, raw: &RawValue
     }
     if let (Some(table), Some(row)) = (record.table.as_deref(), record.row) {
         return table_row(said, table, row);
-    }
-    if let (Some(kind), Some(data)) = (record.kind.as_deref(), record.data) {
-        return live::convert(said, kind, data);
     }
     older_file(said, record, raw)
 }

@@ -26,7 +26,8 @@ pub(super) struct Envelope<'a> {
     /// What a bus event is about.
     #[serde(borrow)]
     pub(super) properties: Option<&'a RawValue>,
-    /// What an event of the log is about; or the event that a recorder put in a wrapper.
+    /// What an event of the log or of the newer protocol is about; or the event that a recorder
+    /// put in a wrapper.
     #[serde(borrow)]
     pub(super) data: Option<&'a RawValue>,
     /// The event of the global bus.
@@ -34,6 +35,9 @@ pub(super) struct Envelope<'a> {
     pub(super) payload: Option<&'a RawValue>,
     #[serde(borrow, rename = "syncEvent")]
     pub(super) sync_event: Option<&'a RawValue>,
+    /// What keeps a connection open, as a recorder put it in a wrapper.
+    #[serde(borrow)]
+    pub(super) comment: Option<&'a RawValue>,
     /// The event that a recorder put beside its own notes.
     #[serde(borrow)]
     pub(super) event: Option<&'a RawValue>,

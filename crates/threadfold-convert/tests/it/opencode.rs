@@ -12,6 +12,7 @@ use threadfold_convert::{
     Agent, Feed, FeedKind, Record, SessionFile, convert_all, parse_transcript,
 };
 use threadfold_core::{Anomaly, ConversationState, fold};
+use threadfold_testkit::raw_count::opencode::OpencodeCount;
 use threadfold_testkit::story::show;
 
 use crate::parity::kinds;
@@ -224,6 +225,25 @@ fn blocks_are_as_many_as_an_independent_count_finds() {
         }
         assert_eq!(blocks("tool_use") + blocks("subagent"), raw("calls"), "calls of {}", run.name);
     }
+}
+
+#[test]
+fn every_call_of_every_form_is_there_once() {
+    let mut calls = 0;
+    for run in runs() {
+        let stream = vec![("bus".to_owned(), run.stream.clone())];
+        for (form, files) in run.kept.iter().chain([&("bus", stream)]) {
+            let state = if *form == "bus" { streamed(&run.stream) } else { told(files) };
+            let mut raw = OpencodeCount::default();
+            files.iter().for_each(|(_, bytes)| raw.add(bytes));
+            let raw: usize = raw.roots().iter().map(|root| raw.of_root(root).0.len()).sum();
+            let found = kinds(&state);
+            let blocks = |kind: &str| found.get(kind).copied().unwrap_or(0);
+            assert_eq!(blocks("tool_use") + blocks("subagent"), raw, "{} {form}", run.name);
+            calls += raw;
+        }
+    }
+    assert!(calls > 250, "only {calls} calls were compared");
 }
 
 #[test]

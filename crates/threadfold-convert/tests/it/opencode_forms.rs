@@ -46,6 +46,20 @@ fn a_note_that_is_called_event_is_no_wrapper() {
 }
 
 #[test]
+fn events_of_the_newer_protocol_are_about_data() {
+    for name in ["v2_text", "v2_thinking", "v2_tools", "v2_error_retry"] {
+        let newer = bare_events(name).into_iter().map(|mut event| {
+            let about = event["properties"].take();
+            json!({"recv": 1, "data": {"id": event["id"], "type": event["type"], "data": about}})
+        });
+        let mut newer = as_lines(&newer.collect::<Vec<_>>());
+        newer.extend(b"{\"recv\": 2, \"comment\": \" heartbeat\"}\n");
+        assert_eq!(streamed(&newer), streamed(&as_lines(&bare_events(name))), "{name}");
+        assert_eq!(anomalies(&newer), [], "{name}");
+    }
+}
+
+#[test]
 fn a_list_of_events_is_the_events() {
     for name in RUNS {
         let list = serde_json::to_vec_pretty(&bare_events(name)).expect("values are JSON");
