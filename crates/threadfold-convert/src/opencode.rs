@@ -23,7 +23,7 @@ mod wire;
 
 use memory::Memory;
 use said::{Said, key};
-use wire::Envelope;
+use wire::Event;
 
 /// Converts what one session of OpenCode, with its children, says and keeps.
 #[derive(Clone, Debug, Default)]
@@ -60,29 +60,32 @@ impl OpencodeConverter {
 
     /// Converts a text that should be one record. Says whether it is one.
     fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
-        let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return false };
-        if raw.get().starts_with('[') {
-            let list: Vec<&RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
-            let are_objects = list.iter().all(|it| it.get().starts_with('{'));
-            for it in list.iter().filter(|_| are_objects) {
-                if !self.object(record, it, out) {
-                    self.unknown(record, Json::from(*it), out);
-                }
-            }
-            return are_objects;
+        if !text.starts_with('[') {
+            return self.object(record, text, out);
         }
-        self.object(record, raw, out)
+        let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(text) else { return false };
+        if list.iter().any(|it| !it.get().starts_with('{')) {
+            return false;
+        }
+        for it in list {
+            if !self.object(record, it.get(), out) {
+                self.unknown(record, Json::from(it), out);
+            }
+        }
+        true
     }
 
-    /// Converts one object. Says whether it has the shape of any record.
-    fn object(&mut self, record: &Record<'_>, raw: &RawValue, out: &mut Vec<SessionEvent>) -> bool {
-        let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(raw.get()) else { return false };
+    /// Converts one object. Says whether it is one.
+    fn object(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+        let Ok(read) = serde_json::from_str::<Event<'_>>(text) else { return false };
         let mut said = self.said(record.feed, record.line, out);
-        let is_understood = event(&mut said, &envelope, WRAPPERS)
-            || run::convert(&mut said, &envelope)
-            || transcript::convert(&mut said, &envelope, raw);
+        let is_understood = event(&mut said, &read, WRAPPERS)
+            || run::convert(&mut said, read.kind.as_deref(), text)
+            || transcript::convert(&mut said, text);
         if !is_understood {
-            self.unknown(record, Json::from(raw), out);
+            let kept =
+                serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
+            self.unknown(record, kept, out);
         }
         true
     }
@@ -101,21 +104,21 @@ impl OpencodeConverter {
 const WRAPPERS: usize = 4;
 
 /// Converts a bus event, in whatever it is wrapped. Says whether it is one that is understood.
-fn event(said: &mut Said<'_>, envelope: &Envelope<'_>, wrappers: usize) -> bool {
-    if let Some(inner) = envelope.wrapped() {
-        return match (serde_json::from_str::<Envelope<'_>>(inner.get()), wrappers) {
+fn event(said: &mut Said<'_>, read: &Event<'_>, wrappers: usize) -> bool {
+    if let Some(inner) = read.wrapped() {
+        return match (serde_json::from_str::<Event<'_>>(inner.get()), wrappers) {
             (Ok(inner), 1..) => event(said, &inner, wrappers - 1),
             _ => false,
         };
     }
     // The global bus says every durable event twice; this is the second time.
-    if envelope.sync_event.is_some() {
+    if read.sync_event.is_some() {
         return true;
     }
-    match (envelope.kind.as_deref(), envelope.properties.or(envelope.data)) {
+    match (read.kind.as_deref(), read.properties.or(read.data)) {
         (Some(kind), Some(about)) => live::convert(said, kind, about),
         // Recorders keep the comments of the stream, too.
-        (None, None) => envelope.comment.is_some(),
+        (None, None) => read.comment.is_some(),
         _ => false,
     }
 }

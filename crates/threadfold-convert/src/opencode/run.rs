@@ -8,24 +8,28 @@ use super::memory::Message;
 use super::parts::{error_block, part, usage};
 use super::said::{Said, key};
 use super::time::iso;
-use super::wire::{Envelope, Part, Str};
+use super::wire::{Part, RunLine};
 
 /// Converts one line. Says whether it is one that is understood.
-pub(super) fn convert(said: &mut Said<'_>, line: &Envelope<'_>) -> bool {
-    let Some(session) = &line.session_id else { return false };
-    match (line.kind.as_deref(), line.part, line.error) {
-        (Some("step_start" | "step_finish" | "text" | "reasoning" | "tool_use"), Some(raw), _) => {
-            ended(said, line, session, raw)
-        }
-        (Some("error"), _, Some(error)) => {
-            failed(said, line, session, error);
+pub(super) fn convert(said: &mut Said<'_>, kind: Option<&str>, text: &str) -> bool {
+    let tells_part = match kind {
+        Some("step_start" | "step_finish" | "text" | "reasoning" | "tool_use") => true,
+        Some("error") => false,
+        _ => return false,
+    };
+    let Ok(line) = serde_json::from_str::<RunLine<'_>>(text) else { return false };
+    match (line.part, line.error) {
+        (Some(raw), _) if tells_part => ended(said, &line, raw),
+        (_, Some(error)) if !tells_part => {
+            failed(said, &line, error);
             true
         }
         _ => false,
     }
 }
 
-fn ended(said: &mut Said<'_>, line: &Envelope<'_>, session: &Str<'_>, raw: &RawValue) -> bool {
+fn ended(said: &mut Said<'_>, line: &RunLine<'_>, raw: &RawValue) -> bool {
+    let session = &line.session_id;
     let Ok(mut read) = serde_json::from_str::<Part<'_>>(raw.get()) else { return false };
     read.session_id.get_or_insert(session.clone());
     // Older versions put no end on some parts, and yet told them only when they had ended.
@@ -42,7 +46,8 @@ fn ended(said: &mut Said<'_>, line: &Envelope<'_>, session: &Str<'_>, raw: &RawV
 
 /// The message that failed is not named: it is the one whose step is open. An error outside of
 /// a step is named by its session and its time.
-fn failed(said: &mut Said<'_>, line: &Envelope<'_>, session: &Str<'_>, error: &RawValue) {
+fn failed(said: &mut Said<'_>, line: &RunLine<'_>, error: &RawValue) {
+    let session = &line.session_id;
     let Some(conversation) = said.conversation(session) else { return };
     let messages = &said.memory.messages;
     let is_here = |id: &&std::sync::Arc<str>| {
@@ -67,6 +72,6 @@ fn failed(said: &mut Said<'_>, line: &Envelope<'_>, session: &Str<'_>, error: &R
 /// Sorts behind all names.
 const LAST: &str = "\u{10ffff}";
 
-fn milliseconds(line: &Envelope<'_>) -> Option<f64> {
+fn milliseconds(line: &RunLine<'_>) -> Option<f64> {
     serde_json::from_str(line.timestamp?.get()).ok()
 }
