@@ -4,11 +4,13 @@ mod detect;
 mod feeding;
 mod files;
 mod opencode_db;
+mod opencode_shelf;
 mod opencode_storage;
 
 use std::fs;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
@@ -17,11 +19,13 @@ use threadfold_convert::{Agent, Feed, FeedKind, Unpacked, unpack};
 use crate::error::CommandError;
 use detect::{detect, is_sqlite, packing, read_head};
 use feeding::Feeding;
+use opencode_shelf::EachRecord;
 
-pub(crate) use feeding::Each;
+pub(crate) use feeding::{Each, converter_of};
 pub(crate) use files::subagents_of;
 pub(crate) use opencode_db::Database;
-pub(crate) use opencode_storage::convert_storage;
+pub(crate) use opencode_shelf::{SessionRow, Shelf};
+pub(crate) use opencode_storage::Storage;
 
 /// What the input is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,6 +40,8 @@ pub(crate) enum Format {
     OpencodeExport,
     /// OpenCode's database (SQLite); it is only read, also while OpenCode runs
     OpencodeDb,
+    /// The folder `storage` of files that OpenCode kept up to 1.1
+    OpencodeStorage,
     /// Threadfold's own events, one a line
     Events,
 }
@@ -45,7 +51,10 @@ impl Format {
     pub(crate) fn agent(self) -> Option<Agent> {
         match self {
             Self::ClaudeStream | Self::ClaudeTranscript => Some(Agent::Claude),
-            Self::OpencodeEvents | Self::OpencodeExport | Self::OpencodeDb => Some(Agent::Opencode),
+            Self::OpencodeEvents
+            | Self::OpencodeExport
+            | Self::OpencodeDb
+            | Self::OpencodeStorage => Some(Agent::Opencode),
             Self::Events => None,
         }
     }
@@ -68,11 +77,16 @@ pub(crate) struct Opened {
     pub(crate) session: Option<String>,
     /// The whole session stands in one piece.
     packed: bool,
+    /// What holds the session with others, where that is open already.
+    shelf: Option<Rc<dyn Shelf>>,
 }
 
 /// Opens a file, or standard input for `-` or nothing, and finds out what it is.
 pub(crate) fn open(file: Option<&Path>, said: Option<Format>) -> Result<Opened, CommandError> {
     let path = file.filter(|path| *path != Path::new("-")).map(Path::to_owned);
+    if let Some(folder) = path.as_deref().filter(|path| path.is_dir()) {
+        return open_folder(folder, said);
+    }
     let (name, mut reader): (String, Box<dyn Read>) = match &path {
         Some(path) => {
             let name = format!("`{}`", path.display());
@@ -90,6 +104,12 @@ pub(crate) fn open(file: Option<&Path>, said: Option<Format>) -> Result<Opened, 
     let head = read_head(reader.as_mut()).map_err(|error| unreadable(&name, error))?;
     let packed = packing(&head).is_some();
     let format = said.unwrap_or_else(|| detect(&head));
+    if format == Format::OpencodeStorage {
+        return Err(CommandError::new(
+            anyhow!("{name} is no folder, and `--from` says that it is one"),
+            "give the folder `storage`",
+        ));
+    }
     if is_sqlite(&head) && format != Format::OpencodeDb {
         return Err(CommandError::new(
             anyhow!("{name} is a SQLite database, and `--from` says that it is something else"),
@@ -97,10 +117,39 @@ pub(crate) fn open(file: Option<&Path>, said: Option<Format>) -> Result<Opened, 
         ));
     }
     let reader = Box::new(Cursor::new(head).chain(reader));
-    Ok(Opened { name, path, reader, format, session: None, packed })
+    Ok(Opened { name, path, reader, format, session: None, packed, shelf: None })
+}
+
+/// Opens a folder that holds sessions of OpenCode's.
+fn open_folder(folder: &Path, said: Option<Format>) -> Result<Opened, CommandError> {
+    let cause = match said {
+        None | Some(Format::OpencodeStorage) if Storage::is_one(folder) => None,
+        None => Some(anyhow!("it is a folder, and not one that OpenCode keeps sessions in")),
+        Some(_) => Some(anyhow!("it is a folder")),
+    };
+    if let Some(cause) = cause {
+        return Err(CommandError::new(
+            cause.context(format!("`{}` cannot be read", folder.display())),
+            "give a file, or the folder `storage` of OpenCode up to 1.1",
+        ));
+    }
+    Ok(Opened::on_shelf(Rc::new(Storage::open(folder)), folder))
 }
 
 impl Opened {
+    /// Returns something that stands on a shelf, in `place`.
+    pub(crate) fn on_shelf(shelf: Rc<dyn Shelf>, place: &Path) -> Self {
+        Self {
+            name: format!("`{}`", place.display()),
+            path: Some(place.to_owned()),
+            reader: Box::new(io::empty()),
+            format: shelf.format(),
+            session: None,
+            packed: false,
+            shelf: Some(shelf),
+        }
+    }
+
     /// Names the session that is wanted. Files of Claude Code hold one, and have no say in it.
     pub(crate) fn of_session(mut self, session: Option<&str>) -> Result<Self, CommandError> {
         if session.is_some() && self.format.agent() != Some(Agent::Opencode) {
@@ -123,7 +172,7 @@ impl Opened {
 
     fn feed(mut self, feeding: &mut Feeding<'_>) -> Result<(), CommandError> {
         match self.format {
-            Format::OpencodeDb => self.feed_database(feeding),
+            Format::OpencodeDb | Format::OpencodeStorage => self.feed_shelf(feeding),
             Format::OpencodeExport => {
                 let bytes = self.read_all()?;
                 let feed = Feed::new(Agent::Opencode, FeedKind::Main, &self.place());
@@ -137,32 +186,32 @@ impl Opened {
         }
     }
 
-    fn feed_database(&self, feeding: &mut Feeding<'_>) -> Result<(), CommandError> {
+    fn feed_shelf(&self, feeding: &mut Feeding<'_>) -> Result<(), CommandError> {
         let feed = Feed::new(Agent::Opencode, FeedKind::Main, &self.place());
         let mut number = 0;
-        self.each_row(&mut |record| {
+        self.each_record(&mut |record| {
             number += 1;
-            feeding.record(&feed, number, record.as_bytes())
+            feeding.record(&feed, number, record)
         })?;
         feeding.finish(&feed)
     }
 
-    fn each_row(
-        &self,
-        each: &mut dyn FnMut(&str) -> Result<(), CommandError>,
-    ) -> Result<(), CommandError> {
-        let Some(path) = &self.path else {
-            return Err(CommandError::new(
-                anyhow!("a database cannot be read from standard input"),
-                "give its path",
-            ));
+    fn each_record(&self, each: &mut EachRecord<'_>) -> Result<(), CommandError> {
+        let shelf = match (&self.shelf, &self.path) {
+            (Some(shelf), _) => shelf.clone(),
+            (None, Some(path)) => Rc::new(Database::open(path)?),
+            (None, None) => {
+                return Err(CommandError::new(
+                    anyhow!("a database cannot be read from standard input"),
+                    "give its path",
+                ));
+            }
         };
-        let database = Database::open(path)?;
         let session = match &self.session {
             Some(session) => session.clone(),
-            None => database.only_session()?,
+            None => shelf.only_session()?,
         };
-        database.read_session(&session, each)
+        shelf.read(&session, each)
     }
 
     fn feed_lines(&mut self, feeding: &mut Feeding<'_>) -> Result<(), CommandError> {
@@ -195,18 +244,26 @@ impl Opened {
         Ok(())
     }
 
-    /// Returns the files that it is, with their content: a database as lines.
+    /// Returns the files that it is, with their content: what stands on a shelf as lines.
     pub(crate) fn into_files(mut self) -> Result<Vec<(String, Vec<u8>)>, CommandError> {
-        if self.format == Format::OpencodeDb {
+        if matches!(self.format, Format::OpencodeDb | Format::OpencodeStorage) {
             let mut lines = Vec::new();
-            self.each_row(&mut |record| {
-                lines.extend_from_slice(record.as_bytes());
+            self.each_record(&mut |record| {
+                // A record may be written over several lines; JSON has no line ends inside strings.
+                let one_line = |byte: &u8| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte };
+                lines.extend(record.iter().map(one_line));
                 lines.push(b'\n');
                 Ok(())
             })?;
             return Ok(vec![(self.place(), lines)]);
         }
-        let mut files = vec![(self.place(), self.read_all()?)];
+        let mut bytes = self.read_all()?;
+        if let Some(Unpacked::Lines(lines)) =
+            unpack(&bytes).filter(|_| self.packed && self.format == Format::OpencodeEvents)
+        {
+            bytes = lines;
+        }
+        let mut files = vec![(self.place(), bytes)];
         if let (Some(path), Format::ClaudeTranscript) = (&self.path, self.format) {
             for (_, path) in subagents_of(path)? {
                 let name = format!("`{}`", path.display());

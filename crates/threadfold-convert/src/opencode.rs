@@ -15,6 +15,7 @@ mod live;
 mod memory;
 mod next;
 mod parts;
+mod run;
 mod said;
 mod tasks;
 mod time;
@@ -23,7 +24,7 @@ mod wire;
 
 use memory::Memory;
 use said::{Said, key};
-use wire::{Envelope, Exchange};
+use wire::Event;
 
 /// Converts what one session of OpenCode, with its children, says and keeps.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -61,22 +62,33 @@ impl OpencodeConverter {
 
     /// Converts a text that should be one record. Says whether it is one.
     fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
-        let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return false };
+        if !text.starts_with('[') {
+            return self.object(record, text, out);
+        }
+        let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(text) else { return false };
+        if list.iter().any(|it| !it.get().starts_with('{')) {
+            return false;
+        }
+        for it in list {
+            if !self.object(record, it.get(), out) {
+                self.unknown(record, Json::from(it), out);
+            }
+        }
+        true
+    }
+
+    /// Converts one object. Says whether it is one.
+    fn object(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+        let Ok(read) = serde_json::from_str::<Event<'_>>(text) else { return false };
         let mut said = self.said(record.feed, record.line, out);
-        if raw.get().starts_with('[') {
-            return match serde_json::from_str::<Vec<Exchange<'_>>>(raw.get()) {
-                Ok(list) => {
-                    transcript::messages(&mut said, &list);
-                    true
-                }
-                Err(_) => false,
-            };
+        let is_understood = event(&mut said, &read, WRAPPERS)
+            || run::convert(&mut said, read.kind.as_deref(), text)
+            || transcript::convert(&mut said, text);
+        if !is_understood {
+            let kept =
+                serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
+            self.unknown(record, kept, out);
         }
-        let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(raw.get()) else { return false };
-        if event(&mut said, &envelope, WRAPPERS) || transcript::convert(&mut said, &envelope, raw) {
-            return true;
-        }
-        self.unknown(record, Json::from(raw), out);
         true
     }
 
@@ -94,19 +106,21 @@ impl OpencodeConverter {
 const WRAPPERS: usize = 4;
 
 /// Converts a bus event, in whatever it is wrapped. Says whether it is one that is understood.
-fn event(said: &mut Said<'_>, envelope: &Envelope<'_>, wrappers: usize) -> bool {
-    if let Some(payload) = envelope.payload.or(envelope.data.filter(|_| envelope.kind.is_none())) {
-        return match (serde_json::from_str::<Envelope<'_>>(payload.get()), wrappers) {
+fn event(said: &mut Said<'_>, read: &Event<'_>, wrappers: usize) -> bool {
+    if let Some(inner) = read.wrapped() {
+        return match (serde_json::from_str::<Event<'_>>(inner.get()), wrappers) {
             (Ok(inner), 1..) => event(said, &inner, wrappers - 1),
             _ => false,
         };
     }
     // The global bus says every durable event twice; this is the second time.
-    if envelope.sync_event.is_some() {
+    if read.sync_event.is_some() {
         return true;
     }
-    match (envelope.kind.as_deref(), envelope.properties) {
-        (Some(kind), Some(properties)) => live::convert(said, kind, properties),
+    match (read.kind.as_deref(), read.properties.or(read.data)) {
+        (Some(kind), Some(about)) => live::convert(said, kind, about),
+        // Recorders keep the comments of the stream, too.
+        (None, None) => read.comment.is_some(),
         _ => false,
     }
 }

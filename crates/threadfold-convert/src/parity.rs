@@ -18,7 +18,7 @@ mod replay;
 mod rules;
 
 pub use lack::Lack;
-pub use replay::{Replay, replay};
+pub use replay::{Replay, replay, replay_with};
 pub use rules::{Rule, rules};
 
 /// What came of a comparison.

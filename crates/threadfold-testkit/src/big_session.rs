@@ -8,6 +8,7 @@
 
 use std::io;
 
+mod bus;
 mod chance;
 mod stream;
 mod tool;
@@ -56,6 +57,11 @@ pub fn write_transcript(bytes: u64, out: impl io::Write) -> io::Result<Written> 
 /// Writes a stream of at least `bytes`, as Claude Code says it with partial messages.
 pub fn write_stream(bytes: u64, out: impl io::Write) -> io::Result<Written> {
     stream::write(bytes, out)
+}
+
+/// Writes the events of OpenCode's bus, at least `bytes` of them.
+pub fn write_bus(bytes: u64, out: impl io::Write) -> io::Result<Written> {
+    bus::write(bytes, out)
 }
 
 /// Lines on their way out, counted.

@@ -15,6 +15,10 @@ use threadfold_core::{
     UserMessage,
 };
 
+mod bus;
+
+pub use bus::load_bus;
+
 /// Returns the state that a transcript tells.
 pub fn load(bytes: &[u8]) -> ConversationState {
     let mut loader = Loader::default();

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+pub mod opencode;
+
 /// What the raw lines of a session hold, counted without the converter.
 #[derive(Debug, Default)]
 pub struct RawCount {

@@ -6,18 +6,27 @@ use std::path::Path;
 
 use threadfold_convert::claude::layout::{belongs_to, sessions};
 use threadfold_convert::lines::lines;
-use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile, convert_files, converter};
+use threadfold_convert::opencode::OpencodeConverter;
+use threadfold_convert::{
+    Agent, Converter, Feed, FeedKind, Record, SessionFile, convert_files, converter,
+};
 use threadfold_core::SessionEvent;
+
+mod opencode;
 
 /// A session's files, read.
 #[derive(Clone, Debug)]
 pub struct SessionOnDisk {
+    /// Whose it is.
+    pub agent: Agent,
     /// Its main file, or its stream.
     pub name: String,
     /// Path and content of each file.
     pub files: Vec<(String, Vec<u8>)>,
     /// It is a stream and not a transcript.
     pub is_stream: bool,
+    /// Which session it is, where files may hold several.
+    pub root: Option<String>,
 }
 
 impl SessionOnDisk {
@@ -28,35 +37,48 @@ impl SessionOnDisk {
             .iter()
             .map(|(path, bytes)| SessionFile { path, bytes: bytes.as_slice() })
             .collect();
-        let mut converter = converter(Agent::Claude);
+        let mut converter: Box<dyn Converter> = match &self.root {
+            Some(root) => Box::new(OpencodeConverter::of_session(root)),
+            None => converter(self.agent),
+        };
         let mut all = Vec::new();
         if self.is_stream {
-            let feed = Feed::new(Agent::Claude, FeedKind::Stream, &self.name);
-            for line in files.iter().flat_map(|file| lines(file.bytes)) {
-                let record = Record { feed: &feed, line: line.number, bytes: line.bytes };
-                converter.push(&record, &mut all);
+            let feed = Feed::new(self.agent, FeedKind::Stream, &self.name);
+            for (line, bytes) in files.iter().flat_map(|file| streamed_records(file.bytes)) {
+                converter.push(&Record { feed: &feed, line, bytes }, &mut all);
             }
             converter.finish(&feed, &mut all);
         } else {
-            convert_files(Agent::Claude, converter.as_mut(), &files, |events| all.append(events));
+            convert_files(self.agent, converter.as_mut(), &files, |events| all.append(events));
         }
         all
     }
 }
 
-/// Reads the Claude Code sessions below a folder: transcripts, and streams by their content.
+/// Returns what a stream's file holds, with its line: one record a line, or a list of all.
+fn streamed_records(bytes: &[u8]) -> Vec<(u64, &[u8])> {
+    match serde_json::from_slice::<serde_json::Value>(bytes) {
+        Ok(_) => vec![(1, bytes)],
+        Err(_) => lines(bytes).map(|line| (line.number, line.bytes)).collect(),
+    }
+}
+
+/// Reads the sessions below a folder: transcripts, and streams by their content. What is not
+/// OpenCode's is taken for Claude Code's.
 pub fn read_sessions(folder: &Path) -> io::Result<Vec<SessionOnDisk>> {
     let mut paths = Vec::new();
     walk(folder, &mut paths)?;
     paths.sort();
-    let mut found = Vec::new();
+    let mut found = opencode::take_sessions(&mut paths)?;
     for session in sessions(&paths) {
         let main = fs::read(&session.main)?;
         if is_stream(&main) {
             found.push(SessionOnDisk {
+                agent: Agent::Claude,
                 name: session.main.clone(),
                 files: vec![(session.main, main)],
                 is_stream: true,
+                root: None,
             });
             continue;
         }
@@ -72,7 +94,13 @@ pub fn read_sessions(folder: &Path) -> io::Result<Vec<SessionOnDisk>> {
             }
             files.push((subagent.path, bytes));
         }
-        found.push(SessionOnDisk { name: session.main, files, is_stream: false });
+        found.push(SessionOnDisk {
+            agent: Agent::Claude,
+            name: session.main,
+            files,
+            is_stream: false,
+            root: None,
+        });
     }
     Ok(found)
 }

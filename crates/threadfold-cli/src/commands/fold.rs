@@ -17,13 +17,13 @@ use crate::source::{Format, Opened, open};
 /// Fold a session into the state of its conversations
 ///
 /// Reads a stream or a transcript of Claude Code (the files of its subagents are found), the
-/// events, an export or the database of OpenCode, or Threadfold's own events, one JSON object a
-/// line, and prints the state that they end in as one line of JSON. What the input is, it finds
-/// out by itself. A line that is not an event stops it, with nothing printed; a line of an agent's
-/// that is not understood is kept as a block.
+/// events, an export, the database or the older folder of OpenCode, or Threadfold's own events,
+/// one JSON object a line, and prints the state that they end in as one line of JSON. What the
+/// input is, it finds out by itself. A line that is not an event stops it, with nothing printed; a
+/// line of an agent's that is not understood is kept as a block.
 #[derive(Args)]
 pub(crate) struct FoldArgs {
-    /// Read from this file; from standard input if it is `-` or absent
+    /// Read from this file or folder; from standard input if it is `-` or absent
     file: Option<PathBuf>,
     /// Say what the input is
     #[arg(long, value_name = "FORMAT")]

@@ -75,7 +75,7 @@ fn summaries(found: &[FoundSession]) -> Vec<Summary> {
                 progress.erase();
                 let path = session.main.display();
                 let of = match session.kept {
-                    Kept::Database { .. } => format!("session `{}` of ", session.id),
+                    Kept::Shelf { .. } => format!("session `{}` of ", session.id),
                     _ => String::new(),
                 };
                 say(format_args!("left out {of}`{path}`: {}", error.cause()));

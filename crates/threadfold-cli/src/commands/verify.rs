@@ -8,14 +8,14 @@ use clap::Args;
 use serde::Serialize;
 use threadfold_convert::lines::lines;
 use threadfold_convert::parity::{
-    Comparison, Difference, Lack, Replay, Verdict, compare, replay, rules,
+    Comparison, Difference, Lack, Replay, Verdict, compare, replay_with, rules,
 };
 use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile};
 use threadfold_core::{ConversationState, Json, Payload, SessionId};
 
 use crate::error::CommandError;
 use crate::printable::printable;
-use crate::source::{Format, Opened, convert_together, open};
+use crate::source::{Format, Opened, convert_together, converter_of, open};
 
 /// Prove that a stream and a transcript tell one state
 ///
@@ -183,7 +183,8 @@ fn replay_files(
         .map(|line| Record { feed: &feed, line: line.number, bytes: line.bytes })
         .collect();
     let files: Vec<_> = files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-    Ok(replay(agent, &records, &files))
+    let begin = converter_of(agent, session);
+    Ok(replay_with(agent, begin.as_ref(), &records, &files))
 }
 
 /// What sources of one session tell.

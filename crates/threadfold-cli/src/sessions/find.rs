@@ -5,12 +5,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::SystemTime;
 
 use threadfold_convert::Agent;
 use threadfold_convert::claude::layout::sessions;
 
 use super::opencode;
+use crate::source::Shelf;
 
 /// The sessions below some folders.
 #[derive(Default)]
@@ -19,6 +21,8 @@ pub(crate) struct Sessions {
     pub(crate) places: Vec<PathBuf>,
     /// What was found, by project and name.
     pub(crate) found: Vec<FoundSession>,
+    /// Sessions that others made: they are listed with those, and found by name.
+    pub(crate) children: Vec<FoundSession>,
     /// What could not be looked into, and why.
     pub(crate) unreadable: Vec<(PathBuf, String)>,
 }
@@ -39,10 +43,8 @@ pub(crate) struct FoundSession {
 pub(crate) enum Kept {
     /// In a file of Claude Code; something beside it may be a subagent's.
     File { may_have_subagents: bool },
-    /// In OpenCode's database.
-    Database { changed: Option<SystemTime> },
-    /// In files of the older OpenCode: its own and its children's, in the storage folder.
-    Storage { family: Vec<PathBuf> },
+    /// In OpenCode's database or its older folder, which is open and stays so.
+    Shelf { shelf: Rc<dyn Shelf>, changed: Option<SystemTime> },
 }
 
 impl Sessions {
@@ -95,7 +97,7 @@ impl Sessions {
     }
 
     /// Returns what is in a folder, by name. That there is no such folder is no mistake.
-    pub(super) fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
+    fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
@@ -116,14 +118,14 @@ impl FoundSession {
     pub(crate) fn agent(&self) -> Agent {
         match self.kept {
             Kept::File { .. } => Agent::Claude,
-            Kept::Database { .. } | Kept::Storage { .. } => Agent::Opencode,
+            Kept::Shelf { .. } => Agent::Opencode,
         }
     }
 
     /// Returns when it was last written to.
     pub(crate) fn changed(&self) -> Option<SystemTime> {
         match self.kept {
-            Kept::Database { changed } => changed,
+            Kept::Shelf { changed, .. } => changed,
             _ => self.main.metadata().and_then(|it| it.modified()).ok(),
         }
     }

@@ -6,7 +6,7 @@ use threadfold_core::{ConversationState, Outcome, SessionEvent, SessionMetadata}
 
 use crate::error::CommandError;
 use crate::input::Input;
-use crate::source::{Format, Opened, convert_storage, open};
+use crate::source::{Format, Opened, open};
 
 use super::{FoundSession, Kept};
 
@@ -30,17 +30,9 @@ pub(crate) fn load_session(session: &FoundSession) -> Result<Loaded, CommandErro
             }
             convert(opened)
         }
-        Kept::Database { .. } => {
-            let opened = open(Some(&session.main), Some(Format::OpencodeDb))?;
+        Kept::Shelf { shelf, .. } => {
+            let opened = Opened::on_shelf(shelf.clone(), &session.main);
             convert(opened.of_session(Some(&session.id))?)
-        }
-        Kept::Storage { family } => {
-            let mut loaded = Loaded::default();
-            convert_storage(family, &mut |_, event| {
-                loaded.hear(event);
-                Ok(())
-            })?;
-            Ok(loaded)
         }
     }
 }

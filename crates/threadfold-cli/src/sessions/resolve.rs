@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use crate::error::{CommandError, say};
 
 use super::{FoundSession, Sessions};
+use crate::source::Storage;
 
 /// How many candidates are named.
 const SHOWN: usize = 8;
@@ -33,7 +34,10 @@ pub(crate) fn resolve(given: &str) -> Result<Wanted, CommandError> {
             Ok(found) => return Ok(Wanted::Session(found)),
         }
     }
-    if path.is_dir() { only_one(path) } else { Ok(Wanted::File(path.to_owned())) }
+    if path.is_dir() && !Storage::is_one(path) {
+        return only_one(path);
+    }
+    Ok(Wanted::File(path.to_owned()))
 }
 
 /// Why a name does not lead to one session.
@@ -47,14 +51,10 @@ struct NoSession {
 fn by_name(sessions: Sessions, given: &str) -> Result<FoundSession, NoSession> {
     let place = places(&sessions.places);
     let unreadable = sessions.unreadable;
-    let (mut same, others): (Vec<_>, Vec<_>) =
-        sessions.found.into_iter().partition(|it| it.id == given);
-    let begins = |it: &FoundSession| !given.is_empty() && it.id.starts_with(given);
-    let mut candidates = if same.is_empty() {
-        others.into_iter().filter(begins).collect()
-    } else {
-        std::mem::take(&mut same)
-    };
+    let mut candidates = named(sessions.found, given);
+    if candidates.is_empty() {
+        candidates = named(sessions.children, given);
+    }
     match candidates.pop() {
         Some(only) if candidates.is_empty() => Ok(only),
         last => {
@@ -62,6 +62,13 @@ fn by_name(sessions: Sessions, given: &str) -> Result<FoundSession, NoSession> {
             Err(NoSession { given: given.to_owned(), place, candidates, unreadable })
         }
     }
+}
+
+/// Returns the sessions of this name; if there are none, those whose names begin with it.
+fn named(found: Vec<FoundSession>, given: &str) -> Vec<FoundSession> {
+    let (same, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.id == given);
+    let begins = |it: &FoundSession| !given.is_empty() && it.id.starts_with(given);
+    if same.is_empty() { others.into_iter().filter(begins).collect() } else { same }
 }
 
 fn only_one(folder: &Path) -> Result<Wanted, CommandError> {

@@ -60,6 +60,10 @@ struct Marks<'a> {
     properties: Option<IgnoredAny>,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    event: Option<&'a RawValue>,
+    part: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
     #[serde(rename = "syncEvent")]
     sync_event: Option<IgnoredAny>,
     table: Option<IgnoredAny>,
@@ -97,11 +101,20 @@ impl Marks<'_> {
             return Some(Format::OpencodeExport);
         }
         let is_about_something = self.properties.is_some() || self.data.is_some();
-        if self.sync_event.is_some() || self.kind().contains('.') && is_about_something {
+        let is_of_run = match self.kind() {
+            "step_start" | "step_finish" | "text" | "reasoning" | "tool_use" => self.part.is_some(),
+            "error" => self.error.is_some(),
+            _ => false,
+        };
+        if self.sync_event.is_some()
+            || self.kind().contains('.') && is_about_something
+            || is_of_run && self.opencode_session.is_some()
+        {
             return Some(Format::OpencodeEvents);
         }
         // The global bus and recorders put an event into a wrapper.
-        let inner = self.payload.or(self.data.filter(|_| self.kind().is_empty()))?;
+        let unnamed = self.data.filter(|_| self.kind().is_empty());
+        let inner = self.payload.or(self.event).or(unnamed)?;
         let inner: Marks<'_> = serde_json::from_str(inner.get()).ok()?;
         inner.of_opencode_within(wrappers.checked_sub(1)?).map(|_| Format::OpencodeEvents)
     }

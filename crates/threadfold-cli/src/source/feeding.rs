@@ -16,6 +16,16 @@ use crate::error::CommandError;
 /// What is done with an event and the line it came from.
 pub(crate) type Each<'a> = dyn FnMut(u64, &SessionEvent) -> Result<(), CommandError> + 'a;
 
+/// Returns a converter for a session of `agent`; one that is named is the only one it listens to.
+pub(crate) fn converter_of(agent: Agent, session: Option<&str>) -> Box<dyn Converter> {
+    match session {
+        Some(session) if agent == Agent::Opencode => {
+            Box::new(OpencodeConverter::of_session(session))
+        }
+        _ => converter(agent),
+    }
+}
+
 /// Bytes on their way through a converter.
 pub(super) struct Feeding<'a> {
     agent: Agent,
@@ -29,12 +39,7 @@ pub(super) struct Feeding<'a> {
 impl<'a> Feeding<'a> {
     /// Begins with nothing heard. A session that is named is the only one that is listened to.
     pub(super) fn new(agent: Agent, session: Option<String>, each: &'a mut Each<'a>) -> Self {
-        let converter = match &session {
-            Some(session) if agent == Agent::Opencode => {
-                Box::new(OpencodeConverter::of_session(session))
-            }
-            _ => converter(agent),
-        };
+        let converter = converter_of(agent, session.as_deref());
         Self { agent, session, converter, each, events: 0, failed: None }
     }
 

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use rusqlite::{Connection, ErrorCode};
 
+use super::Format;
+use super::opencode_shelf::{EachRecord, SessionRow, Shelf, missing, only};
 use crate::error::CommandError;
 use columns::row_json;
 use connect::{Stillness, connect};
@@ -25,15 +27,6 @@ pub(crate) struct Database {
     path: PathBuf,
     stillness: Stillness,
     tables: Vec<String>,
-}
-
-/// A session as its own row tells it.
-pub(crate) struct SessionRow {
-    pub(crate) id: String,
-    /// The folder that was worked in.
-    pub(crate) directory: String,
-    /// When it changed last, in milliseconds.
-    pub(crate) updated: Option<i64>,
 }
 
 type Each<'a> = dyn FnMut(&str) -> Result<(), CommandError> + 'a;
@@ -65,9 +58,18 @@ impl Database {
 
     /// Returns the sessions that no other one made, by id.
     pub(crate) fn root_sessions(&self) -> Result<Vec<SessionRow>, CommandError> {
-        let query = "SELECT id, directory, time_updated FROM session WHERE parent_id IS NULL \
-                     OR parent_id NOT IN (SELECT id FROM session) ORDER BY id";
-        let rows = self.connection.prepare(query).and_then(|mut found| {
+        self.sessions("parent_id IS NULL OR parent_id NOT IN (SELECT id FROM session)")
+    }
+
+    /// Returns the sessions that another one made, by id.
+    pub(crate) fn child_sessions(&self) -> Result<Vec<SessionRow>, CommandError> {
+        self.sessions("parent_id IN (SELECT id FROM session)")
+    }
+
+    fn sessions(&self, which: &str) -> Result<Vec<SessionRow>, CommandError> {
+        let query =
+            format!("SELECT id, directory, time_updated FROM session WHERE {which} ORDER BY id");
+        let rows = self.connection.prepare(&query).and_then(|mut found| {
             found
                 .query_map([], |row| {
                     Ok(SessionRow {
@@ -81,32 +83,12 @@ impl Database {
         rows.map_err(|error| told(&self.path, error))
     }
 
-    /// Returns the session that is meant where none was named.
-    pub(crate) fn only_session(&self) -> Result<String, CommandError> {
-        let mut found = self.root_sessions()?;
-        let place = self.path.display();
-        match (found.len(), found.pop()) {
-            (1, Some(only)) => Ok(only.id),
-            (_, None) => Err(CommandError::new(
-                anyhow!("there is no session in `{place}`"),
-                "`threadfold list` shows the sessions on this machine",
-            )),
-            (count, Some(last)) => Err(CommandError::new(
-                anyhow!("there are {count} sessions in `{place}`"),
-                format!("`--session {}` takes one of them; `threadfold list` shows more", last.id),
-            )),
-        }
-    }
-
     /// Hands on all that is kept of a session and its children: the log where it is whole, the
     /// rows of messages and parts where it is not.
-    pub(crate) fn read_session(&self, id: &str, each: &mut Each<'_>) -> Result<(), CommandError> {
+    fn read_session(&self, id: &str, each: &mut Each<'_>) -> Result<(), CommandError> {
         let family = self.family(id)?;
         if family.is_empty() {
-            return Err(CommandError::new(
-                anyhow!("session `{id}` is not in `{}`", self.path.display()),
-                "`threadfold list` shows the sessions on this machine",
-            ));
+            return Err(missing(&self.path, id));
         }
         if self.has_whole_log(&family)? || !self.has("message") || !self.has("part") {
             self.read_log(&family, &mut Read::new(), each)?;
@@ -208,6 +190,20 @@ impl Database {
             each(&make(row, &names).map_err(failed)?)?;
         }
         Ok(())
+    }
+}
+
+impl Shelf for Database {
+    fn format(&self) -> Format {
+        Format::OpencodeDb
+    }
+
+    fn only_session(&self) -> Result<String, CommandError> {
+        only(&self.path, self.root_sessions()?)
+    }
+
+    fn read(&self, session: &str, each: &mut EachRecord<'_>) -> Result<(), CommandError> {
+        self.read_session(session, &mut |record| each(record.as_bytes()))
     }
 }
 

@@ -1,42 +1,167 @@
 //! The folder of files that OpenCode kept before it had a database.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use threadfold_convert::{Agent, Feed, FeedKind};
+use serde::Deserialize;
 
-use super::feeding::{Each, Feeding};
-use super::unreadable;
+use super::opencode_shelf::{EachRecord, SessionRow, Shelf, missing, only};
+use super::{Format, unreadable};
 use crate::error::CommandError;
 
-/// Converts the session whose files, its own first, are `storage/session/<project>/<id>.json`.
-pub(crate) fn convert_storage<'a>(
-    family: &[PathBuf],
-    each: &'a mut Each<'a>,
-) -> Result<(), CommandError> {
-    let stem = |path: &PathBuf| path.file_stem().map(|it| it.to_string_lossy().into_owned());
-    let Some(first) = family.first() else { return Ok(()) };
-    let storage = first.ancestors().nth(3).unwrap_or(first);
-    // What tells of sessions comes before what tells of messages, and that before their parts.
-    let below = |kind: &str, owners: &[PathBuf]| -> Vec<PathBuf> {
-        let folders = owners.iter().filter_map(stem).map(|it| storage.join(kind).join(it));
-        folders.flat_map(|folder| listed(&folder)).collect()
-    };
-    let messages = below("message", family);
-    let parts = below("part", &messages);
-
-    let feed = Feed::new(Agent::Opencode, FeedKind::Main, &storage.to_string_lossy());
-    let mut feeding = Feeding::new(Agent::Opencode, stem(first), each);
-    for (number, path) in (1..).zip(family.iter().chain(&messages).chain(&parts).chain(family)) {
-        let name = format!("`{}`", path.display());
-        let bytes = fs::read(path).map_err(|error| unreadable(&name, error))?;
-        feeding.record(&feed, number, &bytes)?;
-    }
-    feeding.finish(&feed)?;
-    feeding.end(&format!("`{}`", storage.display()))
+/// The folder, with the files that tell of sessions read.
+pub(crate) struct Storage {
+    folder: PathBuf,
+    sessions: BTreeMap<String, Told>,
+    /// What could not be looked into, and why.
+    pub(crate) unreadable: Vec<(PathBuf, String)>,
 }
 
-/// Returns what is in a folder, by name; a folder that is not there holds nothing.
+/// What the file of a session tells of it, and where it is.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Told {
+    #[serde(rename = "parentID")]
+    parent: Option<String>,
+    directory: String,
+    #[serde(skip)]
+    path: PathBuf,
+}
+
+impl Storage {
+    /// Says whether a folder is laid out as OpenCode's.
+    pub(crate) fn is_one(folder: &Path) -> bool {
+        ["session", "message"].iter().all(|it| folder.join(it).is_dir())
+    }
+
+    /// Looks for the sessions in a folder; none is there if the folder is not.
+    pub(crate) fn open(folder: &Path) -> Self {
+        let mut storage =
+            Self { folder: folder.to_owned(), sessions: BTreeMap::new(), unreadable: Vec::new() };
+        for project in storage.list(&folder.join("session")) {
+            for path in storage.list(&project).into_iter().filter(|it| it.extension().is_some()) {
+                storage.add(path);
+            }
+        }
+        storage
+    }
+
+    fn add(&mut self, path: PathBuf) {
+        let Some(id) = stem(&path) else { return };
+        match fs::read(&path) {
+            // What is in a damaged file is for `view` to tell.
+            Ok(bytes) => {
+                let told: Told = serde_json::from_slice(&bytes).unwrap_or_default();
+                self.sessions.insert(id, Told { path, ..told });
+            }
+            Err(error) => self.unreadable.push((path, error.to_string())),
+        }
+    }
+
+    /// Returns what is in a folder, by name. That there is no such folder is no mistake.
+    fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let listed = fs::read_dir(folder).map(|it| it.flatten().map(|entry| entry.path()));
+        match listed {
+            Ok(paths) => {
+                let mut paths: Vec<_> = paths.collect();
+                paths.sort();
+                paths
+            }
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    self.unreadable.push((folder.to_owned(), error.to_string()));
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    /// Returns the sessions that another one made, or those that none did.
+    fn rows(&self, are_children: bool) -> Vec<(SessionRow, PathBuf)> {
+        let is_child = |told: &Told| {
+            told.parent.as_ref().is_some_and(|parent| self.sessions.contains_key(parent))
+        };
+        let chosen = self.sessions.iter().filter(|(_, told)| is_child(told) == are_children);
+        chosen
+            .map(|(id, told)| {
+                let directory = told.directory.clone();
+                (SessionRow { id: id.clone(), directory, updated: None }, told.path.clone())
+            })
+            .collect()
+    }
+
+    /// Returns the sessions that no other one made, each with its file.
+    pub(crate) fn root_sessions(&self) -> Vec<(SessionRow, PathBuf)> {
+        self.rows(false)
+    }
+
+    /// Returns the sessions that another one made, each with its file.
+    pub(crate) fn child_sessions(&self) -> Vec<(SessionRow, PathBuf)> {
+        self.rows(true)
+    }
+
+    /// Returns a session and its children to any depth, parents first.
+    fn family(&self, root: &str) -> Vec<&str> {
+        let mut ids: Vec<&str> =
+            self.sessions.get_key_value(root).map(|(id, _)| id.as_str()).into_iter().collect();
+        let mut next = 0;
+        while let Some(parent) = ids.get(next).copied() {
+            let children =
+                self.sessions.iter().filter(|(_, it)| it.parent.as_deref() == Some(parent));
+            for (id, _) in children {
+                if !ids.contains(&id.as_str()) {
+                    ids.push(id);
+                }
+            }
+            next += 1;
+        }
+        ids
+    }
+}
+
+impl Shelf for Storage {
+    fn format(&self) -> Format {
+        Format::OpencodeStorage
+    }
+
+    fn only_session(&self) -> Result<String, CommandError> {
+        only(&self.folder, self.root_sessions().into_iter().map(|(row, _)| row).collect())
+    }
+
+    fn read(&self, id: &str, each: &mut EachRecord<'_>) -> Result<(), CommandError> {
+        let family = self.family(id);
+        if family.is_empty() {
+            return Err(missing(&self.folder, id));
+        }
+        let sessions: Vec<_> = family
+            .iter()
+            .filter_map(|id| self.sessions.get(*id))
+            .map(|it| it.path.clone())
+            .collect();
+        // What tells of sessions comes before what tells of messages, and that before their parts.
+        // Sessions come once more at the end: what one was taken back to is known only then.
+        let below = |kind: &str, owners: &[PathBuf]| -> Vec<PathBuf> {
+            let folders = owners.iter().filter_map(|it| stem(it));
+            let folders = folders.map(|it| self.folder.join(kind).join(it));
+            folders.flat_map(|folder| listed(&folder)).collect()
+        };
+        let messages = below("message", &sessions);
+        let parts = below("part", &messages);
+        for path in sessions.iter().chain(&messages).chain(&parts).chain(&sessions) {
+            let name = format!("`{}`", path.display());
+            each(&fs::read(path).map_err(|error| unreadable(&name, error))?)?;
+        }
+        Ok(())
+    }
+}
+
+fn stem(path: &Path) -> Option<String> {
+    path.file_stem().map(|it| it.to_string_lossy().into_owned())
+}
+
+/// Returns the files of a folder, by name; a folder that is not there holds nothing.
 fn listed(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();

@@ -350,8 +350,8 @@ fn a_folder_is_not_a_file() {
     --- stdout
     --- stderr
     error: `.` cannot be read
-    cause: Is a directory (os error 21)
-    hint: give a stream, a transcript or a file of events, or `-` for standard input
+    cause: it is a folder, and not one that OpenCode keeps sessions in
+    hint: give a file, or the folder `storage` of OpenCode up to 1.1
     ");
 }
 
@@ -444,16 +444,16 @@ fn the_help_tells_what_there_is() {
     Fold a session into the state of its conversations
 
     Reads a stream or a transcript of Claude Code (the files of its subagents are found), the events, an
-    export or the database of OpenCode, or Threadfold's own events, one JSON object a line, and prints
-    the state that they end in as one line of JSON. What the input is, it finds out by itself. A line
-    that is not an event stops it, with nothing printed; a line of an agent's that is not understood is
-    kept as a block.
+    export, the database or the older folder of OpenCode, or Threadfold's own events, one JSON object a
+    line, and prints the state that they end in as one line of JSON. What the input is, it finds out by
+    itself. A line that is not an event stops it, with nothing printed; a line of an agent's that is not
+    understood is kept as a block.
 
     Usage: threadfold fold [OPTIONS] [FILE]
 
     Arguments:
       [FILE]
-              Read from this file; from standard input if it is `-` or absent
+              Read from this file or folder; from standard input if it is `-` or absent
 
     Options:
           --from <FORMAT>
@@ -467,6 +467,7 @@ fn the_help_tells_what_there_is() {
               - opencode-export:   What `opencode export` prints, or messages of OpenCode's API
               - opencode-db:       OpenCode's database (SQLite); it is only read, also while OpenCode
                 runs
+              - opencode-storage:  The folder `storage` of files that OpenCode kept up to 1.1
               - events:            Threadfold's own events, one a line
 
           --session <ID>

@@ -144,6 +144,6 @@ fn a_file_that_cannot_be_read_is_said_and_the_others_are_listed() {
     ────  ──────────  ───────  ─────  ──────
     good  2025-03-01  p        Hello       1
     --- stderr
-    left out `<claude>/projects/p/bad.jsonl`: Is a directory (os error 21)
+    left out `<claude>/projects/p/bad.jsonl`: it is a folder
     ");
 }

@@ -10,6 +10,7 @@ mod list;
 #[path = "../../src/source/opencode_db/tests/made.rs"]
 mod made;
 mod opencode;
+mod opencode_forms;
 mod opencode_hostile;
 mod pager;
 mod pipes;

@@ -271,8 +271,117 @@ fn a_session_is_viewed_by_its_name_or_the_beginning_of_it() {
     --- stderr
     ");
     assert_eq!(env.run(&["view", &session[..12], "--no-pager", "--width", "80"]), whole);
-    let child = env.run(&["view", "ses_e1f450c37fferSTZBV40VI5uFC"]);
-    assert!(child.starts_with("exit 2"), "children are found below their parents: {child}");
+}
+
+#[test]
+fn a_child_is_viewed_by_its_name() {
+    let env = both_agents(".local/share/opencode");
+    let child = "ses_e1f450c37fferSTZBV40VI5uFC";
+    let whole = env.run(&["view", child, "--no-pager", "--width", "80"]);
+    assert_snapshot!(whole, @"
+    exit 0
+    --- stdout
+    Count lines (@general subagent)
+    session ses_e1f450c37fferSTZBV40VI5uFC
+    /home/dev/project
+
+    You · 2026-11-15 19:41
+      [[play:child#a]] Count the lines of notes.txt and report.
+
+    Assistant · mock-1 · 19:41
+      ✻ thinking: I am the subagent; count lines.
+
+      Counting now.
+
+      ● bash  wc -l notes.txt  ✓ 3 notes.txt · 62 ms
+      ● read  filePath: /home/dev/project/notes.txt  ✓ <path>/home/dev/project/note…
+
+      notes.txt has 3 lines. The reducer folds every event into one immutable state.
+      Streaming and loading must agree, so the same function runs on the server and
+      in the browser.
+
+    ────────────────────────────────────────────────────────────────────────────────
+    8 blocks · $0.0186
+    --- stderr
+    ");
+    assert_eq!(env.run(&["view", &child[..12], "--no-pager", "--width", "80"]), whole);
+    let listed = env.run(&["list", "--json"]);
+    assert!(!listed.contains(child), "children are listed with their parents: {listed}");
+
+    let older = TestEnv::new();
+    let storage = older.path(".local/share/opencode/storage");
+    copy(&recording("subagent@1.1.65").join("storage"), &storage);
+    let mut sessions: Vec<_> = fs::read_dir(storage.join("message")).unwrap().flatten().collect();
+    sessions.retain(|it| !it.path().ends_with(first_session(&recorded("subagent@1.1.65"))));
+    assert_eq!(sessions.len(), 1);
+    let child = sessions[0].file_name().into_string().unwrap();
+    let viewed = older.run(&["view", &child, "--no-pager", "--width", "80"]);
+    assert!(viewed.starts_with("exit 0") && viewed.contains(&child), "{viewed}");
+}
+
+#[test]
+fn the_older_folder_is_folded_and_verified_where_it_lies() {
+    let env = recorded("subagent@1.1.65");
+    copy(&recording("subagent@1.1.65").join("storage"), &env.path("storage"));
+    let folded = env.run(&["fold", "storage", "--anomalies"]);
+    assert!(folded.contains("no anomalies"), "{folded}");
+    let verified =
+        env.run(&["verify", "--stream", "events.sse.jsonl", "--transcript", "storage", "--replay"]);
+    assert!(verified.starts_with("exit 0\n--- stdout\nequal: "), "{verified}");
+    assert!(verified.contains("one state") && !verified.contains("NOT"), "{verified}");
+    let viewed = env.run(&["view", "./storage", "--no-pager"]);
+    assert!(viewed.contains("Count lines"), "{viewed}");
+
+    copy(&recording("text@1.1.65").join("storage"), &env.path("storage"));
+    let two = env.run(&["fold", "storage"]);
+    assert!(two.contains("there are 2 sessions in `storage`"), "{two}");
+    let session = first_session(&recorded("text@1.1.65"));
+    let one = env.run(&["fold", "storage", "--session", &session, "--anomalies"]);
+    assert!(one.contains("no anomalies"), "{one}");
+    assert_snapshot!(env.run(&["fold", "storage", "--session", "ses_none"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: session `ses_none` is not in `storage`
+    hint: `threadfold list` shows the sessions on this machine
+    ");
+}
+
+#[test]
+fn a_folder_that_holds_something_else_is_told() {
+    let env = recorded("text");
+    fs::create_dir(env.path("empty")).unwrap();
+    assert_snapshot!(env.run(&["fold", "empty"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `empty` cannot be read
+    cause: it is a folder, and not one that OpenCode keeps sessions in
+    hint: give a file, or the folder `storage` of OpenCode up to 1.1
+    ");
+    assert_snapshot!(env.run(&["fold", "export.json", "--from", "opencode-storage"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `export.json` is no folder, and `--from` says that it is one
+    hint: give the folder `storage`
+    ");
+}
+
+#[test]
+fn the_session_that_is_asked_for_is_replayed() {
+    let env = recorded("tools");
+    let stream = |name: &str| fs::read(recording(name).join("events.sse.jsonl")).unwrap();
+    env.write("both.jsonl", [stream("text"), stream("tools"), stream("thinking")].concat());
+    let session = first_session(&env);
+    let verify = |more: &[&str]| {
+        let asked = ["verify", "--stream", "both.jsonl", "--transcript", "export.json", "--replay"];
+        env.run(&[&asked, more].concat())
+    };
+    let verified = verify(&["--session", &session]);
+    assert!(verified.starts_with("exit 0\n--- stdout\nequal: "), "{verified}");
+    assert!(verified.contains("one state") && !verified.contains("NOT"), "{verified}");
+    assert!(!verify(&[]).starts_with("exit 0"), "the first session is another one");
 }
 
 #[test]

@@ -9,16 +9,19 @@ use threadfold_core::{
 use super::next;
 use super::parts::{message, part, session};
 use super::said::Said;
-use super::wire::{MessageInfo, Part, Properties, SessionInfo};
+use super::wire::{Delta, MessageInfo, Part, Properties, SessionInfo};
 
 /// Converts one event. Says whether it was understood.
 pub(super) fn convert(said: &mut Said<'_>, kind: &str, properties: &RawValue) -> bool {
-    let Ok(about) = serde_json::from_str::<Properties<'_>>(properties.get()) else { return false };
     // The log names the version of its events: `message.updated.1`.
     let kind = match kind.rsplit_once('.') {
         Some((name, version)) if version.bytes().all(|it| it.is_ascii_digit()) => name,
         _ => kind,
     };
+    if kind == "message.part.delta" {
+        return serde_json::from_str(properties.get()).map(|it| delta(said, &it)).is_ok();
+    }
+    let Ok(about) = serde_json::from_str::<Properties<'_>>(properties.get()) else { return false };
     if let Some(rest) = kind.strip_prefix("session.next.") {
         return next::convert(said, rest, &about);
     }
@@ -39,7 +42,6 @@ pub(super) fn convert(said: &mut Said<'_>, kind: &str, properties: &RawValue) ->
             };
             return part(said, &read, raw);
         }
-        "message.part.delta" => delta(said, &about),
         "message.part.removed" => removed(said, &about),
         "message.removed" => message_removed(said, &about),
         "session.idle" => idle(said, &about),
@@ -101,15 +103,16 @@ fn conversation(
     said.conversation(about.session_id.as_deref()?)
 }
 
-fn delta(said: &mut Said<'_>, about: &Properties<'_>) {
+fn delta(said: &mut Said<'_>, about: &Delta<'_>) {
     let (Some(id), Some(delta)) = (about.part_id.as_deref(), about.delta.as_deref()) else {
         return;
     };
     if about.field.as_deref() != Some("text") {
         return;
     }
-    let id = BlockId::from(id);
-    let Some(open) = said.side().open.get_mut(&id) else { return };
+    let texts = &mut said.side().open;
+    let Some(id) = texts.get_key_value(id).map(|(id, _)| id.clone()) else { return };
+    let Some(open) = texts.get_mut(&id) else { return };
     let (conversation, offset) = (open.conversation.clone(), open.length);
     open.length += delta.len() as u64;
     if !delta.is_empty() {

@@ -93,23 +93,39 @@ pub(super) fn message(said: &mut Said<'_>, info: &MessageInfo<'_>) {
         return;
     }
     if let Some(tokens) = info.tokens {
-        let mut used = Fields::default();
-        used.insert("messageId", Json::string(id));
-        if let Some(model) = &model {
-            used.insert("model", Json::string(model));
-        }
-        used.insert("tokens", tokens.into());
-        let mut metadata = Fields::default();
-        metadata.insert("usage", Json::of(&used));
-        said.say(&conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
+        usage(said, &conversation, id, model.as_deref(), tokens);
     }
     if let Some(error) = info.error {
-        let (message, code) = told_error(error);
-        let mut block = Block::new(format!("error:{id}"), Error { message: message.into(), code });
+        let mut block = error_block(id, error);
         block.timestamp = created;
         // It stands behind all parts of its message.
         said.block(&conversation, key(id, "\u{10ffff}"), block);
     }
+}
+
+/// Says what a message used.
+pub(super) fn usage(
+    said: &mut Said<'_>,
+    conversation: &ConversationId,
+    message: &str,
+    model: Option<&str>,
+    tokens: &RawValue,
+) {
+    let mut used = Fields::default();
+    used.insert("messageId", Json::string(message));
+    if let Some(model) = model {
+        used.insert("model", Json::string(model));
+    }
+    used.insert("tokens", tokens.into());
+    let mut metadata = Fields::default();
+    metadata.insert("usage", Json::of(&used));
+    said.say(conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
+}
+
+/// Returns what went wrong in `what`, a message or what else failed, as a block.
+pub(super) fn error_block(what: &str, error: &RawValue) -> Block {
+    let (message, code) = told_error(error);
+    Block::new(format!("error:{what}"), Error { message: message.into(), code })
 }
 
 fn told_error(error: &RawValue) -> (String, Option<Json>) {

@@ -45,7 +45,7 @@ impl Said<'_> {
 
     pub(super) fn say(&mut self, conversation: &ConversationId, payload: Payload) {
         let context = Context {
-            session_id: self.memory.root.as_deref().map(SessionId::from),
+            session_id: self.memory.root.clone().map(SessionId::from),
             conversation_id: conversation.clone(),
             source: Some(self.source.clone()),
             ..Context::default()

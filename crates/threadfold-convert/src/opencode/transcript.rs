@@ -2,13 +2,13 @@
 
 use serde_json::value::RawValue;
 
-use super::live;
 use super::parts::{message, part, session};
 use super::said::Said;
-use super::wire::{Envelope, Exchange, MessageInfo, Part, Row, SessionInfo};
+use super::wire::{Exchange, Kept, MessageInfo, Part, Row, SessionInfo};
 
 /// Converts one record of the store. Says whether it was understood.
-pub(super) fn convert(said: &mut Said<'_>, record: &Envelope<'_>, raw: &RawValue) -> bool {
+pub(super) fn convert(said: &mut Said<'_>, text: &str) -> bool {
+    let Ok(record) = serde_json::from_str::<Kept<'_>>(text) else { return false };
     if let Some(messages) = &record.messages {
         if let Some(info) = record.info {
             heard_session(said, info);
@@ -27,15 +27,7 @@ pub(super) fn convert(said: &mut Said<'_>, record: &Envelope<'_>, raw: &RawValue
     if let (Some(table), Some(row)) = (record.table.as_deref(), record.row) {
         return table_row(said, table, row);
     }
-    if let (Some(kind), Some(data)) = (record.kind.as_deref(), record.data) {
-        return live::convert(said, kind, data);
-    }
-    older_file(said, record, raw)
-}
-
-/// Converts a list of messages, as the API gives them.
-pub(super) fn messages(said: &mut Said<'_>, list: &[Exchange<'_>]) {
-    list.iter().for_each(|it| exchange(said, it));
+    older_file(said, &record, text)
 }
 
 fn heard_session(said: &mut Said<'_>, raw: &RawValue) {
@@ -88,7 +80,8 @@ fn table_row(said: &mut Said<'_>, table: &str, row: &RawValue) -> bool {
 }
 
 /// A file of the older storage is a session, a message or a part, and its fields tell which.
-fn older_file(said: &mut Said<'_>, record: &Envelope<'_>, raw: &RawValue) -> bool {
+fn older_file(said: &mut Said<'_>, record: &Kept<'_>, text: &str) -> bool {
+    let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return false };
     if record.role.is_some() {
         let Ok(info) = serde_json::from_str::<MessageInfo<'_>>(raw.get()) else { return false };
         message(said, &info);

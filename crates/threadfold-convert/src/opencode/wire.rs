@@ -17,23 +17,59 @@ impl std::ops::Deref for Str<'_> {
     }
 }
 
-/// A record in any of the forms that it comes in.
+/// An event of the bus or of the log, or what it is wrapped in. Nearly all records are this, and
+/// so it has no more than it needs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Envelope<'a> {
+pub(super) struct Event<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<Str<'a>>,
     /// What a bus event is about.
     #[serde(borrow)]
     pub(super) properties: Option<&'a RawValue>,
-    /// What an event of the log is about; or the event that a recorder put in a wrapper.
+    /// What an event of the log or of the newer protocol is about; or the event that a recorder
+    /// put in a wrapper.
     #[serde(borrow)]
     pub(super) data: Option<&'a RawValue>,
     /// The event of the global bus.
     #[serde(borrow)]
-    pub(super) payload: Option<&'a RawValue>,
+    payload: Option<&'a RawValue>,
     #[serde(borrow, rename = "syncEvent")]
     pub(super) sync_event: Option<&'a RawValue>,
+    /// What keeps a connection open, as a recorder put it in a wrapper.
+    #[serde(borrow)]
+    pub(super) comment: Option<&'a RawValue>,
+    /// The event that a recorder put beside its own notes.
+    #[serde(borrow)]
+    event: Option<&'a RawValue>,
+}
+
+impl<'a> Event<'a> {
+    /// Returns what a wrapper holds; nothing if this is none.
+    pub(super) fn wrapped(&self) -> Option<&'a RawValue> {
+        let is_object = |it: &&RawValue| it.get().starts_with('{');
+        let beside_notes = self.event.filter(is_object).filter(|_| self.properties.is_none());
+        self.payload.or(beside_notes).or(self.data.filter(|_| self.kind.is_none()))
+    }
+}
+
+/// A line of `opencode run`: of which session and when, with a part or what went wrong.
+#[derive(Debug, Deserialize)]
+pub(super) struct RunLine<'a> {
+    #[serde(borrow, rename = "sessionID")]
+    pub(super) session_id: Str<'a>,
+    #[serde(borrow)]
+    pub(super) timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) part: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<&'a RawValue>,
+}
+
+/// Something that is kept, in any of the forms that it comes in.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Kept<'a> {
     /// A row of the database, with its table.
     #[serde(borrow)]
     pub(super) table: Option<Str<'a>>,
@@ -64,7 +100,19 @@ pub(super) struct Exchange<'a> {
     pub(super) parts: Vec<&'a RawValue>,
 }
 
-/// What events are about: one flat type for all.
+/// What a delta is about. Most events are deltas.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, rename = "partID")]
+    pub(super) part_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) field: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) delta: Option<Str<'a>>,
+}
+
+/// What other events are about: one flat type for all.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Properties<'a> {
@@ -78,8 +126,6 @@ pub(super) struct Properties<'a> {
     pub(super) message_id: Option<Str<'a>>,
     #[serde(borrow, rename = "partID")]
     pub(super) part_id: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) field: Option<Str<'a>>,
     #[serde(borrow)]
     pub(super) delta: Option<Str<'a>>,
     #[serde(borrow)]
@@ -227,6 +273,8 @@ pub(super) struct Part<'a> {
     pub(super) files: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) tail_start_id: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) tokens: Option<&'a RawValue>,
 }
 
 /// How far a tool has come.

@@ -37,14 +37,24 @@ const PREFIXES: usize = 400;
 /// Feeds every prefix of the stream, then the files, then the rest; and the files, then the
 /// stream.
 pub fn replay(agent: Agent, stream: &[Record<'_>], files: &[SessionFile<'_>]) -> Replay {
-    let mut merged = Fold::new(agent);
+    replay_with(agent, converter(agent).as_ref(), stream, files)
+}
+
+/// Does the same with a converter that knows something already, such as which session is meant.
+pub fn replay_with(
+    agent: Agent,
+    begin: &dyn Converter,
+    stream: &[Record<'_>],
+    files: &[SessionFile<'_>],
+) -> Replay {
+    let mut merged = Fold::new(begin);
     merged.files(agent, files);
     let told = merged.state.clone();
     merged.stream(stream);
     merged.end(stream);
     let hash = merged.state.hash();
 
-    let mut streamed = Fold::new(agent);
+    let mut streamed = Fold::new(begin);
     let step = stream.len().div_ceil(PREFIXES).max(1);
     let (mut tried, mut astray) = (1, Vec::new());
     for at in 0..=stream.len() {
@@ -79,8 +89,8 @@ struct Fold {
 }
 
 impl Fold {
-    fn new(agent: Agent) -> Self {
-        Self { converter: converter(agent), state: ConversationState::default() }
+    fn new(begin: &dyn Converter) -> Self {
+        Self { converter: begin.fork(), state: ConversationState::default() }
     }
 
     fn fork(&self) -> Self {

@@ -5,6 +5,7 @@ mod crashes;
 mod law;
 mod lines;
 mod opencode;
+mod opencode_forms;
 mod parity;
 mod readme;
 mod recorded;

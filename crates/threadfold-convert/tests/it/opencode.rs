@@ -12,6 +12,7 @@ use threadfold_convert::{
     Agent, Feed, FeedKind, Record, SessionFile, convert_all, parse_transcript,
 };
 use threadfold_core::{Anomaly, ConversationState, fold};
+use threadfold_testkit::raw_count::opencode::OpencodeCount;
 use threadfold_testkit::story::show;
 
 use crate::parity::kinds;
@@ -20,10 +21,10 @@ use crate::parity::kinds;
 type Files = Vec<(String, Vec<u8>)>;
 
 /// A recorded run: what its bus said, and each form of what it keeps.
-struct Run {
+pub(crate) struct Run {
     name: String,
     folder: PathBuf,
-    stream: Vec<u8>,
+    pub(crate) stream: Vec<u8>,
     kept: Vec<(&'static str, Files)>,
 }
 
@@ -38,7 +39,7 @@ fn runs() -> Vec<Run> {
     folders.iter().map(|folder| read(folder)).collect()
 }
 
-fn run(name: &str) -> Run {
+pub(crate) fn run(name: &str) -> Run {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/opencode").join(name))
 }
 
@@ -85,20 +86,20 @@ fn walk(folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-fn feed() -> Feed {
+pub(crate) fn feed() -> Feed {
     Feed::new(Agent::Opencode, FeedKind::Stream, "bus")
 }
 
-fn records<'a>(feed: &'a Feed, bytes: &'a [u8]) -> Vec<Record<'a>> {
+pub(crate) fn records<'a>(feed: &'a Feed, bytes: &'a [u8]) -> Vec<Record<'a>> {
     lines(bytes).map(|line| Record { feed, line: line.number, bytes: line.bytes }).collect()
 }
 
-fn streamed(bytes: &[u8]) -> ConversationState {
+pub(crate) fn streamed(bytes: &[u8]) -> ConversationState {
     let feed = feed();
     fold(&convert_all(Agent::Opencode, records(&feed, bytes)))
 }
 
-fn anomalies(bytes: &[u8]) -> Vec<Anomaly> {
+pub(crate) fn anomalies(bytes: &[u8]) -> Vec<Anomaly> {
     let feed = feed();
     let mut state = ConversationState::default();
     convert_all(Agent::Opencode, records(&feed, bytes))
@@ -227,6 +228,25 @@ fn blocks_are_as_many_as_an_independent_count_finds() {
 }
 
 #[test]
+fn every_call_of_every_form_is_there_once() {
+    let mut calls = 0;
+    for run in runs() {
+        let stream = vec![("bus".to_owned(), run.stream.clone())];
+        for (form, files) in run.kept.iter().chain([&("bus", stream)]) {
+            let state = if *form == "bus" { streamed(&run.stream) } else { told(files) };
+            let mut raw = OpencodeCount::default();
+            files.iter().for_each(|(_, bytes)| raw.add(bytes));
+            let raw: usize = raw.roots().iter().map(|root| raw.of_root(root).0.len()).sum();
+            let found = kinds(&state);
+            let blocks = |kind: &str| found.get(kind).copied().unwrap_or(0);
+            assert_eq!(blocks("tool_use") + blocks("subagent"), raw, "{} {form}", run.name);
+            calls += raw;
+        }
+    }
+    assert!(calls > 250, "only {calls} calls were compared");
+}
+
+#[test]
 fn the_global_bus_says_everything_twice_and_it_counts_once() {
     for name in ["text", "tools", "subagent"] {
         let run = run(name);
@@ -252,7 +272,7 @@ fn message(id: &str, role: &str) -> String {
     )
 }
 
-fn text(id: &str, message: &str, words: &str, ended: bool) -> String {
+pub(crate) fn text(id: &str, message: &str, words: &str, ended: bool) -> String {
     let time = if ended { json!({"start": 0, "end": 1}) } else { json!({"start": 0}) };
     bus(
         "message.part.updated",
@@ -273,11 +293,11 @@ fn idle(session: &str) -> String {
     bus("session.idle", json!({"sessionID": session}))
 }
 
-fn created(id: &str, parent: Option<&str>) -> String {
+pub(crate) fn created(id: &str, parent: Option<&str>) -> String {
     bus("session.created", json!({"info": {"id": id, "parentID": parent}}))
 }
 
-fn shown(lines: &[String]) -> String {
+pub(crate) fn shown(lines: &[String]) -> String {
     show(&streamed(lines.concat().as_bytes()))
 }
 

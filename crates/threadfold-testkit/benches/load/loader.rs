@@ -21,9 +21,23 @@ pub(crate) enum Loader {
     ParseAndKeep,
     /// The converter and the reducer, on a stream.
     OurStream,
+    /// The converter and the reducer, on OpenCode's bus.
+    OurBus,
+    /// A `Value` for each event of OpenCode's bus, and the reducer.
+    BusValues,
 }
 
 impl Loader {
+    const ALL: [Self; 7] = [
+        Self::Ours,
+        Self::Values,
+        Self::ParseOnly,
+        Self::ParseAndKeep,
+        Self::OurStream,
+        Self::OurBus,
+        Self::BusValues,
+    ];
+
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Ours => "threadfold, bytes to state",
@@ -31,6 +45,8 @@ impl Loader {
             Self::ParseOnly => "`Value` a line, only parsed",
             Self::ParseAndKeep => "`Value` a line, parsed and kept",
             Self::OurStream => "threadfold, stream to state",
+            Self::OurBus => "threadfold, OpenCode's bus",
+            Self::BusValues => "`Value` an event, OpenCode's bus",
         }
     }
 
@@ -42,13 +58,13 @@ impl Loader {
             Self::ParseOnly => "parse-only",
             Self::ParseAndKeep => "parse-and-keep",
             Self::OurStream => "our-stream",
+            Self::OurBus => "our-bus",
+            Self::BusValues => "bus-values",
         }
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Ours, Self::Values, Self::ParseOnly, Self::ParseAndKeep, Self::OurStream]
-            .into_iter()
-            .find(|loader| loader.name() == name)
+        Self::ALL.into_iter().find(|loader| loader.name() == name)
     }
 
     /// Loads the session, and returns its state if this loader makes one.
@@ -67,14 +83,16 @@ impl Loader {
                 std::mem::forget(black_box(naive_load::parse_and_keep(bytes)));
                 None
             }
-            Self::OurStream => Some(load_stream(bytes)),
+            Self::OurStream => Some(load_stream(Agent::Claude, bytes)),
+            Self::OurBus => Some(load_stream(Agent::Opencode, bytes)),
+            Self::BusValues => Some(naive_load::load_bus(bytes)),
         }
     }
 }
 
-fn load_stream(bytes: &[u8]) -> ConversationState {
-    let feed = Feed::new(Agent::Claude, FeedKind::Stream, "stdout");
-    let mut converter = converter(Agent::Claude);
+fn load_stream(agent: Agent, bytes: &[u8]) -> ConversationState {
+    let feed = Feed::new(agent, FeedKind::Stream, "stream");
+    let mut converter = converter(agent);
     let mut state = ConversationState::default();
     let mut events = Vec::new();
     for line in lines(bytes) {

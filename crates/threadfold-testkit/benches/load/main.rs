@@ -15,18 +15,20 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use threadfold_testkit::big_session::{Written, write_stream, write_transcript};
+use threadfold_testkit::big_session::{Written, write_bus, write_stream, write_transcript};
 
 use crate::child::{Measured, measure};
 use crate::loader::Loader;
-use crate::table::{print_claims, print_head, print_row, speeds};
+use crate::table::{print_bus_claims, print_claims, print_head, print_row, speeds};
 
 const MB: u64 = 1_000_000;
 const SIZES: [u64; 2] = [20 * MB, 200 * MB];
 const STREAM_SIZE: u64 = 50 * MB;
+const BUS_SIZES: [u64; 2] = [20 * MB, 100 * MB];
 const ROUNDS: usize = 7;
 const OF_TRANSCRIPTS: [Loader; 4] =
     [Loader::Ours, Loader::Values, Loader::ParseAndKeep, Loader::ParseOnly];
+const OF_BUSES: [Loader; 2] = [Loader::OurBus, Loader::BusValues];
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,13 +42,18 @@ fn main() -> io::Result<()> {
         make(&folder, "transcript", SIZES[0], write_transcript)?,
         make(&folder, "transcript", SIZES[1], write_transcript)?,
         make(&folder, "stream", STREAM_SIZE, write_stream)?,
+        make(&folder, "bus", BUS_SIZES[0], write_bus)?,
+        make(&folder, "bus", BUS_SIZES[1], write_bus)?,
     ];
-    let [small, large, stream] = &files;
+    let [small, large, stream, small_bus, large_bus] = &files;
     let mut plan: Vec<_> = [small, large]
         .into_iter()
         .flat_map(|file| OF_TRANSCRIPTS.map(|loader| (loader, file)))
         .collect();
     plan.push((Loader::OurStream, stream));
+    for bus in [small_bus, large_bus] {
+        plan.extend(OF_BUSES.map(|loader| (loader, bus)));
+    }
     let rows = rounds(&plan)?;
 
     print_head();
@@ -55,8 +62,11 @@ fn main() -> io::Result<()> {
         check_blocks(written, row);
     }
     claude_code_log::print_row(&folder, &small.0, small.1.bytes);
-    let (of_small, of_large) = rows.split_at(OF_TRANSCRIPTS.len());
+    let (of_small, rest) = rows.split_at(OF_TRANSCRIPTS.len());
+    let (of_large, rest) = rest.split_at(OF_TRANSCRIPTS.len());
     print_claims(&speeds(small.1.bytes, of_small), &speeds(large.1.bytes, of_large));
+    let (of_small, of_large) = rest[1..].split_at(OF_BUSES.len());
+    print_bus_claims(&speeds(small_bus.1.bytes, of_small), &speeds(large_bus.1.bytes, of_large));
     Ok(())
 }
 

@@ -44,6 +44,19 @@ pub(crate) fn print_claims(small: &[f64], large: &[f64]) {
         ("ours / `Value` only parsed, 200 MB", large[0] / large[3], ""),
         ("ours at 200 MB / at 20 MB", large[0] / small[0], "   wanted: 0.9 to 1.1"),
     ];
+    print_ratios(&rows);
+}
+
+/// The same for OpenCode's bus at 20 and 100 MB: ours, `Value` to state.
+pub(crate) fn print_bus_claims(small: &[f64], large: &[f64]) {
+    print_ratios(&[
+        ("bus: ours / `Value`, 20 MB", small[0] / small[1], "   wanted: at least 1.3"),
+        ("bus: ours / `Value`, 100 MB", large[0] / large[1], "   wanted: at least 1.3"),
+        ("bus: ours at 100 MB / at 20 MB", large[0] / small[0], "   wanted: at least 0.85"),
+    ]);
+}
+
+fn print_ratios(rows: &[(&str, f64, &str)]) {
     for (name, ratio, bar) in rows {
         println!("  {name:<40} {ratio:>8.2}{bar}");
     }

@@ -7,6 +7,9 @@ use super::tool::Call;
 use super::transcript::{TEXTS, THOUGHTS};
 use super::{Lines, Written};
 
+/// How many bytes a delta has.
+const PIECES: (usize, usize) = (5, 40);
+
 pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<Written> {
     let mut chance = Chance::new(0x7374_7265);
     let session = chance.uuid();
@@ -102,7 +105,7 @@ impl<W: io::Write> Stream<W> {
                 &message,
                 &format!(r#""content_block_start","index":{index},"content_block":{start}"#),
             )?;
-            for piece in cut(&mut self.chance, text) {
+            for piece in cut(&mut self.chance, PIECES, text) {
                 self.event(
                     &message,
                     &format!(
@@ -162,12 +165,16 @@ fn calling(call: &Call) -> Streamed {
     }
 }
 
-/// Cuts the inside of a JSON string into pieces of a few words, never within an escape.
-fn cut<'a>(chance: &mut Chance, mut text: &'a str) -> Vec<&'a str> {
+/// Cuts the inside of a JSON string into pieces of so many bytes, never within an escape.
+pub(super) fn cut<'a>(
+    chance: &mut Chance,
+    (least, most): (usize, usize),
+    mut text: &'a str,
+) -> Vec<&'a str> {
     let mut pieces = Vec::new();
     while !text.is_empty() {
         let mut end = 0;
-        let wanted = chance.between(5, 40);
+        let wanted = chance.between(least, most);
         let mut letters = text.char_indices();
         while end < wanted
             && let Some((at, letter)) = letters.next()

@@ -1,5 +1,5 @@
-//! Checks every Claude Code session below a folder: no panic, nothing dropped, every tool use and
-//! result once, and a prefix folded, then the rest, equal to the whole.
+//! Checks every session below a folder, whichever agent's: no panic, nothing dropped, every tool
+//! use and result once, and a prefix folded, then the rest, equal to the whole.
 //!
 //! Exit code 0: all in order. 1: something was found, or there are no sessions. 2: the folder
 //! cannot be read.
@@ -10,10 +10,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
+use threadfold_convert::Agent;
 use threadfold_core::{
     Block, BlockBody, ConversationState, Payload, SessionEvent, Snapshot, Unknown, fold, reduce,
 };
 use threadfold_testkit::raw_count::RawCount;
+use threadfold_testkit::raw_count::opencode::OpencodeCount;
 use threadfold_testkit::sessions_on_disk::{SessionOnDisk, read_sessions};
 
 fn main() -> ExitCode {
@@ -37,6 +39,10 @@ fn main() -> ExitCode {
         }
     }
     eprintln!();
+    for agent in [Agent::Claude, Agent::Opencode] {
+        let count = sessions.iter().filter(|it| it.agent == agent).count();
+        println!("{count} sessions of {}", agent.name());
+    }
     totals.print(sessions.len());
     if totals.findings == 0 && !sessions.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -46,6 +52,9 @@ fn main() -> ExitCode {
 struct Totals {
     events: usize,
     blocks: usize,
+    /// Tool uses and results that the raw records hold.
+    calls: usize,
+    results: usize,
     losses: usize,
     findings: usize,
     unknown: BTreeMap<String, usize>,
@@ -53,12 +62,17 @@ struct Totals {
 }
 
 impl Totals {
+    fn unknown(&mut self, unknown: &Unknown) {
+        *self.unknown.entry(kind_of(unknown)).or_default() += 1;
+    }
+
     fn print(&self, sessions: usize) {
         let unknown: usize = self.unknown.values().sum();
         println!(
             "{sessions} sessions, {} events, {} blocks, {unknown} unknown blocks, {} losses, {} findings",
             self.events, self.blocks, self.losses, self.findings
         );
+        println!("{} tool uses and {} results in the raw records", self.calls, self.results);
         for (kind, count) in &self.unknown {
             println!("  unknown {kind}: {count}");
         }
@@ -100,11 +114,10 @@ fn check_calls(
     state: &ConversationState,
     totals: &mut Totals,
 ) -> Vec<String> {
-    let mut raw = RawCount::default();
-    for (_, bytes) in session.files.iter().filter(|(path, _)| path.ends_with(".jsonl")) {
-        raw.add(bytes);
-    }
-    let mut shown = Shown::default();
+    let (calls, results) = raw_calls(session);
+    totals.calls += calls.len();
+    totals.results += results.len();
+    let mut shown = Shown::of(session.agent);
     let subagents = state.subagents();
     let conversations =
         std::iter::once(state.blocks()).chain(subagents.iter().map(|it| it.blocks()));
@@ -115,8 +128,8 @@ fn check_calls(
             shown.add(&block, totals);
         }
     }
-    let no_call = raw.calls.difference(&shown.calls).count();
-    let no_result = raw.results.difference(&shown.results).count();
+    let no_call = calls.difference(&shown.calls).count();
+    let no_result = results.difference(&shown.results).count();
     let mut findings = Vec::new();
     if no_call + no_result > 0 {
         findings.push(format!("{no_call} tool uses and {no_result} results are missing"));
@@ -127,9 +140,24 @@ fn check_calls(
     findings
 }
 
+/// Returns the names of the calls and of those with a result, counted without the converter.
+fn raw_calls(session: &SessionOnDisk) -> (BTreeSet<String>, BTreeSet<String>) {
+    if let Some(root) = &session.root {
+        let mut raw = OpencodeCount::default();
+        session.files.iter().for_each(|(_, bytes)| raw.add(bytes));
+        return raw.of_root(root);
+    }
+    let mut raw = RawCount::default();
+    for (_, bytes) in session.files.iter().filter(|(path, _)| path.ends_with(".jsonl")) {
+        raw.add(bytes);
+    }
+    (raw.calls, raw.results)
+}
+
 /// The calls and results that a state shows.
-#[derive(Default)]
 struct Shown {
+    /// Whose they are: OpenCode's calls are named by their blocks, for names of calls come again.
+    agent: Agent,
     calls: BTreeSet<String>,
     results: BTreeSet<String>,
     /// Those of the conversation at hand, a result with a mark before its name.
@@ -139,8 +167,16 @@ struct Shown {
 }
 
 impl Shown {
+    fn of(agent: Agent) -> Self {
+        let (calls, results, here) = Default::default();
+        Self { agent, calls, results, here, twice: 0 }
+    }
+
+    /// A call of OpenCode's stands in one conversation; copies of Claude's history repeat theirs.
     fn begin_conversation(&mut self) {
-        self.here.clear();
+        if self.agent == Agent::Claude {
+            self.here.clear();
+        }
     }
 
     fn call(&mut self, id: String) {
@@ -154,6 +190,9 @@ impl Shown {
     }
 
     fn add(&mut self, block: &Block, totals: &mut Totals) {
+        if self.agent == Agent::Opencode {
+            return self.add_part(block, totals);
+        }
         match &block.body {
             BlockBody::ToolUse(call) => self.call(call.tool_use_id.to_string()),
             BlockBody::ToolResult(result) => self.result(result.tool_use_id.to_string()),
@@ -164,9 +203,23 @@ impl Shown {
                     self.result(call.to_string());
                 }
             }
-            BlockBody::Unknown(unknown) => {
-                *totals.unknown.entry(kind_of(unknown)).or_default() += 1;
+            BlockBody::Unknown(unknown) => totals.unknown(unknown),
+            _ => {}
+        }
+    }
+
+    fn add_part(&mut self, block: &Block, totals: &mut Totals) {
+        let id = block.id.to_string();
+        match &block.body {
+            BlockBody::ToolUse(_) => self.call(id),
+            BlockBody::ToolResult(_) => {
+                self.result(id.strip_prefix("result:").unwrap_or(&id).to_owned());
             }
+            BlockBody::Subagent(_) => {
+                self.call(id.clone());
+                self.result(id);
+            }
+            BlockBody::Unknown(unknown) => totals.unknown(unknown),
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use threadfold_convert::{
     parse_transcript,
 };
 use threadfold_core::{ConversationState, Payload, SessionEvent};
-use threadfold_testkit::big_session::{Written, write_stream, write_transcript};
+use threadfold_testkit::big_session::{Written, write_bus, write_stream, write_transcript};
 use threadfold_testkit::naive_load;
 
 const SIZE: u64 = 3_000_000;
@@ -22,6 +22,12 @@ fn transcript() -> (Written, Vec<u8>) {
 fn stream() -> (Written, Vec<u8>) {
     let mut bytes = Vec::new();
     let written = write_stream(SIZE, &mut bytes).expect("memory can be written to");
+    (written, bytes)
+}
+
+fn bus() -> (Written, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let written = write_bus(SIZE, &mut bytes).expect("memory can be written to");
     (written, bytes)
 }
 
@@ -44,11 +50,11 @@ fn transcript_events(bytes: &[u8]) -> Vec<SessionEvent> {
     all
 }
 
-fn stream_events(bytes: &[u8]) -> Vec<SessionEvent> {
-    let feed = Feed::new(Agent::Claude, FeedKind::Stream, "stdout");
+fn stream_events(agent: Agent, bytes: &[u8]) -> Vec<SessionEvent> {
+    let feed = Feed::new(agent, FeedKind::Stream, "stream");
     let records =
         lines(bytes).map(|line| Record { feed: &feed, line: line.number, bytes: line.bytes });
-    convert_all(Agent::Claude, records)
+    convert_all(agent, records)
 }
 
 fn kinds(state: &ConversationState) -> BTreeMap<String, usize> {
@@ -77,11 +83,12 @@ fn written_kinds(written: &Written) -> BTreeMap<String, usize> {
 fn the_same_size_gives_the_same_bytes() {
     assert!(transcript() == transcript());
     assert!(stream() == stream());
+    assert!(bus() == bus());
 }
 
 #[test]
 fn the_size_is_near_what_was_asked() {
-    for (written, bytes) in [transcript(), stream()] {
+    for (written, bytes) in [transcript(), stream(), bus()] {
         assert_eq!(written.bytes, bytes.len() as u64);
         assert_eq!(written.lines, bytes.iter().filter(|byte| **byte == b'\n').count() as u64);
         assert!(written.bytes >= SIZE && written.bytes < SIZE * 3 / 2, "{written:?}");
@@ -111,7 +118,13 @@ fn a_transcript_folds_to_what_was_written() {
 #[test]
 fn a_stream_folds_to_what_was_written() {
     let (written, bytes) = stream();
-    assert_eq!(kinds(&fold(&stream_events(&bytes))), written_kinds(&written));
+    assert_eq!(kinds(&fold(&stream_events(Agent::Claude, &bytes))), written_kinds(&written));
+}
+
+#[test]
+fn a_bus_folds_to_what_was_written() {
+    let (written, bytes) = bus();
+    assert_eq!(kinds(&fold(&stream_events(Agent::Opencode, &bytes))), written_kinds(&written));
 }
 
 #[test]
@@ -119,4 +132,6 @@ fn the_naive_loader_gives_the_same_state() {
     let (_, bytes) = transcript();
     assert_eq!(naive_load::load(&bytes), fold(&transcript_events(&bytes)));
     assert_eq!(naive_load::parse_only(&bytes), lines(&bytes).count());
+    let (_, bytes) = bus();
+    assert_eq!(naive_load::load_bus(&bytes), fold(&stream_events(Agent::Opencode, &bytes)));
 }

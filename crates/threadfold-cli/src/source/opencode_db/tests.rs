@@ -12,7 +12,7 @@ use threadfold_convert::parity::{Verdict, compare};
 use threadfold_convert::{Agent, SessionFile, parse_transcript};
 use threadfold_core::ConversationState;
 
-use super::{Database, Read};
+use super::{Database, Read, Shelf};
 use crate::error::CommandError;
 use made::{Filled, fill, insert, recording, recordings};
 
