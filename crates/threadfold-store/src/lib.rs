@@ -18,8 +18,10 @@ mod error;
 mod lease;
 mod log;
 mod memory;
+mod pack;
 mod record;
 mod snapshot;
+mod sqlite;
 mod store;
 
 pub use blob::BlobHash;
@@ -30,4 +32,5 @@ pub use log::{Append, Appended, BatchId, Head, LogId, SessionEntry};
 pub use memory::MemoryStore;
 pub use record::{NewRecord, RecordKind, StoredRecord, Timestamp};
 pub use snapshot::{StoredSnapshot, Summary};
+pub use sqlite::{Finding, Size, SqliteStore};
 pub use store::{Collected, Limit, Store};

@@ -27,7 +27,8 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Kept {
     sessions: BTreeMap<SessionId, Session>,
-    blobs: HashMap<BlobHash, Bytes>,
+    /// Content, and when it was stored.
+    blobs: HashMap<BlobHash, (Bytes, Timestamp)>,
 }
 
 #[derive(Debug)]
@@ -106,10 +107,6 @@ impl Kept {
         let found = self.sessions.get_mut(session);
         found.ok_or_else(|| StoreError::NotFound { session: session.clone() })
     }
-}
-
-fn after(now: Timestamp, lasting: Duration) -> Timestamp {
-    Timestamp(now.0.saturating_add(i64::try_from(lasting.as_millis()).unwrap_or(i64::MAX)))
 }
 
 #[async_trait]
@@ -225,8 +222,7 @@ impl Store for MemoryStore {
         let found = kept.session_mut(session)?;
         found.check_free(session, now, instead_of)?;
         found.epoch = Epoch(found.epoch.0 + 1);
-        let lease =
-            Lease { epoch: found.epoch, holder: holder.clone(), until: after(now, lasting) };
+        let lease = Lease { epoch: found.epoch, holder: holder.clone(), until: now.after(lasting) };
         found.lease = Some(lease.clone());
         Ok(lease)
     }
@@ -242,7 +238,7 @@ impl Store for MemoryStore {
         let found = kept.session_mut(session)?;
         found.check(session, epoch)?;
         let holder = found.lease.take().map(|lease| lease.holder).unwrap_or_default();
-        let lease = Lease { epoch, holder, until: after(now, lasting) };
+        let lease = Lease { epoch, holder, until: now.after(lasting) };
         found.lease = Some(lease.clone());
         Ok(lease)
     }
@@ -304,12 +300,12 @@ impl Store for MemoryStore {
         let hash = BlobHash::of(&bytes);
         let mut kept = self.kept();
         kept.session_mut(session)?.blobs.insert(hash);
-        kept.blobs.insert(hash, bytes);
+        kept.blobs.entry(hash).or_insert_with(|| (bytes, Timestamp::now()));
         Ok(hash)
     }
 
     async fn blob(&self, hash: &BlobHash) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.kept().blobs.get(hash).cloned())
+        Ok(self.kept().blobs.get(hash).map(|(bytes, _)| bytes.clone()))
     }
 
     async fn remove(&self, session: &SessionId, now: Timestamp) -> Result<(), StoreError> {
@@ -319,13 +315,13 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn collect_garbage(&self, _before: Timestamp) -> Result<Collected, StoreError> {
+    async fn collect_garbage(&self, before: Timestamp) -> Result<Collected, StoreError> {
         let mut kept = self.kept();
         let named: BTreeSet<BlobHash> =
             kept.sessions.values().flat_map(|session| session.blobs.iter().copied()).collect();
         let mut collected = Collected::default();
-        kept.blobs.retain(|hash, bytes| {
-            let stays = named.contains(hash);
+        kept.blobs.retain(|hash, (bytes, stored)| {
+            let stays = named.contains(hash) || *stored >= before;
             if !stays {
                 collected.blobs += 1;
                 collected.bytes += bytes.len() as u64;

@@ -1,5 +1,7 @@
 //! What a log holds.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +13,19 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// Returns the time, for what a caller gives none.
+    pub(crate) fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Returns the time this much later.
+    pub(crate) fn after(self, lasting: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(lasting.as_millis()).unwrap_or(i64::MAX)))
+    }
+}
 
 /// What a record is, so that one can tell without looking into its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,8 @@
 //! [`story`] turns a few words into events and a state into a few lines; [`sessions`] makes up
 //! whole sessions, plausible and hostile, for property tests, and [`big_session`] long ones, for
 //! benchmarks; [`naive`] is the reducer that copies its list on every event and [`naive_load`] the
-//! loader that parses each line into a `Value`, to compare with. The rest runs real agents:
+//! loader that parses each line into a `Value`, to compare with; [`store_suite`] is what every store
+//! is held to. The rest runs real agents:
 //!
 //! ```text
 //! test ─► ScriptedModel (127.0.0.1) ◄─ HTTP ─ real agent ─► stdout lines, transcript files
@@ -44,6 +45,7 @@ pub mod raw_count;
 pub mod sessions;
 pub mod sessions_on_disk;
 mod skip;
+pub mod store_suite;
 pub mod story;
 
 #[cfg(unix)]

@@ -1,0 +1,33 @@
+//! Where a group ends: after a record whose hash says so, within bounds.
+//!
+//! The same records then make the same groups, whatever stood before them.
+
+/// A group has at least this many bytes, so that it compresses well.
+const LEAST: usize = 64 << 10;
+/// A group ends when it has this many bytes, so that it is quick to read.
+const MOST: usize = 1 << 20;
+/// A group ends when it has this many records.
+const MOST_RECORDS: usize = 4096;
+/// One record in 64 ends a group that is large enough.
+const MASK: u8 = 0b11_1111;
+
+/// Says of record after record whether a group ends with it.
+#[derive(Default)]
+pub(super) struct Cutter {
+    bytes: usize,
+    records: usize,
+}
+
+impl Cutter {
+    pub(super) fn ends_with(&mut self, escaped: &[u8]) -> bool {
+        self.bytes += escaped.len();
+        self.records += 1;
+        let ends = self.bytes >= MOST
+            || self.records >= MOST_RECORDS
+            || (self.bytes >= LEAST && blake3::hash(escaped).as_bytes()[0] & MASK == 0);
+        if ends {
+            *self = Self::default();
+        }
+        ends
+    }
+}

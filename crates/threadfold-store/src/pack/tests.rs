@@ -1,0 +1,216 @@
+//! Whatever goes in comes out, and what two sessions share is the same bytes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+use bytes::Bytes;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::blob::BlobHash;
+use crate::log::BatchId;
+use crate::record::{NewRecord, RecordKind, StoredRecord, Timestamp};
+
+/// Packs all that makes whole groups, and unpacks it again.
+fn there_and_back(session: &str, records: &[NewRecord]) -> (Vec<Group>, Vec<StoredRecord>) {
+    let mut packer = Packer::new(session, 1);
+    let groups: Vec<Group> = records.iter().filter_map(|record| packer.push(record)).collect();
+    let mut blobs = HashMap::new();
+    for cut_out in groups.iter().flat_map(|group| &group.cut_out) {
+        blobs.insert(cut_out.hash, cut_out.bytes.clone());
+    }
+    let unpacked = groups.iter().flat_map(|group| {
+        let packed = Packed {
+            session,
+            first: group.first,
+            count: group.count,
+            meta: &group.meta,
+            content: &group.content,
+        };
+        unpack(&packed, |hash| blobs.get(hash).cloned().ok_or(Malformed("missing"))).unwrap()
+    });
+    let unpacked = unpacked.collect();
+    (groups, unpacked)
+}
+
+fn line(bytes: impl Into<Bytes>) -> NewRecord {
+    NewRecord {
+        kind: RecordKind::Line,
+        source: 1,
+        position: 0,
+        received: Timestamp(0),
+        bytes: bytes.into(),
+    }
+}
+
+/// Ends every group: a record of more bytes than a group may have, none of them in one text.
+fn stopper() -> NewRecord {
+    line(br#""a","b","#.repeat(150_000)).tap_long_text()
+}
+
+trait TapLongText {
+    fn tap_long_text(self) -> Self;
+}
+
+impl TapLongText for NewRecord {
+    /// Adds one long text, so that the rest stays in the group.
+    fn tap_long_text(mut self) -> Self {
+        let mut bytes = self.bytes.to_vec();
+        bytes.push(b'"');
+        bytes.extend(b"x".repeat(20 << 10));
+        bytes.push(b'"');
+        self.bytes = bytes.into();
+        self
+    }
+}
+
+fn any_record(session: &'static str) -> impl Strategy<Value = NewRecord> {
+    let piece = prop_oneof![
+        vec(any::<u8>(), 0..20),
+        Just(session.as_bytes().to_vec()),
+        Just(vec![0xff]),
+        Just(vec![0xff, 1]),
+        Just(b"\"".to_vec()),
+        Just(b"\\".to_vec()),
+        vec(prop_oneof![Just(b'x'), Just(0xff), Just(b'\\')], (16 << 10)..(17 << 10)),
+        Just(vec![b'y'; 70 << 10]),
+    ];
+    let bytes = vec(piece, 0..6).prop_map(|pieces| pieces.concat());
+    (any::<u8>(), any::<u32>(), any::<u64>(), any::<i64>(), bytes).prop_map(
+        |(kind, source, position, received, bytes)| NewRecord {
+            kind: RecordKind::from_code(kind),
+            source,
+            position,
+            received: Timestamp(received),
+            bytes: bytes.into(),
+        },
+    )
+}
+
+fn any_records() -> impl Strategy<Value = (&'static str, Vec<NewRecord>)> {
+    let ids = ["", "a", "\"", "\\", "7f3a9c1e-44d2", "x\"y", "\u{0}id\u{ff}"];
+    prop::sample::select(ids.to_vec()).prop_flat_map(|id| (Just(id), vec(any_record(id), 0..8)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_records_come_back_exactly((session, mut records) in any_records()) {
+        records.push(stopper());
+        let (_, unpacked) = there_and_back(session, &records);
+        let expected: Vec<StoredRecord> =
+            records.into_iter().zip(1..).map(|(record, seq)| record.at(seq)).collect();
+        prop_assert!(unpacked == expected);
+    }
+
+    #[test]
+    fn any_append_comes_back_exactly((_, records) in any_records(), first in 1_u64..1 << 40) {
+        let unpacked = unpack_row(first, records.len() as u64, &pack_row(&records));
+        let expected: Vec<StoredRecord> =
+            records.into_iter().zip(first..).map(|(record, seq)| record.at(seq)).collect();
+        prop_assert_eq!(unpacked, Ok(expected));
+    }
+
+    #[test]
+    fn what_is_no_group_is_refused_and_never_panics(
+        meta in vec(any::<u8>(), 0..60),
+        content in vec(any::<u8>(), 0..60),
+        count in 0_u64..20,
+    ) {
+        let packed = Packed { session: "s", first: 1, count, meta: &meta, content: &content };
+        let unpacked = unpack(&packed, |_| Ok::<_, Malformed>(Vec::new()));
+        prop_assert!(unpacked.is_err() || unpacked.is_ok_and(|it| it.len() as u64 == count));
+        prop_assert!(batches(&meta, 1).is_ok() || batches(&meta, 1).is_err());
+        prop_assert!(unpack_row(1, count, &content).is_err() || count as usize <= content.len());
+    }
+
+    #[test]
+    fn squeezed_bytes_come_back(bytes in vec(any::<u8>(), 0..2000), repeat in 1_usize..9) {
+        let bytes = bytes.repeat(repeat);
+        prop_assert_eq!(unsqueeze(squeeze(&bytes), bytes.len()), Ok(bytes));
+    }
+}
+
+fn lines_of(session: &str, numbers: Range<usize>) -> Vec<NewRecord> {
+    let mut position = 0;
+    numbers
+        .map(|number| {
+            let text = "lorem ipsum ".repeat(number % 97);
+            let bytes =
+                format!("{{\"sessionId\":\"{session}\",\"n\":{number},\"text\":\"{text}\"}}\n");
+            let record = NewRecord { position, ..line(bytes) };
+            position += record.bytes.len() as u64;
+            record
+        })
+        .collect()
+}
+
+#[test]
+fn a_fork_makes_the_same_groups() {
+    let (original, _) = there_and_back("11111111-aaaa", &lines_of("11111111-aaaa", 0..4000));
+    let (fork, _) = there_and_back("22222222-bbbb", &lines_of("22222222-bbbb", 0..4000));
+    assert!(original.len() > 10);
+    assert!(original.iter().zip(&fork).all(|(one, other)| one.content == other.content));
+}
+
+#[test]
+fn groups_of_logs_that_begin_differently_meet_again() {
+    let names = |records: &[NewRecord]| -> BTreeSet<BlobHash> {
+        there_and_back("id-of-session", records)
+            .0
+            .iter()
+            .map(|group| BlobHash::of(&group.content))
+            .collect()
+    };
+    let whole = names(&lines_of("id-of-session", 0..4000));
+    let later = names(&lines_of("id-of-session", 900..4000));
+    assert!(later.intersection(&whole).count() + 3 >= later.len(), "of {}", later.len());
+}
+
+#[test]
+fn the_meta_of_a_file_takes_less_than_a_byte_a_record() {
+    let (groups, _) = there_and_back("id", &lines_of("id", 0..4000));
+    let records: u64 = groups.iter().map(|group| group.count).sum();
+    let meta: usize = groups.iter().map(|group| group.meta.len()).sum();
+    assert!(meta < records as usize / 4, "{meta} bytes for {records} records");
+}
+
+#[test]
+fn long_texts_are_kept_apart_and_named() {
+    let text = "t".repeat(20 << 10);
+    let record = line(format!("{{\"a\":\"{text}\",\"b\":\"short\",\"c\":\"{text}\"}}"));
+    let (groups, _) = there_and_back("id", &[record, stopper()]);
+    let taken: Vec<usize> = groups[0].cut_out.iter().map(|it| it.bytes.len()).collect();
+    assert_eq!(taken, [20 << 10; 3]);
+    let named = named_blobs(&groups[0].content, groups[0].count).unwrap();
+    assert!(named.iter().eq(groups[0].cut_out.iter().map(|it| &it.hash)));
+}
+
+#[test]
+fn an_append_is_found_in_the_group_where_it_begins() {
+    let batch = Batch { id: BatchId([7; 16]), first: 12, count: 900 };
+    let mut packer = Packer::new("id", 11);
+    assert!(packer.push(&line("before")).is_none());
+    packer.begin(batch);
+    let group = packer.push(&stopper()).unwrap();
+    assert_eq!(batches(&group.meta, group.first), Ok(vec![batch]));
+}
+
+#[test]
+fn pieces_are_the_same_behind_an_insertion() {
+    let mut numbers = 1_u64;
+    let mut bytes: Vec<u8> = Vec::new();
+    while bytes.len() < 2 << 20 {
+        numbers = numbers.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        bytes.extend(numbers.to_le_bytes());
+    }
+    let pieces = |bytes: &[u8]| -> BTreeSet<BlobHash> {
+        chunks(bytes).map(|piece| BlobHash::of(&bytes[piece])).collect()
+    };
+    let before = pieces(&bytes);
+    bytes.splice(5..5, *b"inserted");
+    let shared = pieces(&bytes).intersection(&before).count();
+    assert!(shared + 3 >= before.len(), "{shared} of {}", before.len());
+}

@@ -1,0 +1,62 @@
+//! A copy of the store as it is at one moment.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::connect::{Location, private_file, sync_folders};
+use super::fault::Stop;
+use crate::error::StoreError;
+
+/// Writes the copy beside its place, makes it durable, and gives it its name.
+pub(super) fn write(connection: &Connection, target: &Location) -> Result<(), Stop> {
+    let unfinished = target.beside(&format!(".{}.unfinished", std::process::id()));
+    let written = write_unfinished(connection, &unfinished).and_then(|()| {
+        put_in_place(&unfinished, &target.path).map_err(|error| {
+            StoreError::Unwritable { place: target.name.clone(), source: Box::new(error) }.into()
+        })
+    });
+    if written.is_err() {
+        // It may not be there at all.
+        fs::remove_file(&unfinished).ok();
+    }
+    written
+}
+
+fn write_unfinished(connection: &Connection, unfinished: &Path) -> Result<(), Stop> {
+    let made = private_file().open(unfinished);
+    made.map_err(|error| StoreError::Unwritable {
+        place: format!("`{}`", unfinished.display()),
+        source: Box::new(error),
+    })?;
+    let path = unfinished.to_str().ok_or_else(|| StoreError::Unwritable {
+        place: format!("`{}`", unfinished.display()),
+        source: "its path is not UTF-8".into(),
+    })?;
+    // A copy cannot be written inside a transaction; the statement itself sees one moment.
+    connection.execute_batch("COMMIT")?;
+    let copied = connection.execute("VACUUM INTO ?1", [path]);
+    connection.execute_batch("BEGIN")?;
+    copied?;
+    Ok(())
+}
+
+fn put_in_place(unfinished: &Path, target: &Path) -> io::Result<()> {
+    File::open(unfinished)?.sync_all()?;
+    // What an older store left beside its file does not belong to this one.
+    for suffix in ["-wal", "-shm"] {
+        let mut beside = target.as_os_str().to_owned();
+        beside.push(suffix);
+        match fs::remove_file(beside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::rename(unfinished, target)?;
+    match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => sync_folders(folder),
+        _ => sync_folders(Path::new(".")),
+    }
+}

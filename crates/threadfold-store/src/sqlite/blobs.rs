@@ -1,0 +1,140 @@
+//! Content by its hash, each kept once.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use threadfold_core::SessionId;
+
+use super::fault::Stop;
+use super::sessions::session_id;
+use super::writer::Ledger;
+use crate::blob::BlobHash;
+use crate::pack::{squeeze, unsqueeze};
+use crate::record::Timestamp;
+use crate::store::Collected;
+
+/// Content on its way in.
+pub(super) struct Content<'a> {
+    hash: BlobHash,
+    bytes: &'a [u8],
+}
+
+impl<'a> Content<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { hash: BlobHash::of(bytes), bytes }
+    }
+
+    pub(super) fn of(hash: BlobHash, bytes: &'a [u8]) -> Self {
+        Self { hash, bytes }
+    }
+}
+
+/// Keeps content unless it is there, and returns its number.
+pub(super) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64, Stop> {
+    if let Some(id) = find(connection, &content.hash)? {
+        return Ok(id);
+    }
+    insert(connection, &content.hash, content.bytes.len(), &squeeze(content.bytes))
+}
+
+/// Returns the number of content, if it is there.
+pub(super) fn find(connection: &Connection, hash: &BlobHash) -> Result<Option<i64>, Stop> {
+    let id = connection
+        .prepare_cached("SELECT id FROM blobs WHERE hash = ?1")?
+        .query_row([hash.as_bytes()], |row| row.get(0))
+        .optional()?;
+    Ok(id)
+}
+
+/// Keeps content that is squeezed already and is not there.
+pub(super) fn insert(
+    connection: &Connection,
+    hash: &BlobHash,
+    length: usize,
+    squeezed: &[u8],
+) -> Result<i64, Stop> {
+    connection
+        .prepare_cached(
+            "INSERT INTO blobs (hash, length, stored_at, data) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![hash.as_bytes(), length, Timestamp::now().0, squeezed])?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// Returns content by its name, if it is there.
+pub(super) fn read(connection: &Connection, hash: &BlobHash) -> Result<Option<Vec<u8>>, Stop> {
+    let found = connection
+        .prepare_cached("SELECT data, length FROM blobs WHERE hash = ?1")?
+        .query_row([hash.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    match found {
+        Some((squeezed, length)) => open(hash, squeezed, length).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Returns content by its number.
+pub(super) fn read_by_id(connection: &Connection, id: i64) -> Result<Vec<u8>, Stop> {
+    let found = connection
+        .prepare_cached("SELECT hash, data, length FROM blobs WHERE id = ?1")?
+        .query_row([id], |row| {
+            Ok((BlobHash::from(row.get::<_, [u8; 32]>(0)?), row.get(1)?, row.get(2)?))
+        })
+        .optional()?;
+    match found {
+        Some((hash, squeezed, length)) => open(&hash, squeezed, length),
+        None => Err(Stop::Damaged(format!("blob number {id} is missing"))),
+    }
+}
+
+/// Unsqueezes content, and believes it only if it has the name it should have.
+fn open(hash: &BlobHash, squeezed: Vec<u8>, length: usize) -> Result<Vec<u8>, Stop> {
+    let bytes = unsqueeze(squeezed, length)
+        .map_err(|error| Stop::Damaged(format!("blob {hash}: {error}")))?;
+    if BlobHash::of(&bytes) == *hash {
+        Ok(bytes)
+    } else {
+        Err(Stop::Damaged(format!("blob {hash}: it holds something else")))
+    }
+}
+
+/// Keeps content for a session.
+pub(super) fn put(
+    ledger: &mut Ledger<'_>,
+    session: &SessionId,
+    hash: BlobHash,
+    length: usize,
+    squeezed: &[u8],
+) -> Result<BlobHash, Stop> {
+    let session = session_id(ledger.connection, session)?;
+    let blob = match find(ledger.connection, &hash)? {
+        Some(blob) => blob,
+        None => insert(ledger.connection, &hash, length, squeezed)?,
+    };
+    refer(ledger.connection, session, blob)?;
+    Ok(hash)
+}
+
+/// Says that a session keeps a blob.
+pub(super) fn refer(connection: &Connection, session: i64, blob: i64) -> Result<(), Stop> {
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO blob_refs (session, blob) VALUES (?1, ?2)")?
+        .execute([session, blob])?;
+    Ok(())
+}
+
+/// Deletes what no session keeps, in groups or otherwise, and was stored before.
+pub(super) fn collect(ledger: &mut Ledger<'_>, before: Timestamp) -> Result<Collected, Stop> {
+    let mut statement = ledger.connection.prepare_cached(
+        "DELETE FROM blobs WHERE stored_at < ?1
+           AND id NOT IN (SELECT blob FROM groups)
+           AND id NOT IN (SELECT blob FROM blob_refs)
+           AND id NOT IN (SELECT blob FROM snapshot_chunks)
+         RETURNING length(data)",
+    )?;
+    let mut deleted = statement.query([before.0])?;
+    let mut collected = Collected::default();
+    while let Some(row) = deleted.next()? {
+        collected.blobs += 1;
+        collected.bytes += row.get::<_, u64>(0)?;
+    }
+    Ok(collected)
+}

@@ -1,0 +1,271 @@
+//! Looking at everything, for a doctor.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use rusqlite::Connection;
+
+use super::blobs;
+use super::fault::Stop;
+use super::known::parse_holder;
+use super::schema::{first_of, session_of};
+use crate::blob::BlobHash;
+use crate::pack::{Packed, batches, named_blobs, unpack, unpack_row};
+
+/// Something that is wrong in a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// Where it is.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+    /// What can be done about it.
+    pub advice: &'static str,
+}
+
+const FROM_BACKUP: &str = "restore the store from a backup, or import the session again";
+const DELETE_DERIVED: &str = "delete what was derived of the session; it will be made again";
+const COPY: &str = "restore the store from a backup, or copy its sessions into a new one";
+
+/// What was found so far.
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, place: impl Into<String>, what: impl Into<String>, advice: &'static str) {
+        self.0.push(Finding { place: place.into(), what: what.into(), advice });
+    }
+
+    /// Notes what is damaged, and lets pass what the database itself says.
+    fn note<T>(
+        &mut self,
+        place: &str,
+        advice: &'static str,
+        found: Result<T, Stop>,
+    ) -> Result<Option<T>, Stop> {
+        match found {
+            Ok(value) => Ok(Some(value)),
+            Err(Stop::Damaged(what)) => {
+                self.add(place, what, advice);
+                Ok(None)
+            }
+            Err(other) => Err(other),
+        }
+    }
+}
+
+/// Returns all that is wrong. What SQLite itself cannot read ends the search.
+pub(super) fn check(connection: &Connection) -> Result<Vec<Finding>, Stop> {
+    let mut findings = Findings::default();
+    check_pages(connection, &mut findings)?;
+    if findings.0.is_empty() {
+        check_contents(connection, &mut findings)?;
+    }
+    Ok(findings.0)
+}
+
+fn check_pages(connection: &Connection, findings: &mut Findings) -> Result<(), Stop> {
+    let mut statement = connection.prepare("PRAGMA integrity_check")?;
+    let mut rows = statement.query([])?;
+    loop {
+        match rows.next() {
+            Ok(Some(row)) => {
+                let line: String = row.get(0)?;
+                if line != "ok" {
+                    findings.add("the file", line, COPY);
+                }
+            }
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                findings.add("the file", error.to_string(), COPY);
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn check_contents(connection: &Connection, findings: &mut Findings) -> Result<(), Stop> {
+    let names = check_sessions(connection, findings)?;
+    check_blobs(connection, findings)?;
+    let mut next: BTreeMap<i64, u64> = BTreeMap::new();
+    let mut needed: BTreeSet<(i64, BlobHash)> = BTreeSet::new();
+    check_groups(connection, findings, &names, &mut next, &mut needed)?;
+    check_tail(connection, findings, &names, &mut next)?;
+    check_refs(connection, findings, &names, &needed)?;
+    check_snapshots(connection, findings, &names)
+}
+
+fn check_sessions(
+    connection: &Connection,
+    findings: &mut Findings,
+) -> Result<HashMap<i64, String>, Stop> {
+    let mut statement = connection.prepare("SELECT id, name, holder FROM sessions")?;
+    let mut rows = statement.query([])?;
+    let mut names = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(1)?;
+        if let Some(holder) = row.get::<_, Option<String>>(2)? {
+            findings.note(&format!("session `{name}`"), COPY, parse_holder(&holder))?;
+        }
+        names.insert(row.get(0)?, name);
+    }
+    Ok(names)
+}
+
+fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), Stop> {
+    let mut statement = connection.prepare("SELECT id FROM blobs")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        let found = blobs::read_by_id(connection, id);
+        findings.note(&format!("blob number {id}"), FROM_BACKUP, found)?;
+    }
+    Ok(())
+}
+
+/// Says where a row is, and notes whether it follows the one before.
+fn follows(
+    findings: &mut Findings,
+    names: &HashMap<i64, String>,
+    next: &mut BTreeMap<i64, u64>,
+    row_place: i64,
+    count: u64,
+) -> String {
+    let (session, first) = (session_of(row_place), first_of(row_place));
+    let Some(name) = names.get(&session) else {
+        let place = format!("session number {session}");
+        findings.add(place.as_str(), "there are records of a session that is not there", COPY);
+        return place;
+    };
+    let place = format!("session `{name}`, record {first}");
+    let expected = next.entry(session).or_insert(1);
+    if first != *expected {
+        findings.add(place.as_str(), format!("record {expected} was to come"), FROM_BACKUP);
+    }
+    if count == 0 {
+        findings.add(place.as_str(), "it stands for no records", FROM_BACKUP);
+    }
+    *expected = first.saturating_add(count);
+    place
+}
+
+fn check_groups(
+    connection: &Connection,
+    findings: &mut Findings,
+    names: &HashMap<i64, String>,
+    next: &mut BTreeMap<i64, u64>,
+    needed: &mut BTreeSet<(i64, BlobHash)>,
+) -> Result<(), Stop> {
+    let mut statement =
+        connection.prepare("SELECT place, count, meta, blob FROM groups ORDER BY place")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let row_place: i64 = row.get(0)?;
+        let count: u64 = row.get(1)?;
+        let place = follows(findings, names, next, row_place, count);
+        let meta: Vec<u8> = row.get(2)?;
+        let content = blobs::read_by_id(connection, row.get(3)?);
+        let Some(content) = findings.note(&place, FROM_BACKUP, content)? else { continue };
+        let session = session_of(row_place);
+        let packed = Packed {
+            session: names.get(&session).map_or("", String::as_str),
+            first: first_of(row_place),
+            count,
+            meta: &meta,
+            content: &content,
+        };
+        let records = unpack(&packed, |hash| {
+            blobs::read(connection, hash)?
+                .ok_or_else(|| Stop::Damaged(format!("blob {hash} is missing")))
+        });
+        findings.note(&place, FROM_BACKUP, records)?;
+        let appends = batches(&meta, packed.first).map_err(Stop::from);
+        findings.note(&place, FROM_BACKUP, appends)?;
+        let named = named_blobs(&content, count).map_err(Stop::from);
+        if let Some(named) = findings.note(&place, FROM_BACKUP, named)? {
+            needed.extend(named.into_iter().map(|hash| (session, hash)));
+        }
+    }
+    Ok(())
+}
+
+fn check_tail(
+    connection: &Connection,
+    findings: &mut Findings,
+    names: &HashMap<i64, String>,
+    next: &mut BTreeMap<i64, u64>,
+) -> Result<(), Stop> {
+    let mut statement = connection.prepare("SELECT place, count, data FROM tail ORDER BY place")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let row_place: i64 = row.get(0)?;
+        let count: u64 = row.get(1)?;
+        let place = follows(findings, names, next, row_place, count);
+        let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        let records = unpack_row(first_of(row_place), count, data).map_err(Stop::from);
+        findings.note(&place, FROM_BACKUP, records)?;
+    }
+    Ok(())
+}
+
+/// Every blob that records name is kept for their session, and what is kept is there.
+fn check_refs(
+    connection: &Connection,
+    findings: &mut Findings,
+    names: &HashMap<i64, String>,
+    needed: &BTreeSet<(i64, BlobHash)>,
+) -> Result<(), Stop> {
+    let mut kept = BTreeSet::new();
+    let mut statement = connection
+        .prepare("SELECT session, blob, hash FROM blob_refs LEFT JOIN blobs ON blobs.id = blob")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (session, blob): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let place = format!("session number {session}");
+        match row.get::<_, Option<[u8; 32]>>(2)? {
+            Some(hash) => drop(kept.insert((session, BlobHash::from(hash)))),
+            None => findings.add(place.as_str(), format!("blob number {blob} is missing"), COPY),
+        }
+        if !names.contains_key(&session) {
+            findings.add(place, "it keeps a blob, and is not there", COPY);
+        }
+    }
+    for (session, hash) in needed.difference(&kept) {
+        let name = names.get(session).map_or("?", String::as_str);
+        let what = format!("it needs blob {hash}, and does not keep it");
+        findings.add(format!("session `{name}`"), what, COPY);
+    }
+    Ok(())
+}
+
+fn check_snapshots(
+    connection: &Connection,
+    findings: &mut Findings,
+    names: &HashMap<i64, String>,
+) -> Result<(), Stop> {
+    let mut statement = connection.prepare(
+        "SELECT session, seq, snapshots.length, count(number), coalesce(max(number), -1) + 1,
+                coalesce(sum(blobs.length), 0), count(blobs.id)
+         FROM snapshots
+         LEFT JOIN snapshot_chunks ON snapshot = snapshots.id
+         LEFT JOIN blobs ON blobs.id = blob
+         GROUP BY snapshots.id",
+    )?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let session: i64 = row.get(0)?;
+        let number = |index| row.get::<_, i64>(index);
+        let Some(name) = names.get(&session) else {
+            let place = format!("session number {session}");
+            findings.add(place, "it has a snapshot, and is not there", COPY);
+            continue;
+        };
+        let is_whole =
+            number(2)? == number(5)? && number(3)? == number(4)? && number(3)? == number(6)?;
+        if !is_whole {
+            let place = format!("session `{name}`, snapshot at record {}", number(1)?);
+            findings.add(place, "pieces of it are missing", DELETE_DERIVED);
+        }
+    }
+    Ok(())
+}

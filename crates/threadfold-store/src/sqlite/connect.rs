@@ -1,0 +1,261 @@
+//! Opening the file: whose it is, who may read it, and how it is written.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::fault::Stop;
+use super::schema::{self, APPLICATION_ID, KNOWN};
+use crate::error::StoreError;
+
+/// How long a lock of another process is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where a store is.
+#[derive(Clone, Debug)]
+pub(super) struct Location {
+    pub(super) path: PathBuf,
+    /// The path, as messages show it.
+    pub(super) name: String,
+}
+
+impl Location {
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), name: format!("`{}`", path.display()) }
+    }
+
+    /// Returns the path of a file beside the database: `-wal` or `-shm`.
+    pub(super) fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = OsString::from(&self.path);
+        name.push(suffix);
+        PathBuf::from(name)
+    }
+
+    fn foreign(&self, what: &str) -> Stop {
+        StoreError::Foreign { place: self.name.clone(), what: what.to_owned() }.into()
+    }
+
+    fn unwritable(&self, error: std::io::Error) -> Stop {
+        StoreError::Unwritable { place: self.name.clone(), source: Box::new(error) }.into()
+    }
+
+    fn unreachable(&self, error: std::io::Error) -> Stop {
+        StoreError::Unreachable { place: self.name.clone(), source: Box::new(error) }.into()
+    }
+}
+
+/// Makes the file and its folder if they are not there, for this user alone.
+pub(super) fn make_file(location: &Location) -> Result<(), Stop> {
+    if location.path.exists() {
+        return Ok(());
+    }
+    let folder = match location.path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let unwritable = |error| location.unwritable(error);
+    if !folder.exists() {
+        private_folder().create(folder).map_err(unwritable)?;
+    }
+    match private_file().open(&location.path) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(unwritable(error)),
+    }
+    sync_folders(folder).map_err(unwritable)
+}
+
+fn private_folder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// Returns how a file is made that only this user may read.
+pub(super) fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes a new name in a folder durable, and the folder's own name.
+pub(super) fn sync_folders(folder: &Path) -> std::io::Result<()> {
+    if cfg!(unix) {
+        File::open(folder)?.sync_all()?;
+        if let Some(above) = folder.parent().filter(|it| !it.as_os_str().is_empty()) {
+            File::open(above)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what is not a store of ours, or is of a newer program, without writing to it.
+pub(super) fn inspect(location: &Location) -> Result<(), Stop> {
+    let mut header = Vec::new();
+    let file = File::open(&location.path).map_err(|error| location.unreachable(error))?;
+    file.take(100).read_to_end(&mut header).map_err(|error| location.unreachable(error))?;
+    if header.is_empty() {
+        return Ok(());
+    }
+    if !header.starts_with(b"SQLite format 3\0") {
+        return Err(location.foreign("it is not an SQLite database"));
+    }
+    let word = |at: usize| {
+        header.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, u32::from_be_bytes)
+    };
+    let (version, application) = (word(60), word(68));
+    if application == APPLICATION_ID as u32 {
+        return if version > KNOWN {
+            Err(schema::newer(&location.name, version).into())
+        } else {
+            Ok(())
+        };
+    }
+    if application != 0 || !is_blank(location)? {
+        return Err(location.foreign("it is an SQLite database of another program"));
+    }
+    Ok(())
+}
+
+/// Refuses a database without our tables, or with newer ones.
+pub(super) fn check_version(location: &Location, connection: &Connection) -> Result<(), Stop> {
+    match schema::version(connection)? {
+        0 => Err(location.foreign("it is empty")),
+        found if found > KNOWN => Err(schema::newer(&location.name, found).into()),
+        found if found < KNOWN => Err(StoreError::Unwritable {
+            place: location.name.clone(),
+            source: format!("its version {found} is to be made {KNOWN} first: open it for writing")
+                .into(),
+        }
+        .into()),
+        _ => Ok(()),
+    }
+}
+
+/// Says whether a database is one that we began to make, or had made when the machine stopped.
+fn is_blank(location: &Location) -> Result<bool, Stop> {
+    let connection = reader(location, Access::Shared)?;
+    let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(application == APPLICATION_ID || (application == 0 && tables == 0))
+}
+
+/// Opens a connection that writes, and makes durable whatever it finds.
+pub(super) fn writer(location: &Location) -> Result<Connection, Stop> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(&location.path, flags)?;
+    harden(&connection)?;
+    use_write_ahead(&connection)?;
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA journal_size_limit = 67108864;",
+    )?;
+    schema::migrate(&mut connection, &location.name)?;
+    // A process that was killed may have left appends that are written but not synced. They are
+    // seen from now on, so they are made durable now.
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Turns write-ahead mode on. When two processes make a store at once, one is told to wait.
+fn use_write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let start = Instant::now();
+    loop {
+        match connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())) {
+            Err(rusqlite::Error::SqliteFailure(error, _))
+                if error.code == ErrorCode::DatabaseBusy && start.elapsed() < PATIENCE =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// How a store is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Others may write meanwhile.
+    Shared,
+    /// Nothing can be written beside it, and nobody does.
+    Still,
+    /// The same, and what was written last is still in `-wal`: it was copied so.
+    StillWithLog,
+}
+
+impl Access {
+    /// Finds out how a store is read that this process does not write to.
+    pub(super) fn of(location: &Location) -> Self {
+        if location.beside("-shm").exists() || can_write_beside(location) {
+            return Self::Shared;
+        }
+        let has_log = fs::metadata(location.beside("-wal")).is_ok_and(|it| it.len() > 0);
+        if has_log { Self::StillWithLog } else { Self::Still }
+    }
+}
+
+/// Says whether a file can be made in the folder of the store.
+fn can_write_beside(location: &Location) -> bool {
+    let probe = location.beside("-probe");
+    match private_file().open(&probe) {
+        Ok(_) => fs::remove_file(&probe).is_ok(),
+        Err(error) => error.kind() == ErrorKind::AlreadyExists,
+    }
+}
+
+/// Opens a connection that only reads.
+pub(super) fn reader(location: &Location, access: Access) -> Result<Connection, Stop> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open_uri = |how: &str| {
+        let uri = format!("{}?mode=ro&{how}", uri(&location.path));
+        Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
+    };
+    let connection = match access {
+        Access::Shared => Connection::open_with_flags(&location.path, flags)?,
+        Access::Still => open_uri("immutable=1")?,
+        Access::StillWithLog => {
+            let connection = open_uri("vfs=unix-none")?;
+            connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |_| Ok(()))?;
+            connection
+        }
+    };
+    harden(&connection)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(connection)
+}
+
+/// Has damage found where it is met, and runs nothing that a file brings along.
+fn harden(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.execute_batch("PRAGMA cell_size_check = ON")
+}
+
+/// Returns a path as SQLite reads names of files with options behind them.
+fn uri(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut uri = String::from("file://");
+    for &byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(byte));
+            }
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}

@@ -1,0 +1,133 @@
+//! What the writer remembers of sessions, so that an append writes one row and reads none.
+//!
+//! It holds as long as nobody else wrote to the file, which SQLite tells.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension};
+use threadfold_core::SessionId;
+
+use super::fault::Stop;
+use super::schema::{first_of, last_place, place};
+use crate::error::StoreError;
+use crate::lease::{Epoch, Holder};
+
+/// How many sessions are remembered; with more, all are looked up again.
+const MOST: usize = 8192;
+
+/// What is known of a session.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) id: i64,
+    pub(super) epoch: Epoch,
+    pub(super) holder: Option<Holder>,
+    /// Its last record.
+    pub(super) head: u64,
+    /// How much of it is in the tail.
+    pub(super) tail: TailSize,
+}
+
+/// How much of a session is not in groups yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TailSize {
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+}
+
+/// What the writer remembers.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    sessions: HashMap<SessionId, Known>,
+    version: Option<i64>,
+}
+
+impl Memory {
+    /// Forgets everything if another has written since.
+    pub(super) fn refresh(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let version: i64 =
+            connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if self.version != Some(version) || self.sessions.len() > MOST {
+            self.sessions.clear();
+        }
+        self.version = Some(version);
+        Ok(())
+    }
+
+    /// Forgets everything: what was remembered may not have happened.
+    pub(super) fn forget_all(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn forget(&mut self, session: &SessionId) {
+        self.sessions.remove(session);
+    }
+
+    /// Returns what is known of a session; refused if there is none.
+    pub(super) fn session(
+        &mut self,
+        connection: &Connection,
+        session: &SessionId,
+    ) -> Result<&mut Known, Stop> {
+        if !self.sessions.contains_key(session) {
+            let known = look_up(connection, session)?;
+            self.sessions.insert(session.clone(), known);
+        }
+        let known = self.sessions.get_mut(session);
+        known.ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
+    }
+}
+
+fn look_up(connection: &Connection, session: &SessionId) -> Result<Known, Stop> {
+    let found = connection
+        .prepare_cached("SELECT id, epoch, holder FROM sessions WHERE name = ?1")?
+        .query_row([session.as_str()], |row| {
+            Ok((row.get(0)?, row.get::<_, u64>(1)?, row.get::<_, Option<String>>(2)?))
+        })
+        .optional()?;
+    let Some((id, epoch, holder)) = found else {
+        return Err(StoreError::NotFound { session: session.clone() }.into());
+    };
+    let holder = holder.as_deref().map(parse_holder).transpose()?;
+    let (head, _) = head(connection, id)?;
+    let tail = tail_size(connection, id)?;
+    Ok(Known { id, epoch: Epoch(epoch), holder, head, tail })
+}
+
+/// Returns who holds a lease, as the table has it.
+pub(super) fn parse_holder(json: &str) -> Result<Holder, Stop> {
+    serde_json::from_str(json).map_err(|_| Stop::Damaged("a lease's holder is no JSON".into()))
+}
+
+/// Returns the last record of a session and when it was received; 0 if there is none.
+pub(super) fn head(connection: &Connection, id: i64) -> Result<(u64, Option<i64>), Stop> {
+    for last_row in [
+        "SELECT place, count, latest FROM tail WHERE place BETWEEN ?1 AND ?2
+         ORDER BY place DESC LIMIT 1",
+        "SELECT place, count, latest FROM groups WHERE place BETWEEN ?1 AND ?2
+         ORDER BY place DESC LIMIT 1",
+    ] {
+        let found = connection
+            .prepare_cached(last_row)?
+            .query_row([place(id, 0), last_place(id)], |row| {
+                Ok((row.get(0)?, row.get::<_, u64>(1)?, row.get(2)?))
+            })
+            .optional()?;
+        if let Some((place, count, latest)) = found {
+            let last = first_of(place).saturating_add(count).saturating_sub(1);
+            return Ok((last, Some(latest)));
+        }
+    }
+    Ok((0, None))
+}
+
+fn tail_size(connection: &Connection, id: i64) -> Result<TailSize, Stop> {
+    let size = connection
+        .prepare_cached(
+            "SELECT count(*), coalesce(sum(length(data)), 0) FROM tail
+             WHERE place BETWEEN ?1 AND ?2",
+        )?
+        .query_row([place(id, 0), last_place(id)], |row| {
+            Ok(TailSize { rows: row.get(0)?, bytes: row.get(1)? })
+        })?;
+    Ok(size)
+}

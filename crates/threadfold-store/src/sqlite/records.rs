@@ -1,0 +1,132 @@
+//! Reading a log: groups first, then the tail.
+
+use rusqlite::{Connection, OptionalExtension};
+use threadfold_core::SessionId;
+
+use super::blobs;
+use super::fault::Stop;
+use super::schema::{first_of, last_place, place};
+use super::sessions::session_id;
+use crate::pack::{Packed, unpack, unpack_row};
+use crate::record::StoredRecord;
+use crate::store::Limit;
+
+/// Returns records after `after`, within the limit; at least one if there is one.
+pub(super) fn read(
+    connection: &Connection,
+    session: &SessionId,
+    after: u64,
+    limit: Limit,
+) -> Result<Vec<StoredRecord>, Stop> {
+    let id = session_id(connection, session)?;
+    let mut wanted = Wanted { next: after.saturating_add(1), limit, bytes: 0, records: Vec::new() };
+    if wanted.next > first_of(last_place(id)) {
+        return Ok(Vec::new());
+    }
+    read_groups(connection, session, id, &mut wanted)?;
+    read_tail(connection, id, &mut wanted)?;
+    Ok(wanted.records)
+}
+
+/// What is wanted still, and what was found.
+struct Wanted {
+    next: u64,
+    limit: Limit,
+    bytes: usize,
+    records: Vec<StoredRecord>,
+}
+
+impl Wanted {
+    fn is_done(&self) -> bool {
+        self.next > self.limit.until || self.bytes >= self.limit.bytes.max(1)
+    }
+
+    /// Takes what is wanted of a row. A row that leaves a gap is damage.
+    fn take(&mut self, rows: Vec<StoredRecord>) -> Result<(), Stop> {
+        let from = self.next;
+        for record in rows.into_iter().skip_while(|record| record.seq < from) {
+            if self.is_done() {
+                break;
+            }
+            if record.seq != self.next {
+                return Err(Stop::Damaged(format!("record {} is missing", self.next)));
+            }
+            self.next += 1;
+            self.bytes += record.bytes.len();
+            self.records.push(record);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the key of the row that holds a record, if it is in this table, else of the next.
+fn start(connection: &Connection, sql: &str, id: i64, next: u64) -> Result<i64, Stop> {
+    let found: Option<i64> = connection
+        .prepare_cached(sql)?
+        .query_row([place(id, 0), place(id, next)], |row| row.get(0))
+        .optional()?;
+    Ok(found.unwrap_or_else(|| place(id, 0)))
+}
+
+fn read_groups(
+    connection: &Connection,
+    session: &SessionId,
+    id: i64,
+    wanted: &mut Wanted,
+) -> Result<(), Stop> {
+    let before = "SELECT place FROM groups WHERE place BETWEEN ?1 AND ?2
+                  ORDER BY place DESC LIMIT 1";
+    let start = start(connection, before, id, wanted.next)?;
+    let mut statement = connection.prepare_cached(
+        "SELECT place, count, meta, blob FROM groups WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
+    )?;
+    let mut rows = statement.query([start, last_place(id)])?;
+    while !wanted.is_done()
+        && let Some(row) = rows.next()?
+    {
+        let first = first_of(row.get(0)?);
+        let count: u64 = row.get(1)?;
+        if first.saturating_add(count) <= wanted.next {
+            continue;
+        }
+        let meta = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        let content = blobs::read_by_id(connection, row.get(3)?)?;
+        let packed = Packed { session: session.as_str(), first, count, meta, content: &content };
+        let records = unpack(&packed, |hash| {
+            blobs::read(connection, hash)?
+                .ok_or_else(|| Stop::Damaged(format!("blob {hash} is missing")))
+        })
+        .map_err(|stop| in_session(stop, session, first))?;
+        wanted.take(records)?;
+    }
+    Ok(())
+}
+
+fn read_tail(connection: &Connection, id: i64, wanted: &mut Wanted) -> Result<(), Stop> {
+    let before = "SELECT place FROM tail WHERE place BETWEEN ?1 AND ?2
+                  ORDER BY place DESC LIMIT 1";
+    let start = start(connection, before, id, wanted.next)?;
+    let mut statement = connection.prepare_cached(
+        "SELECT place, count, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
+    )?;
+    let mut rows = statement.query([start, last_place(id)])?;
+    while !wanted.is_done()
+        && let Some(row) = rows.next()?
+    {
+        let first = first_of(row.get(0)?);
+        let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        let records = unpack_row(first, row.get(1)?, data)?;
+        wanted.take(records)?;
+    }
+    Ok(())
+}
+
+/// Says where damage is.
+fn in_session(stop: Stop, session: &SessionId, first: u64) -> Stop {
+    match stop {
+        Stop::Damaged(what) => {
+            Stop::Damaged(format!("session `{session}`, group of record {first}: {what}"))
+        }
+        other => other,
+    }
+}

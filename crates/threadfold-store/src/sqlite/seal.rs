@@ -1,0 +1,176 @@
+//! From the tail, which is quick to write, into groups, which are small and shared.
+
+use std::collections::{HashMap, VecDeque};
+
+use rusqlite::{Connection, params};
+use threadfold_core::SessionId;
+
+use super::append::insert_row;
+use super::blobs::{Content, keep, refer};
+use super::fault::Stop;
+use super::known::{Known, Memory, TailSize};
+use super::schema::{first_of, last_place, place};
+use crate::log::BatchId;
+use crate::pack::{Batch, Group, Packer, pack_row, unpack_row};
+use crate::record::{NewRecord, StoredRecord};
+
+/// A tail of this size is made into groups.
+pub(super) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
+
+/// Which tails became long.
+#[derive(Debug, Default)]
+pub(super) struct Seals {
+    due: VecDeque<SessionId>,
+    /// How large a tail was when no group ended in it; it is tried again when it has grown well.
+    tried: HashMap<SessionId, TailSize>,
+}
+
+impl Seals {
+    /// Remembers a session whose tail became long by an append of `size` bytes.
+    pub(super) fn consider(&mut self, session: &SessionId, known: &Known, size: u64) {
+        let TailSize { rows, bytes } = known.tail;
+        let is_long = rows >= LONG_TAIL.rows || bytes >= LONG_TAIL.bytes;
+        // What was too large for the tail has just been made into groups.
+        if !is_long || size >= LONG_TAIL.bytes {
+            return;
+        }
+        let tried = self.tried.get(session).copied().unwrap_or_default();
+        let has_shrunk = rows < tried.rows;
+        if has_shrunk || rows >= tried.rows + LONG_TAIL.rows / 4 || bytes >= tried.bytes * 5 / 4 {
+            self.due.push_back(session.clone());
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Option<SessionId> {
+        self.due.pop_front()
+    }
+
+    /// Makes groups of a session's tail, as far as groups end in it.
+    pub(super) fn seal(
+        &mut self,
+        connection: &Connection,
+        memory: &mut Memory,
+        session: &SessionId,
+    ) -> Result<(), Stop> {
+        let known = memory.session(connection, session)?;
+        let rows = tail_rows(connection, known.id)?;
+        let before = known.tail;
+        known.tail = replace_tail(connection, session, known.id, rows)?;
+        if known.tail == before {
+            self.tried.insert(session.clone(), before);
+        } else {
+            self.tried.remove(session);
+        }
+        Ok(())
+    }
+}
+
+/// The records of one append, or what is left of it.
+pub(super) struct TailRow {
+    pub(super) first: u64,
+    pub(super) batch: Option<BatchId>,
+    /// Whether it is in the table already.
+    pub(super) is_stored: bool,
+    pub(super) records: Vec<NewRecord>,
+}
+
+impl TailRow {
+    fn last(&self) -> u64 {
+        self.first + self.records.len() as u64 - 1
+    }
+}
+
+/// Returns what is in a session's tail.
+pub(super) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Stop> {
+    let mut statement = connection.prepare_cached(
+        "SELECT place, count, batch, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
+    )?;
+    let mut found = statement.query([place(id, 0), last_place(id)])?;
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        let first = first_of(row.get(0)?);
+        let batch = row.get::<_, Option<[u8; 16]>>(2)?.map(BatchId);
+        let data = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
+        let records = unpack_row(first, row.get(1)?, data)?;
+        if records.is_empty() {
+            return Err(Stop::Damaged(format!("record {first} is an append of no records")));
+        }
+        let records = records.into_iter().map(as_new).collect();
+        rows.push(TailRow { first, batch, is_stored: true, records });
+    }
+    Ok(rows)
+}
+
+fn as_new(record: StoredRecord) -> NewRecord {
+    let StoredRecord { seq: _, kind, source, position, received, bytes } = record;
+    NewRecord { kind, source, position, received, bytes }
+}
+
+/// Makes groups of `rows` as far as groups end in them, and keeps the rest as the tail.
+pub(super) fn replace_tail(
+    connection: &Connection,
+    session: &SessionId,
+    id: i64,
+    rows: Vec<TailRow>,
+) -> Result<TailSize, Stop> {
+    let mut sealed_until = 0;
+    if let Some(first) = rows.first().map(|row| row.first) {
+        let mut packer = Packer::new(session.as_str(), first);
+        for row in &rows {
+            if let Some(id) = row.batch {
+                packer.begin(Batch { id, first: row.first, count: row.records.len() as u64 });
+            }
+            for record in &row.records {
+                if let Some(group) = packer.push(record) {
+                    sealed_until = group.last();
+                    insert_group(connection, id, group)?;
+                }
+            }
+        }
+    }
+    if sealed_until > 0 {
+        connection
+            .prepare_cached("DELETE FROM tail WHERE place BETWEEN ?1 AND ?2")?
+            .execute([place(id, 0), place(id, sealed_until)])?;
+    }
+    let mut size = TailSize::default();
+    for mut row in rows.into_iter().filter(|row| row.last() > sealed_until) {
+        let is_cut = row.first <= sealed_until;
+        if is_cut {
+            let sealed = usize::try_from(sealed_until + 1 - row.first).unwrap_or(usize::MAX);
+            row.records.drain(..sealed);
+            row.first = sealed_until + 1;
+            row.batch = None;
+        }
+        let data = pack_row(&row.records);
+        size.rows += 1;
+        size.bytes += data.len() as u64;
+        if (is_cut || !row.is_stored)
+            && let Some(latest) = row.records.last().map(|record| record.received)
+        {
+            let count = row.records.len() as u64;
+            insert_row(connection, id, row.first, count, latest, row.batch, &data)?;
+        }
+    }
+    Ok(size)
+}
+
+fn insert_group(connection: &Connection, id: i64, group: Group) -> Result<(), Stop> {
+    for cut_out in &group.cut_out {
+        let blob = keep(connection, &Content::of(cut_out.hash, &cut_out.bytes))?;
+        refer(connection, id, blob)?;
+    }
+    let content = keep(connection, &Content::new(&group.content))?;
+    connection
+        .prepare_cached(
+            "INSERT INTO groups (place, count, latest, meta, blob) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            place(id, group.first),
+            group.count,
+            group.latest.0,
+            group.meta,
+            content
+        ])?;
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Sessions as such: they begin, are listed, and are removed.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use threadfold_core::SessionId;
+
+use super::fault::Stop;
+use super::known::{self, parse_holder};
+use super::leases;
+use super::schema::{last_place, place};
+use super::writer::Ledger;
+use crate::error::StoreError;
+use crate::lease::{Epoch, Lease};
+use crate::log::{Head, LogId, SessionEntry};
+use crate::record::Timestamp;
+use crate::snapshot::Summary;
+
+pub(super) fn create(
+    ledger: &mut Ledger<'_>,
+    session: &SessionId,
+    log: &LogId,
+    now: Timestamp,
+) -> Result<Head, Stop> {
+    let inserted = ledger
+        .connection
+        .prepare_cached(
+            "INSERT INTO sessions (name, log, created, epoch) VALUES (?1, ?2, ?3, 0)
+             ON CONFLICT (name) DO NOTHING",
+        )?
+        .execute(params![session.as_str(), log.as_str(), now.0])?;
+    if inserted > 0 {
+        return Ok(Head { log: log.clone(), seq: 0, epoch: Epoch(0) });
+    }
+    head(ledger.connection, session)?
+        .ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
+}
+
+pub(super) fn head(connection: &Connection, session: &SessionId) -> Result<Option<Head>, Stop> {
+    let found = connection
+        .prepare_cached("SELECT id, log, epoch FROM sessions WHERE name = ?1")?
+        .query_row([session.as_str()], |row| {
+            Ok((row.get(0)?, row.get::<_, String>(1)?, row.get(2)?))
+        })
+        .optional()?;
+    let Some((id, log, epoch)) = found else { return Ok(None) };
+    let (seq, _) = known::head(connection, id)?;
+    Ok(Some(Head { log: LogId::from(log), seq, epoch: Epoch(epoch) }))
+}
+
+/// Returns the number of a session; refused if there is none.
+pub(super) fn session_id(connection: &Connection, session: &SessionId) -> Result<i64, Stop> {
+    let found = connection
+        .prepare_cached("SELECT id FROM sessions WHERE name = ?1")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()?;
+    found.ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
+}
+
+pub(super) fn list(connection: &Connection) -> Result<Vec<SessionEntry>, Stop> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, name, log, created, epoch, holder, lease_until,
+                summary_generation, summary_seq, summary
+         FROM sessions ORDER BY name",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        entries.push(entry(connection, row)?);
+    }
+    Ok(entries)
+}
+
+fn entry(connection: &Connection, row: &Row<'_>) -> Result<SessionEntry, Stop> {
+    let (seq, latest) = known::head(connection, row.get(0)?)?;
+    let created = row.get(3)?;
+    let epoch = Epoch(row.get(4)?);
+    let lease = match (row.get::<_, Option<String>>(5)?, row.get(6)?) {
+        (Some(holder), Some(until)) => {
+            Some(Lease { epoch, holder: parse_holder(&holder)?, until: Timestamp(until) })
+        }
+        _ => None,
+    };
+    let summary = match (row.get(7)?, row.get::<_, Option<i64>>(8)?, row.get(9)?) {
+        (Some(generation), Some(seq), Some(json)) => {
+            Some(Summary { generation, seq: seq.cast_unsigned(), json })
+        }
+        _ => None,
+    };
+    Ok(SessionEntry {
+        session: SessionId::from(row.get::<_, String>(1)?.as_str()),
+        head: Head { log: LogId::from(row.get::<_, String>(2)?), seq, epoch },
+        created: Timestamp(created),
+        updated: Timestamp(latest.unwrap_or(created)),
+        lease,
+        summary,
+    })
+}
+
+pub(super) fn put_summary(
+    ledger: &mut Ledger<'_>,
+    session: &SessionId,
+    summary: &Summary,
+) -> Result<(), Stop> {
+    let id = session_id(ledger.connection, session)?;
+    ledger
+        .connection
+        .prepare_cached(
+            "UPDATE sessions SET summary_generation = ?2, summary_seq = ?3, summary = ?4
+             WHERE id = ?1",
+        )?
+        .execute(params![id, summary.generation, summary.seq.cast_signed(), summary.json])?;
+    Ok(())
+}
+
+pub(super) fn remove(
+    ledger: &mut Ledger<'_>,
+    session: &SessionId,
+    now: Timestamp,
+) -> Result<(), Stop> {
+    let id = session_id(ledger.connection, session)?;
+    leases::check_free(ledger.connection, session, now, None)?;
+    ledger.memory.forget(session);
+    for delete in ["DELETE FROM tail", "DELETE FROM groups"] {
+        ledger
+            .connection
+            .prepare_cached(&format!("{delete} WHERE place BETWEEN ?1 AND ?2"))?
+            .execute([place(id, 0), last_place(id)])?;
+    }
+    for delete in [
+        "DELETE FROM snapshot_chunks
+         WHERE snapshot IN (SELECT id FROM snapshots WHERE session = ?1)",
+        "DELETE FROM snapshots WHERE session = ?1",
+        "DELETE FROM blob_refs WHERE session = ?1",
+        "DELETE FROM sessions WHERE id = ?1",
+    ] {
+        ledger.connection.prepare_cached(delete)?.execute([id])?;
+    }
+    Ok(())
+}

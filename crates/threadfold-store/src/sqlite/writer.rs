@@ -1,0 +1,251 @@
+//! The one thread that writes: it takes all that wait, does them in one transaction, and answers.
+//!
+//! Whatever waits while one group is made durable becomes the next group, so a hundred writers
+//! cost about as many syncs as one.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use rusqlite::Connection;
+use threadfold_core::SessionId;
+use tokio::sync::oneshot;
+
+use super::connect::{self, Location};
+use super::fault::{Stop, failed_write};
+use super::known::Memory;
+use super::seal::Seals;
+use super::wake::Wakes;
+use crate::error::StoreError;
+
+/// A group is at most this many jobs, so that the first does not wait for ever.
+const GROUP: usize = 1024;
+
+/// What a job works with, inside a group's transaction.
+pub(super) struct Ledger<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) memory: &'a mut Memory,
+    pub(super) seals: &'a mut Seals,
+    /// Which sessions became longer.
+    pub(super) grown: &'a mut Vec<SessionId>,
+}
+
+/// Work that waits for the writer.
+trait Job: Send {
+    /// Does it. What stops here stops the group.
+    fn run(&mut self, ledger: &mut Ledger<'_>, location: &Location) -> Result<(), rusqlite::Error>;
+    /// Says that it is durable.
+    fn succeed(self: Box<Self>);
+    /// Says that nothing of it happened.
+    fn fail(self: Box<Self>, error: StoreError);
+}
+
+struct Asked<T, F> {
+    work: Option<F>,
+    done: Option<Result<T, StoreError>>,
+    answer: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Job for Asked<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut Ledger<'_>) -> Result<T, Stop> + Send,
+{
+    fn run(&mut self, ledger: &mut Ledger<'_>, location: &Location) -> Result<(), rusqlite::Error> {
+        let Some(work) = self.work.take() else { return Ok(()) };
+        self.done = Some(match work(ledger) {
+            Ok(value) => Ok(value),
+            Err(Stop::Failed(error)) => return Err(error),
+            Err(refused) => Err(refused.while_writing(&location.name)),
+        });
+        Ok(())
+    }
+
+    fn succeed(self: Box<Self>) {
+        if let Some(done) = self.done {
+            // Whoever asked may have gone.
+            self.answer.send(done).ok();
+        }
+    }
+
+    fn fail(self: Box<Self>, error: StoreError) {
+        let error = match self.done {
+            // It was refused for a reason of its own, which still holds.
+            Some(Err(refused)) => refused,
+            _ => error,
+        };
+        self.answer.send(Err(error)).ok();
+    }
+}
+
+/// The writer, as others see it.
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: Option<Sender<Box<dyn Job>>>,
+    thread: Option<JoinHandle<()>>,
+    place: String,
+}
+
+impl Writer {
+    /// Starts the thread, with a connection that was opened already.
+    pub(super) fn start(
+        location: Location,
+        connection: Connection,
+        wakes: Arc<Wakes>,
+    ) -> std::io::Result<Self> {
+        let (sender, receiver) = channel();
+        let place = location.name.clone();
+        let mut state = State {
+            location,
+            connection: Some(connection),
+            memory: Memory::default(),
+            seals: Seals::default(),
+            wakes,
+        };
+        let thread = Builder::new()
+            .name("threadfold-store".to_owned())
+            .spawn(move || state.serve(&receiver))?;
+        Ok(Self { jobs: Some(sender), thread: Some(thread), place })
+    }
+
+    /// Has `work` done, and returns when it is durable.
+    pub(super) async fn ask<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Ledger<'_>) -> Result<T, Stop> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job = Box::new(Asked { work: Some(work), done: None, answer });
+        let is_sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if is_sent && let Ok(done) = answered.await {
+            return done;
+        }
+        Err(StoreError::Unwritable {
+            place: self.place.clone(),
+            source: "the thread that writes has ended".into(),
+        })
+    }
+}
+
+impl Drop for Writer {
+    /// Lets the thread finish what was asked, and waits for it.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed when it happened.
+            thread.join().ok();
+        }
+    }
+}
+
+/// What the thread owns.
+struct State {
+    location: Location,
+    /// Nothing after a failure: the next group opens it anew.
+    connection: Option<Connection>,
+    memory: Memory,
+    seals: Seals,
+    wakes: Arc<Wakes>,
+}
+
+impl State {
+    fn serve(&mut self, jobs: &Receiver<Box<dyn Job>>) {
+        while let Ok(first) = jobs.recv() {
+            let mut group = vec![first];
+            group.extend(jobs.try_iter().take(GROUP - 1));
+            self.commit(group);
+            self.seal();
+        }
+    }
+
+    /// Does a group of jobs in one transaction, and answers them when it is durable.
+    fn commit(&mut self, mut group: Vec<Box<dyn Job>>) {
+        let mut grown = Vec::new();
+        match self.attempt(&mut group, &mut grown) {
+            Ok(()) => {
+                self.wakes.grown(&grown);
+                for job in group {
+                    job.succeed();
+                }
+            }
+            Err(stop) => {
+                // After a failed sync nothing is believed: neither what this connection holds
+                // in memory nor what we remember.
+                self.connection = None;
+                self.memory.forget_all();
+                self.fail(group, stop);
+            }
+        }
+    }
+
+    fn attempt(
+        &mut self,
+        group: &mut [Box<dyn Job>],
+        grown: &mut Vec<SessionId>,
+    ) -> Result<(), Stop> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect::writer(&self.location)?,
+        };
+        let connection = self.connection.insert(connection);
+        begin(connection)?;
+        self.memory.refresh(connection)?;
+        let mut ledger =
+            Ledger { connection, memory: &mut self.memory, seals: &mut self.seals, grown };
+        for job in group {
+            job.run(&mut ledger, &self.location)?;
+        }
+        end(connection)?;
+        Ok(())
+    }
+
+    fn fail(&self, group: Vec<Box<dyn Job>>, stop: Stop) {
+        let place = &self.location.name;
+        let error = match stop {
+            Stop::Failed(error) => Arc::new(error),
+            other => {
+                let text = other.while_writing(place).to_string();
+                Arc::new(rusqlite::Error::ToSqlConversionFailure(text.into()))
+            }
+        };
+        for job in group {
+            job.fail(failed_write(place, &error));
+        }
+    }
+
+    /// Makes groups of the tails that became long, each in a transaction of its own.
+    fn seal(&mut self) {
+        while let Some(session) = self.seals.next() {
+            let Some(connection) = &self.connection else { return };
+            let sealed = begin(connection).map_err(Stop::from).and_then(|()| {
+                self.memory.refresh(connection)?;
+                self.seals.seal(connection, &mut self.memory, &session)?;
+                Ok(end(connection)?)
+            });
+            match sealed {
+                Ok(()) => {}
+                // Nobody waits for this: appends go on, and whoever reads will be told.
+                Err(Stop::Refused(_) | Stop::Damaged(_)) => {
+                    if connection.execute_batch("ROLLBACK").is_err() {
+                        self.connection = None;
+                    }
+                    self.memory.forget_all();
+                }
+                Err(Stop::Failed(_)) => {
+                    self.connection = None;
+                    self.memory.forget_all();
+                }
+            }
+        }
+    }
+}
+
+fn begin(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    Ok(())
+}
+
+fn end(connection: &Connection) -> rusqlite::Result<()> {
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    Ok(())
+}

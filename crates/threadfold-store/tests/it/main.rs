@@ -1,0 +1,4 @@
+//! What stores promise, asked of each.
+
+mod memory;
+mod sqlite;

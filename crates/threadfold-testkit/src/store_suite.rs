@@ -1,0 +1,98 @@
+//! What every store is held to, as tests that any store can run.
+//!
+//! A store's tests say where stores come from, and get a test for each promise of the trait:
+//!
+//! ```text
+//! threadfold_testkit::store_suite!(MyPlace::new());
+//! ```
+
+use std::future::Future;
+use std::sync::Arc;
+
+use threadfold_store::Store;
+
+pub mod appending;
+pub mod blobs;
+pub mod derived;
+pub mod leases;
+pub mod reading;
+pub mod retrying;
+pub mod sessions;
+mod writer;
+
+pub use writer::{LASTING, NOW, Writer, holder, line, read_all, record};
+
+/// Where the stores of one test come from.
+pub trait Place: Send + Sync {
+    /// Opens the store of this place, with all that was put into it before.
+    fn open(&self) -> Arc<dyn Store>;
+}
+
+/// Runs one test of the suite.
+pub fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime needs nothing but threads");
+    runtime.block_on(test);
+}
+
+/// Makes a test of each promise, for the stores of a place; `$place` is evaluated for each.
+#[macro_export]
+macro_rules! store_suite {
+    ($place:expr) => {
+        $crate::store_suite!(@tests $place;
+            appending: records_come_back_as_they_were;
+            appending: records_are_numbered_without_a_gap;
+            appending: an_append_at_the_wrong_place_is_refused_and_leaves_nothing;
+            appending: an_append_of_no_records_changes_nothing;
+            appending: of_two_appends_at_one_place_one_wins;
+            appending: many_sessions_are_written_at_once;
+            appending: a_refusal_does_not_disturb_others;
+            appending: large_appends_come_back_as_they_were;
+            retrying: a_retry_is_acknowledged_and_not_done_again;
+            retrying: another_append_at_the_same_place_is_no_retry;
+            retrying: every_append_of_a_long_log_can_be_retried;
+            retrying: every_append_can_be_retried_after_reopening;
+            retrying: a_retry_is_acknowledged_also_when_another_writes_now;
+            reading: limits_hold;
+            reading: nothing_comes_after_the_end;
+            reading: any_place_of_a_long_log_can_be_read;
+            reading: readers_see_whole_appends_while_a_writer_writes;
+            reading: a_change_wakes_who_waits_for_it;
+            reading: who_waits_for_what_is_there_is_not_kept;
+            leases: one_writer_at_a_time;
+            leases: a_writer_that_was_replaced_is_refused_and_told_by_whom;
+            leases: a_lease_ends_with_its_time;
+            leases: a_lease_can_be_passed_over_by_its_name;
+            leases: a_lease_can_be_renewed_until_another_has_one;
+            leases: a_lease_is_given_back_by_its_holder_only;
+            derived: the_latest_snapshot_is_found;
+            derived: a_snapshot_takes_the_place_of_one_at_its_place;
+            derived: large_snapshots_come_back_as_they_were;
+            derived: what_is_derived_can_be_deleted;
+            derived: a_summary_is_listed;
+            blobs: content_is_found_by_its_name;
+            blobs: content_is_kept_as_long_as_a_session_keeps_it;
+            blobs: what_is_young_is_not_collected;
+            blobs: records_and_snapshots_survive_a_collection;
+            blobs: a_fork_survives_the_original;
+            sessions: a_session_begins_once;
+            sessions: what_is_not_there_is_not_found;
+            sessions: sessions_are_listed_in_order;
+            sessions: a_removed_session_is_gone;
+            sessions: a_session_that_is_written_cannot_be_removed;
+            sessions: everything_is_there_after_reopening;
+        );
+    };
+    (@tests $place:expr; $($module:ident: $test:ident;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                let place = $place;
+                $crate::store_suite::run($crate::store_suite::$module::$test(&place));
+            }
+        )*
+    };
+}

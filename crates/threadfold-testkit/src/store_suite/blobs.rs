@@ -1,0 +1,103 @@
+//! Content by its name, and the collection of what nobody keeps.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use threadfold_core::SessionId;
+use threadfold_store::{BlobHash, Collected, NewRecord, Store, StoredSnapshot, Timestamp};
+
+use super::Place;
+use super::writer::{NOW, Writer, line, record};
+
+/// Later than anything was stored.
+const EVER: Timestamp = Timestamp(i64::MAX);
+
+async fn put(store: &Arc<dyn Store>, session: &SessionId, bytes: &[u8]) -> BlobHash {
+    let hash = store.put_blob(session, Bytes::copy_from_slice(bytes)).await;
+    hash.expect("a blob can be kept")
+}
+
+async fn get(store: &Arc<dyn Store>, hash: &BlobHash) -> Option<Bytes> {
+    store.blob(hash).await.expect("a blob can be read")
+}
+
+/// Which anybody can compute.
+pub async fn content_is_found_by_its_name(place: &dyn Place) {
+    let writer = Writer::begin(&place.open(), "session").await;
+    for bytes in [Vec::new(), b"a".to_vec(), vec![0xff; 100_000], b"session".to_vec()] {
+        let hash = put(&writer.store, &writer.session, &bytes).await;
+        assert_eq!(hash, BlobHash::of(&bytes));
+        assert_eq!(get(&writer.store, &hash).await, Some(Bytes::from(bytes)));
+    }
+    assert_eq!(get(&writer.store, &BlobHash::of(b"nobody's")).await, None);
+}
+
+/// Kept by two, it is stored once, and goes with the second.
+pub async fn content_is_kept_as_long_as_a_session_keeps_it(place: &dyn Place) {
+    let store = place.open();
+    let sessions = ["one", "other"].map(SessionId::from);
+    for session in &sessions {
+        store.create(session, "log".into(), NOW).await.expect("a session can begin");
+        put(&store, session, b"shared").await;
+    }
+    let shared = BlobHash::of(b"shared");
+    for session in &sessions {
+        let collected = store.collect_garbage(EVER).await.expect("garbage can be collected");
+        assert_eq!(collected, Collected::default());
+        assert!(get(&store, &shared).await.is_some());
+        store.remove(session, NOW).await.expect("nobody writes to it");
+    }
+    let collected = store.collect_garbage(EVER).await.expect("garbage can be collected");
+    assert_eq!(collected, Collected { blobs: 1, bytes: 6 });
+    assert_eq!(get(&store, &shared).await, None);
+}
+
+/// So that what is on its way in is not taken.
+pub async fn what_is_young_is_not_collected(place: &dyn Place) {
+    let store = place.open();
+    let session = SessionId::from("session");
+    store.create(&session, "log".into(), NOW).await.expect("a session can begin");
+    let hash = put(&store, &session, b"young").await;
+    store.remove(&session, NOW).await.expect("nobody writes to it");
+    let collected = store.collect_garbage(NOW).await.expect("garbage can be collected");
+    assert_eq!(collected, Collected::default());
+    assert!(get(&store, &hash).await.is_some());
+}
+
+/// However the store keeps them.
+pub async fn records_and_snapshots_survive_a_collection(place: &dyn Place) {
+    let mut writer = Writer::begin(&place.open(), "session").await;
+    writer.write_a_long_log().await;
+    let text = format!("{{\"text\":\"{}\"}}", "long".repeat(10_000));
+    let mut large: Vec<NewRecord> = (0..2000).map(|it| line(&writer.session, it)).collect();
+    large.insert(3, record(text.clone()));
+    writer.append(large).await.expect("it is in order");
+    let snapshot = StoredSnapshot { generation: 1, seq: 1, bytes: text.repeat(10).into() };
+    let put = writer.store.put_snapshot(&writer.session, snapshot.clone()).await;
+    put.expect("a snapshot can be kept");
+    writer.store.collect_garbage(EVER).await.expect("garbage can be collected");
+    writer.check().await;
+    let found = writer.store.snapshot(&writer.session, 1, 1).await;
+    assert!(found.expect("a snapshot can be read") == Some(snapshot));
+}
+
+/// And nothing is left when both are gone.
+pub async fn a_fork_survives_the_original(place: &dyn Place) {
+    let store = place.open();
+    let mut original = Writer::begin(&store, "11111111-original").await;
+    let mut fork = Writer::begin(&store, "22222222-fork").await;
+    for writer in [&mut original, &mut fork] {
+        let text = format!("{{\"text\":\"{}\"}}", "long".repeat(10_000));
+        let mut records: Vec<NewRecord> = (0..3000).map(|it| line(&writer.session, it)).collect();
+        records.insert(10, record(text));
+        writer.append(records).await.expect("it is in order");
+        store.release(&writer.session, writer.epoch).await.expect("it has it");
+    }
+    store.remove(&original.session, NOW).await.expect("nobody writes to it");
+    store.collect_garbage(EVER).await.expect("garbage can be collected");
+    fork.check().await;
+    store.remove(&fork.session, NOW).await.expect("nobody writes to it");
+    store.collect_garbage(EVER).await.expect("garbage can be collected");
+    let again = store.collect_garbage(EVER).await.expect("garbage can be collected");
+    assert_eq!(again, Collected::default());
+}

@@ -1,0 +1,85 @@
+//! Saying an append again after its acknowledgement was lost.
+
+use threadfold_store::{Append, BatchId, StoreError};
+
+use super::Place;
+use super::writer::{Writer, line, record};
+
+/// As often as it is said.
+pub async fn a_retry_is_acknowledged_and_not_done_again(place: &dyn Place) {
+    let mut writer = Writer::begin(&place.open(), "session").await;
+    writer.append(vec![record("a")]).await.expect("it is in order");
+    let appended = writer.append(vec![record("b"), record("c")]).await.expect("it is in order");
+    let (append, _) = writer.appends[1].clone();
+    for _ in 0..3 {
+        let again = writer.store.append(append.clone()).await.expect("it was done");
+        assert_eq!(again, appended);
+    }
+    writer.append(vec![record("d")]).await.expect("it is in order");
+    let again = writer.store.append(append).await.expect("it was done");
+    assert_eq!(again, appended);
+    writer.check().await;
+}
+
+/// Nor is the same name at another place.
+pub async fn another_append_at_the_same_place_is_no_retry(place: &dyn Place) {
+    let mut writer = Writer::begin(&place.open(), "session").await;
+    writer.append(vec![record("a")]).await.expect("it is in order");
+    writer.append(vec![record("b")]).await.expect("it is in order");
+    let (first, _) = writer.appends[0].clone();
+    let renamed = Append { batch: BatchId([8; 16]), ..first.clone() };
+    let moved = Append { after: 1, ..first };
+    for append in [renamed, moved] {
+        let refused = writer.store.append(append).await;
+        assert!(matches!(refused, Err(StoreError::Conflict { found: 2, .. })), "{refused:?}");
+    }
+    writer.check().await;
+}
+
+/// Wherever the store has put it since.
+pub async fn every_append_of_a_long_log_can_be_retried(place: &dyn Place) {
+    let mut writer = Writer::begin(&place.open(), "session").await;
+    write_all_sizes(&mut writer).await;
+    retry_all(&writer).await;
+}
+
+/// The writer may come back after the store did.
+pub async fn every_append_can_be_retried_after_reopening(place: &dyn Place) {
+    let mut writer = Writer::begin(&place.open(), "session").await;
+    write_all_sizes(&mut writer).await;
+    let Writer { store, session, epoch, written, appends } = writer;
+    drop(store);
+    let writer = Writer { store: place.open(), session, epoch, written, appends };
+    retry_all(&writer).await;
+}
+
+/// It did happen, so nothing is taken back by saying so.
+pub async fn a_retry_is_acknowledged_also_when_another_writes_now(place: &dyn Place) {
+    let mut writer = Writer::begin(&place.open(), "session").await;
+    let appended = writer.append(vec![record("a")]).await.expect("it is in order");
+    Writer::continue_as(&writer.store, writer.session.clone(), "another").await;
+    let (append, _) = writer.appends[0].clone();
+    assert_eq!(writer.store.append(append).await.expect("it was done"), appended);
+    let refused = writer.append(vec![record("b")]).await;
+    assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{refused:?}");
+    writer.written.truncate(1);
+    writer.check().await;
+}
+
+async fn write_all_sizes(writer: &mut Writer) {
+    writer.write_a_long_log().await;
+    let large = (0..3000).map(|number| line(&writer.session, number)).collect();
+    writer.append(large).await.expect("it is in order");
+    writer.append(vec![record("small")]).await.expect("it is in order");
+}
+
+async fn retry_all(writer: &Writer) {
+    for (append, appended) in &writer.appends {
+        let again = writer.store.append(append.clone()).await.expect("it was done");
+        assert_eq!(again, *appended);
+        let rival = Append { batch: BatchId([0xaa; 16]), ..append.clone() };
+        let refused = writer.store.append(rival).await;
+        assert!(matches!(refused, Err(StoreError::Conflict { .. })), "{refused:?}");
+    }
+    writer.check().await;
+}
