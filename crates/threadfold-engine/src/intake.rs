@@ -125,8 +125,10 @@ impl Follower {
             }
             Err(error) => return Err(self.unreadable(error)),
         };
+        let metadata = opened.metadata().map_err(|error| self.unreadable(error))?;
+        let identity = Identity::of(&metadata);
         match self.file.form {
-            Form::Lines => self.poll_lines(opened, session, &mut progress).await,
+            Form::Lines => self.poll_lines(opened, identity, session, &mut progress).await,
             Form::Document => self.poll_document(opened, session, &mut progress).await,
         }
     }
@@ -146,13 +148,12 @@ impl Follower {
 
     async fn poll_lines(
         &mut self,
-        mut opened: File,
+        mut opened: impl Read + Seek,
+        identity: Identity,
         session: &mut Session,
         progress: &mut impl FnMut(u64),
     ) -> Result<Taken, EngineError> {
         let mut taken = Taken::default();
-        let metadata = opened.metadata().map_err(|error| self.unreadable(error))?;
-        let identity = Identity::of(&metadata);
         let is_same = match &self.following {
             Some(known) => {
                 known.identity == identity
@@ -195,7 +196,7 @@ impl Follower {
     /// Finds the place in the log's source where the file goes on, or begins a new part of it.
     async fn begin(
         &self,
-        opened: &mut File,
+        opened: &mut (impl Read + Seek),
         identity: Identity,
         session: &mut Session,
         taken: &mut Taken,
@@ -256,7 +257,7 @@ impl Following {
     }
 
     /// Says whether the file still has what was read last where it was read.
-    fn is_still_in(&self, opened: &mut File) -> io::Result<bool> {
+    fn is_still_in(&self, opened: &mut (impl Read + Seek)) -> io::Result<bool> {
         let from = self.cutter.end() - self.tail.len() as u64;
         opened.seek(SeekFrom::Start(from))?;
         let mut found = vec![0; self.tail.len()];
@@ -269,7 +270,7 @@ impl Following {
 }
 
 /// Says whether a file begins with all that is known of a source; if so, how that ends.
-fn goes_on(opened: &mut File, known: &Source) -> io::Result<Option<Vec<u8>>> {
+fn goes_on(opened: &mut (impl Read + Seek), known: &Source) -> io::Result<Option<Vec<u8>>> {
     opened.seek(SeekFrom::Start(0))?;
     let mut rest = known.position.offset;
     let mut cutter = Cutter::default();
@@ -296,7 +297,7 @@ fn goes_on(opened: &mut File, known: &Source) -> io::Result<Option<Vec<u8>>> {
     Ok((chain == known.chain).then_some(tail.tail))
 }
 
-fn read(file: &mut File, chunk: &mut [u8]) -> io::Result<usize> {
+fn read(file: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(chunk) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -321,6 +322,22 @@ pub async fn take_files(
         taken.add(follower.poll(session, &mut progress).await?);
         taken.add(follower.keep_unfinished(session).await?);
     }
+    Ok(taken)
+}
+
+/// Takes lines that lie in memory, as if they were a file: what another form of keeping was read
+/// into, such as the rows of a database.
+pub async fn take_lines(
+    session: &mut Session,
+    spec: &SourceSpec,
+    lines: &[u8],
+) -> Result<Taken, EngineError> {
+    let path = spec.path.clone().unwrap_or_else(|| spec.name.clone()).into();
+    let mut follower = Follower::new(InputFile { spec: spec.clone(), path, form: Form::Lines });
+    let identity = Identity(0, 0);
+    let mut taken =
+        follower.poll_lines(io::Cursor::new(lines), identity, session, &mut |_| {}).await?;
+    taken.add(follower.keep_unfinished(session).await?);
     Ok(taken)
 }
 
