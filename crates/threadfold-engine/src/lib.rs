@@ -23,6 +23,7 @@ mod session;
 mod slice;
 mod snapshot;
 mod source;
+mod sources;
 mod summary;
 
 pub use bus::{Heard, Listener, SessionHandle};
@@ -41,4 +42,8 @@ pub use slice::{
 };
 pub use snapshot::{SliceSnapshot, Snapshot, SnapshotRestoreError};
 pub use source::{Chain, Source, SourceSpec, SpecKind};
+pub use sources::{
+    ClaudeFollower, FolderFollower, FolderNews, OpencodeServer, Opening, ServerError,
+    ServerSession, claude_sessions, follow_reader, open_reader,
+};
 pub use summary::SessionSummary;

@@ -1,0 +1,13 @@
+//! Where records come from while a session goes on.
+//!
+//! Every source ends in [`Session::accept`](crate::Session::accept); what differs is how it waits.
+
+mod claude;
+mod folder;
+mod opencode;
+mod reader;
+
+pub use claude::ClaudeFollower;
+pub use folder::{FolderFollower, FolderNews, claude_sessions};
+pub use opencode::{OpencodeServer, ServerError, ServerSession};
+pub use reader::{Opening, follow_reader, open_reader};
