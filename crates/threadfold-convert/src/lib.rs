@@ -20,6 +20,7 @@
 //!
 //! It opens no files and knows no clock: bytes are handed in, and names and times come from them.
 
+mod borrowed;
 pub mod claude;
 mod combined;
 pub mod lines;
@@ -27,6 +28,7 @@ pub mod opencode;
 pub mod parity;
 mod record;
 pub mod recover;
+mod salvage;
 mod whole;
 
 use threadfold_core::SessionEvent;
