@@ -6,13 +6,12 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use threadfold_core::{
-    AgentId, Block, ConversationId, Fields, Json, SessionEvent, SessionId, Unknown,
-};
+use threadfold_core::{AgentId, BlockId, ConversationId, Json, SessionEvent, SessionId};
 
 use crate::Converter;
 use crate::record::{Feed, FeedKind, Record, TooLong};
-use crate::recover::{self, Piece};
+use crate::recover;
+use crate::salvage::{self, Salvage, unknown_block};
 
 mod compaction;
 pub mod layout;
@@ -54,13 +53,7 @@ impl Default for ClaudeConverter {
 impl Converter for ClaudeConverter {
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
-        let what = format!("a record of {} bytes is too long to be kept", lost.length);
-        self.said(lost.feed, lost.line, out).loss(&what);
-        let mut kept = Fields::default();
-        kept.insert("bytes", Json::of(&lost.length));
-        kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
-        self.unknown(&record, None, Json::of(&kept), out);
+        salvage::too_long(self, lost, out);
     }
 
     fn memory(&self) -> Json {
@@ -83,7 +76,7 @@ impl Converter for ClaudeConverter {
         }
         match recover::good(record.bytes) {
             Some(text) if self.convert(record, text, out) => {}
-            _ => self.mend(record, out),
+            _ => salvage::mend(self, record, out),
         }
     }
 
@@ -144,13 +137,40 @@ impl ClaudeConverter {
         }
     }
 
-    /// Converts a text that should be one record. Says whether it is one.
+    fn note_session(&mut self, line: &Line<'_>) {
+        let name = line.file_session_id.as_deref().or(line.session_id.as_deref());
+        if let Some(name) = name
+            && self.session.as_ref().is_none_or(|known| known.as_str() != name)
+        {
+            self.session = Some(SessionId::from(name));
+        }
+    }
+
+    /// Shows a record that is not understood, by its own name if it has one.
+    fn show_unknown(
+        &mut self,
+        record: &Record<'_>,
+        id: Option<BlockId>,
+        kept: Json,
+        out: &mut Vec<SessionEvent>,
+    ) {
+        let mut block = unknown_block(record, out.len() - self.begin, kept);
+        block.id = id.unwrap_or(block.id);
+        let mut said = self.said(record.feed, record.line, out);
+        if let FeedKind::Subagent(agent) = &record.feed.kind {
+            said.conversation = ConversationId::from(agent.bare());
+        }
+        said.block(block);
+    }
+}
+
+impl Salvage for ClaudeConverter {
     fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let mut mended = String::new();
         let Some((line, given_up)) = lenient::read(text, &mut mended) else { return false };
         if given_up == GivenUp::HalfLetters {
             let what = "half of a letter (a lone surrogate) is shown as a replacement character";
-            self.said(record.feed, record.line, out).loss(what);
+            self.loss(record, what, out);
         }
         self.note_session(&line);
         let understood = {
@@ -169,55 +189,17 @@ impl ClaudeConverter {
                 return false;
             }
             let record_json = Json::parse(text).unwrap_or_else(|_| Json::string(text));
-            let id = line.uuid.as_deref().map(str::to_owned);
-            self.unknown(record, id, record_json, out);
+            let id = line.uuid.as_deref().map(BlockId::from);
+            self.show_unknown(record, id, record_json, out);
         }
         true
     }
 
-    fn note_session(&mut self, line: &Line<'_>) {
-        let name = line.file_session_id.as_deref().or(line.session_id.as_deref());
-        if let Some(name) = name
-            && self.session.as_ref().is_none_or(|known| known.as_str() != name)
-        {
-            self.session = Some(SessionId::from(name));
-        }
+    fn loss(&mut self, record: &Record<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        self.said(record.feed, record.line, out).loss(what);
     }
 
-    /// Takes what it can from a line that is no record as it stands.
-    fn mend(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
-        for piece in recover::records(record.bytes) {
-            match piece {
-                Piece::Record(text) => {
-                    if !self.convert(record, text, out) {
-                        let kept = Json::string(text);
-                        self.unknown(record, None, kept, out);
-                    }
-                }
-                Piece::Lost { bytes, why, .. } => {
-                    let kept = Json::string(&String::from_utf8_lossy(bytes));
-                    self.said(record.feed, record.line, out).loss(&why.to_string());
-                    self.unknown(record, None, kept, out);
-                }
-            }
-        }
-    }
-
-    /// Shows a record that is not understood, as it came.
-    fn unknown(
-        &mut self,
-        record: &Record<'_>,
-        id: Option<String>,
-        kept: Json,
-        out: &mut Vec<SessionEvent>,
-    ) {
-        let place = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
-        let count = out.len() - self.begin;
-        let id = id.unwrap_or_else(|| format!("line:{place}:{}:{count}", record.line));
-        let mut said = self.said(record.feed, record.line, out);
-        if let FeedKind::Subagent(agent) = &record.feed.kind {
-            said.conversation = ConversationId::from(agent.bare());
-        }
-        said.block(Block::new(id, Unknown { record: kept }));
+    fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+        self.show_unknown(record, None, kept, out);
     }
 }

@@ -20,6 +20,7 @@
 //!
 //! It opens no files and knows no clock: bytes are handed in, and names and times come from them.
 
+mod borrowed;
 pub mod claude;
 mod combined;
 pub mod lines;
@@ -29,6 +30,7 @@ mod pairs;
 pub mod parity;
 mod record;
 pub mod recover;
+mod salvage;
 mod whole;
 
 use threadfold_core::{Json, SessionEvent, SessionId};

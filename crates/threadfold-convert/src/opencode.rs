@@ -4,11 +4,12 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use threadfold_core::{Block, ConversationId, Fields, Json, SessionEvent, Unknown};
+use threadfold_core::{Context, ConversationId, Json, SessionEvent};
 
 use crate::Converter;
 use crate::record::{Feed, FeedKind, Record, TooLong};
-use crate::recover::{self, Piece};
+use crate::recover;
+use crate::salvage::{self, Salvage, unknown_block};
 
 pub mod layout;
 mod live;
@@ -45,22 +46,27 @@ impl OpencodeConverter {
         converter
     }
 
-    fn said<'a>(
-        &'a mut self,
-        feed: &'a Feed,
-        line: u64,
-        out: &'a mut Vec<SessionEvent>,
-    ) -> Said<'a> {
-        Said {
-            memory: &mut self.memory,
-            source: &feed.source,
-            is_stream: feed.is_stream(),
-            line,
-            out,
-        }
+    fn said<'a>(&'a mut self, feed: &'a Feed, out: &'a mut Vec<SessionEvent>) -> Said<'a> {
+        Said { memory: &mut self.memory, source: &feed.source, is_stream: feed.is_stream(), out }
     }
 
-    /// Converts a text that should be one record. Says whether it is one.
+    /// Converts one object. Says whether it is one.
+    fn object(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+        let Ok(read) = serde_json::from_str::<Event<'_>>(text) else { return false };
+        let mut said = self.said(record.feed, out);
+        let is_understood = event(&mut said, &read, WRAPPERS)
+            || run::convert(&mut said, read.kind.as_deref(), text)
+            || transcript::convert(&mut said, text);
+        if !is_understood {
+            let kept =
+                serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
+            self.unknown(record, kept, out);
+        }
+        true
+    }
+}
+
+impl Salvage for OpencodeConverter {
     fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         if !text.starts_with('[') {
             return self.object(record, text, out);
@@ -77,28 +83,15 @@ impl OpencodeConverter {
         true
     }
 
-    /// Converts one object. Says whether it is one.
-    fn object(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
-        let Ok(read) = serde_json::from_str::<Event<'_>>(text) else { return false };
-        let mut said = self.said(record.feed, record.line, out);
-        let is_understood = event(&mut said, &read, WRAPPERS)
-            || run::convert(&mut said, read.kind.as_deref(), text)
-            || transcript::convert(&mut said, text);
-        if !is_understood {
-            let kept =
-                serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
-            self.unknown(record, kept, out);
-        }
-        true
+    fn loss(&mut self, record: &Record<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        let loss = salvage::loss(Context::default(), &record.feed.source, record.line, what);
+        out.push(loss);
     }
 
     fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
-        let source = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
-        let id = format!("line:{source}:{}:{}", record.line, out.len() - self.begin);
-        let mut said = self.said(record.feed, record.line, out);
-        let place = key("\u{10ffff}", &id);
-        let block = Block::new(id, Unknown { record: kept });
-        said.block(&ConversationId::main(), place, block);
+        let block = unknown_block(record, out.len() - self.begin, kept);
+        let place = key("\u{10ffff}", block.id.as_str());
+        self.said(record.feed, out).block(&ConversationId::main(), place, block);
     }
 }
 
@@ -132,25 +125,13 @@ impl Converter for OpencodeConverter {
         match text {
             Some("") => {}
             Some(text) if self.convert(record, text, out) => {}
-            _ => {
-                for piece in recover::records(record.bytes) {
-                    match piece {
-                        Piece::Record(text) if self.convert(record, text, out) => {}
-                        Piece::Record(text) => self.unknown(record, Json::string(text), out),
-                        Piece::Lost { bytes, why, .. } => {
-                            self.said(record.feed, record.line, out).loss(&why.to_string());
-                            let kept = Json::string(&String::from_utf8_lossy(bytes));
-                            self.unknown(record, kept, out);
-                        }
-                    }
-                }
-            }
+            _ => salvage::mend(self, record, out),
         }
     }
 
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
         let is_whole = matches!(feed.kind, FeedKind::Stream | FeedKind::Main);
-        let mut said = self.said(feed, 0, out);
+        let mut said = self.said(feed, out);
         if !is_whole {
             return;
         }
@@ -161,13 +142,7 @@ impl Converter for OpencodeConverter {
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
-        let what = format!("a record of {} bytes is too long to be kept", lost.length);
-        self.said(lost.feed, lost.line, out).loss(&what);
-        let mut kept = Fields::default();
-        kept.insert("bytes", Json::of(&lost.length));
-        kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
-        self.unknown(&record, Json::of(&kept), out);
+        salvage::too_long(self, lost, out);
     }
 
     fn memory(&self) -> Json {

@@ -65,6 +65,7 @@ pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
 /// Folds what an agent said or kept.
 fn run_raw(args: &FoldArgs, opened: Opened) -> Result<(), CommandError> {
     let name = opened.name.clone();
+    let hides_files = opened.path.is_none() && opened.format == Format::ClaudeTranscript;
     let mut fold = Fold::new(args);
     let mut losses = BadLines::default();
     opened.convert(&mut |line, event| {
@@ -85,6 +86,9 @@ fn run_raw(args: &FoldArgs, opened: Opened) -> Result<(), CommandError> {
         "could not be used, and is kept as a block",
         "could not be used, and are kept as blocks",
     );
+    if hides_files {
+        fold.tell_unseen(&name);
+    }
     enough
 }
 
@@ -191,6 +195,18 @@ impl<'a> Fold<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Tells of subagents that have files of their own, which nobody sees from `source`.
+    fn tell_unseen(&self, source: &str) {
+        let subagents = self.state.subagents();
+        let unseen = subagents.iter().filter(|it| it.blocks().is_empty()).count();
+        if unseen > 0 {
+            let what = count(unseen as u64, "subagent", "subagents");
+            say(format_args!(
+                "the files of {what} cannot be seen from {source}; give the transcript's path"
+            ));
+        }
     }
 
     /// Says whether there were as many events as were asked for.

@@ -112,7 +112,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(session: &FoundSession, Loaded { state, metadata }: &Loaded) -> Self {
+    fn of(session: &FoundSession, Loaded { state, metadata, .. }: &Loaded) -> Self {
         let subagents = state.subagents();
         let own = |text: &str| text.to_owned();
         let told = metadata.ended_at().and_then(|it| it.parse().ok());

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use clap::Args;
 
 use crate::error::CommandError;
@@ -61,6 +62,12 @@ pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
         Wanted::Session(session) => load_session(&session)?,
         Wanted::File(file) => load_file(&file, args.from, args.of_session.as_deref())?,
     };
+    if loaded.events == 0 {
+        return Err(CommandError::new(
+            anyhow!("`{}` holds nothing of a session", args.session),
+            "give a file that an agent wrote; `threadfold list` shows the sessions",
+        ));
+    }
     if args.json {
         let mut out = BufWriter::new(io::stdout().lock());
         write_json(&mut out, &loaded.state)?;

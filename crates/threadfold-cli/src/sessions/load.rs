@@ -17,6 +17,8 @@ pub(crate) struct Loaded {
     pub(crate) state: ConversationState,
     /// What is known of it as a whole.
     pub(crate) metadata: SessionMetadata,
+    /// How many events told it.
+    pub(crate) events: u64,
 }
 
 /// Reads a session that was found, with its subagents.
@@ -78,6 +80,7 @@ fn convert(opened: Opened) -> Result<Loaded, CommandError> {
 
 impl Loaded {
     fn hear(&mut self, event: &SessionEvent) {
+        self.events += 1;
         let _odd_events_are_told_by_fold: Outcome = self.state.apply(event);
         self.metadata.apply(event);
     }

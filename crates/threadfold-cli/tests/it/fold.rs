@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 
+use crate::claude::keep_notes_session;
 use crate::env::TestEnv;
 
 const START: &str = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"assistant_text","status":"pending","content":"Hel"}}}"#;
@@ -637,4 +638,21 @@ fn the_example_folds_without_anomalies() {
     }
     --- stderr
     "#);
+}
+
+#[test]
+fn subagents_that_cannot_be_seen_from_standard_input_are_told() {
+    let env = TestEnv::new();
+    keep_notes_session(&env);
+    let main = "claude/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl";
+    env.write("events.jsonl", std::fs::read(env.path(main)).unwrap());
+    assert_snapshot!(env.run_piped(&["fold", "-", "--hash"]), @"
+    exit 0
+    --- stdout
+    c892a8ea77772d46ede27c5ff3f36bcc6639cfade58fe9bb69b89c7c5a4a89a4
+    --- stderr
+    the files of 1 subagent cannot be seen from standard input; give the transcript's path
+    ");
+    let whole = env.run(&["fold", main, "--hash"]);
+    assert!(whole.ends_with("--- stderr\n"), "{whole}");
 }

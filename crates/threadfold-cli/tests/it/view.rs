@@ -597,3 +597,16 @@ fn a_reader_that_leaves_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(seen(&output), "exit 0\n--- stdout\n--- stderr\n");
 }
+
+#[test]
+fn an_input_without_a_session_is_told() {
+    let env = TestEnv::with_events("");
+    assert_snapshot!(env.run_piped(&["view", "-"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `-` holds nothing of a session
+    hint: give a file that an agent wrote; `threadfold list` shows the sessions
+    ");
+    assert!(env.run(&["view", "events.jsonl", "--json"]).starts_with("exit 2"));
+}

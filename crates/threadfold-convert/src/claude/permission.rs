@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 use threadfold_core::{Json, Payload, PermissionRequested, PermissionResolved};
 
 use super::said::Said;
-use super::wire::{Line, Str};
+use super::wire::Line;
+use crate::borrowed::Str;
 
 /// Hears a question of the agent's.
 pub(super) fn asked(said: &mut Said<'_>, line: &Line<'_>) {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use threadfold_core::{
     Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, Empty, Fields,
-    Json, Log, Payload, Place, RemoveReason, SessionEvent, SessionId, Source, TextField, Unread,
+    Payload, Place, RemoveReason, SessionEvent, SessionId, Source, TextField, Unread,
 };
 
 use super::memory::{Memory, Side};
+use crate::salvage;
 
 /// One record in the making: its context and the events so far.
 pub(super) struct Said<'a> {
@@ -117,12 +118,7 @@ impl Said<'_> {
 
     /// Says that something of a record could not be used.
     pub(super) fn loss(&mut self, what: &str) {
-        let message = format!("line {}: {what}", self.line);
-        let mut context = self.context(&self.conversation.clone());
-        if let Some(source) = &mut context.source {
-            source.position = Some(Json::of(&self.line));
-        }
-        let log = Log { level: Some("warning".into()), message: Some(message.into()) };
-        self.out.push(SessionEvent { context, ..SessionEvent::new(Payload::Log(log)) });
+        let context = self.context(&self.conversation.clone());
+        self.out.push(salvage::loss(context, self.source, self.line, what));
     }
 }

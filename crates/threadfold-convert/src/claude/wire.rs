@@ -10,9 +10,11 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::borrowed::Str;
+
 mod text;
 
-pub(super) use text::{Str, Words};
+pub(super) use text::Words;
 
 /// One line of a stream or a transcript.
 #[derive(Debug, Default, Deserialize)]

@@ -10,6 +10,7 @@ use super::next;
 use super::parts::{message, part, session};
 use super::said::Said;
 use super::wire::{Delta, MessageInfo, Part, Properties, SessionInfo};
+use crate::borrowed::Str;
 
 /// Converts one event. Says whether it was understood.
 pub(super) fn convert(said: &mut Said<'_>, kind: &str, properties: &RawValue) -> bool {
@@ -163,7 +164,7 @@ fn asked(said: &mut Said<'_>, about: &Properties<'_>) {
     #[derive(serde::Deserialize)]
     struct Tool<'a> {
         #[serde(borrow, rename = "callID")]
-        call: Option<super::wire::Str<'a>>,
+        call: Option<Str<'a>>,
     }
     let (Some(conversation), Some(id)) = (conversation(said, about), about.id.as_deref()) else {
         return;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, Empty, Json,
-    Log, Payload, RemoveReason, SessionEvent, SessionId, Source, TextField,
+    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, Empty, Payload,
+    RemoveReason, SessionEvent, SessionId, Source, TextField,
 };
 
 use super::memory::{Key, Memory, Side};
@@ -14,7 +14,6 @@ pub(super) struct Said<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) source: &'a Source,
     pub(super) is_stream: bool,
-    pub(super) line: u64,
     pub(super) out: &'a mut Vec<SessionEvent>,
 }
 
@@ -116,16 +115,6 @@ impl Said<'_> {
         for (block, text) in gone {
             self.remove(&text.conversation, block, RemoveReason::Abandoned);
         }
-    }
-
-    /// Says that something of a record could not be used.
-    pub(super) fn loss(&mut self, what: &str) {
-        let message = format!("line {}: {what}", self.line);
-        let mut source = self.source.clone();
-        source.position = Some(Json::of(&self.line));
-        let log = Log { level: Some("warning".into()), message: Some(message.into()) };
-        let context = Context { source: Some(source), ..Context::default() };
-        self.out.push(SessionEvent { context, ..SessionEvent::new(Payload::Log(log)) });
     }
 }
 

@@ -1,21 +1,9 @@
 //! OpenCode's JSON, as types: events of the bus, and the objects that it keeps.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Text that is borrowed from the record where it can be.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Str<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
-
-impl std::ops::Deref for Str<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
+use crate::borrowed::Str;
 
 /// An event of the bus or of the log, or what it is wrapped in. Nearly all records are this, and
 /// so it has no more than it needs.

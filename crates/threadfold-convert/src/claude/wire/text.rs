@@ -1,24 +1,11 @@
-//! Text of a line: borrowed from it, or read straight into where it stays.
+//! Text of a line that is read straight into where it stays.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 use threadfold_core::Text;
-
-/// Text that is borrowed from the line where it can be.
-#[derive(Debug, Clone, Deserialize)]
-pub(in crate::claude) struct Str<'a>(#[serde(borrow)] pub(in crate::claude) Cow<'a, str>);
-
-impl std::ops::Deref for Str<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
 
 /// Text that a block will hold, read straight into where it stays.
 #[derive(Debug, Clone)]

@@ -1,0 +1,68 @@
+//! Records that cannot be used as they stand: what can be saved is converted, the rest is shown as
+//! it came, and the loss is said. Every agent's converter does it this way.
+
+use threadfold_core::{Block, Context, Fields, Json, Log, Payload, SessionEvent, Source, Unknown};
+
+use crate::record::{Record, TooLong};
+use crate::recover::{self, Piece};
+
+/// A converter that can show what it could not use.
+pub(crate) trait Salvage {
+    /// Converts a text that should be one record. Says whether it is one.
+    fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool;
+
+    /// Says that something of a record could not be used.
+    fn loss(&mut self, record: &Record<'_>, what: &str, out: &mut Vec<SessionEvent>);
+
+    /// Shows a record that is not understood, as it came.
+    fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>);
+}
+
+/// Takes what it can from a line that is no record as it stands.
+pub(crate) fn mend(converter: &mut impl Salvage, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+    for piece in recover::records(record.bytes) {
+        match piece {
+            Piece::Record(text) => {
+                if !converter.convert(record, text, out) {
+                    converter.unknown(record, Json::string(text), out);
+                }
+            }
+            Piece::Lost { bytes, why, .. } => {
+                converter.loss(record, &why.to_string(), out);
+                let kept = Json::string(&String::from_utf8_lossy(bytes));
+                converter.unknown(record, kept, out);
+            }
+        }
+    }
+}
+
+/// Says that a record was too long to be kept, and shows how it began.
+pub(crate) fn too_long(
+    converter: &mut impl Salvage,
+    lost: &TooLong<'_>,
+    out: &mut Vec<SessionEvent>,
+) {
+    let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
+    let what = format!("a record of {} bytes is too long to be kept", lost.length);
+    converter.loss(&record, &what, out);
+    let mut kept = Fields::default();
+    kept.insert("bytes", Json::of(&lost.length));
+    kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
+    converter.unknown(&record, Json::of(&kept), out);
+}
+
+/// Returns a block that carries a record, named by its place: the `nth` thing of its line.
+pub(crate) fn unknown_block(record: &Record<'_>, nth: usize, kept: Json) -> Block {
+    let source = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
+    let id = format!("line:{source}:{}:{nth}", record.line);
+    Block::new(id, Unknown { record: kept })
+}
+
+/// Returns the event that something of a line could not be used.
+pub(crate) fn loss(context: Context, source: &Source, line: u64, what: &str) -> SessionEvent {
+    let source = Source { position: Some(Json::of(&line)), ..source.clone() };
+    let message = format!("line {line}: {what}");
+    let log = Log { level: Some("warning".into()), message: Some(message.into()) };
+    let context = Context { source: Some(source), ..context };
+    SessionEvent { context, ..SessionEvent::new(Payload::Log(log)) }
+}
