@@ -2,6 +2,8 @@
 
 mod follow;
 mod kept;
+mod opencode_server;
+mod pipes;
 mod recordings;
 mod slices;
 mod snapshots;

@@ -67,6 +67,11 @@ pub(super) fn start<'a>(
 }
 
 impl Server<'_> {
+    /// Returns where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Makes a session and returns its id.
     pub fn create_session(&self, folder: &Path) -> Result<String, TestkitError> {
         let session = self.json("POST", "/session", folder, &json!({}))?;

@@ -1,0 +1,62 @@
+//! What comes through a pipe.
+
+use std::fs;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all, lines::lines};
+use threadfold_core::fold;
+use threadfold_engine::{Session, SourceSpec, SpecKind, follow_reader, open_reader};
+use threadfold_store::{MemoryStore, Store};
+use tokio::io::AsyncWriteExt;
+
+use crate::recordings::{Dice, claude_recordings, open};
+
+#[tokio::test]
+async fn a_stream_through_a_pipe_is_the_stream() {
+    for (seed, recording) in claude_recordings().into_iter().enumerate() {
+        let Some(stream) = &recording.stream else { continue };
+        let bytes = fs::read(stream).unwrap();
+        let (mut write, mut read) = tokio::io::duplex(700);
+        let said = bytes.clone();
+        let speaking = tokio::spawn(async move {
+            let mut dice = Dice::new(seed as u64 + 3);
+            let mut rest = &said[..];
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at((1 + dice.below(2_000)).min(rest.len()));
+                write.write_all(now).await.unwrap();
+                rest = later;
+            }
+        });
+        let opening = open_reader(Agent::Claude, b"", &mut read).await.unwrap();
+        assert!(opening.session.is_some(), "{}", recording.name);
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let mut session = open(&store, &recording.id).await;
+        let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
+        follow_reader(&mut session, &spec, opening.bytes, read).await.unwrap();
+        speaking.await.unwrap();
+
+        let feed = Feed::new(Agent::Claude, FeedKind::Stream, "stdin");
+        let records =
+            lines(&bytes).map(|it| Record { feed: &feed, line: it.number, bytes: it.bytes });
+        let wanted = fold(&convert_all(Agent::Claude, records)).hash();
+        assert_eq!(session.fold().conversation().unwrap().hash(), wanted, "{}", recording.name);
+    }
+}
+
+async fn say(session: &mut Session, text: &'static [u8]) {
+    let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
+    follow_reader(session, &spec, Bytes::new(), text).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_second_stream_is_another_part_and_a_last_line_without_an_end_counts() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store, &"s1".into()).await;
+    say(&mut session, br#"{"type":"assistant","uuid":"a","session_id":"s1","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"one"}]}}"#).await;
+    say(&mut session, br#"{"type":"assistant","uuid":"b","session_id":"s1","message":{"id":"m2","role":"assistant","content":[{"type":"text","text":"two"}]}}"#).await;
+    let parts: Vec<u32> = session.fold().sources().map(|it| it.spec.part).collect();
+    assert_eq!(parts, [1, 2]);
+    assert!(session.fold().sources().all(|it| it.ended));
+    assert_eq!(session.fold().conversation().unwrap().blocks().len(), 2);
+}
