@@ -22,12 +22,15 @@ enum Benchmark {
     Reduce,
     /// The cost of loading a session
     Load,
+    /// The cost of keeping a session
+    Store,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let target = match args.benchmark {
         Benchmark::Reduce => "reduce",
         Benchmark::Load => "load",
+        Benchmark::Store => "store",
     };
     shell::run(
         shell::command("cargo bench --locked --package threadfold-testkit --bench")

@@ -2,6 +2,7 @@
 
 mod bench;
 mod corpus;
+mod crash;
 mod fuzz;
 mod shell;
 mod skipped;
@@ -15,6 +16,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::corpus::CorpusArgs;
+use crate::crash::CrashArgs;
 use crate::fuzz::FuzzArgs;
 
 /// Do the project's chores
@@ -35,6 +37,8 @@ enum Chore {
     Bench(BenchArgs),
     /// Check all sessions below a folder: nothing dropped, no panic, a prefix then the rest is the whole
     Corpus(CorpusArgs),
+    /// Stop a store at any moment, and check that nothing acknowledged is lost
+    Crash(CrashArgs),
     /// Look for bytes that break a law
     Fuzz(FuzzArgs),
 }
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Bench(args) => bench::run(&args),
         Chore::Corpus(args) => return ended(corpus::run(&args)),
+        Chore::Crash(args) => crash::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
     };
     ended(result.map(|()| ExitCode::SUCCESS))

@@ -10,6 +10,8 @@
 //! A fork of a session has the same lines, with another session's id in them. So the id is taken
 //! out before anything is hashed, and groups end where the content says so and not at a round
 //! number: wherever two logs tell the same, their groups are the same bytes and are kept once.
+//!
+//! What is not named by its hash ends with a seal, so that a bit that flipped is noticed.
 
 mod chunks;
 mod cut;
@@ -18,6 +20,7 @@ mod group;
 mod meta;
 mod number;
 mod row;
+mod seal;
 mod squeeze;
 #[cfg(test)]
 mod tests;

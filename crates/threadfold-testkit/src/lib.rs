@@ -4,7 +4,7 @@
 //! whole sessions, plausible and hostile, for property tests, and [`big_session`] long ones, for
 //! benchmarks; [`naive`] is the reducer that copies its list on every event and [`naive_load`] the
 //! loader that parses each line into a `Value`, to compare with; [`store_suite`] is what every store
-//! is held to. The rest runs real agents:
+//! is held to, and [`crash`] stops one at any moment. The rest runs real agents:
 //!
 //! ```text
 //! test ─► ScriptedModel (127.0.0.1) ◄─ HTTP ─ real agent ─► stdout lines, transcript files
@@ -31,6 +31,8 @@
 pub mod big_session;
 #[cfg(unix)]
 mod claude_code;
+#[cfg(unix)]
+pub mod crash;
 mod error;
 #[cfg(unix)]
 mod home;

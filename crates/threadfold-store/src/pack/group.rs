@@ -19,6 +19,8 @@ pub(crate) struct Group {
     pub(crate) latest: Timestamp,
     /// What only the session knows.
     pub(crate) meta: Vec<u8>,
+    /// The name of the content.
+    pub(crate) hash: BlobHash,
     /// The records, escaped; to be kept as a blob.
     pub(crate) content: Vec<u8>,
     /// What the content names.
@@ -87,7 +89,8 @@ impl<'a> Packer<'a> {
             write(&mut content, length as u64);
         }
         content.append(&mut self.escaped);
-        let meta = write_meta(self.first, &self.batches, &self.records, &self.lengths);
+        let hash = BlobHash::of(&content);
+        let meta = write_meta(self.first, &hash, &self.batches, &self.records, &self.lengths);
         let count = self.records.len() as u64;
         let first = self.first;
         self.first += count;
@@ -95,7 +98,8 @@ impl<'a> Packer<'a> {
         self.lengths.clear();
         self.records.clear();
         self.batches.clear();
-        Group { first, count, latest, meta, content, cut_out: std::mem::take(&mut self.cut_out) }
+        let cut_out = std::mem::take(&mut self.cut_out);
+        Group { first, count, latest, meta, hash, content, cut_out }
     }
 }
 
@@ -105,6 +109,7 @@ pub(crate) struct Packed<'a> {
     pub(crate) first: u64,
     pub(crate) count: u64,
     pub(crate) meta: &'a [u8],
+    pub(crate) hash: &'a BlobHash,
     pub(crate) content: &'a [u8],
 }
 
@@ -118,7 +123,7 @@ pub(crate) fn unpack<E: From<Malformed>>(
         all_bytes.push(unescape(escaped, packed.session, &mut blob)?);
     }
     let lengths: Vec<usize> = all_bytes.iter().map(Vec::len).collect();
-    let metas = read_meta(packed.meta, &lengths)?;
+    let metas = read_meta(packed.meta, packed.first, packed.hash, &lengths)?;
     let records = metas.into_iter().zip(all_bytes).zip(packed.first..);
     Ok(records
         .map(|((meta, bytes), seq)| {

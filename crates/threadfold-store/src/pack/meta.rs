@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use super::Malformed;
 use super::number::{Reader, write, write_signed};
+use super::seal;
+use crate::blob::BlobHash;
 use crate::log::BatchId;
 use crate::record::{RecordKind, Timestamp};
 
@@ -31,6 +33,7 @@ pub(super) struct RecordMeta {
 /// Writes the meta of a group; `lengths` are those of the records' bytes.
 pub(super) fn write_meta(
     first: u64,
+    content: &BlobHash,
     batches: &[Batch],
     records: &[RecordMeta],
     lengths: &[usize],
@@ -62,12 +65,23 @@ pub(super) fn write_meta(
             distance
         }),
     );
+    seal::add(&mut out, &place(first, content));
     out
 }
 
+/// What a meta belongs to.
+fn place(first: u64, content: &BlobHash) -> Vec<u8> {
+    [&first.to_le_bytes(), content.as_bytes().as_slice()].concat()
+}
+
 /// Reads what [`write_meta`] wrote, given the records' lengths.
-pub(super) fn read_meta(meta: &[u8], lengths: &[usize]) -> Result<Vec<RecordMeta>, Malformed> {
-    let mut reader = Reader::new(meta);
+pub(super) fn read_meta(
+    meta: &[u8],
+    first: u64,
+    content: &BlobHash,
+    lengths: &[usize],
+) -> Result<Vec<RecordMeta>, Malformed> {
+    let mut reader = Reader::new(seal::remove(meta, &place(first, content))?);
     read_batches(&mut reader, 0)?;
     let kinds = read_runs(&mut reader, lengths.len())?;
     let sources = read_runs(&mut reader, lengths.len())?;

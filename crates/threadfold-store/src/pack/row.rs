@@ -4,12 +4,13 @@ use bytes::Bytes;
 
 use super::Malformed;
 use super::number::{Reader, write, write_signed};
+use super::seal;
 use crate::record::{NewRecord, RecordKind, StoredRecord, Timestamp};
 
-/// Packs the records of an append.
-pub(crate) fn pack_row(records: &[NewRecord]) -> Vec<u8> {
+/// Packs the records of an append, the first of which is `first`.
+pub(crate) fn pack_row(first: u64, records: &[NewRecord]) -> Vec<u8> {
     let bytes: usize = records.iter().map(|record| record.bytes.len() + 24).sum();
-    let mut out = Vec::with_capacity(bytes);
+    let mut out = Vec::with_capacity(bytes + 8);
     for record in records {
         out.push(record.kind.code());
         write(&mut out, u64::from(record.source));
@@ -18,6 +19,7 @@ pub(crate) fn pack_row(records: &[NewRecord]) -> Vec<u8> {
         write(&mut out, record.bytes.len() as u64);
         out.extend_from_slice(&record.bytes);
     }
+    seal::add(&mut out, &first.to_le_bytes());
     out
 }
 
@@ -27,7 +29,7 @@ pub(crate) fn unpack_row(
     count: u64,
     row: &[u8],
 ) -> Result<Vec<StoredRecord>, Malformed> {
-    let mut reader = Reader::new(row);
+    let mut reader = Reader::new(seal::remove(row, &first.to_le_bytes())?);
     let mut records = Vec::new();
     for index in 0..count {
         let kind = RecordKind::from_code(reader.byte()?);

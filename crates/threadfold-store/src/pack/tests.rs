@@ -26,6 +26,7 @@ fn there_and_back(session: &str, records: &[NewRecord]) -> (Vec<Group>, Vec<Stor
             first: group.first,
             count: group.count,
             meta: &group.meta,
+            hash: &group.hash,
             content: &group.content,
         };
         unpack(&packed, |hash| blobs.get(hash).cloned().ok_or(Malformed("missing"))).unwrap()
@@ -94,7 +95,7 @@ fn any_records() -> impl Strategy<Value = (&'static str, Vec<NewRecord>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn any_records_come_back_exactly((session, mut records) in any_records()) {
@@ -107,7 +108,7 @@ proptest! {
 
     #[test]
     fn any_append_comes_back_exactly((_, records) in any_records(), first in 1_u64..1 << 40) {
-        let unpacked = unpack_row(first, records.len() as u64, &pack_row(&records));
+        let unpacked = unpack_row(first, records.len() as u64, &pack_row(first, &records));
         let expected: Vec<StoredRecord> =
             records.into_iter().zip(first..).map(|(record, seq)| record.at(seq)).collect();
         prop_assert_eq!(unpacked, Ok(expected));
@@ -119,11 +120,15 @@ proptest! {
         content in vec(any::<u8>(), 0..60),
         count in 0_u64..20,
     ) {
-        let packed = Packed { session: "s", first: 1, count, meta: &meta, content: &content };
+        let (mut meta, mut row, hash) = (meta, content.clone(), BlobHash::of(&content));
+        seal::add(&mut meta, &[&1_u64.to_le_bytes(), hash.as_bytes().as_slice()].concat());
+        seal::add(&mut row, &1_u64.to_le_bytes());
+        let packed =
+            Packed { session: "s", first: 1, count, meta: &meta, hash: &hash, content: &content };
         let unpacked = unpack(&packed, |_| Ok::<_, Malformed>(Vec::new()));
         prop_assert!(unpacked.is_err() || unpacked.is_ok_and(|it| it.len() as u64 == count));
         prop_assert!(batches(&meta, 1).is_ok() || batches(&meta, 1).is_err());
-        prop_assert!(unpack_row(1, count, &content).is_err() || count as usize <= content.len());
+        prop_assert!(unpack_row(1, count, &row).is_err() || count as usize <= content.len());
     }
 
     #[test]
@@ -186,6 +191,36 @@ fn long_texts_are_kept_apart_and_named() {
     assert_eq!(taken, [20 << 10; 3]);
     let named = named_blobs(&groups[0].content, groups[0].count).unwrap();
     assert!(named.iter().eq(groups[0].cut_out.iter().map(|it| &it.hash)));
+}
+
+#[test]
+fn a_quote_within_a_text_does_not_end_it() {
+    let text = "\\\"".repeat(10 << 10);
+    let (groups, _) = there_and_back("id", &[line(format!("[\"{text}\"]")), stopper()]);
+    assert_eq!(groups[0].cut_out[0].bytes, text.into_bytes());
+}
+
+#[test]
+fn a_flipped_bit_is_noticed() {
+    let row = pack_row(5, &[line("some bytes"), line("more")]);
+    let (groups, _) = there_and_back("id", &[line("some bytes"), stopper()]);
+    let group = &groups[0];
+    let unpack_with = |meta: &[u8]| {
+        let (first, count, hash, content) = (group.first, group.count, &group.hash, &group.content);
+        let packed = Packed { session: "id", first, count, meta, hash, content };
+        unpack(&packed, |_| Ok::<_, Malformed>(Vec::new()))
+    };
+    for bit in 0..row.len() * 8 {
+        let mut flipped = row.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(unpack_row(5, 2, &flipped).is_err());
+    }
+    for bit in 0..group.meta.len() * 8 {
+        let mut flipped = group.meta.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(unpack_with(&flipped).is_err());
+    }
+    assert!(unpack_row(5, 2, &row).is_ok() && unpack_with(&group.meta).is_ok());
 }
 
 #[test]

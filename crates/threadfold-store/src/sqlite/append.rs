@@ -27,7 +27,8 @@ impl PreparedAppend {
     pub(super) fn new(append: Append) -> Self {
         let latest = append.records.last().map_or(Timestamp(0), |record| record.received);
         let size = append.records.iter().map(|record| record.bytes.len() as u64).sum();
-        let row = (size < LONG_TAIL.bytes).then(|| pack_row(&append.records));
+        let row = (size < LONG_TAIL.bytes)
+            .then(|| pack_row(append.after.saturating_add(1), &append.records));
         Self { append, latest, size, row }
     }
 }

@@ -18,10 +18,6 @@ pub(super) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { hash: BlobHash::of(bytes), bytes }
-    }
-
     pub(super) fn of(hash: BlobHash, bytes: &'a [u8]) -> Self {
         Self { hash, bytes }
     }
@@ -71,8 +67,8 @@ pub(super) fn read(connection: &Connection, hash: &BlobHash) -> Result<Option<Ve
     }
 }
 
-/// Returns content by its number.
-pub(super) fn read_by_id(connection: &Connection, id: i64) -> Result<Vec<u8>, Stop> {
+/// Returns content by its number, with its name.
+pub(super) fn read_by_id(connection: &Connection, id: i64) -> Result<(BlobHash, Vec<u8>), Stop> {
     let found = connection
         .prepare_cached("SELECT hash, data, length FROM blobs WHERE id = ?1")?
         .query_row([id], |row| {
@@ -80,7 +76,7 @@ pub(super) fn read_by_id(connection: &Connection, id: i64) -> Result<Vec<u8>, St
         })
         .optional()?;
     match found {
-        Some((hash, squeezed, length)) => open(&hash, squeezed, length),
+        Some((hash, squeezed, length)) => Ok((hash, open(&hash, squeezed, length)?)),
         None => Err(Stop::Damaged(format!("blob number {id} is missing"))),
     }
 }

@@ -8,8 +8,10 @@ use super::blobs;
 use super::fault::Stop;
 use super::known::parse_holder;
 use super::schema::{first_of, session_of};
+use super::snapshots;
 use crate::blob::BlobHash;
 use crate::pack::{Packed, batches, named_blobs, unpack, unpack_row};
+use crate::record::StoredRecord;
 
 /// Something that is wrong in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +159,7 @@ fn check_groups(
     needed: &mut BTreeSet<(i64, BlobHash)>,
 ) -> Result<(), Stop> {
     let mut statement =
-        connection.prepare("SELECT place, count, meta, blob FROM groups ORDER BY place")?;
+        connection.prepare("SELECT place, count, meta, blob, latest FROM groups ORDER BY place")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let row_place: i64 = row.get(0)?;
@@ -165,20 +167,22 @@ fn check_groups(
         let place = follows(findings, names, next, row_place, count);
         let meta: Vec<u8> = row.get(2)?;
         let content = blobs::read_by_id(connection, row.get(3)?);
-        let Some(content) = findings.note(&place, FROM_BACKUP, content)? else { continue };
+        let Some((hash, content)) = findings.note(&place, FROM_BACKUP, content)? else { continue };
         let session = session_of(row_place);
         let packed = Packed {
             session: names.get(&session).map_or("", String::as_str),
             first: first_of(row_place),
             count,
             meta: &meta,
+            hash: &hash,
             content: &content,
         };
         let records = unpack(&packed, |hash| {
             blobs::read(connection, hash)?
                 .ok_or_else(|| Stop::Damaged(format!("blob {hash} is missing")))
         });
-        findings.note(&place, FROM_BACKUP, records)?;
+        let records = findings.note(&place, FROM_BACKUP, records)?;
+        check_latest(findings, &place, records.as_deref(), row.get(4)?);
         let appends = batches(&meta, packed.first).map_err(Stop::from);
         findings.note(&place, FROM_BACKUP, appends)?;
         let named = named_blobs(&content, count).map_err(Stop::from);
@@ -195,7 +199,8 @@ fn check_tail(
     names: &HashMap<i64, String>,
     next: &mut BTreeMap<i64, u64>,
 ) -> Result<(), Stop> {
-    let mut statement = connection.prepare("SELECT place, count, data FROM tail ORDER BY place")?;
+    let mut statement =
+        connection.prepare("SELECT place, count, data, latest FROM tail ORDER BY place")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let row_place: i64 = row.get(0)?;
@@ -203,9 +208,23 @@ fn check_tail(
         let place = follows(findings, names, next, row_place, count);
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
         let records = unpack_row(first_of(row_place), count, data).map_err(Stop::from);
-        findings.note(&place, FROM_BACKUP, records)?;
+        let records = findings.note(&place, FROM_BACKUP, records)?;
+        check_latest(findings, &place, records.as_deref(), row.get(3)?);
     }
     Ok(())
+}
+
+/// The time in a row is the time of its last record.
+fn check_latest(
+    findings: &mut Findings,
+    place: &str,
+    records: Option<&[StoredRecord]>,
+    latest: i64,
+) {
+    let last = records.and_then(<[_]>::last);
+    if last.is_some_and(|record| record.received.0 != latest) {
+        findings.add(place, "the time of its last record is another", FROM_BACKUP);
+    }
 }
 
 /// Every blob that records name is kept for their session, and what is kept is there.
@@ -243,29 +262,24 @@ fn check_snapshots(
     findings: &mut Findings,
     names: &HashMap<i64, String>,
 ) -> Result<(), Stop> {
-    let mut statement = connection.prepare(
-        "SELECT session, seq, snapshots.length, count(number), coalesce(max(number), -1) + 1,
-                coalesce(sum(blobs.length), 0), count(blobs.id)
-         FROM snapshots
-         LEFT JOIN snapshot_chunks ON snapshot = snapshots.id
-         LEFT JOIN blobs ON blobs.id = blob
-         GROUP BY snapshots.id",
-    )?;
+    let mut statement = connection.prepare("SELECT id, session, seq FROM snapshots")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let session: i64 = row.get(0)?;
-        let number = |index| row.get::<_, i64>(index);
-        let Some(name) = names.get(&session) else {
-            let place = format!("session number {session}");
-            findings.add(place, "it has a snapshot, and is not there", COPY);
-            continue;
+        let session: i64 = row.get(1)?;
+        let place = match names.get(&session) {
+            Some(name) => format!("session `{name}`, snapshot at record {}", row.get::<_, i64>(2)?),
+            None => {
+                let place = format!("session number {session}");
+                findings.add(place.as_str(), "it has a snapshot, and is not there", COPY);
+                place
+            }
         };
-        let is_whole =
-            number(2)? == number(5)? && number(3)? == number(4)? && number(3)? == number(6)?;
-        if !is_whole {
-            let place = format!("session `{name}`, snapshot at record {}", number(1)?);
-            findings.add(place, "pieces of it are missing", DELETE_DERIVED);
-        }
+        findings.note(&place, DELETE_DERIVED, snapshots::read(connection, row.get(0)?))?;
+    }
+    let strays = "SELECT count(*) FROM snapshot_chunks
+                  WHERE snapshot NOT IN (SELECT id FROM snapshots)";
+    if connection.query_row(strays, [], |row| row.get::<_, i64>(0))? > 0 {
+        findings.add("the snapshots", "there are pieces of one that is not there", COPY);
     }
     Ok(())
 }

@@ -90,8 +90,15 @@ fn read_groups(
             continue;
         }
         let meta = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
-        let content = blobs::read_by_id(connection, row.get(3)?)?;
-        let packed = Packed { session: session.as_str(), first, count, meta, content: &content };
+        let (hash, content) = blobs::read_by_id(connection, row.get(3)?)?;
+        let packed = Packed {
+            session: session.as_str(),
+            first,
+            count,
+            meta,
+            hash: &hash,
+            content: &content,
+        };
         let records = unpack(&packed, |hash| {
             blobs::read(connection, hash)?
                 .ok_or_else(|| Stop::Damaged(format!("blob {hash} is missing")))

@@ -142,7 +142,7 @@ pub(super) fn replace_tail(
             row.first = sealed_until + 1;
             row.batch = None;
         }
-        let data = pack_row(&row.records);
+        let data = pack_row(row.first, &row.records);
         size.rows += 1;
         size.bytes += data.len() as u64;
         if (is_cut || !row.is_stored)
@@ -160,7 +160,7 @@ fn insert_group(connection: &Connection, id: i64, group: Group) -> Result<(), St
         let blob = keep(connection, &Content::of(cut_out.hash, &cut_out.bytes))?;
         refer(connection, id, blob)?;
     }
-    let content = keep(connection, &Content::new(&group.content))?;
+    let content = keep(connection, &Content::of(group.hash, &group.content))?;
     connection
         .prepare_cached(
             "INSERT INTO groups (place, count, latest, meta, blob) VALUES (?1, ?2, ?3, ?4, ?5)",

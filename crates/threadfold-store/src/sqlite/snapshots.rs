@@ -80,14 +80,15 @@ pub(super) fn put(
     let connection = ledger.connection;
     let id = session_id(connection, session)?;
     let StoredSnapshot { generation, seq, bytes } = &pieces.snapshot;
+    let manifest = manifest(pieces.all.iter().map(|(hash, _)| hash));
     if let Some(old) = find(connection, id, *generation, *seq)? {
         delete(connection, old)?;
     }
     connection
         .prepare_cached(
-            "INSERT INTO snapshots (session, generation, seq, length) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO snapshots (session, generation, seq, manifest) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![id, generation, seq.cast_signed(), bytes.len()])?;
+        .execute(params![id, generation, seq.cast_signed(), manifest.as_bytes()])?;
     let snapshot = connection.last_insert_rowid();
     let mut insert = connection.prepare_cached(
         "INSERT INTO snapshot_chunks (snapshot, number, blob) VALUES (?1, ?2, ?3)",
@@ -134,32 +135,44 @@ pub(super) fn latest(
     let until = i64::try_from(until).unwrap_or(i64::MAX);
     let found = connection
         .prepare_cached(
-            "SELECT id, seq, length FROM snapshots
+            "SELECT id, seq FROM snapshots
              WHERE session = ?1 AND generation = ?2 AND seq <= ?3 ORDER BY seq DESC LIMIT 1",
         )?
         .query_row(params![id, generation, until], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get::<_, usize>(2)?))
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
         })
         .optional()?;
-    let Some((snapshot, seq, length)) = found else { return Ok(None) };
+    let Some((snapshot, seq)) = found else { return Ok(None) };
     let bytes = read(connection, snapshot)?;
-    if bytes.len() != length {
-        return Err(Stop::Damaged(format!(
-            "session `{session}`, snapshot at {seq}: it is cut off"
-        )));
-    }
     Ok(Some(StoredSnapshot { generation, seq, bytes: Bytes::from(bytes) }))
 }
 
-fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Stop> {
+/// Returns what a snapshot holds.
+pub(super) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Stop> {
+    let expected: [u8; 32] = connection
+        .prepare_cached("SELECT manifest FROM snapshots WHERE id = ?1")?
+        .query_row([snapshot], |row| row.get(0))?;
     let mut statement = connection
         .prepare_cached("SELECT blob FROM snapshot_chunks WHERE snapshot = ?1 ORDER BY number")?;
     let mut rows = statement.query([snapshot])?;
     let mut bytes = Vec::new();
+    let mut names = Vec::new();
     while let Some(row) = rows.next()? {
-        bytes.extend(blobs::read_by_id(connection, row.get(0)?)?);
+        let (hash, piece) = blobs::read_by_id(connection, row.get(0)?)?;
+        bytes.extend(piece);
+        names.push(hash);
     }
-    Ok(bytes)
+    if manifest(names.iter()) == BlobHash::from(expected) {
+        Ok(bytes)
+    } else {
+        Err(Stop::Damaged("a snapshot is not made of its pieces".to_owned()))
+    }
+}
+
+/// Returns the hash of the names of pieces.
+fn manifest<'a>(names: impl Iterator<Item = &'a BlobHash>) -> BlobHash {
+    let names: Vec<u8> = names.flat_map(|hash| *hash.as_bytes()).collect();
+    BlobHash::of(&names)
 }
 
 pub(super) fn list(connection: &Connection, session: &SessionId) -> Result<Vec<(u32, u64)>, Stop> {
@@ -168,7 +181,7 @@ pub(super) fn list(connection: &Connection, session: &SessionId) -> Result<Vec<(
         "SELECT generation, seq FROM snapshots WHERE session = ?1 ORDER BY generation, seq",
     )?;
     let places = statement
-        .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map([id], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?
         .collect::<Result<_, _>>()?;
     Ok(places)
 }

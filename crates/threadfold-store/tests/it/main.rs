@@ -1,4 +1,9 @@
-//! What stores promise, asked of each.
+//! What stores promise, asked of each; and what can befall a file.
 
+mod damage;
 mod memory;
+mod opening;
+mod sharing;
 mod sqlite;
+#[cfg(target_os = "linux")]
+mod unwritable;

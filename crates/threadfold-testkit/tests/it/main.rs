@@ -16,3 +16,5 @@ mod parity_live;
 #[cfg(unix)]
 mod parity_opencode;
 mod real;
+#[cfg(unix)]
+mod store_crash;

@@ -54,7 +54,8 @@ CREATE TABLE snapshots (
     session INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     seq INTEGER NOT NULL,
-    length INTEGER NOT NULL,
+    -- The hash of the names of its pieces, in their order.
+    manifest BLOB NOT NULL,
     UNIQUE (session, generation, seq)
 );
 

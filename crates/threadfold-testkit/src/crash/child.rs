@@ -1,0 +1,129 @@
+//! The process that is stopped: several writers, each of which tells what was acknowledged.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusqlite::Connection;
+use threadfold_core::SessionId;
+use threadfold_store::{
+    Append, BatchId, Holder, LogId, NewRecord, RecordKind, SqliteStore, Store, Timestamp,
+};
+
+use super::BoxError;
+
+/// Whether a child writes as stores must, or as they must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Through [`SqliteStore`].
+    No,
+    /// Into a database that is never synced: a harness that finds nothing lost here is broken.
+    Unsynced,
+}
+
+/// How many records a database without a sync gets at once.
+const UNSYNCED_ROWS: u64 = 3;
+
+/// Appends until it is stopped, or until each writer has made `appends`.
+///
+/// After each acknowledgement it prints the writer's number and its last record.
+pub fn child(path: &Path, writers: u64, appends: u64, control: Control) -> Result<(), BoxError> {
+    if control == Control::Unsynced {
+        return write_unsynced(path, appends);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = Arc::new(SqliteStore::open(path)?);
+        let writing: Vec<_> = (0..writers)
+            .map(|number| tokio::spawn(write(Arc::clone(&store), number, appends)))
+            .collect();
+        for writer in writing {
+            writer.await??;
+        }
+        Ok(())
+    })
+}
+
+async fn write(store: Arc<SqliteStore>, number: u64, appends: u64) -> Result<(), BoxError> {
+    let session = session(number);
+    let now = Timestamp(0);
+    let head = store.create(&session, LogId::from("log"), now).await?;
+    let holder = Holder { process: std::process::id(), ..Holder::default() };
+    let lease =
+        store.acquire(&session, &holder, now, Duration::from_secs(60), Some(head.epoch)).await?;
+    let mut after = head.seq;
+    for round in 0..appends {
+        let count = 1 + (after + number) % 4;
+        let mut batch = [0; 16];
+        batch[..8].copy_from_slice(&after.to_le_bytes());
+        batch[8..].copy_from_slice(&lease.epoch.0.to_le_bytes());
+        let append = Append {
+            session: session.clone(),
+            epoch: lease.epoch,
+            after,
+            batch: BatchId(batch),
+            records: (after + 1..=after + count).map(|seq| expected(number, seq)).collect(),
+        };
+        after = store.append(append).await?.last;
+        tell(number, after)?;
+        if round % 64 == 63 {
+            // Whatever was derived is stopped at any moment, too.
+            let bytes = Bytes::from(vec![round as u8; 100_000]);
+            let snapshot = threadfold_store::StoredSnapshot { generation: 1, seq: after, bytes };
+            store.put_snapshot(&session, snapshot).await?;
+        }
+    }
+    Ok(())
+}
+
+fn write_unsynced(path: &Path, appends: u64) -> Result<(), BoxError> {
+    let connection = Connection::open(path)?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;
+         CREATE TABLE IF NOT EXISTS log (seq INTEGER PRIMARY KEY, data BLOB NOT NULL)",
+    )?;
+    let mut seq = 0;
+    for _ in 0..appends {
+        connection.execute_batch("BEGIN")?;
+        for _ in 0..UNSYNCED_ROWS {
+            seq += 1;
+            let data = expected(0, seq).bytes;
+            connection.execute("INSERT INTO log (data) VALUES (?1)", [&data[..]])?;
+        }
+        connection.execute_batch("COMMIT")?;
+        tell(0, seq)?;
+    }
+    Ok(())
+}
+
+/// Says that a record is acknowledged, in one write, so that the line is there or not.
+fn tell(number: u64, seq: u64) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(format!("{number} {seq}\n").as_bytes())?;
+    out.flush()
+}
+
+/// Returns the session of a writer.
+pub(super) fn session(number: u64) -> SessionId {
+    SessionId::from(format!("writer-{number}").as_str())
+}
+
+/// Returns what a writer writes at a place: of many lengths, now and then a long one.
+pub(super) fn expected(number: u64, seq: u64) -> NewRecord {
+    let length = match seq % 100 {
+        99 => 30_000,
+        rest => rest * 17 % 700,
+    };
+    let filler = "0123456789abcdef".repeat(length as usize / 16 + 1);
+    let bytes =
+        format!("{{\"session\":\"writer-{number}\",\"seq\":{seq},\"text\":\"{filler}\"}}\n");
+    NewRecord {
+        kind: RecordKind::Line,
+        source: 1,
+        position: seq * 1000,
+        received: Timestamp(seq as i64),
+        bytes: Bytes::from(bytes),
+    }
+}
