@@ -43,7 +43,7 @@ pub use slice::{
 pub use snapshot::{SliceSnapshot, Snapshot, SnapshotRestoreError};
 pub use source::{Chain, Source, SourceSpec, SpecKind};
 pub use sources::{
-    ClaudeFollower, FolderFollower, FolderNews, OpencodeServer, Opening, ServerError,
-    ServerSession, claude_sessions, follow_reader, open_reader,
+    ClaudeFollower, FolderFollower, FolderNews, OpencodeServer, Pipe, ServerError, ServerSession,
+    claude_sessions, follow_pipe,
 };
 pub use summary::SessionSummary;

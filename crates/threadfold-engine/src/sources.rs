@@ -5,9 +5,9 @@
 mod claude;
 mod folder;
 mod opencode;
-mod reader;
+mod pipe;
 
 pub use claude::ClaudeFollower;
 pub use folder::{FolderFollower, FolderNews, claude_sessions};
 pub use opencode::{OpencodeServer, ServerError, ServerSession};
-pub use reader::{Opening, follow_reader, open_reader};
+pub use pipe::{Pipe, follow_pipe};

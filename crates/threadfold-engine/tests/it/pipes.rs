@@ -1,14 +1,14 @@
 //! What comes through a pipe.
 
 use std::fs;
+use std::io::{self, Write};
 use std::sync::Arc;
+use std::thread;
 
-use bytes::Bytes;
 use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all, lines::lines};
 use threadfold_core::fold;
-use threadfold_engine::{Session, SourceSpec, SpecKind, follow_reader, open_reader};
+use threadfold_engine::{Pipe, Session, SourceSpec, SpecKind, follow_pipe};
 use threadfold_store::{MemoryStore, Store};
-use tokio::io::AsyncWriteExt;
 
 use crate::recordings::{Dice, claude_recordings, open};
 
@@ -17,24 +17,24 @@ async fn a_stream_through_a_pipe_is_the_stream() {
     for (seed, recording) in claude_recordings().into_iter().enumerate() {
         let Some(stream) = &recording.stream else { continue };
         let bytes = fs::read(stream).unwrap();
-        let (mut write, mut read) = tokio::io::duplex(700);
+        let (read, mut write) = io::pipe().unwrap();
         let said = bytes.clone();
-        let speaking = tokio::spawn(async move {
+        let speaking = thread::spawn(move || {
             let mut dice = Dice::new(seed as u64 + 3);
             let mut rest = &said[..];
             while !rest.is_empty() {
                 let (now, later) = rest.split_at((1 + dice.below(2_000)).min(rest.len()));
-                write.write_all(now).await.unwrap();
+                write.write_all(now).unwrap();
                 rest = later;
             }
         });
-        let opening = open_reader(Agent::Claude, b"", &mut read).await.unwrap();
-        assert!(opening.session.is_some(), "{}", recording.name);
+        let mut pipe = Pipe::new(read);
+        assert!(pipe.session(Agent::Claude).await.unwrap().is_some(), "{}", recording.name);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut session = open(&store, &recording.id).await;
         let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
-        follow_reader(&mut session, &spec, opening.bytes, read).await.unwrap();
-        speaking.await.unwrap();
+        follow_pipe(&mut session, &spec, pipe).await.unwrap();
+        speaking.join().unwrap();
 
         let feed = Feed::new(Agent::Claude, FeedKind::Stream, "stdin");
         let records =
@@ -46,7 +46,7 @@ async fn a_stream_through_a_pipe_is_the_stream() {
 
 async fn say(session: &mut Session, text: &'static [u8]) {
     let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
-    follow_reader(session, &spec, Bytes::new(), text).await.unwrap();
+    follow_pipe(session, &spec, Pipe::new(text)).await.unwrap();
 }
 
 #[tokio::test]
