@@ -1,6 +1,7 @@
 //! What the program can do, a file each.
 
 mod fold;
+mod import;
 mod list;
 mod verify;
 mod view;
@@ -12,6 +13,7 @@ use crate::error::CommandError;
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Fold(fold::FoldArgs),
+    Import(import::ImportArgs),
     List(list::ListArgs),
     View(view::ViewArgs),
     Verify(verify::VerifyArgs),
@@ -21,6 +23,7 @@ impl Command {
     pub(crate) fn run(&self) -> Result<(), CommandError> {
         match self {
             Self::Fold(args) => fold::run(args),
+            Self::Import(args) => import::run(args),
             Self::List(args) => list::run(args),
             Self::View(args) => view::run(args),
             Self::Verify(args) => verify::run(args),

@@ -75,6 +75,29 @@ impl From<serde_json::Error> for CommandError {
     }
 }
 
+/// How many candidates are named.
+const SHOWN: usize = 8;
+
+/// Returns names as they stand in a sentence; many are cut short.
+pub(crate) fn listed(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<_> = names.map(|it| format!("`{it}`")).collect();
+    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}, and {more} more"),
+    }
+}
+
+/// Says that a name does not lead to one session.
+pub(crate) fn ambiguous(given: &str, names: impl Iterator<Item = String>) -> CommandError {
+    let names: Vec<_> = names.collect();
+    let count = names.len();
+    CommandError::new(
+        anyhow::anyhow!("`{given}` could be {count} sessions: {}", listed(names.into_iter())),
+        "give more of the name",
+    )
+}
+
 /// Prints a line to stderr, with its control characters made harmless.
 pub(crate) fn say(line: impl Display) {
     // When nobody hears, there is nobody to tell that either.

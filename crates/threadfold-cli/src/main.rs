@@ -2,11 +2,13 @@
 
 mod commands;
 mod error;
+mod import;
 mod input;
 mod printable;
 mod progress;
 mod sessions;
 mod source;
+mod store;
 mod terminal;
 mod view;
 

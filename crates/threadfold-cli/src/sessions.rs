@@ -5,10 +5,13 @@
 //! is asked for.
 
 mod find;
+mod fresh;
 mod load;
 mod opencode;
 mod resolve;
 
 pub(crate) use find::{FoundSession, Kept, Sessions};
+pub(crate) use fresh::{Freshness, freshness};
 pub(crate) use load::{Loaded, load_file, load_session};
-pub(crate) use resolve::{Wanted, places, resolve};
+pub(crate) use opencode::find as find_opencode;
+pub(crate) use resolve::{Given, Wanted, find_given, places, resolve};

@@ -15,16 +15,17 @@ use std::rc::Rc;
 use anyhow::anyhow;
 use clap::ValueEnum;
 use threadfold_convert::{Agent, Feed, FeedKind, Unpacked, unpack};
+use threadfold_core::SessionId;
 
 use crate::error::CommandError;
-use detect::{detect, is_sqlite, packing, read_head};
+use detect::{detect, is_sqlite, packing, read_head, recognize};
 use feeding::Feeding;
 use opencode_shelf::EachRecord;
 
 pub(crate) use feeding::{Each, converter_of};
 pub(crate) use files::subagents_of;
 pub(crate) use opencode_db::Database;
-pub(crate) use opencode_shelf::{SessionRow, Shelf};
+pub(crate) use opencode_shelf::{SessionRow, Shelf, ShelfFile};
 pub(crate) use opencode_storage::Storage;
 
 /// What the input is.
@@ -75,8 +76,8 @@ pub(crate) struct Opened {
     pub(crate) format: Format,
     /// The session that is wanted, where the input may hold several.
     pub(crate) session: Option<String>,
-    /// The whole session stands in one piece.
-    packed: bool,
+    /// It opens as a session in one piece does.
+    pub(crate) packed: bool,
     /// What holds the session with others, where that is open already.
     shelf: Option<Rc<dyn Shelf>>,
 }
@@ -118,6 +119,13 @@ pub(crate) fn open(file: Option<&Path>, said: Option<Format>) -> Result<Opened, 
     }
     let reader = Box::new(Cursor::new(head).chain(reader));
     Ok(Opened { name, path, reader, format, session: None, packed, shelf: None })
+}
+
+/// Finds out what a file is; nothing if it does not tell.
+pub(crate) fn recognize_file(path: &Path) -> Result<Option<Format>, CommandError> {
+    let read = fs::File::open(path).and_then(|mut opened| read_head(&mut opened));
+    let head = read.map_err(|error| unreadable(&format!("`{}`", path.display()), error))?;
+    Ok(recognize(&head))
 }
 
 /// Opens a folder that holds sessions of OpenCode's.
@@ -163,6 +171,20 @@ impl Opened {
         }
         self.session = session.map(str::to_owned);
         Ok(self)
+    }
+
+    /// Returns the first session that it tells of.
+    pub(crate) fn first_session(self) -> Result<Option<SessionId>, CommandError> {
+        let mut found = None;
+        let told = self.convert(&mut |_, event| {
+            found = event.context.session_id.clone();
+            // An answer that is found ends the search.
+            if found.is_some() { Err(CommandError::No) } else { Ok(()) }
+        });
+        match told {
+            Err(CommandError::No) | Ok(()) => Ok(found),
+            Err(error) => Err(error),
+        }
     }
 
     /// Converts all of it, and hands on each event with the line it came from.

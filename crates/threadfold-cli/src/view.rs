@@ -17,10 +17,10 @@ mod tool;
 mod words;
 
 pub(crate) use block::without_tags;
-pub(crate) use content::content_text;
+pub(crate) use content::{content_text, input_fields, output_text, plain};
 pub(crate) use page::Page;
 pub(crate) use pager::Pager;
 pub(crate) use session::{Shown, draw};
 pub(crate) use table::{Align, Column, draw_table};
 pub(crate) use text::{Span, cut, cut_front};
-pub(crate) use words::{ago, number};
+pub(crate) use words::{ago, count, number, size};

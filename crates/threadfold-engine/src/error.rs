@@ -30,6 +30,14 @@ pub enum EngineError {
         /// Why.
         source: io::Error,
     },
+    /// Look at where it was to be written.
+    #[error("`{name}` cannot be written")]
+    Written {
+        /// The file, by its name within the session.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
     /// Open the session anew: an append that was not acknowledged may be in its log.
     #[error("the session was left after a write that was not acknowledged")]
     Left,

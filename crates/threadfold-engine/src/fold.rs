@@ -9,7 +9,9 @@ pub(crate) use slices::SliceWord;
 use bytes::Bytes;
 use imbl::Vector;
 use threadfold_convert::lines::{self, Position};
-use threadfold_convert::{Agent, Converter, Feed, Record, TooLong, converter_of_session};
+use threadfold_convert::{
+    Agent, Converter, Feed, FeedKind, Record, TooLong, Unpacked, converter_of_session, unpack,
+};
 use threadfold_core::{
     Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata,
 };
@@ -155,7 +157,8 @@ impl Fold {
         let Some((source, converter)) = self.source_of(record, step) else { return };
         source.document = Some(BlobHash::of(&record.bytes));
         if let (Some(feed), Some(converter)) = (&source.feed, converter) {
-            converter.push(&Record { feed, line: 1, bytes: &record.bytes }, &mut step.events);
+            let agent = source.spec.known_agent();
+            hear_whole((agent, feed), &record.bytes, converter, &mut step.events);
         }
     }
 
@@ -194,9 +197,13 @@ impl Fold {
     fn hear_end(&mut self, record: &StoredRecord, step: &mut Step) {
         let Some((source, converter)) = self.source_of(record, step) else { return };
         source.ended = true;
-        if let (Some(feed), Some(converter)) = (&source.feed, converter) {
-            let open = (source.partial.take(), source.long.take());
-            finish(open, source.position, feed, converter, &mut step.events);
+        let open = (source.partial.take(), source.long.take());
+        match (&source.feed, converter) {
+            (Some(feed), Some(converter)) => {
+                finish(open, source.position, feed, converter, &mut step.events);
+            }
+            (Some(_), None) => {}
+            (None, _) => hear_unfinished(open.0.as_ref(), source.position, step),
         }
     }
 
@@ -223,17 +230,25 @@ impl Fold {
     /// closed, and an unfinished last line is shown.
     pub fn settled(&self) -> Option<ConversationState> {
         let mut state = self.conversation.clone()?;
-        let Some((_, converter)) = &self.converter else { return Some(state) };
-        let mut converter = converter.fork();
-        let mut events = Vec::new();
+        state.extend(&self.settling());
+        Some(state)
+    }
+
+    /// Returns the events that would follow if every source ended here.
+    pub fn settling(&self) -> Vec<SessionEvent> {
+        let mut converter = self.converter.as_ref().map(|(_, converter)| converter.fork());
+        let mut step = Step { seq: self.seq, ..Step::default() };
         for source in self.sources.iter().filter(|source| !source.ended) {
-            if let Some(feed) = &source.feed {
-                let open = (source.partial.clone(), source.long.clone());
-                finish(open, source.position, feed, &mut converter, &mut events);
+            match (&source.feed, &mut converter) {
+                (Some(feed), Some(converter)) => {
+                    let open = (source.partial.clone(), source.long.clone());
+                    finish(open, source.position, feed, converter, &mut step.events);
+                }
+                (Some(_), None) => {}
+                (None, _) => hear_unfinished(source.partial.as_ref(), source.position, &mut step),
             }
         }
-        state.extend(&events);
-        Some(state)
+        step.events
     }
 
     /// Lets the conversation go, which is most of what takes memory; everything else is kept up.
@@ -338,6 +353,45 @@ fn hear_event(bytes: &[u8], step: &mut Step) {
     match read.and_then(|text| SessionEvent::from_json(text).map_err(|error| error.to_string())) {
         Ok(event) => step.events.push(event),
         Err(error) => step.unreadable(format!("an event cannot be read: {error}")),
+    }
+}
+
+/// Hears the event of a last line that has no end.
+fn hear_unfinished(partial: Option<&Bytes>, position: Position, step: &mut Step) {
+    if let Some(line) = partial.and_then(|bytes| lines::line(position, bytes)) {
+        hear_event(line.bytes, step);
+    }
+}
+
+/// Hands a converter a file that is one record, or a session of Claude Code in one piece.
+fn hear_whole(
+    (agent, feed): (Option<Agent>, &Feed),
+    bytes: &[u8],
+    converter: &mut Box<dyn Converter>,
+    events: &mut Vec<SessionEvent>,
+) {
+    let may_be_packed = matches!(feed.kind, FeedKind::Main | FeedKind::Stream);
+    let unpacked = match agent {
+        Some(Agent::Claude) if may_be_packed => unpack(bytes),
+        _ => None,
+    };
+    let mut hear_lines = |feed: &Feed, bytes: &[u8]| {
+        for line in lines::lines(bytes) {
+            converter.push(&Record { feed, line: line.number, bytes: line.bytes }, events);
+        }
+        converter.finish(feed, events);
+    };
+    match unpacked {
+        Some(Unpacked::Lines(lines)) => hear_lines(feed, &lines),
+        Some(Unpacked::Files(files)) => {
+            for (name, bytes) in &files {
+                let agent =
+                    name.strip_prefix("agent-").and_then(|rest| rest.strip_suffix(".jsonl"));
+                let kind = agent.map_or(FeedKind::Main, |agent| FeedKind::Subagent(agent.into()));
+                hear_lines(&Feed::new(Agent::Claude, kind, name), bytes);
+            }
+        }
+        None => converter.push(&Record { feed, line: 1, bytes }, events),
     }
 }
 

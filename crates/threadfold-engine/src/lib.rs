@@ -19,6 +19,7 @@ mod intake;
 mod load;
 mod original;
 mod query;
+mod reindex;
 mod session;
 mod slice;
 mod snapshot;
@@ -32,9 +33,10 @@ pub use error::EngineError;
 pub use fold::{Fold, Oddity, Step, chain_of};
 pub use holder::{holder, is_gone};
 pub use intake::{Follower, Form, InputFile, Taken, claude_files, take_files, take_lines};
-pub use load::{Loaded, load, load_with};
+pub use load::{Loaded, load, load_with, read_on};
 pub use original::originals;
 pub use query::Query;
+pub use reindex::{Derived, Reindexed, inspect, reindex};
 pub use session::{Incoming, Options, Session};
 pub use slice::{
     EnvironmentState, FileState, FileStatus, Item, Items, Policy, QueryState, QueryStatus, Slice,

@@ -2,7 +2,7 @@
 
 use threadfold_convert::GENERATION;
 use threadfold_core::SessionId;
-use threadfold_store::{Head, Limit, Store, StoreError};
+use threadfold_store::{Head, Limit, Store, StoreError, StoredRecord};
 
 use crate::error::{EngineError, with_causes};
 use crate::fold::{Fold, Step};
@@ -91,7 +91,31 @@ pub async fn load_with(
     Ok(loaded)
 }
 
-fn restored(
+/// Reads a fold on to record `until`, and shows each record with what it meant.
+pub async fn read_on<E: From<EngineError>>(
+    store: &dyn Store,
+    fold: &mut Fold,
+    until: u64,
+    mut each: impl FnMut(&StoredRecord, Step) -> Result<(), E>,
+) -> Result<(), E> {
+    while fold.seq() < until {
+        let limit = Limit { until, ..Limit::default() };
+        let records = store.read(fold.session(), fold.seq(), limit).await;
+        let records = records.map_err(EngineError::from)?;
+        if records.is_empty() {
+            let place = format!("session `{}`", fold.session());
+            let what = format!("record {} is missing of {until}", fold.seq() + 1);
+            return Err(EngineError::from(StoreError::Damaged { place, what }).into());
+        }
+        for record in &records {
+            let step = fold.push(record);
+            each(record, step)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn restored(
     session: &SessionId,
     slices: &Slices,
     head: &Head,

@@ -13,7 +13,7 @@ use crate::source::SourceSpec;
 ///
 /// `write` is called with the source, a position and bytes: what was written behind that position
 /// before is cut off, and the bytes stand there. That is rare: a last line that had no end, or a
-/// file that was replaced.
+/// file that was replaced. A source is begun with no bytes, for a file may be empty.
 pub async fn originals(
     store: &dyn Store,
     session: &SessionId,
@@ -28,10 +28,15 @@ pub async fn originals(
         let Some(last) = records.last() else { break };
         after = last.seq;
         for record in &records {
-            let source = sources.get(&record.source);
-            match (record.kind, source) {
+            let mut write = |spec: &SourceSpec, bytes: &[u8]| {
+                write(spec, record.position, bytes).map_err(|source| {
+                    EngineError::Written { name: spec.name.clone(), source }
+                })
+            };
+            match (record.kind, sources.get(&record.source)) {
                 (RecordKind::Source, _) => {
                     if let Ok(spec) = serde_json::from_slice::<SourceSpec>(&record.bytes) {
+                        write(&spec, &[])?;
                         sources.insert(record.source, spec);
                     }
                 }
@@ -42,11 +47,7 @@ pub async fn originals(
                     | RecordKind::Piece
                     | RecordKind::LastPiece,
                     Some(spec),
-                ) => {
-                    write(spec, record.position, &record.bytes).map_err(|source| {
-                        EngineError::File { path: spec.name.as_str().into(), source }
-                    })?;
-                }
+                ) => write(spec, &record.bytes)?,
                 _ => {}
             }
         }

@@ -300,7 +300,8 @@ impl Drop for Session {
     }
 }
 
-fn take(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> Snapshot {
+/// Returns all slices of a fold.
+pub(crate) fn take(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> Snapshot {
     let policies = fold.policies().into_iter();
     Snapshot {
         created_at: jiff::Timestamp::now().to_string(),

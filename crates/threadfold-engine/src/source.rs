@@ -161,6 +161,11 @@ impl Source {
         self.document == Some(BlobHash::of(bytes))
     }
 
+    /// Returns how many bytes of its lines are in the log, an unfinished one with them.
+    pub(crate) fn line_bytes(&self) -> u64 {
+        self.position.offset + self.partial.as_ref().map_or(0, |bytes| bytes.len() as u64)
+    }
+
     /// Returns the beginning of a line whose end was not there yet.
     pub fn partial(&self) -> Option<&Bytes> {
         self.partial.as_ref()

@@ -6,6 +6,7 @@ use threadfold_core::{
 };
 
 use crate::fold::Fold;
+use crate::source::Source;
 
 /// As much of a prompt as lists may want.
 const PROMPT: usize = 2_000;
@@ -42,6 +43,10 @@ pub struct SessionSummary {
     pub blocks: Option<usize>,
     /// How many subagents there are; nothing if they were not folded.
     pub subagents: Option<usize>,
+    /// The hash of the conversation at that record; nothing if it was not folded.
+    pub state_hash: Option<String>,
+    /// How many bytes of its files are in the log, of those that are lines: what a file had then.
+    pub line_bytes: u64,
 }
 
 impl SessionSummary {
@@ -83,7 +88,21 @@ impl Fold {
             None => self.summary_so_far().clone().with_metadata(self.metadata()),
         };
         let path = self.sources().find_map(|source| source.spec.path.clone());
-        SessionSummary { agent: self.agent().map(|it| it.name().to_owned()), path, ..told }
+        SessionSummary {
+            agent: self.agent().map(|it| it.name().to_owned()),
+            path,
+            state_hash: self.conversation().map(|state| state.hash().to_string()),
+            line_bytes: self.line_bytes(),
+            ..told
+        }
+    }
+}
+
+impl Fold {
+    /// Returns how many bytes the latest parts of all files of lines have.
+    fn line_bytes(&self) -> u64 {
+        let is_latest = |it: &&Source| self.source(&it.spec).map(|it| it.number) == Some(it.number);
+        self.sources().filter(is_latest).map(Source::line_bytes).sum()
     }
 }
 

@@ -8,8 +8,11 @@ use clap::Args;
 
 use crate::error::CommandError;
 use crate::printable::write_json;
-use crate::sessions::{Wanted, load_file, load_session, resolve};
+use crate::sessions::{
+    Freshness, Loaded, Wanted, freshness, load_file, load_session, resolve,
+};
 use crate::source::Format;
+use crate::store::{StoreArgs, load_kept};
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
 use crate::view::{Page, Pager, Shown, draw};
 
@@ -20,8 +23,9 @@ use crate::view::{Page, Pager, Shown, draw};
 /// characters are shown as escapes.
 #[derive(Args)]
 pub(crate) struct ViewArgs {
-    /// Session to show: its id or the beginning of one, a file that an agent wrote, a folder with
-    /// one session, or `-` for a transcript or a stream on standard input
+    /// Session to show: its id or the beginning of one, in an agent's folder or in the store, a
+    /// file that an agent wrote, a folder with one session, or `-` for a transcript or a stream on
+    /// standard input
     session: String,
     /// Say what the file is
     #[arg(long, value_name = "FORMAT")]
@@ -29,6 +33,9 @@ pub(crate) struct ViewArgs {
     /// Take this session of OpenCode's, where the file holds several
     #[arg(long = "session", value_name = "ID")]
     of_session: Option<String>,
+    /// Show the session as it was at this record of the store; `threadfold log` shows the records
+    #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "of_session"])]
+    at: Option<u64>,
     /// Show what tools were given and gave, and the system's words, whole
     #[arg(long)]
     full: bool,
@@ -50,18 +57,12 @@ pub(crate) struct ViewArgs {
     /// When to use colours
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
+    #[command(flatten)]
+    store: StoreArgs,
 }
 
 pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
-    let is_file = args.from.is_some() || args.of_session.is_some();
-    let wanted = match is_file {
-        true => Wanted::File(PathBuf::from(&args.session)),
-        false => resolve(&args.session)?,
-    };
-    let loaded = match wanted {
-        Wanted::Session(session) => load_session(&session)?,
-        Wanted::File(file) => load_file(&file, args.from, args.of_session.as_deref())?,
-    };
+    let loaded = load(args)?;
     if loaded.events == 0 {
         return Err(CommandError::new(
             anyhow!("`{}` holds nothing of a session", args.session),
@@ -87,4 +88,26 @@ pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
     let finished = pager.finish();
     drawn?;
     Ok(finished?)
+}
+
+/// Reads what is to be shown: from the store, unless an agent has more.
+fn load(args: &ViewArgs) -> Result<Loaded, CommandError> {
+    if args.at.is_some() {
+        let store = args.store.open_to_read()?;
+        return load_kept(&store, &store.find(&args.session)?, args.at);
+    }
+    if args.from.is_some() || args.of_session.is_some() {
+        let file = PathBuf::from(&args.session);
+        return load_file(&file, args.from, args.of_session.as_deref());
+    }
+    let store = args.store.open_if_there()?;
+    match resolve(&args.session, store.as_ref())? {
+        Wanted::File(file) => load_file(&file, None, None),
+        Wanted::Session(found) => load_session(&found),
+        Wanted::Kept(store, entry) => load_kept(store, &entry, None),
+        Wanted::Both(found, store, entry) => match freshness(&found, &entry) {
+            Freshness::Same => load_kept(store, &entry, None),
+            Freshness::Newer | Freshness::Unsure => load_session(&found),
+        },
+    }
 }

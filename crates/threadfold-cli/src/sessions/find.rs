@@ -12,6 +12,7 @@ use threadfold_convert::Agent;
 use threadfold_convert::claude::layout::sessions;
 
 use super::opencode;
+use crate::error::say;
 use crate::source::Shelf;
 
 /// The sessions below some folders.
@@ -73,6 +74,11 @@ impl Sessions {
         all
     }
 
+    /// Tells what could not be looked into.
+    pub(crate) fn say_unreadable(&self) {
+        say_unreadable(&self.unreadable);
+    }
+
     /// Adds the sessions of a project, and returns what else is in its folder.
     fn add_project(&mut self, folder: &Path) -> Vec<PathBuf> {
         let (files, others): (Vec<_>, Vec<_>) =
@@ -110,6 +116,13 @@ impl Sessions {
         let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();
         paths
+    }
+}
+
+/// Tells what could not be looked into.
+pub(super) fn say_unreadable(unreadable: &[(PathBuf, String)]) {
+    for (path, why) in unreadable {
+        say(format_args!("left out `{}`: {why}", path.display()));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::CommandError;
 use crate::source::{Database, SessionRow, Storage};
 
 /// Adds the sessions that OpenCode keeps in `folder`; those that others made stand apart.
-pub(super) fn find(folder: &Path, all: &mut Sessions) {
+pub(crate) fn find(folder: &Path, all: &mut Sessions) {
     all.places.push(folder.to_owned());
     let database = folder.join("opencode.db");
     if database.exists()

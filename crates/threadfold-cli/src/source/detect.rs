@@ -120,41 +120,46 @@ impl Marks<'_> {
     }
 }
 
-/// Finds out what an input is.
+/// Finds out what an input is; one that does not tell is taken for events.
 pub(super) fn detect(head: &[u8]) -> Format {
+    recognize(head).unwrap_or(Format::Events)
+}
+
+/// Finds out what an input is; nothing if it does not tell.
+pub(super) fn recognize(head: &[u8]) -> Option<Format> {
     if is_sqlite(head) {
-        return Format::OpencodeDb;
+        return Some(Format::OpencodeDb);
     }
     for line in lines(head).take(LINES) {
         let Ok(marks) = serde_json::from_slice::<Marks<'_>>(data(line.bytes)) else { continue };
         if let Some(format) = marks.of_opencode() {
-            return format;
+            return Some(format);
         }
         let kind = marks.kind();
         if marks.payload.is_some() || marks.context.is_some() || kind.contains(':') {
-            return Format::Events;
+            return Some(Format::Events);
         }
         if matches!(kind, "stream_event" | "result" | "control_response" | "control_request") {
-            return Format::ClaudeStream;
+            return Some(Format::ClaudeStream);
         }
         if marks.file_session.is_some() {
-            return Format::ClaudeTranscript;
+            return Some(Format::ClaudeTranscript);
         }
         if marks.session_id.is_some() {
-            return Format::ClaudeStream;
+            return Some(Format::ClaudeStream);
         }
         if ["user", "assistant", "summary", "file-history-snapshot"].contains(&kind) {
-            return Format::ClaudeTranscript;
+            return Some(Format::ClaudeTranscript);
         }
     }
     match packing(head) {
-        _ if opens_like_an_export(head) => Format::OpencodeExport,
+        _ if opens_like_an_export(head) => Some(Format::OpencodeExport),
         _ if lines(head).take(LINES).any(|line| line.bytes.starts_with(b"data:")) => {
-            Format::OpencodeEvents
+            Some(Format::OpencodeEvents)
         }
-        Some('[') => first_of_list(head).unwrap_or(Format::ClaudeStream),
-        Some(_) => Format::ClaudeTranscript,
-        None => Format::Events,
+        Some('[') => first_of_list(head).or(Some(Format::ClaudeStream)),
+        Some(_) => Some(Format::ClaudeTranscript),
+        None => None,
     }
 }
 

@@ -13,7 +13,7 @@ use anyhow::anyhow;
 use rusqlite::{Connection, ErrorCode};
 
 use super::Format;
-use super::opencode_shelf::{EachRecord, SessionRow, Shelf, missing, only};
+use super::opencode_shelf::{EachRecord, SessionRow, Shelf, ShelfFile, missing, only};
 use crate::error::CommandError;
 use columns::row_json;
 use connect::{Stillness, connect};
@@ -204,6 +204,10 @@ impl Shelf for Database {
 
     fn read(&self, session: &str, each: &mut EachRecord<'_>) -> Result<(), CommandError> {
         self.read_session(session, &mut |record| each(record.as_bytes()))
+    }
+
+    fn files(&self, _: &str) -> Result<Option<Vec<ShelfFile>>, CommandError> {
+        Ok(None)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where OpenCode keeps many sessions side by side: its database, or the older folder of files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
@@ -20,6 +20,18 @@ pub(crate) trait Shelf {
 
     /// Hands on all that is kept of a session and its children.
     fn read(&self, session: &str, each: &mut EachRecord<'_>) -> Result<(), CommandError>;
+
+    /// Returns the files of a session and its children, in the order to read them; nothing if
+    /// they have none of their own. A file may come again at the end.
+    fn files(&self, session: &str) -> Result<Option<Vec<ShelfFile>>, CommandError>;
+}
+
+/// A file that holds a piece of a session.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ShelfFile {
+    /// Its name within the place.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
 }
 
 /// A session as the place itself tells it.

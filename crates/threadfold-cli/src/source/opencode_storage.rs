@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::opencode_shelf::{EachRecord, SessionRow, Shelf, missing, only};
+use super::opencode_shelf::{EachRecord, SessionRow, Shelf, ShelfFile, missing, only};
 use super::{Format, unreadable};
 use crate::error::CommandError;
 
@@ -119,6 +119,26 @@ impl Storage {
         }
         ids
     }
+
+    /// Returns the files of a session and its children, in the order to read them.
+    fn paths(&self, id: &str) -> Result<Vec<PathBuf>, CommandError> {
+        let family = self.family(id);
+        if family.is_empty() {
+            return Err(missing(&self.folder, id));
+        }
+        let told = family.iter().filter_map(|id| self.sessions.get(*id));
+        let sessions: Vec<_> = told.map(|it| it.path.clone()).collect();
+        // What tells of sessions comes before what tells of messages, and that before their parts.
+        // Sessions come once more at the end: what one was taken back to is known only then.
+        let below = |kind: &str, owners: &[PathBuf]| -> Vec<PathBuf> {
+            let folders = owners.iter().filter_map(|it| stem(it));
+            let folders = folders.map(|it| self.folder.join(kind).join(it));
+            folders.flat_map(|folder| listed(&folder)).collect()
+        };
+        let messages = below("message", &sessions);
+        let parts = below("part", &messages);
+        Ok([sessions.clone(), messages, parts, sessions].concat())
+    }
 }
 
 impl Shelf for Storage {
@@ -131,29 +151,19 @@ impl Shelf for Storage {
     }
 
     fn read(&self, id: &str, each: &mut EachRecord<'_>) -> Result<(), CommandError> {
-        let family = self.family(id);
-        if family.is_empty() {
-            return Err(missing(&self.folder, id));
-        }
-        let sessions: Vec<_> = family
-            .iter()
-            .filter_map(|id| self.sessions.get(*id))
-            .map(|it| it.path.clone())
-            .collect();
-        // What tells of sessions comes before what tells of messages, and that before their parts.
-        // Sessions come once more at the end: what one was taken back to is known only then.
-        let below = |kind: &str, owners: &[PathBuf]| -> Vec<PathBuf> {
-            let folders = owners.iter().filter_map(|it| stem(it));
-            let folders = folders.map(|it| self.folder.join(kind).join(it));
-            folders.flat_map(|folder| listed(&folder)).collect()
-        };
-        let messages = below("message", &sessions);
-        let parts = below("part", &messages);
-        for path in sessions.iter().chain(&messages).chain(&parts).chain(&sessions) {
+        for path in self.paths(id)? {
             let name = format!("`{}`", path.display());
             each(&fs::read(path).map_err(|error| unreadable(&name, error))?)?;
         }
         Ok(())
+    }
+
+    fn files(&self, id: &str) -> Result<Option<Vec<ShelfFile>>, CommandError> {
+        let named = |path: PathBuf| {
+            let name = path.strip_prefix(&self.folder).unwrap_or(&path).to_string_lossy();
+            ShelfFile { name: name.replace('\\', "/"), path }
+        };
+        Ok(Some(self.paths(id)?.into_iter().map(named).collect()))
     }
 }
 

@@ -1,0 +1,203 @@
+//! `threadfold import`: sessions of agents into the store.
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::anyhow;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use crate::error::{CommandError, say};
+use crate::import::{Imported, Planned, Planner, Task, take};
+use crate::printable::{printable, write_json};
+use crate::source::Format;
+use crate::store::{OpenStore, StoreArgs};
+use crate::view::{count, size};
+
+/// Take sessions into the store, where they stay
+///
+/// Every byte is kept: `export` and `restore` give the files back as they were. A session that is
+/// in the store already is read on from where it ended, so importing twice is harmless. One that
+/// cannot be read does not stop the others.
+#[derive(Args)]
+pub(crate) struct ImportArgs {
+    /// What to import: sessions by id or the beginning of one, files that an agent wrote, files of
+    /// events, OpenCode's database, or folders with any of these; without, all sessions that
+    /// `list` finds
+    #[arg(value_name = "SESSION|FILE|FOLDER")]
+    sessions: Vec<String>,
+    /// Say what the files are
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<Format>,
+    /// Take this session of OpenCode's, where a file holds several
+    #[arg(long = "session", value_name = "ID", requires = "sessions")]
+    of_session: Option<String>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
+    let planner = Planner { from: args.from, session: args.of_session.as_deref() };
+    let tasks = planner.plan(&args.sessions)?;
+    if tasks.is_empty() {
+        say("there is nothing to import: `threadfold list` tells where it looks for sessions");
+        return Err(CommandError::No);
+    }
+    let store = args.store.open_or_make()?;
+    let mut report = Report { is_json: args.json, bar: bar(&tasks), ..Report::default() };
+    let total = tasks.len();
+    let mut failure = None;
+    for Task { name, planned } in tasks {
+        let imported = planned.and_then(|it| report.import(&store, it));
+        match imported {
+            Ok(()) => {}
+            Err(CommandError::PipeClosed) => return Err(CommandError::PipeClosed),
+            Err(error) if total == 1 && !args.json => failure = Some(error),
+            Err(error) => report.failed(&name, &error)?,
+        }
+    }
+    report.bar.finish_and_clear();
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    report.end(total)
+}
+
+/// Returns a bar that goes by bytes, if somebody can see it.
+fn bar(tasks: &[Task]) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let total = tasks.iter().filter_map(|it| it.planned.as_ref().ok()).map(Planned::size).sum();
+    let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left");
+    let bar = ProgressBar::new(total);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// What is told of a session that was imported.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    id: Option<&'a str>,
+    agent: Option<&'static str>,
+    path: String,
+    status: &'static str,
+    records: u64,
+    bytes: u64,
+    new_parts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// What became of all.
+struct Report {
+    is_json: bool,
+    bar: ProgressBar,
+    read: u64,
+    unchanged: usize,
+    failed: usize,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        let bar = ProgressBar::hidden();
+        Self { is_json: false, bar, read: 0, unchanged: 0, failed: 0 }
+    }
+}
+
+impl Report {
+    fn import(&mut self, store: &OpenStore, planned: Planned) -> Result<(), CommandError> {
+        let size = planned.size();
+        let bar = &self.bar;
+        let imported = take(store, &planned, |bytes| bar.inc(bytes));
+        self.read += size;
+        self.bar.set_position(self.read);
+        self.tell(&planned, &imported?)
+    }
+
+    fn tell(&mut self, planned: &Planned, imported: &Imported) -> Result<(), CommandError> {
+        self.unchanged += usize::from(imported.is_unchanged);
+        let taken = imported.taken;
+        let status = match imported {
+            Imported { is_unchanged: true, .. } => "unchanged",
+            Imported { is_new: true, .. } => "new",
+            Imported { .. } => "grown",
+        };
+        let line = Line {
+            id: Some(&planned.id),
+            agent: planned.agent.map(|it| it.name()),
+            path: planned.place.display().to_string(),
+            status,
+            records: taken.records,
+            bytes: taken.bytes,
+            new_parts: taken.new_parts,
+            error: None,
+        };
+        if self.is_json {
+            return self.print(&line);
+        }
+        let mut told = format!("{}  {status}", planned.id);
+        if !imported.is_unchanged {
+            let records = usize::try_from(taken.records).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(taken.bytes).unwrap_or(usize::MAX);
+            told.push_str(&format!(": {}, {}", count(records, "record", "records"), size(bytes)));
+        }
+        if taken.new_parts > 0 {
+            told.push_str("; a file was written anew, and both are kept");
+        }
+        self.bar.suspend(|| writeln!(io::stdout(), "{}", printable(&told)))?;
+        Ok(())
+    }
+
+    fn failed(&mut self, name: &str, error: &CommandError) -> Result<(), CommandError> {
+        self.failed += 1;
+        let why = match error {
+            CommandError::Failed { error, .. } => format!("{error:#}"),
+            other => other.to_string(),
+        };
+        self.bar.suspend(|| say(format_args!("left out {name}: {why}")));
+        if !self.is_json {
+            return Ok(());
+        }
+        self.print(&Line {
+            id: None,
+            agent: None,
+            path: name.trim_matches('`').to_owned(),
+            status: "failed",
+            records: 0,
+            bytes: 0,
+            new_parts: 0,
+            error: Some(why),
+        })
+    }
+
+    fn print(&self, line: &Line<'_>) -> Result<(), CommandError> {
+        self.bar.suspend(|| {
+            let mut out = io::stdout().lock();
+            write_json(&mut out, line)?;
+            Ok(writeln!(out)?)
+        })
+    }
+
+    fn end(&self, total: usize) -> Result<(), CommandError> {
+        if total > 1 {
+            let (unchanged, failed) = (self.unchanged, self.failed);
+            let all = count(total, "session", "sessions");
+            let news = total - unchanged - failed;
+            say(format_args!("{all}: {news} with something new, {unchanged} unchanged, {failed} failed"));
+        }
+        match self.failed {
+            0 => Ok(()),
+            failed => Err(CommandError::new(
+                anyhow!("{} could not be imported", count(failed, "session", "sessions")),
+                "the lines above tell why; importing again takes only what is missing",
+            )),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Sessions on their way into the store.
+
+mod plan;
+mod take;
+
+pub(crate) use plan::{Planned, Planner, Task};
+pub(crate) use take::{Imported, take};

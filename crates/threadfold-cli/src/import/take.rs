@@ -1,0 +1,113 @@
+//! One session taken into the store.
+
+use std::fs;
+
+use bytes::Bytes;
+use threadfold_convert::Agent;
+use threadfold_core::SessionId;
+use threadfold_engine::{
+    EngineError, Form, Incoming, InputFile, Options, Session, SourceSpec, SpecKind, Taken, holder,
+    take_files, take_lines,
+};
+use threadfold_store::RecordKind;
+
+use super::plan::{Content, Planned};
+use crate::error::{CommandError, say};
+use crate::source::{Shelf, ShelfFile};
+use crate::store::OpenStore;
+
+/// As many bytes of records are folded while they are taken; a larger session is only kept, and
+/// folded when somebody looks at it.
+const BUDGET: usize = 64 << 20;
+
+/// What importing a session brought.
+pub(crate) struct Imported {
+    /// It was not in the store before.
+    pub(crate) is_new: bool,
+    /// Nothing was added.
+    pub(crate) is_unchanged: bool,
+    pub(crate) taken: Taken,
+}
+
+/// Takes a session into the store, and counts the bytes that were read.
+pub(crate) fn take(
+    store: &OpenStore,
+    planned: &Planned,
+    progress: impl FnMut(u64),
+) -> Result<Imported, CommandError> {
+    store.wait(async {
+        let id = SessionId::from(planned.id.as_str());
+        let options = Options { budget: BUDGET, ..Options::new(holder("threadfold import")) };
+        let mut session = Session::open(store.shared(), &id, options).await?;
+        let before = session.cursor().seq;
+        let taken = take_content(&mut session, planned, progress).await;
+        let after = session.cursor().seq;
+        // The session is left in any case, so that others may write to it.
+        let closed = session.close().await;
+        let taken = taken?;
+        for trouble in closed? {
+            say(format_args!("session `{id}`: {trouble}"));
+        }
+        Ok(Imported { is_new: before == 0, is_unchanged: before == after && before > 0, taken })
+    })
+}
+
+async fn take_content(
+    session: &mut Session,
+    planned: &Planned,
+    progress: impl FnMut(u64),
+) -> Result<Taken, CommandError> {
+    match &planned.content {
+        Content::Files(files) => Ok(take_files(session, files, progress).await?),
+        Content::Shelf(shelf) => match shelf.files(&planned.id)? {
+            Some(files) => take_documents(session, &files, progress).await,
+            None => take_rows(session, &**shelf, planned).await,
+        },
+    }
+}
+
+/// Takes the rows of a database as lines.
+async fn take_rows(
+    session: &mut Session,
+    shelf: &dyn Shelf,
+    planned: &Planned,
+) -> Result<Taken, CommandError> {
+    let mut lines = Vec::new();
+    shelf.read(&planned.id, &mut |record| {
+        // JSON has no line ends inside strings.
+        lines.extend(record.iter().map(|it| if matches!(it, b'\n' | b'\r') { b' ' } else { *it }));
+        lines.push(b'\n');
+        Ok(())
+    })?;
+    let place = std::path::absolute(&planned.place).unwrap_or_else(|_| planned.place.clone());
+    let name = format!("{}.rows.jsonl", planned.id);
+    let spec = SourceSpec::new(Agent::Opencode, SpecKind::Rows, name).at(place.to_string_lossy());
+    Ok(take_lines(session, &spec, &lines).await?)
+}
+
+/// Takes files that are one record each. Those that come again are said again if anything is new.
+async fn take_documents(
+    session: &mut Session,
+    files: &[ShelfFile],
+    mut progress: impl FnMut(u64),
+) -> Result<Taken, CommandError> {
+    let mut taken = Taken::default();
+    for (place, file) in files.iter().enumerate() {
+        let at = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
+        let spec = SourceSpec::new(Agent::Opencode, SpecKind::Main, file.name.as_str())
+            .at(at.to_string_lossy());
+        if !files[..place].contains(file) {
+            let input = InputFile { spec, path: file.path.clone(), form: Form::Document };
+            taken.add(take_files(session, &[input], &mut progress).await?);
+        } else if taken.records > 0 {
+            let read = fs::read(&file.path);
+            let bytes = read
+                .map_err(|source| EngineError::File { path: file.path.clone(), source })
+                .map(Bytes::from)?;
+            let source = session.source(&spec).await?;
+            let kind = RecordKind::Document;
+            session.accept(vec![Incoming { kind, source, position: 0, bytes }]).await?;
+        }
+    }
+    Ok(taken)
+}

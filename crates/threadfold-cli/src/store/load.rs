@@ -1,0 +1,59 @@
+//! Reading a session out of the store.
+
+use anyhow::anyhow;
+use threadfold_convert::GENERATION;
+use threadfold_engine::{SessionSummary, Slices, load};
+use threadfold_store::SessionEntry;
+
+use super::OpenStore;
+use crate::error::CommandError;
+use crate::sessions::Loaded;
+use crate::view::{count, number};
+
+/// Reads a session as it is, what was left open closed; or as it was at record `at`.
+pub(crate) fn load_kept(
+    store: &OpenStore,
+    entry: &SessionEntry,
+    at: Option<u64>,
+) -> Result<Loaded, CommandError> {
+    let head = entry.head.seq;
+    if let Some(at) = at.filter(|at| *at > head) {
+        let records = count(usize::try_from(head).unwrap_or(usize::MAX), "record", "records");
+        return Err(CommandError::new(
+            anyhow!("session `{}` has {records}, and `--at` asks for {}", entry.session, number(at)),
+            format!("`--at {head}` is the session after all of them"),
+        ));
+    }
+    let (shared, until) = (store.shared(), at.unwrap_or(u64::MAX));
+    let loaded = store.wait(load(&*shared, &entry.session, until, Slices::default()))?;
+    let state = match at {
+        Some(_) => loaded.fold.conversation().cloned(),
+        None => loaded.fold.settled(),
+    };
+    Ok(Loaded {
+        state: state.unwrap_or_default(),
+        metadata: loaded.fold.metadata().clone(),
+        events: loaded.fold.seq(),
+    })
+}
+
+/// Returns what lists show of a session: as it was noted, if that is of the last record and of
+/// the present converters; else it is read.
+pub(crate) fn summary_of(
+    store: &OpenStore,
+    entry: &SessionEntry,
+) -> Result<SessionSummary, CommandError> {
+    if let Some(noted) = noted_summary(entry) {
+        return Ok(noted);
+    }
+    let shared = store.shared();
+    let loaded = store.wait(load(&*shared, &entry.session, u64::MAX, Slices::default()))?;
+    Ok(loaded.fold.summary())
+}
+
+/// Returns what was noted of a session for lists, if it still holds.
+pub(crate) fn noted_summary(entry: &SessionEntry) -> Option<SessionSummary> {
+    let noted = entry.summary.as_ref()?;
+    let holds = noted.generation == GENERATION && noted.seq == entry.head.seq;
+    holds.then(|| serde_json::from_str(&noted.json).ok()).flatten()
+}

@@ -1,0 +1,48 @@
+//! What goes wrong with a store, with what can be done about it.
+
+use threadfold_engine::EngineError;
+use threadfold_store::StoreError;
+
+use crate::error::CommandError;
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        let hint = match &error {
+            StoreError::Held { .. } => "wait until it is done, or end that process",
+            StoreError::Fenced { .. } | StoreError::Conflict { .. } => {
+                "another process wrote meanwhile; try again"
+            }
+            StoreError::NotFound { .. } => {
+                "`threadfold list` shows the sessions; `threadfold import` adds one"
+            }
+            StoreError::Unwritable { .. } => {
+                "look whether the disk is full, and whether file and folder may be written to"
+            }
+            StoreError::Unreachable { .. } => {
+                "look whether it is there and may be read, with its `-wal` and `-shm` files"
+            }
+            StoreError::Damaged { .. } => "`threadfold doctor` tells more, and what to do",
+            StoreError::Newer { .. } => {
+                "use a newer threadfold, or another store by `--store` or `THREADFOLD_STORE`"
+            }
+            _ => "`--store` or `THREADFOLD_STORE` tell where the store is",
+        };
+        Self::new(error, hint)
+    }
+}
+
+impl From<EngineError> for CommandError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Written { .. } => {
+                Self::new(error, "look whether the disk is full, and whether it may be written to")
+            }
+            EngineError::File { .. } => {
+                Self::new(error, "look whether it is there and may be read")
+            }
+            EngineError::Left => Self::new(error, "try again: what is in the store is whole"),
+            _ => Self::new(error, "`threadfold reindex` makes anew what is derived of a session"),
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Watching: something is followed into the store, and shown from there.
+
+mod look_on;
+mod show;
+mod what;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use threadfold_core::SessionId;
+use threadfold_engine::{
+    ClaudeFollower, EngineError, FolderFollower, Follower, OpencodeServer, Options, Pipe, Session,
+    SourceSpec, SpecKind, follow_pipe, holder,
+};
+use threadfold_store::{Store, StoreError};
+
+use crate::error::{CommandError, say};
+use show::Show;
+
+pub(crate) use show::Output;
+pub(crate) use what::Watched;
+
+/// How often a file is looked at.
+const LOOKED_EVERY: Duration = Duration::from_millis(50);
+/// How often a folder, or a database, is looked at.
+const FOLDER_LOOKED_EVERY: Duration = Duration::from_millis(300);
+
+/// Follows something until it ends or a person ends it.
+pub(crate) async fn watch(
+    store: Arc<dyn Store>,
+    watched: Watched,
+    output: Output,
+) -> Result<(), CommandError> {
+    match watched {
+        Watched::Stdin { agent, reader } => stdin(store, agent, reader, output).await,
+        Watched::Claude { id, main } => {
+            let follower = Following::Claude(ClaudeFollower::new(main));
+            follow(store, &id, follower, output).await
+        }
+        Watched::Files { id, files } => {
+            let followers = files.into_iter().map(Follower::new).collect();
+            follow(store, &id, Following::Files(followers), output).await
+        }
+        Watched::Rows(rows) => {
+            let id = rows.session().clone();
+            follow(store, &id, Following::Rows(rows), output).await
+        }
+        Watched::Server { address, session } => server(store, &address, session, output).await,
+        Watched::Folder(folder) => watch_folder(store, folder, output).await,
+        Watched::Kept(id) => look_on::look_on(store, &id, output).await,
+    }
+}
+
+/// What is followed by looking at it again and again.
+enum Following {
+    Claude(ClaudeFollower),
+    Files(Vec<Follower>),
+    Rows(what::Rows),
+}
+
+impl Following {
+    async fn poll(&mut self, session: &mut Session) -> Result<(), CommandError> {
+        match self {
+            Self::Claude(follower) => drop(follower.poll(session).await?),
+            Self::Files(followers) => {
+                for follower in followers {
+                    follower.poll(session, |_| {}).await?;
+                }
+            }
+            Self::Rows(rows) => rows.poll(session).await?,
+        }
+        Ok(())
+    }
+
+    fn looked_every(&self) -> Duration {
+        match self {
+            Self::Rows(_) => FOLDER_LOOKED_EVERY,
+            _ => LOOKED_EVERY,
+        }
+    }
+}
+
+/// Opens a session to write, or nothing if another process writes it.
+async fn open(
+    store: &Arc<dyn Store>,
+    id: &SessionId,
+) -> Result<Option<Session>, CommandError> {
+    let options = Options::new(holder("threadfold watch"));
+    match Session::open(store.clone(), id, options).await {
+        Err(EngineError::Store(StoreError::Held { holder, .. })) => {
+            say(format_args!("{holder} writes this session; looking on"));
+            Ok(None)
+        }
+        opened => Ok(Some(opened?)),
+    }
+}
+
+/// Follows files or rows into a session, and shows it.
+async fn follow(
+    store: Arc<dyn Store>,
+    id: &SessionId,
+    mut following: Following,
+    output: Output,
+) -> Result<(), CommandError> {
+    let Some(mut session) = open(&store, id).await? else {
+        return look_on::look_on(store, id, output).await;
+    };
+    following.poll(&mut session).await?;
+    let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
+    let every = following.looked_every();
+    let ended = loop {
+        tokio::select! {
+            shown = &mut showing => break shown_well(shown),
+            stopped = stop() => break stopped,
+            () = tokio::time::sleep(every) => {
+                if let Err(error) = following.poll(&mut session).await {
+                    break Err(error);
+                }
+            }
+        }
+    };
+    leave(session).await?;
+    if !showing.is_finished() {
+        ended.and(shown_well(showing.await))
+    } else {
+        ended
+    }
+}
+
+async fn stdin(
+    store: Arc<dyn Store>,
+    agent: Option<threadfold_convert::Agent>,
+    reader: Box<dyn std::io::Read + Send>,
+    output: Output,
+) -> Result<(), CommandError> {
+    let mut pipe = Pipe::new(reader);
+    let told = match agent {
+        Some(agent) => pipe.session(agent).await?,
+        None => None,
+    };
+    let id = told.unwrap_or_else(|| what::session_of_no_name().into());
+    let Some(mut session) = open(&store, &id).await? else {
+        return look_on::look_on(store, &id, output).await;
+    };
+    let kind = if agent.is_some() { SpecKind::Stream } else { SpecKind::Events };
+    let agent = agent.map(|agent| agent.name().to_owned());
+    let (name, path) = ("stdin".to_owned(), None);
+    let spec = SourceSpec { agent, kind, agent_id: None, name, path, part: 1 };
+    let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
+    let ended = tokio::select! {
+        followed = follow_pipe(&mut session, &spec, pipe) => Ok(followed?),
+        shown = &mut showing => shown_well(shown),
+        stopped = stop() => stopped,
+    };
+    leave(session).await?;
+    if !showing.is_finished() {
+        ended.and(shown_well(showing.await))
+    } else {
+        ended
+    }
+}
+
+async fn server(
+    store: Arc<dyn Store>,
+    address: &str,
+    session: Option<String>,
+    output: Output,
+) -> Result<(), CommandError> {
+    let server = OpencodeServer::new(address)?;
+    let of = match session {
+        Some(id) => server.session(&id).await?,
+        None => {
+            let latest = server.sessions().await?.into_iter().next();
+            latest.ok_or_else(|| what::no_session(address))?
+        }
+    };
+    let id = SessionId::from(of.id.as_str());
+    let Some(mut session) = open(&store, &id).await? else {
+        return look_on::look_on(store, &id, output).await;
+    };
+    let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
+    let never = std::future::pending();
+    let ended = tokio::select! {
+        followed = server.follow(&mut session, &of, never) => Ok(followed?),
+        shown = &mut showing => shown_well(shown),
+        stopped = stop() => stopped,
+    };
+    leave(session).await?;
+    if !showing.is_finished() {
+        ended.and(shown_well(showing.await))
+    } else {
+        ended
+    }
+}
+
+/// Follows all sessions of a folder, and tells what each gains.
+async fn watch_folder(
+    store: Arc<dyn Store>,
+    folder: std::path::PathBuf,
+    output: Output,
+) -> Result<(), CommandError> {
+    let options = || Options::new(holder("threadfold watch"));
+    let mut follower = FolderFollower::new(store, &folder, options);
+    follower.pass_over()?;
+    let mut show = Show::new(output);
+    say(format_args!("watching `{}`; Ctrl-C ends", folder.display()));
+    loop {
+        tokio::select! {
+            stopped = stop() => {
+                follower.close().await?;
+                return stopped;
+            }
+            () = tokio::time::sleep(FOLDER_LOOKED_EVERY) => {
+                for news in follower.poll().await? {
+                    let summary = follower.session(&news.main).map(|it| it.fold().summary());
+                    show.news(&news, summary.as_ref())?;
+                }
+            }
+        }
+    }
+}
+
+/// Leaves a session, and says what went wrong beside the way.
+async fn leave(session: Session) -> Result<(), CommandError> {
+    for trouble in session.close().await? {
+        say(format_args!("{trouble}"));
+    }
+    Ok(())
+}
+
+fn shown_well(
+    shown: Result<std::io::Result<()>, tokio::task::JoinError>,
+) -> Result<(), CommandError> {
+    match shown {
+        Ok(shown) => Ok(shown?),
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// Waits until a person ends the program.
+async fn stop() -> Result<(), CommandError> {
+    Ok(tokio::signal::ctrl_c().await?)
+}

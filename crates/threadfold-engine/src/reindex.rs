@@ -1,0 +1,174 @@
+//! All that is derived of a session, made again from its records, or held against them.
+
+use std::collections::BTreeMap;
+
+use threadfold_convert::GENERATION;
+use threadfold_core::{Json, SessionId};
+use threadfold_store::{SessionEntry, Store, StoreError, StoredSnapshot, Summary};
+
+use crate::error::EngineError;
+use crate::fold::Fold;
+use crate::load::{read_on, restored};
+use crate::session::take;
+use crate::slice::Slices;
+use crate::snapshot::Snapshot;
+use crate::summary::SessionSummary;
+
+/// What was derived of a session up to a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// Which converters and which reducer made it.
+    pub generation: u32,
+    /// The record.
+    pub seq: u64,
+    /// The hash of the conversation; nothing if it was not folded.
+    pub state_hash: Option<String>,
+    /// How many blocks there are in all conversations, where that is known.
+    pub blocks: Option<usize>,
+}
+
+/// What became of a session that was derived anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reindexed {
+    /// What was known before.
+    pub before: Option<Derived>,
+    /// What the records give at the place that was known before.
+    pub hash_there: Option<String>,
+    /// What the records give at the end of the log.
+    pub after: Derived,
+    /// How many snapshots were written.
+    pub snapshots: u64,
+}
+
+impl Reindexed {
+    /// Says whether the same records mean something else now; nothing if it cannot be told.
+    pub fn is_changed(&self) -> Option<bool> {
+        let before = self.before.as_ref()?.state_hash.as_ref()?;
+        Some(before != self.hash_there.as_ref()?)
+    }
+}
+
+/// Deletes what was derived of a session, folds all its records with the present converters, and
+/// keeps a snapshot after every `snapshot_every` of them. No record is touched.
+pub async fn reindex(
+    store: &dyn Store,
+    entry: &SessionEntry,
+    snapshot_every: u64,
+) -> Result<Reindexed, EngineError> {
+    let session = &entry.session;
+    let before = known(store, entry).await?;
+    store.delete_derived(session).await?;
+    let mut fold = Fold::new(session.clone(), Slices::default());
+    let (mut hash_there, mut snapshots) = (None, 0);
+    let mut stops: Vec<u64> = before.iter().map(|it| it.seq).collect();
+    loop {
+        let head = head(store, session).await?;
+        let next_snapshot = (fold.seq() / snapshot_every + 1) * snapshot_every;
+        let stop = stops.iter().copied().find(|it| *it >= fold.seq());
+        let until = next_snapshot.min(head).min(stop.unwrap_or(u64::MAX));
+        read_to(store, &mut fold, until).await?;
+        if stop == Some(until) {
+            hash_there = Some(fold.state_hash());
+            stops.clear();
+        }
+        if until == next_snapshot {
+            let snapshot = take(&fold, &entry.head.log, BTreeMap::new()).to_json();
+            let (generation, seq) = (GENERATION, fold.seq());
+            let snapshot = StoredSnapshot { generation, seq, bytes: snapshot.into() };
+            store.put_snapshot(session, snapshot).await?;
+            snapshots += 1;
+        }
+        if fold.seq() == head {
+            break;
+        }
+    }
+    let summary = fold.summary();
+    let after = Derived {
+        generation: GENERATION,
+        seq: fold.seq(),
+        state_hash: summary.state_hash.clone(),
+        blocks: summary.blocks,
+    };
+    let json = Json::of(&summary).as_str().to_owned();
+    store.put_summary(session, Summary { generation: GENERATION, seq: after.seq, json }).await?;
+    Ok(Reindexed { before, hash_there, after, snapshots })
+}
+
+/// Folds all records of a session, and returns what is wrong with what was derived of them before.
+///
+/// What another generation derived is not looked at, for nobody uses it.
+pub async fn inspect(store: &dyn Store, entry: &SessionEntry) -> Result<Vec<String>, EngineError> {
+    let session = &entry.session;
+    let mut wrong = Vec::new();
+    let mut expected: BTreeMap<u64, Vec<(String, String)>> = BTreeMap::new();
+    for (generation, seq) in store.snapshots(session).await? {
+        if generation != GENERATION {
+            continue;
+        }
+        let name = format!("the snapshot at record {seq}");
+        let Some(stored) = store.snapshot(session, generation, seq).await? else { continue };
+        match restored(session, &Slices::default(), &entry.head, &stored.bytes) {
+            Ok(fold) => expected.entry(seq).or_default().push((name, fold.state_hash())),
+            Err(why) => wrong.push(format!("{name} cannot be used: {why}")),
+        }
+    }
+    if let Some(summary) = entry.summary.as_ref().filter(|it| it.generation == GENERATION) {
+        let name = format!("the summary at record {}", summary.seq);
+        match serde_json::from_str::<SessionSummary>(&summary.json) {
+            Ok(SessionSummary { state_hash: Some(hash), .. }) => {
+                expected.entry(summary.seq).or_default().push((name, hash));
+            }
+            Ok(_) => {}
+            Err(error) => wrong.push(format!("{name} cannot be read: {error}")),
+        }
+    }
+    let head = head(store, session).await?;
+    let mut fold = Fold::new(session.clone(), Slices::default());
+    for (seq, derived) in expected {
+        if seq > head {
+            let told = derived.iter().map(|(name, _)| name);
+            wrong.extend(told.map(|name| format!("{name} is beyond the log's end, {head}")));
+            continue;
+        }
+        read_to(store, &mut fold, seq).await?;
+        let found = fold.state_hash();
+        for (name, hash) in derived.into_iter().filter(|(_, hash)| *hash != found) {
+            wrong.push(format!("{name} has state {hash}, and the records give {found}"));
+        }
+    }
+    Ok(wrong)
+}
+
+/// Returns what is known of a session's state: by its summary, or by its latest snapshot.
+async fn known(store: &dyn Store, entry: &SessionEntry) -> Result<Option<Derived>, EngineError> {
+    let summary = entry.summary.as_ref().and_then(|it| {
+        let told: SessionSummary = serde_json::from_str(&it.json).ok()?;
+        let SessionSummary { state_hash, blocks, .. } = told;
+        Some(Derived { generation: it.generation, seq: it.seq, state_hash, blocks })
+    });
+    if summary.as_ref().is_some_and(|it| it.state_hash.is_some()) {
+        return Ok(summary);
+    }
+    let Some((generation, seq)) = store.snapshots(&entry.session).await?.pop() else {
+        return Ok(summary);
+    };
+    let stored = store.snapshot(&entry.session, generation, seq).await?;
+    let text = stored.as_ref().and_then(|it| std::str::from_utf8(&it.bytes).ok());
+    let snapshot = text.and_then(|it| Snapshot::from_json(it).ok());
+    let of_snapshot = |it: Snapshot| Derived {
+        generation,
+        seq,
+        state_hash: Some(it.state_hash),
+        blocks: None,
+    };
+    Ok(snapshot.map(of_snapshot).or(summary))
+}
+
+async fn head(store: &dyn Store, session: &SessionId) -> Result<u64, EngineError> {
+    let head = store.head(session).await?;
+    Ok(head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?.seq)
+}
+
+async fn read_to(store: &dyn Store, fold: &mut Fold, until: u64) -> Result<(), EngineError> {
+    read_on(store, fold, until, |_, _| Ok::<(), EngineError>(())).await
+}
