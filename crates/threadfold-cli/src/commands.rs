@@ -5,6 +5,7 @@ mod import;
 mod list;
 mod verify;
 mod view;
+mod watch;
 
 use clap::Subcommand;
 
@@ -17,6 +18,7 @@ pub(crate) enum Command {
     List(list::ListArgs),
     View(view::ViewArgs),
     Verify(verify::VerifyArgs),
+    Watch(watch::WatchArgs),
 }
 
 impl Command {
@@ -27,6 +29,7 @@ impl Command {
             Self::List(args) => list::run(args),
             Self::View(args) => view::run(args),
             Self::Verify(args) => verify::run(args),
+            Self::Watch(args) => watch::run(args),
         }
     }
 }

@@ -3,5 +3,5 @@
 mod plan;
 mod take;
 
-pub(crate) use plan::{Planned, Planner, Task};
-pub(crate) use take::{Imported, take};
+pub(crate) use plan::{Content, Planned, Planner, Task};
+pub(crate) use take::{Imported, take, take_content};

@@ -11,6 +11,7 @@ mod source;
 mod store;
 mod terminal;
 mod view;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -72,7 +72,7 @@ impl Format {
 pub(crate) struct Opened {
     pub(crate) name: String,
     pub(crate) path: Option<PathBuf>,
-    pub(crate) reader: Box<dyn Read>,
+    pub(crate) reader: Box<dyn Read + Send>,
     pub(crate) format: Format,
     /// The session that is wanted, where the input may hold several.
     pub(crate) session: Option<String>,
@@ -88,7 +88,7 @@ pub(crate) fn open(file: Option<&Path>, said: Option<Format>) -> Result<Opened, 
     if let Some(folder) = path.as_deref().filter(|path| path.is_dir()) {
         return open_folder(folder, said);
     }
-    let (name, mut reader): (String, Box<dyn Read>) = match &path {
+    let (name, mut reader): (String, Box<dyn Read + Send>) = match &path {
         Some(path) => {
             let name = format!("`{}`", path.display());
             let opened = fs::File::open(path).map_err(|error| unreadable(&name, error))?;

@@ -82,7 +82,7 @@ impl OpenStore {
     ) -> Result<Self, CommandError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            .enable_time()
+            .enable_all()
             .build()
             .map_err(|error| {
                 let error = anyhow::Error::new(error).context("no thread can be started");
@@ -95,6 +95,13 @@ impl OpenStore {
     /// Waits for what takes a while.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
+    }
+
+    /// Leaves without waiting for threads that may never end, such as one that reads standard
+    /// input.
+    pub(crate) fn leave(self) {
+        drop(self.store);
+        self.runtime.shutdown_background();
     }
 
     /// Returns the store as every store is used.

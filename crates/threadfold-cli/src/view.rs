@@ -5,6 +5,7 @@
 mod block;
 mod content;
 mod conversation;
+mod live;
 mod markdown;
 mod page;
 mod pager;
@@ -18,6 +19,7 @@ mod words;
 
 pub(crate) use block::without_tags;
 pub(crate) use content::{content_text, input_fields, output_text, plain};
+pub(crate) use live::Live;
 pub(crate) use page::Page;
 pub(crate) use pager::Pager;
 pub(crate) use session::{Shown, draw};

@@ -81,10 +81,7 @@ impl Following {
 }
 
 /// Opens a session to write, or nothing if another process writes it.
-async fn open(
-    store: &Arc<dyn Store>,
-    id: &SessionId,
-) -> Result<Option<Session>, CommandError> {
+async fn open(store: &Arc<dyn Store>, id: &SessionId) -> Result<Option<Session>, CommandError> {
     let options = Options::new(holder("threadfold watch"));
     match Session::open(store.clone(), id, options).await {
         Err(EngineError::Store(StoreError::Held { holder, .. })) => {
@@ -120,11 +117,7 @@ async fn follow(
         }
     };
     leave(session).await?;
-    if !showing.is_finished() {
-        ended.and(shown_well(showing.await))
-    } else {
-        ended
-    }
+    if !showing.is_finished() { ended.and(shown_well(showing.await)) } else { ended }
 }
 
 async fn stdin(
@@ -153,11 +146,7 @@ async fn stdin(
         stopped = stop() => stopped,
     };
     leave(session).await?;
-    if !showing.is_finished() {
-        ended.and(shown_well(showing.await))
-    } else {
-        ended
-    }
+    if !showing.is_finished() { ended.and(shown_well(showing.await)) } else { ended }
 }
 
 async fn server(
@@ -186,11 +175,7 @@ async fn server(
         stopped = stop() => stopped,
     };
     leave(session).await?;
-    if !showing.is_finished() {
-        ended.and(shown_well(showing.await))
-    } else {
-        ended
-    }
+    if !showing.is_finished() { ended.and(shown_well(showing.await)) } else { ended }
 }
 
 /// Follows all sessions of a folder, and tells what each gains.

@@ -46,19 +46,15 @@ pub(crate) struct WatchArgs {
 }
 
 pub(crate) fn run(args: &WatchArgs) -> Result<(), CommandError> {
-    let watched = Watched::find(&args.what, args.from, args.of_session.as_deref())?;
     let store = args.store.open_or_make()?;
+    let watched = Watched::find(&store, &args.what, args.from, args.of_session.as_deref())?;
     let output = match args.json {
         true => Output::Json,
         false => Output::Text {
             width: args.width.map_or_else(terminal::width, |width| width.max(MIN_WIDTH)),
             is_coloured: args.color.is_on(),
             is_terminal: io::stdout().is_terminal(),
-            shown: Shown {
-                is_full: args.full,
-                has_thinking: args.thinking,
-                has_subagents: true,
-            },
+            shown: Shown { is_full: args.full, has_thinking: args.thinking, has_subagents: true },
         },
     };
     let ended = store.wait(watch(store.shared(), watched, output));

@@ -52,7 +52,8 @@ pub(crate) fn take(
     })
 }
 
-async fn take_content(
+/// Takes all that a session's place holds and the session does not.
+pub(crate) async fn take_content(
     session: &mut Session,
     planned: &Planned,
     progress: impl FnMut(u64),

@@ -20,7 +20,11 @@ pub(crate) fn load_kept(
     if let Some(at) = at.filter(|at| *at > head) {
         let records = count(usize::try_from(head).unwrap_or(usize::MAX), "record", "records");
         return Err(CommandError::new(
-            anyhow!("session `{}` has {records}, and `--at` asks for {}", entry.session, number(at)),
+            anyhow!(
+                "session `{}` has {records}, and `--at` asks for {}",
+                entry.session,
+                number(at)
+            ),
             format!("`--at {head}` is the session after all of them"),
         ));
     }

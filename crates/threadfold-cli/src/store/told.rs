@@ -1,6 +1,6 @@
 //! What goes wrong with a store, with what can be done about it.
 
-use threadfold_engine::EngineError;
+use threadfold_engine::{EngineError, ServerError};
 use threadfold_store::StoreError;
 
 use crate::error::CommandError;
@@ -26,6 +26,17 @@ impl From<StoreError> for CommandError {
                 "use a newer threadfold, or another store by `--store` or `THREADFOLD_STORE`"
             }
             _ => "`--store` or `THREADFOLD_STORE` tell where the store is",
+        };
+        Self::new(error, hint)
+    }
+}
+
+impl From<ServerError> for CommandError {
+    fn from(error: ServerError) -> Self {
+        let hint = match &error {
+            ServerError::Address { .. } => "an address looks like `http://127.0.0.1:4096`",
+            ServerError::NoSession { .. } => "without `--session` the latest one is taken",
+            _ => "`opencode serve` starts a server, and tells its address",
         };
         Self::new(error, hint)
     }

@@ -27,6 +27,18 @@ enum Speaker {
     Model(Option<Arc<str>>),
 }
 
+/// Where the telling of a conversation is.
+pub(super) struct Telling {
+    speaker: Speaker,
+    last: Piece,
+}
+
+impl Default for Telling {
+    fn default() -> Self {
+        Self { speaker: Speaker::Nobody, last: Piece::Header }
+    }
+}
+
 /// What was drawn last, which decides whether an empty line comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
@@ -48,8 +60,7 @@ impl<W: Write> Drawing<'_, W> {
     ) -> io::Result<()> {
         let (calls, results) = pair(blocks);
         let models = models(blocks);
-        let mut speaker = Speaker::Nobody;
-        let mut last = Piece::Header;
+        let mut telling = Telling::default();
         let mut is_inactive = false;
         let outer = self.page.base();
         for (block, model) in blocks.iter().zip(models) {
@@ -59,28 +70,39 @@ impl<W: Write> Drawing<'_, W> {
             if block.inactive != is_inactive {
                 is_inactive = block.inactive;
                 self.turn_off_path(is_inactive, outer)?;
-                speaker = Speaker::Nobody;
-                last = Piece::Header;
+                telling = Telling::default();
             }
-            if let Some(now) = speaker_of(&block, model, &speaker)
-                && now != speaker
-            {
-                self.header(&now, &block, teller)?;
-                speaker = now;
-                last = Piece::Header;
-            }
-            let piece = piece_of(&block, self.shown.is_full, self.shown.has_thinking);
-            if last != Piece::Header && (last, piece) != (Piece::Line, Piece::Line) {
-                self.page.gap();
-            }
-            self.page.indent(None, Span::plain("  "))?;
-            self.block(&block, &results, depth)?;
-            self.page.dedent();
-            last = piece;
+            self.tell(&mut telling, &block, model, &results, (teller, depth))?;
         }
         if is_inactive {
             self.turn_off_path(false, outer)?;
         }
+        Ok(())
+    }
+
+    /// Draws the next block of a conversation, with a header if another speaks.
+    pub(super) fn tell(
+        &mut self,
+        telling: &mut Telling,
+        block: &Block,
+        model: Option<Arc<str>>,
+        results: &Results,
+        (teller, depth): (Teller, usize),
+    ) -> io::Result<()> {
+        if let Some(now) = speaker_of(block, model, &telling.speaker)
+            && now != telling.speaker
+        {
+            self.header(&now, block, teller)?;
+            *telling = Telling { speaker: now, last: Piece::Header };
+        }
+        let piece = piece_of(block, self.shown.is_full, self.shown.has_thinking);
+        if telling.last != Piece::Header && (telling.last, piece) != (Piece::Line, Piece::Line) {
+            self.page.gap();
+        }
+        self.page.indent(None, Span::plain("  "))?;
+        self.block(block, results, depth)?;
+        self.page.dedent();
+        telling.last = piece;
         Ok(())
     }
 
@@ -148,7 +170,7 @@ fn is_answer(block: &Block, calls: &HashSet<ToolUseId>) -> bool {
 }
 
 /// Says whether there is nothing to draw.
-fn is_empty(block: &Block) -> bool {
+pub(super) fn is_empty(block: &Block) -> bool {
     match &block.body {
         BlockBody::AssistantText(text) => {
             !block.interrupted && text.content.to_str().trim().is_empty()

@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use threadfold_core::{
-    Block, BlockBody, BlockId, Change, ConversationId, ConversationState, SessionMetadata, ToolUseId,
+    Block, BlockBody, BlockId, Change, ConversationId, ConversationState, SessionMetadata,
+    ToolUseId,
 };
 
 use super::conversation::{Results, Teller, Telling, is_empty};
@@ -35,7 +36,13 @@ pub(crate) struct Live<W: Write> {
 
 impl<W: Write> Live<W> {
     /// Begins to tell; on a terminal what is open is shown as well.
-    pub(crate) fn new(out: W, width: usize, is_coloured: bool, shown: Shown, is_terminal: bool) -> Self {
+    pub(crate) fn new(
+        out: W,
+        width: usize,
+        is_coloured: bool,
+        shown: Shown,
+        is_terminal: bool,
+    ) -> Self {
         Self {
             page: Page::new(out, width, is_coloured),
             width,
@@ -144,7 +151,11 @@ impl<W: Write> Live<W> {
     }
 
     /// Draws what is open, to be drawn over by what comes next.
-    fn draw_open(&mut self, state: &ConversationState, metadata: &SessionMetadata) -> io::Result<()> {
+    fn draw_open(
+        &mut self,
+        state: &ConversationState,
+        metadata: &SessionMetadata,
+    ) -> io::Result<()> {
         if self.region.is_none() {
             return self.page.flush();
         }

@@ -134,6 +134,16 @@ impl<W: Write> Page<W> {
         self.line(&[Span::new(&"─".repeat(width), style)])
     }
 
+    /// Writes what was drawn elsewhere, as it is.
+    pub(crate) fn raw(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(text.as_bytes())
+    }
+
+    /// Hands on all that was written.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
     fn drawn(&self) -> impl Iterator<Item = &Gutter> {
         self.gutters.iter().take(GUTTERS)
     }

@@ -1,0 +1,140 @@
+//! What is to be watched.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use anyhow::anyhow;
+use threadfold_convert::Agent;
+use threadfold_core::SessionId;
+use threadfold_engine::{Form, InputFile, Session, SpecKind};
+
+use crate::error::CommandError;
+use crate::import::{Content, Planned, Planner, take_content};
+use crate::source::{Database, Format, Shelf, Storage, open};
+use crate::store::OpenStore;
+
+/// What is to be watched.
+pub(crate) enum Watched {
+    /// A stream on standard input.
+    Stdin { agent: Option<Agent>, reader: Box<dyn Read + Send> },
+    /// A session of Claude Code, with subagents that may still come.
+    Claude { id: SessionId, main: PathBuf },
+    /// Files that grow.
+    Files { id: SessionId, files: Vec<InputFile> },
+    /// A session on a shelf of OpenCode's.
+    Rows(Rows),
+    /// A session of a running server.
+    Server { address: String, session: Option<String> },
+    /// All sessions of a folder.
+    Folder(PathBuf),
+    /// A session that is only in the store.
+    Kept(SessionId),
+}
+
+impl Watched {
+    /// Finds out what is meant.
+    pub(crate) fn find(
+        store: &OpenStore,
+        what: &str,
+        from: Option<Format>,
+        session: Option<&str>,
+    ) -> Result<Self, CommandError> {
+        if what.starts_with("http://") || what.starts_with("https://") {
+            let session = session.map(str::to_owned);
+            return Ok(Self::Server { address: what.to_owned(), session });
+        }
+        let path = Path::new(what);
+        if what == "-" {
+            let opened = open(Some(path), from)?;
+            return Ok(Self::Stdin { agent: opened.format.agent(), reader: opened.reader });
+        }
+        if path.is_dir() && from.is_none() && !Storage::is_one(path) {
+            return Ok(Self::Folder(path.to_owned()));
+        }
+        let mut tasks = Planner { from, session }.plan(&[what.to_owned()])?;
+        match (tasks.len(), tasks.pop().map(|task| task.planned)) {
+            (1, Some(Ok(planned))) => Ok(Self::of(planned)),
+            (1, Some(Err(error))) => match store.find(what) {
+                Ok(entry) => Ok(Self::Kept(entry.session)),
+                Err(_) => Err(error),
+            },
+            (count, _) => Err(CommandError::new(
+                anyhow!("`{what}` holds {count} sessions"),
+                "`--session` takes one of them; `threadfold list` shows them",
+            )),
+        }
+    }
+
+    fn of(planned: Planned) -> Self {
+        let id = SessionId::from(planned.id.as_str());
+        match planned.content {
+            Content::Shelf(_) => Self::Rows(Rows { planned, id, seen: None }),
+            Content::Files(files) => {
+                let is_main = |it: &&InputFile| {
+                    planned.agent == Some(Agent::Claude)
+                        && it.spec.kind == SpecKind::Main
+                        && it.form == Form::Lines
+                };
+                match files.iter().find(is_main) {
+                    Some(main) => Self::Claude { id, main: main.path.clone() },
+                    None => Self::Files { id, files },
+                }
+            }
+        }
+    }
+}
+
+/// A session on a shelf of OpenCode's, which is read anew whenever the shelf was written to.
+pub(crate) struct Rows {
+    planned: Planned,
+    id: SessionId,
+    seen: Option<Vec<(u64, Option<SystemTime>)>>,
+}
+
+impl Rows {
+    pub(super) fn session(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub(super) async fn poll(&mut self, session: &mut Session) -> Result<(), CommandError> {
+        let seen = Some(stamp(&self.planned.place));
+        if self.seen == seen {
+            return Ok(());
+        }
+        let place = &self.planned.place;
+        let shelf: Rc<dyn Shelf> = match Storage::is_one(place) {
+            true => Rc::new(Storage::open(place)),
+            false => Rc::new(Database::open(place)?),
+        };
+        self.planned.content = Content::Shelf(shelf);
+        take_content(session, &self.planned, |_| {}).await?;
+        self.seen = seen;
+        Ok(())
+    }
+}
+
+/// Returns how a database and its log look, or nothing that can be compared for a folder.
+fn stamp(place: &Path) -> Vec<(u64, Option<SystemTime>)> {
+    let mut log = place.as_os_str().to_owned();
+    log.push("-wal");
+    let look = |path: &Path| {
+        let metadata = path.metadata().ok()?;
+        Some((metadata.len(), metadata.modified().ok()))
+    };
+    [look(place), look(Path::new(&log))].into_iter().flatten().collect()
+}
+
+/// Returns a name for a stream that tells none.
+pub(super) fn session_of_no_name() -> String {
+    let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S");
+    format!("stdin-{now}-{}", std::process::id())
+}
+
+pub(super) fn no_session(address: &str) -> CommandError {
+    CommandError::new(
+        anyhow!("{address} has no session"),
+        "begin one in OpenCode, or name one with `--session`",
+    )
+}
