@@ -115,6 +115,12 @@ impl<W: Write> Live<W> {
         self.page.flush()
     }
 
+    /// Tells no more: what was still open is taken away.
+    pub(crate) fn end(&mut self) -> io::Result<()> {
+        self.wipe()?;
+        self.page.flush()
+    }
+
     /// Writes a block that is finished, or remembers that it is open.
     fn hear(
         &mut self,

@@ -181,7 +181,7 @@ impl Show {
     fn end(&mut self) -> io::Result<()> {
         match self {
             Self::Json(out) => out.flush(),
-            Self::Text(live) => live.note("nobody writes it any more"),
+            Self::Text(live) => live.end(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod claude;
 mod env;
 mod fold;
 mod hostile;
+mod kills;
 mod list;
 #[path = "../../src/source/opencode_db/tests/made.rs"]
 mod made;
