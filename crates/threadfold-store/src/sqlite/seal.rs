@@ -41,8 +41,13 @@ impl Seals {
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<SessionId> {
-        self.due.pop_front()
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Returns some of those that became long, the first first.
+    pub(super) fn take(&mut self, count: usize) -> Vec<SessionId> {
+        self.due.drain(..count.min(self.due.len())).collect()
     }
 
     /// Makes groups of a session's tail, as far as groups end in it.

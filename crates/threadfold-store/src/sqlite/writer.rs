@@ -21,6 +21,9 @@ use crate::error::StoreError;
 /// A group is at most this many jobs, so that the first does not wait for ever.
 const GROUP: usize = 1024;
 
+/// So many tails are made into groups before waiting jobs have their turn.
+const SEALED_AT_ONCE: usize = 4;
+
 /// What a job works with, inside a group's transaction.
 pub(super) struct Ledger<'a> {
     pub(super) connection: &'a Connection,
@@ -213,31 +216,38 @@ impl State {
         }
     }
 
-    /// Makes groups of the tails that became long, each in a transaction of its own.
+    /// Makes groups of the tails that became long, some at a time.
+    ///
+    /// Nobody waits for this, and nothing new is in it: it is not synced, and a power cut before
+    /// the next append takes it back.
     fn seal(&mut self) {
-        while let Some(session) = self.seals.next() {
+        while self.seals.is_due() {
             let Some(connection) = &self.connection else { return };
-            let sealed = begin(connection).map_err(Stop::from).and_then(|()| {
-                self.memory.refresh(connection)?;
-                self.seals.seal(connection, &mut self.memory, &session)?;
-                Ok(end(connection)?)
-            });
-            match sealed {
+            match seal_some(connection, &mut self.memory, &mut self.seals) {
                 Ok(()) => {}
-                // Nobody waits for this: appends go on, and whoever reads will be told.
-                Err(Stop::Refused(_) | Stop::Damaged(_)) => {
-                    if connection.execute_batch("ROLLBACK").is_err() {
+                // Appends go on, and whoever reads will be told what is damaged.
+                Err(stop) => {
+                    self.memory.forget_all();
+                    let goes_on = !matches!(stop, Stop::Failed(_))
+                        && connection.execute_batch("ROLLBACK; PRAGMA synchronous = FULL").is_ok();
+                    if !goes_on {
                         self.connection = None;
                     }
-                    self.memory.forget_all();
-                }
-                Err(Stop::Failed(_)) => {
-                    self.connection = None;
-                    self.memory.forget_all();
                 }
             }
         }
     }
+}
+
+fn seal_some(connection: &Connection, memory: &mut Memory, seals: &mut Seals) -> Result<(), Stop> {
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    begin(connection)?;
+    memory.refresh(connection)?;
+    for session in seals.take(SEALED_AT_ONCE) {
+        seals.seal(connection, memory, &session)?;
+    }
+    end(connection)?;
+    Ok(connection.execute_batch("PRAGMA synchronous = FULL")?)
 }
 
 fn begin(connection: &Connection) -> rusqlite::Result<()> {
