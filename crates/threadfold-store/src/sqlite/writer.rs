@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use threadfold_core::SessionId;
 use tokio::sync::oneshot;
 
+use super::bursts::{self, PendingRow};
 use super::connect::{self, Location};
 use super::fault::{Stop, failed_write};
 use super::known::Memory;
@@ -29,8 +30,36 @@ pub(super) struct Ledger<'a> {
     pub(super) connection: &'a Connection,
     pub(super) memory: &'a mut Memory,
     pub(super) seals: &'a mut Seals,
+    /// The rows of this group that are not written yet.
+    pub(super) rows: Vec<PendingRow>,
     /// Which sessions became longer.
     pub(super) grown: &'a mut Vec<SessionId>,
+}
+
+impl Ledger<'_> {
+    /// Writes the rows that wait, for somebody will look for them.
+    pub(super) fn write_rows(&mut self) -> Result<(), Stop> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut self.rows);
+        bursts::write(self.connection, rows, &mut self.memory.bursts)
+    }
+
+    /// Has all that was appended in the tails.
+    pub(super) fn settle(&mut self) -> Result<(), Stop> {
+        self.write_rows()?;
+        settle(self.connection, self.memory)
+    }
+}
+
+fn settle(connection: &Connection, memory: &mut Memory) -> Result<(), Stop> {
+    if memory.bursts > 0 {
+        bursts::distribute(connection)?;
+        memory.bursts = 0;
+        memory.forget_sessions();
+    }
+    Ok(())
 }
 
 /// Work that waits for the writer.
@@ -193,11 +222,17 @@ impl State {
         let connection = self.connection.insert(connection);
         begin(connection)?;
         self.memory.refresh(connection)?;
-        let mut ledger =
-            Ledger { connection, memory: &mut self.memory, seals: &mut self.seals, grown };
+        let mut ledger = Ledger {
+            connection,
+            memory: &mut self.memory,
+            seals: &mut self.seals,
+            rows: Vec::new(),
+            grown,
+        };
         for job in group {
             job.run(&mut ledger, &self.location)?;
         }
+        ledger.write_rows()?;
         end(connection)?;
         Ok(())
     }
@@ -221,7 +256,11 @@ impl State {
     /// Nobody waits for this, and nothing new is in it: it is not synced, and a power cut before
     /// the next append takes it back.
     fn seal(&mut self) {
-        while self.seals.is_due() {
+        // While bursts come in, a tail is made into groups when they are moved to the tails.
+        let is_time = |memory: &Memory, seals: &Seals| {
+            memory.bursts >= bursts::MOST || (memory.bursts == 0 && seals.is_due())
+        };
+        while is_time(&self.memory, &self.seals) {
             let Some(connection) = &self.connection else { return };
             match seal_some(connection, &mut self.memory, &mut self.seals) {
                 Ok(()) => {}
@@ -243,6 +282,7 @@ fn seal_some(connection: &Connection, memory: &mut Memory, seals: &mut Seals) ->
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     begin(connection)?;
     memory.refresh(connection)?;
+    settle(connection, memory)?;
     for session in seals.take(SEALED_AT_ONCE) {
         seals.seal(connection, memory, &session)?;
     }
