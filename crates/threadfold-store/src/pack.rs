@@ -15,6 +15,7 @@
 
 mod chunks;
 mod cut;
+mod directory;
 mod escape;
 mod group;
 mod meta;
@@ -26,9 +27,10 @@ mod squeeze;
 mod tests;
 
 pub(crate) use chunks::chunks;
+pub(crate) use directory::{DirectoryEntry, pack_directory, unpack_directory};
 pub(crate) use group::{Group, Packed, Packer, named_blobs, unpack};
 pub(crate) use meta::{Batch, batches};
-pub(crate) use row::{pack_row, unpack_row};
+pub(crate) use row::{merge_rows, pack_row, unpack_row};
 pub(crate) use squeeze::{squeeze, unsqueeze};
 
 /// Why bytes are not what this module made.

@@ -12,6 +12,7 @@
 mod append;
 mod backup;
 mod blobs;
+mod bursts;
 mod check;
 mod connect;
 mod fault;

@@ -55,6 +55,7 @@ macro_rules! store_suite {
             retrying: another_append_at_the_same_place_is_no_retry;
             retrying: every_append_of_a_long_log_can_be_retried;
             retrying: every_append_can_be_retried_after_reopening;
+            retrying: appends_to_many_sessions_at_once_are_read_and_retried;
             retrying: a_retry_is_acknowledged_also_when_another_writes_now;
             reading: limits_hold;
             reading: nothing_comes_after_the_end;

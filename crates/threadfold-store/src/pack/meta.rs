@@ -39,12 +39,7 @@ pub(super) fn write_meta(
     lengths: &[usize],
 ) -> Vec<u8> {
     let mut out = Vec::new();
-    write(&mut out, batches.len() as u64);
-    for batch in batches {
-        write(&mut out, batch.first - first);
-        write(&mut out, batch.count);
-        out.extend(batch.id.0);
-    }
+    write_batches(&mut out, first, batches);
     write_runs(&mut out, records.iter().map(|it| i64::from(it.kind.code())));
     write_runs(&mut out, records.iter().map(|it| i64::from(it.source)));
     let mut expected = Expected::default();
@@ -115,7 +110,18 @@ pub(crate) fn batches(meta: &[u8], first: u64) -> Result<Vec<Batch>, Malformed> 
     read_batches(&mut Reader::new(meta), first)
 }
 
-fn read_batches(reader: &mut Reader<'_>, first: u64) -> Result<Vec<Batch>, Malformed> {
+/// Writes the appends that begin in records of which the first is `first`.
+pub(super) fn write_batches(out: &mut Vec<u8>, first: u64, batches: &[Batch]) {
+    write(out, batches.len() as u64);
+    for batch in batches {
+        write(out, batch.first - first);
+        write(out, batch.count);
+        out.extend(batch.id.0);
+    }
+}
+
+/// Reads what [`write_batches`] wrote.
+pub(super) fn read_batches(reader: &mut Reader<'_>, first: u64) -> Result<Vec<Batch>, Malformed> {
     let mut batches = Vec::new();
     for _ in 0..reader.number()? {
         let first = first.wrapping_add(reader.number()?);

@@ -30,6 +30,11 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// Returns all that was not read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) =
             self.rest.split_at_checked(length).ok_or(Malformed("it ends too early"))?;

@@ -108,10 +108,10 @@ proptest! {
 
     #[test]
     fn any_append_comes_back_exactly((_, records) in any_records(), first in 1_u64..1 << 40) {
-        let unpacked = unpack_row(first, records.len() as u64, &pack_row(first, &records));
+        let unpacked = unpack_row(first, records.len() as u64, &pack_row(first, &[], &records));
         let expected: Vec<StoredRecord> =
             records.into_iter().zip(first..).map(|(record, seq)| record.at(seq)).collect();
-        prop_assert_eq!(unpacked, Ok(expected));
+        prop_assert_eq!(unpacked, Ok((Vec::new(), expected)));
     }
 
     #[test]
@@ -202,7 +202,7 @@ fn a_quote_within_a_text_does_not_end_it() {
 
 #[test]
 fn a_flipped_bit_is_noticed() {
-    let row = pack_row(5, &[line("some bytes"), line("more")]);
+    let row = pack_row(5, &[], &[line("some bytes"), line("more")]);
     let (groups, _) = there_and_back("id", &[line("some bytes"), stopper()]);
     let group = &groups[0];
     let unpack_with = |meta: &[u8]| {
@@ -231,6 +231,29 @@ fn an_append_is_found_in_the_group_where_it_begins() {
     packer.begin(batch);
     let group = packer.push(&stopper()).unwrap();
     assert_eq!(batches(&group.meta, group.first), Ok(vec![batch]));
+}
+
+#[test]
+fn rows_that_follow_each_other_make_one() {
+    let batch = |first, count| Batch { id: BatchId([first as u8; 16]), first, count };
+    let one = pack_row(5, &[batch(5, 2)], &[line("a"), line("b")]);
+    let other = pack_row(7, &[batch(7, 1)], &[line("c")]);
+    let merged = merge_rows(&[(5, &one), (7, &other)]).unwrap();
+    let records = [line("a").at(5), line("b").at(6), line("c").at(7)].to_vec();
+    assert_eq!(unpack_row(5, 3, &merged), Ok((vec![batch(5, 2), batch(7, 1)], records)));
+}
+
+#[test]
+fn a_directory_comes_back() {
+    let entry = |session, range: Range<usize>| DirectoryEntry {
+        session,
+        first: 900,
+        count: 3,
+        latest: Timestamp(-5),
+        range,
+    };
+    let entries = [entry(1, 0..10), entry(u64::MAX, 10..10), entry(7, 10..5000)];
+    assert_eq!(unpack_directory(&pack_directory(&entries)), Ok(entries.to_vec()));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 
+use super::bursts::PendingRow;
 use super::fault::Stop;
 use super::known::Known;
 use super::schema::{first_of, most_records, place};
@@ -11,14 +12,13 @@ use super::writer::Ledger;
 use crate::error::StoreError;
 use crate::lease::Epoch;
 use crate::log::{Append, Appended, BatchId};
-use crate::pack::{batches, pack_row};
+use crate::pack::{Batch, batches, pack_row, unpack_row};
 use crate::record::Timestamp;
 
 /// An append, with what can be done before the writer's turn.
 pub(super) struct PreparedAppend {
     append: Append,
     latest: Timestamp,
-    size: u64,
     /// The row of the tail; nothing if it is too large for one.
     row: Option<Vec<u8>>,
 }
@@ -26,22 +26,30 @@ pub(super) struct PreparedAppend {
 impl PreparedAppend {
     pub(super) fn new(append: Append) -> Self {
         let latest = append.records.last().map_or(Timestamp(0), |record| record.received);
-        let size = append.records.iter().map(|record| record.bytes.len() as u64).sum();
+        let size: u64 = append.records.iter().map(|record| record.bytes.len() as u64).sum();
+        let first = append.after.saturating_add(1);
         let row = (size < LONG_TAIL.bytes)
-            .then(|| pack_row(append.after.saturating_add(1), &append.records));
-        Self { append, latest, size, row }
+            .then(|| pack_row(first, &[batch_of(&append, first)], &append.records));
+        Self { append, latest, row }
     }
 }
 
+fn batch_of(append: &Append, first: u64) -> Batch {
+    Batch { id: append.batch, first, count: append.records.len() as u64 }
+}
+
 pub(super) fn append(ledger: &mut Ledger<'_>, prepared: PreparedAppend) -> Result<Appended, Stop> {
-    let PreparedAppend { append, latest, size, row } = prepared;
+    let PreparedAppend { append, latest, row } = prepared;
     let session = &append.session;
     let known = ledger.memory.session(ledger.connection, session)?;
-    if append.after < known.head
-        && let Some(appended) = find_batch(ledger.connection, known.id, append.after, append.batch)?
-    {
-        return Ok(appended);
+    if append.after < known.head {
+        let id = known.id;
+        ledger.settle()?;
+        if let Some(appended) = find_batch(ledger.connection, id, append.after, append.batch)? {
+            return Ok(appended);
+        }
     }
+    let known = ledger.memory.session(ledger.connection, session)?;
     check_epoch(session, known, append.epoch)?;
     check_place(&append, known.head)?;
     let count = append.records.len() as u64;
@@ -50,29 +58,23 @@ pub(super) fn append(ledger: &mut Ledger<'_>, prepared: PreparedAppend) -> Resul
     if count == 0 {
         return Ok(appended);
     }
-    match row {
-        Some(row) => {
-            known.tail.rows += 1;
-            known.tail.bytes += row.len() as u64;
-            insert_row(
-                ledger.connection,
-                known.id,
-                first,
-                count,
-                latest,
-                Some(append.batch),
-                &row,
-            )?;
-        }
-        None => {
-            let mut rows = tail_rows(ledger.connection, known.id)?;
-            let batch = Some(append.batch);
-            rows.push(TailRow { first, batch, is_stored: false, records: append.records });
-            known.tail = replace_tail(ledger.connection, session, known.id, rows)?;
-        }
+    if let Some(row) = row {
+        known.tail.rows += 1;
+        known.tail.bytes += row.len() as u64;
+        known.head = appended.last;
+        ledger.seals.consider(session, known);
+        ledger.rows.push(PendingRow { session: known.id, first, count, latest, row });
+    } else {
+        let id = known.id;
+        ledger.settle()?;
+        let mut rows = tail_rows(ledger.connection, id)?;
+        let batches = vec![batch_of(&append, first)];
+        rows.push(TailRow { first, batches, is_stored: false, records: append.records });
+        let tail = replace_tail(ledger.connection, session, id, rows)?;
+        let known = ledger.memory.session(ledger.connection, session)?;
+        known.tail = tail;
+        known.head = appended.last;
     }
-    known.head = appended.last;
-    ledger.seals.consider(session, known, size);
     ledger.grown.push(session.clone());
     Ok(appended)
 }
@@ -83,14 +85,11 @@ pub(super) fn insert_row(
     first: u64,
     count: u64,
     latest: Timestamp,
-    batch: Option<BatchId>,
     row: &[u8],
-) -> rusqlite::Result<()> {
+) -> Result<(), Stop> {
     connection
-        .prepare_cached(
-            "INSERT INTO tail (place, count, latest, batch, data) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![place(id, first), count, latest.0, batch.map(|it| it.0), row])?;
+        .prepare_cached("INSERT INTO tail (place, count, latest, data) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![place(id, first), count, latest.0, row])?;
     Ok(())
 }
 
@@ -129,14 +128,24 @@ fn find_batch(
     let Some(first) = after.checked_add(1).filter(|first| *first <= most_records()) else {
         return Ok(None);
     };
-    let appended = |count: u64| Appended { first, last: after.saturating_add(count) };
-    let in_tail = connection
-        .prepare_cached("SELECT count FROM tail WHERE place = ?1 AND batch = ?2")?
-        .query_row(params![place(id, first), batch.0], |row| row.get(0))
+    let mut last_before = connection.prepare_cached(
+        "SELECT place, count, data FROM tail WHERE place BETWEEN ?1 AND ?2
+         ORDER BY place DESC LIMIT 1",
+    )?;
+    let in_tail = last_before
+        .query_row([place(id, 0), place(id, first)], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get::<_, Vec<u8>>(2)?))
+        })
         .optional()?;
-    if let Some(count) = in_tail {
-        return Ok(Some(appended(count)));
-    }
+    let found = match in_tail {
+        Some((row, count, data)) => unpack_row(first_of(row), count, &data)?.0,
+        None => batches_in_group(connection, id, first)?,
+    };
+    let found = found.into_iter().find(|it| it.first == first && it.id == batch);
+    Ok(found.map(|it| Appended { first, last: after.saturating_add(it.count) }))
+}
+
+fn batches_in_group(connection: &Connection, id: i64, first: u64) -> Result<Vec<Batch>, Stop> {
     let group = connection
         .prepare_cached(
             "SELECT place, meta FROM groups WHERE place BETWEEN ?1 AND ?2
@@ -146,8 +155,8 @@ fn find_batch(
             Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?))
         })
         .optional()?;
-    let Some((group, meta)) = group else { return Ok(None) };
-    let found =
-        batches(&meta, first_of(group))?.into_iter().find(|it| it.first == first && it.id == batch);
-    Ok(found.map(|it| appended(it.count)))
+    match group {
+        Some((group, meta)) => Ok(batches(&meta, first_of(group))?),
+        None => Ok(Vec::new()),
+    }
 }

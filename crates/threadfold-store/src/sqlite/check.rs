@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use rusqlite::Connection;
 
 use super::blobs;
+use super::bursts;
 use super::fault::Stop;
 use super::known::parse_holder;
-use super::schema::{first_of, session_of};
+use super::schema::{first_of, place, session_of};
 use super::snapshots;
 use crate::blob::BlobHash;
 use crate::pack::{Packed, batches, named_blobs, unpack, unpack_row};
@@ -208,9 +209,18 @@ fn check_tail(
         let place = follows(findings, names, next, row_place, count);
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
         let records = unpack_row(first_of(row_place), count, data).map_err(Stop::from);
-        let records = findings.note(&place, FROM_BACKUP, records)?;
+        let records = findings.note(&place, FROM_BACKUP, records)?.map(|(_, records)| records);
         check_latest(findings, &place, records.as_deref(), row.get(3)?);
     }
+    let burst = bursts::each(connection, |entry, data| {
+        let row_place = place(entry.session.cast_signed(), entry.first);
+        let place = follows(findings, names, next, row_place, entry.count);
+        let records = data().and_then(|data| Ok(unpack_row(entry.first, entry.count, &data)?.1));
+        let records = findings.note(&place, FROM_BACKUP, records)?;
+        check_latest(findings, &place, records.as_deref(), entry.latest.0);
+        Ok(())
+    });
+    findings.note("a burst", FROM_BACKUP, burst)?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
 
+use super::bursts;
 use super::fault::Stop;
 use super::schema::{first_of, last_place, place};
 use crate::error::StoreError;
@@ -39,15 +40,18 @@ pub(super) struct TailSize {
 pub(super) struct Memory {
     sessions: HashMap<SessionId, Known>,
     version: Option<i64>,
+    /// How many bursts there are.
+    pub(super) bursts: u64,
 }
 
 impl Memory {
     /// Forgets everything if another has written since.
-    pub(super) fn refresh(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(super) fn refresh(&mut self, connection: &Connection) -> Result<(), Stop> {
         let version: i64 =
             connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.version != Some(version) || self.sessions.len() > MOST {
             self.sessions.clear();
+            self.bursts = bursts::count(connection)?;
         }
         self.version = Some(version);
         Ok(())
@@ -56,6 +60,11 @@ impl Memory {
     /// Forgets everything: what was remembered may not have happened.
     pub(super) fn forget_all(&mut self) {
         *self = Self::default();
+    }
+
+    /// Forgets how large tails are.
+    pub(super) fn forget_sessions(&mut self) {
+        self.sessions.clear();
     }
 
     pub(super) fn forget(&mut self, session: &SessionId) {
@@ -100,6 +109,14 @@ pub(super) fn parse_holder(json: &str) -> Result<Holder, Stop> {
 
 /// Returns the last record of a session and when it was received; 0 if there is none.
 pub(super) fn head(connection: &Connection, id: i64) -> Result<(u64, Option<i64>), Stop> {
+    if let Some((last, latest)) = bursts::heads(connection)?.get(&id) {
+        return Ok((*last, Some(*latest)));
+    }
+    settled_head(connection, id)
+}
+
+/// Returns the same of what is in no burst.
+pub(super) fn settled_head(connection: &Connection, id: i64) -> Result<(u64, Option<i64>), Stop> {
     for last_row in [
         "SELECT place, count, latest FROM tail WHERE place BETWEEN ?1 AND ?2
          ORDER BY place DESC LIMIT 1",

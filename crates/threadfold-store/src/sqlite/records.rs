@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
 
 use super::blobs;
+use super::bursts;
 use super::fault::Stop;
 use super::schema::{first_of, last_place, place};
 use super::sessions::session_id;
@@ -25,6 +26,7 @@ pub(super) fn read(
     }
     read_groups(connection, session, id, &mut wanted)?;
     read_tail(connection, id, &mut wanted)?;
+    read_bursts(connection, id, &mut wanted)?;
     Ok(wanted.records)
 }
 
@@ -122,10 +124,21 @@ fn read_tail(connection: &Connection, id: i64, wanted: &mut Wanted) -> Result<()
     {
         let first = first_of(row.get(0)?);
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
-        let records = unpack_row(first, row.get(1)?, data)?;
+        let (_, records) = unpack_row(first, row.get(1)?, data)?;
         wanted.take(records)?;
     }
     Ok(())
+}
+
+fn read_bursts(connection: &Connection, id: i64, wanted: &mut Wanted) -> Result<(), Stop> {
+    bursts::each(connection, |entry, data| {
+        let is_ours = entry.session.cast_signed() == id;
+        if is_ours && entry.last() >= wanted.next && !wanted.is_done() {
+            let (_, records) = unpack_row(entry.first, entry.count, &data()?)?;
+            wanted.take(records)?;
+        }
+        Ok(())
+    })
 }
 
 /// Says where damage is.

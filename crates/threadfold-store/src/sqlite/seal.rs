@@ -1,6 +1,6 @@
 //! From the tail, which is quick to write, into groups, which are small and shared.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
@@ -10,7 +10,6 @@ use super::blobs::{Content, keep, refer};
 use super::fault::Stop;
 use super::known::{Known, Memory, TailSize};
 use super::schema::{first_of, last_place, place};
-use crate::log::BatchId;
 use crate::pack::{Batch, Group, Packer, pack_row, unpack_row};
 use crate::record::{NewRecord, StoredRecord};
 
@@ -20,29 +19,33 @@ pub(super) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
 /// Which tails became long.
 #[derive(Debug, Default)]
 pub(super) struct Seals {
-    due: VecDeque<SessionId>,
+    due: BTreeSet<SessionId>,
     /// How large a tail was when no group ended in it; it is tried again when it has grown well.
     tried: HashMap<SessionId, TailSize>,
 }
 
 impl Seals {
-    /// Remembers a session whose tail became long by an append of `size` bytes.
-    pub(super) fn consider(&mut self, session: &SessionId, known: &Known, size: u64) {
+    /// Remembers a session if its tail became long.
+    pub(super) fn consider(&mut self, session: &SessionId, known: &Known) {
         let TailSize { rows, bytes } = known.tail;
         let is_long = rows >= LONG_TAIL.rows || bytes >= LONG_TAIL.bytes;
-        // What was too large for the tail has just been made into groups.
-        if !is_long || size >= LONG_TAIL.bytes {
+        if !is_long {
             return;
         }
         let tried = self.tried.get(session).copied().unwrap_or_default();
         let has_shrunk = rows < tried.rows;
         if has_shrunk || rows >= tried.rows + LONG_TAIL.rows / 4 || bytes >= tried.bytes * 5 / 4 {
-            self.due.push_back(session.clone());
+            self.due.insert(session.clone());
         }
     }
 
-    pub(super) fn next(&mut self) -> Option<SessionId> {
-        self.due.pop_front()
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Returns some of those that became long.
+    pub(super) fn take(&mut self, count: usize) -> Vec<SessionId> {
+        (0..count).map_while(|_| self.due.pop_first()).collect()
     }
 
     /// Makes groups of a session's tail, as far as groups end in it.
@@ -65,10 +68,11 @@ impl Seals {
     }
 }
 
-/// The records of one append, or what is left of it.
+/// The records of an append or several, or what is left of them.
 pub(super) struct TailRow {
     pub(super) first: u64,
-    pub(super) batch: Option<BatchId>,
+    /// The appends that begin in it.
+    pub(super) batches: Vec<Batch>,
     /// Whether it is in the table already.
     pub(super) is_stored: bool,
     pub(super) records: Vec<NewRecord>,
@@ -83,20 +87,19 @@ impl TailRow {
 /// Returns what is in a session's tail.
 pub(super) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Stop> {
     let mut statement = connection.prepare_cached(
-        "SELECT place, count, batch, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
+        "SELECT place, count, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
     )?;
     let mut found = statement.query([place(id, 0), last_place(id)])?;
     let mut rows = Vec::new();
     while let Some(row) = found.next()? {
         let first = first_of(row.get(0)?);
-        let batch = row.get::<_, Option<[u8; 16]>>(2)?.map(BatchId);
-        let data = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
-        let records = unpack_row(first, row.get(1)?, data)?;
+        let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        let (batches, records) = unpack_row(first, row.get(1)?, data)?;
         if records.is_empty() {
             return Err(Stop::Damaged(format!("record {first} is an append of no records")));
         }
         let records = records.into_iter().map(as_new).collect();
-        rows.push(TailRow { first, batch, is_stored: true, records });
+        rows.push(TailRow { first, batches, is_stored: true, records });
     }
     Ok(rows)
 }
@@ -117,10 +120,11 @@ pub(super) fn replace_tail(
     if let Some(first) = rows.first().map(|row| row.first) {
         let mut packer = Packer::new(session.as_str(), first);
         for row in &rows {
-            if let Some(id) = row.batch {
-                packer.begin(Batch { id, first: row.first, count: row.records.len() as u64 });
-            }
-            for record in &row.records {
+            let mut batches = row.batches.iter().peekable();
+            for (record, seq) in row.records.iter().zip(row.first..) {
+                if let Some(batch) = batches.next_if(|batch| batch.first == seq) {
+                    packer.begin(*batch);
+                }
                 if let Some(group) = packer.push(record) {
                     sealed_until = group.last();
                     insert_group(connection, id, group)?;
@@ -140,16 +144,16 @@ pub(super) fn replace_tail(
             let sealed = usize::try_from(sealed_until + 1 - row.first).unwrap_or(usize::MAX);
             row.records.drain(..sealed);
             row.first = sealed_until + 1;
-            row.batch = None;
+            row.batches.retain(|batch| batch.first > sealed_until);
         }
-        let data = pack_row(row.first, &row.records);
+        let data = pack_row(row.first, &row.batches, &row.records);
         size.rows += 1;
         size.bytes += data.len() as u64;
         if (is_cut || !row.is_stored)
             && let Some(latest) = row.records.last().map(|record| record.received)
         {
             let count = row.records.len() as u64;
-            insert_row(connection, id, row.first, count, latest, row.batch, &data)?;
+            insert_row(connection, id, row.first, count, latest, &data)?;
         }
     }
     Ok(size)

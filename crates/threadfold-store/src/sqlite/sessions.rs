@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use threadfold_core::SessionId;
 
+use super::bursts;
 use super::fault::Stop;
 use super::known::{self, parse_holder};
 use super::leases;
@@ -30,6 +31,7 @@ pub(super) fn create(
     if inserted > 0 {
         return Ok(Head { log: log.clone(), seq: 0, epoch: Epoch(0) });
     }
+    ledger.write_rows()?;
     head(ledger.connection, session)?
         .ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
 }
@@ -62,15 +64,20 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<SessionEntry>, Stop> {
          FROM sessions ORDER BY name",
     )?;
     let mut rows = statement.query([])?;
+    let in_bursts = bursts::heads(connection)?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
-        entries.push(entry(connection, row)?);
+        let id = row.get(0)?;
+        let head = match in_bursts.get(&id) {
+            Some((last, latest)) => (*last, Some(*latest)),
+            None => known::settled_head(connection, id)?,
+        };
+        entries.push(entry(row, head)?);
     }
     Ok(entries)
 }
 
-fn entry(connection: &Connection, row: &Row<'_>) -> Result<SessionEntry, Stop> {
-    let (seq, latest) = known::head(connection, row.get(0)?)?;
+fn entry(row: &Row<'_>, (seq, latest): (u64, Option<i64>)) -> Result<SessionEntry, Stop> {
     let created = row.get(3)?;
     let epoch = Epoch(row.get(4)?);
     let lease = match (row.get::<_, Option<String>>(5)?, row.get(6)?) {
@@ -118,6 +125,7 @@ pub(super) fn remove(
 ) -> Result<(), Stop> {
     let id = session_id(ledger.connection, session)?;
     leases::check_free(ledger.connection, session, now, None)?;
+    ledger.settle()?;
     ledger.memory.forget(session);
     for delete in ["DELETE FROM tail", "DELETE FROM groups"] {
         ledger

@@ -4,6 +4,7 @@ use std::fs;
 
 use rusqlite::Connection;
 
+use super::bursts;
 use super::connect::Location;
 use super::fault::Stop;
 
@@ -35,10 +36,16 @@ pub(super) fn measure(connection: &Connection, location: &Location) -> Result<Si
         [],
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
     )?;
+    let mut in_bursts = 0;
+    bursts::each(connection, |entry, _| {
+        in_bursts += entry.count;
+        Ok(())
+    })?;
     Ok(Size {
         sessions: number("SELECT count(*) FROM sessions")?,
         records: number("SELECT coalesce(sum(count), 0) FROM tail")?
-            + number("SELECT coalesce(sum(count), 0) FROM groups")?,
+            + number("SELECT coalesce(sum(count), 0) FROM groups")?
+            + in_bursts,
         blobs,
         blob_bytes,
         stored_blob_bytes,

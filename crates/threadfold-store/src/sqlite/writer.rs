@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use threadfold_core::SessionId;
 use tokio::sync::oneshot;
 
+use super::bursts::{self, PendingRow};
 use super::connect::{self, Location};
 use super::fault::{Stop, failed_write};
 use super::known::Memory;
@@ -21,13 +22,44 @@ use crate::error::StoreError;
 /// A group is at most this many jobs, so that the first does not wait for ever.
 const GROUP: usize = 1024;
 
+/// So many tails are made into groups before waiting jobs have their turn.
+const SEALED_AT_ONCE: usize = 4;
+
 /// What a job works with, inside a group's transaction.
 pub(super) struct Ledger<'a> {
     pub(super) connection: &'a Connection,
     pub(super) memory: &'a mut Memory,
     pub(super) seals: &'a mut Seals,
+    /// The rows of this group that are not written yet.
+    pub(super) rows: Vec<PendingRow>,
     /// Which sessions became longer.
     pub(super) grown: &'a mut Vec<SessionId>,
+}
+
+impl Ledger<'_> {
+    /// Writes the rows that wait, for somebody will look for them.
+    pub(super) fn write_rows(&mut self) -> Result<(), Stop> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut self.rows);
+        bursts::write(self.connection, rows, &mut self.memory.bursts)
+    }
+
+    /// Has all that was appended in the tails.
+    pub(super) fn settle(&mut self) -> Result<(), Stop> {
+        self.write_rows()?;
+        settle(self.connection, self.memory)
+    }
+}
+
+fn settle(connection: &Connection, memory: &mut Memory) -> Result<(), Stop> {
+    if memory.bursts > 0 {
+        bursts::distribute(connection)?;
+        memory.bursts = 0;
+        memory.forget_sessions();
+    }
+    Ok(())
 }
 
 /// Work that waits for the writer.
@@ -190,11 +222,17 @@ impl State {
         let connection = self.connection.insert(connection);
         begin(connection)?;
         self.memory.refresh(connection)?;
-        let mut ledger =
-            Ledger { connection, memory: &mut self.memory, seals: &mut self.seals, grown };
+        let mut ledger = Ledger {
+            connection,
+            memory: &mut self.memory,
+            seals: &mut self.seals,
+            rows: Vec::new(),
+            grown,
+        };
         for job in group {
             job.run(&mut ledger, &self.location)?;
         }
+        ledger.write_rows()?;
         end(connection)?;
         Ok(())
     }
@@ -213,31 +251,43 @@ impl State {
         }
     }
 
-    /// Makes groups of the tails that became long, each in a transaction of its own.
+    /// Makes groups of the tails that became long, some at a time.
+    ///
+    /// Nobody waits for this, and nothing new is in it: it is not synced, and a power cut before
+    /// the next append takes it back.
     fn seal(&mut self) {
-        while let Some(session) = self.seals.next() {
+        // While bursts come in, a tail is made into groups when they are moved to the tails.
+        let is_time = |memory: &Memory, seals: &Seals| {
+            memory.bursts >= bursts::MOST || (memory.bursts == 0 && seals.is_due())
+        };
+        while is_time(&self.memory, &self.seals) {
             let Some(connection) = &self.connection else { return };
-            let sealed = begin(connection).map_err(Stop::from).and_then(|()| {
-                self.memory.refresh(connection)?;
-                self.seals.seal(connection, &mut self.memory, &session)?;
-                Ok(end(connection)?)
-            });
-            match sealed {
+            match seal_some(connection, &mut self.memory, &mut self.seals) {
                 Ok(()) => {}
-                // Nobody waits for this: appends go on, and whoever reads will be told.
-                Err(Stop::Refused(_) | Stop::Damaged(_)) => {
-                    if connection.execute_batch("ROLLBACK").is_err() {
+                // Appends go on, and whoever reads will be told what is damaged.
+                Err(stop) => {
+                    self.memory.forget_all();
+                    let goes_on = !matches!(stop, Stop::Failed(_))
+                        && connection.execute_batch("ROLLBACK; PRAGMA synchronous = FULL").is_ok();
+                    if !goes_on {
                         self.connection = None;
                     }
-                    self.memory.forget_all();
-                }
-                Err(Stop::Failed(_)) => {
-                    self.connection = None;
-                    self.memory.forget_all();
                 }
             }
         }
     }
+}
+
+fn seal_some(connection: &Connection, memory: &mut Memory, seals: &mut Seals) -> Result<(), Stop> {
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    begin(connection)?;
+    memory.refresh(connection)?;
+    settle(connection, memory)?;
+    for session in seals.take(SEALED_AT_ONCE) {
+        seals.seal(connection, memory, &session)?;
+    }
+    end(connection)?;
+    Ok(connection.execute_batch("PRAGMA synchronous = FULL")?)
 }
 
 fn begin(connection: &Connection) -> rusqlite::Result<()> {

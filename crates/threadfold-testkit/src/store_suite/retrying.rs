@@ -53,6 +53,60 @@ pub async fn every_append_can_be_retried_after_reopening(place: &dyn Place) {
     retry_all(&writer).await;
 }
 
+/// However the store puts them together, also after reopening.
+pub async fn appends_to_many_sessions_at_once_are_read_and_retried(place: &dyn Place) {
+    let store = place.open();
+    let mut writers = Vec::new();
+    for number in 0..40 {
+        writers.push(Writer::begin(&store, &format!("session {number:02}")).await);
+    }
+    // Three times: so few that nothing is moved yet, so many that it is, and a few again.
+    for appends in [3, 60, 2] {
+        let writing: Vec<_> = writers
+            .drain(..)
+            .map(|mut writer| {
+                tokio::spawn(async move {
+                    for _ in 0..appends {
+                        let number = writer.written.len();
+                        let append = vec![line(&writer.session, number), record("x")];
+                        writer.append(append).await.expect("it is in order");
+                    }
+                    writer
+                })
+            })
+            .collect();
+        for writer in writing {
+            writers.push(writer.await.expect("it does not panic"));
+        }
+        let list = store.list().await.expect("sessions can be listed");
+        for (entry, writer) in list.iter().zip(&writers) {
+            assert_eq!(entry.head.seq, writer.written.len() as u64);
+            assert_eq!(Some(entry.updated), writer.written.last().map(|last| last.received));
+        }
+        for writer in &writers {
+            writer.check().await;
+        }
+    }
+    // One alone goes on where it was.
+    writers[7].append(vec![record("alone")]).await.expect("it is in order");
+    let last = writers[7].appends.len() - 1;
+    let (append, appended) = writers[7].appends[last].clone();
+    assert_eq!(store.append(append).await.expect("it was done"), appended);
+    retry_all(&writers[7]).await;
+    let kept: Vec<_> = writers
+        .into_iter()
+        .map(|Writer { store: _, session, epoch, written, appends }| {
+            (session, epoch, written, appends)
+        })
+        .collect();
+    drop(store);
+    let store = place.open();
+    for (session, epoch, written, appends) in kept.into_iter().take(9) {
+        let store = std::sync::Arc::clone(&store);
+        retry_all(&Writer { store, session, epoch, written, appends }).await;
+    }
+}
+
 /// It did happen, so nothing is taken back by saying so.
 pub async fn a_retry_is_acknowledged_also_when_another_writes_now(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;

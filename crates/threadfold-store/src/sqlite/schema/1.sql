@@ -19,8 +19,13 @@ CREATE TABLE tail (
     place INTEGER PRIMARY KEY,
     count INTEGER NOT NULL,
     latest INTEGER NOT NULL,
-    -- NULL if the append began before this row.
-    batch BLOB,
+    data BLOB NOT NULL
+);
+
+-- Appends to many sessions at once, together: what comes after the tail of each.
+CREATE TABLE bursts (
+    id INTEGER PRIMARY KEY,
+    directory BLOB NOT NULL,
     data BLOB NOT NULL
 );
 

@@ -1,0 +1,124 @@
+//! Appends to many sessions at once, in one row.
+//!
+//! Each session's tail is in pages of its own. When hundreds of sessions append at once, a commit
+//! would write hundreds of pages, each for one short row; so they are put together, and moved to
+//! their sessions' tails later, when each has more to move. As long as there is a burst, all
+//! appends go into bursts: what is in them comes after what is in the tails.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, params};
+
+use super::append::insert_row;
+use super::fault::Stop;
+use crate::pack::{DirectoryEntry, merge_rows, pack_directory, unpack_directory};
+use crate::record::Timestamp;
+
+/// So many appends in one commit are put together.
+const MANY: usize = 16;
+/// With so many bursts, they are moved to the tails.
+pub(super) const MOST: u64 = 32;
+
+/// A row that waits for the end of its group.
+pub(super) struct PendingRow {
+    pub(super) session: i64,
+    pub(super) first: u64,
+    pub(super) count: u64,
+    pub(super) latest: Timestamp,
+    pub(super) row: Vec<u8>,
+}
+
+pub(super) fn count(connection: &Connection) -> Result<u64, Stop> {
+    let count = connection
+        .prepare_cached("SELECT count(*) FROM bursts")?
+        .query_row([], |row| row.get(0))?;
+    Ok(count)
+}
+
+/// Writes the rows of a group; `bursts` is how many bursts there are.
+pub(super) fn write(
+    connection: &Connection,
+    rows: Vec<PendingRow>,
+    bursts: &mut u64,
+) -> Result<(), Stop> {
+    if *bursts == 0 && rows.len() < MANY {
+        for PendingRow { session, first, count, latest, row } in rows {
+            insert_row(connection, session, first, count, latest, &row)?;
+        }
+        return Ok(());
+    }
+    let mut entries = Vec::with_capacity(rows.len());
+    let mut data = Vec::with_capacity(rows.iter().map(|it| it.row.len()).sum());
+    for PendingRow { session, first, count, latest, row } in rows {
+        let range = data.len()..data.len() + row.len();
+        data.extend(row);
+        entries.push(DirectoryEntry {
+            session: session.cast_unsigned(),
+            first,
+            count,
+            latest,
+            range,
+        });
+    }
+    connection
+        .prepare_cached("INSERT INTO bursts (directory, data) VALUES (?1, ?2)")?
+        .execute(params![pack_directory(&entries), data])?;
+    *bursts += 1;
+    Ok(())
+}
+
+/// Calls `look` with each row in bursts, in their order; `data` is asked for only if it is wanted.
+pub(super) fn each(
+    connection: &Connection,
+    mut look: impl FnMut(&DirectoryEntry, &dyn Fn() -> Result<Vec<u8>, Stop>) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let mut statement =
+        connection.prepare_cached("SELECT directory, data FROM bursts ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let entries = unpack_directory(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
+        for entry in &entries {
+            look(entry, &|| {
+                let data = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+                let row = data.get(entry.range.clone());
+                let row = row.ok_or_else(|| Stop::Damaged("a burst is cut off".to_owned()))?;
+                Ok(row.to_vec())
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the last record of each session that has some in bursts, and when it was received.
+pub(super) fn heads(connection: &Connection) -> Result<BTreeMap<i64, (u64, i64)>, Stop> {
+    let mut heads = BTreeMap::new();
+    each(connection, |entry, _| {
+        heads.insert(entry.session.cast_signed(), (entry.last(), entry.latest.0));
+        Ok(())
+    })?;
+    Ok(heads)
+}
+
+/// Moves all that is in bursts to the tails, one row a session.
+pub(super) fn distribute(connection: &Connection) -> Result<(), Stop> {
+    let mut sessions: BTreeMap<i64, Vec<(DirectoryEntry, Vec<u8>)>> = BTreeMap::new();
+    each(connection, |entry, data| {
+        let rows = sessions.entry(entry.session.cast_signed()).or_default();
+        rows.push((entry.clone(), data()?));
+        Ok(())
+    })?;
+    // All is read before anything is written, for what is damaged must leave nothing behind.
+    let mut merged = Vec::new();
+    for (session, rows) in &sessions {
+        let parts: Vec<(u64, &[u8])> =
+            rows.iter().map(|(entry, row)| (entry.first, row.as_slice())).collect();
+        if let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) {
+            merged.push((*session, first.first, last, merge_rows(&parts)?));
+        }
+    }
+    for (session, first, last, row) in merged {
+        insert_row(connection, session, first, last.last() + 1 - first, last.latest, &row)?;
+    }
+    connection.prepare_cached("DELETE FROM bursts")?.execute([])?;
+    Ok(())
+}
