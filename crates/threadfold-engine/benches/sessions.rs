@@ -160,8 +160,8 @@ fn session_file(folder: &Path, megabytes: u64) -> Result<PathBuf, AnyError> {
 /// Writes a session of so many lines, however long they are.
 fn lines_file(folder: &Path, lines: u64) -> Result<PathBuf, AnyError> {
     let mut all = Vec::new();
-    // Lines have some 1.2 kB; twice as much is enough.
-    write_transcript(lines * 2_500, &mut all)?;
+    // Lines have some 3 kB; more is enough.
+    write_transcript(lines * 5_000, &mut all)?;
     let wanted = memchr::memchr_iter(b'\n', &all).nth(usize::try_from(lines - 1)?);
     let end = wanted.ok_or("the session is too short")?;
     let file = folder.join(format!("lines-{lines}.jsonl"));
