@@ -17,7 +17,7 @@ mod tool;
 mod words;
 
 pub(crate) use block::without_tags;
-pub(crate) use content::{content_text, input_fields, output_text, plain};
+pub(crate) use content::{content_text, output_text, plain};
 pub(crate) use page::Page;
 pub(crate) use pager::Pager;
 pub(crate) use session::{Shown, draw};

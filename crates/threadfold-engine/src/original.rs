@@ -29,9 +29,8 @@ pub async fn originals(
         after = last.seq;
         for record in &records {
             let mut write = |spec: &SourceSpec, bytes: &[u8]| {
-                write(spec, record.position, bytes).map_err(|source| {
-                    EngineError::Written { name: spec.name.clone(), source }
-                })
+                write(spec, record.position, bytes)
+                    .map_err(|source| EngineError::Written { name: spec.name.clone(), source })
             };
             match (record.kind, sources.get(&record.source)) {
                 (RecordKind::Source, _) => {

@@ -155,12 +155,8 @@ async fn known(store: &dyn Store, entry: &SessionEntry) -> Result<Option<Derived
     let stored = store.snapshot(&entry.session, generation, seq).await?;
     let text = stored.as_ref().and_then(|it| std::str::from_utf8(&it.bytes).ok());
     let snapshot = text.and_then(|it| Snapshot::from_json(it).ok());
-    let of_snapshot = |it: Snapshot| Derived {
-        generation,
-        seq,
-        state_hash: Some(it.state_hash),
-        blocks: None,
-    };
+    let of_snapshot =
+        |it: Snapshot| Derived { generation, seq, state_hash: Some(it.state_hash), blocks: None };
     Ok(snapshot.map(of_snapshot).or(summary))
 }
 

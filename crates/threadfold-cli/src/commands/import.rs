@@ -190,7 +190,9 @@ impl Report {
             let (unchanged, failed) = (self.unchanged, self.failed);
             let all = count(total, "session", "sessions");
             let news = total - unchanged - failed;
-            say(format_args!("{all}: {news} with something new, {unchanged} unchanged, {failed} failed"));
+            say(format_args!(
+                "{all}: {news} with something new, {unchanged} unchanged, {failed} failed"
+            ));
         }
         match self.failed {
             0 => Ok(()),

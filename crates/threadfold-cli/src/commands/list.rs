@@ -17,9 +17,7 @@ use threadfold_store::SessionEntry;
 use crate::error::{CommandError, say};
 use crate::printable::{one_line, write_json};
 use crate::progress::Progress;
-use crate::sessions::{
-    Freshness, FoundSession, Kept, Sessions, freshness, load_session, places,
-};
+use crate::sessions::{FoundSession, Freshness, Kept, Sessions, freshness, load_session, places};
 use crate::store::{OpenStore, StoreArgs, noted_summary, summary_of};
 use crate::terminal::{self, ColorChoice};
 use crate::view::{
@@ -212,7 +210,11 @@ impl Row {
         Self {
             agent: Some(found.agent().name().to_owned()),
             path: Some(found.main.display().to_string()),
-            project: if row.project.is_empty() { without_home(&found.project) } else { row.project },
+            project: if row.project.is_empty() {
+                without_home(&found.project)
+            } else {
+                row.project
+            },
             ended: row.ended.or_else(written),
             ..row
         }

@@ -7,9 +7,7 @@ use clap::Args;
 
 use crate::error::CommandError;
 use crate::printable::write_json;
-use crate::sessions::{
-    Freshness, Loaded, Wanted, freshness, load_file, load_session, resolve,
-};
+use crate::sessions::{Freshness, Loaded, Wanted, freshness, load_file, load_session, resolve};
 use crate::source::Format;
 use crate::store::{StoreArgs, load_kept};
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};

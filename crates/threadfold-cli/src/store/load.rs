@@ -20,7 +20,11 @@ pub(crate) fn load_kept(
     if let Some(at) = at.filter(|at| *at > head) {
         let records = count(usize::try_from(head).unwrap_or(usize::MAX), "record", "records");
         return Err(CommandError::new(
-            anyhow!("session `{}` has {records}, and `--at` asks for {}", entry.session, number(at)),
+            anyhow!(
+                "session `{}` has {records}, and `--at` asks for {}",
+                entry.session,
+                number(at)
+            ),
             format!("`--at {head}` is the session after all of them"),
         ));
     }
@@ -30,10 +34,7 @@ pub(crate) fn load_kept(
         Some(_) => loaded.fold.conversation().cloned(),
         None => loaded.fold.settled(),
     };
-    Ok(Loaded {
-        state: state.unwrap_or_default(),
-        metadata: loaded.fold.metadata().clone(),
-    })
+    Ok(Loaded { state: state.unwrap_or_default(), metadata: loaded.fold.metadata().clone() })
 }
 
 /// Returns what lists show of a session: as it was noted, if that is of the last record and of
