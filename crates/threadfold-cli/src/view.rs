@@ -23,4 +23,5 @@ pub(crate) use pager::Pager;
 pub(crate) use session::{Shown, draw};
 pub(crate) use table::{Align, Column, draw_table};
 pub(crate) use text::{Span, cut, cut_front};
+pub(crate) use tool::call_summary;
 pub(crate) use words::{ago, count, number, size};

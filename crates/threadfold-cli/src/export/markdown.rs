@@ -11,7 +11,7 @@ use threadfold_core::{
 use super::inert::{fenced, html, inert_markdown};
 use crate::printable::one_line;
 use crate::sessions::Loaded;
-use crate::view::{content_text, cut, output_text, plain};
+use crate::view::{call_summary, content_text, cut, output_text, plain};
 
 /// Subagents that are nested deeper are only named.
 const DEPTH: usize = 16;
@@ -106,7 +106,8 @@ impl Page<'_> {
         match &block.body {
             BlockBody::UserMessage(said) => {
                 let text = inert_markdown(&content_text(&said.content));
-                self.said("You", block, &text, prefix)
+                let who = if prefix.is_empty() { "You" } else { "Prompt" };
+                self.said(who, block, &text, prefix)
             }
             BlockBody::AssistantText(said) => {
                 let text = said.content.to_str();
@@ -120,6 +121,7 @@ impl Page<'_> {
             }
             BlockBody::ToolUse(call) => {
                 let written = call.input_text.as_ref().map(|text| text.to_str().into_owned());
+                let told = call.input.as_ref().map(call_summary).unwrap_or_default();
                 let input = call.input.as_ref().map(plain).or(written).unwrap_or_default();
                 let result = results.get(&call.tool_use_id);
                 let mark = match result {
@@ -129,7 +131,7 @@ impl Page<'_> {
                 };
                 let name = call.display_name.as_deref().unwrap_or(&call.tool_name);
                 let output = result.and_then(|it| it.output.as_ref()).map(output_text);
-                let summary = format!("{name} {mark} {input}");
+                let summary = format!("{name} {mark} {told}");
                 self.folded(&summary, &[&input, &output.unwrap_or_default()], prefix)
             }
             BlockBody::ToolResult(result) => {

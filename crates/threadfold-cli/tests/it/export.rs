@@ -1,0 +1,136 @@
+//! `threadfold export`: in every form, and never outside of where it was told to.
+
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use threadfold_core::SessionId;
+use threadfold_engine::{Incoming, Options, Session, SourceSpec, SpecKind, holder};
+use threadfold_store::{RecordKind, SqliteStore};
+
+use crate::claude::{Transcript, keep_notes_session};
+use crate::env::TestEnv;
+use crate::import::files_below;
+
+const NOTES: &str = "5e551011-aaaa-4000-8000-000000000001";
+
+fn notes() -> TestEnv {
+    let env = TestEnv::new();
+    keep_notes_session(&env);
+    env.done(&["import"]);
+    env
+}
+
+/// Makes a store whose session has sources of these names, as only somebody with bad intent does.
+pub(crate) fn hostile_store(path: &Path, session: &str, sources: &[(&str, Option<&str>)]) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let store = std::sync::Arc::new(SqliteStore::open(path).unwrap());
+        let id = SessionId::from(session);
+        let mut open = Session::open(store, &id, Options::new(holder("a test"))).await.unwrap();
+        for (name, place) in sources {
+            let mut spec =
+                SourceSpec::new(threadfold_convert::Agent::Claude, SpecKind::Main, *name);
+            spec.path = place.map(str::to_owned);
+            let source = open.source(&spec).await.unwrap();
+            let (kind, bytes) = (RecordKind::Line, "{}\n".into());
+            open.accept(vec![Incoming { kind, source, position: 0, bytes }]).await.unwrap();
+        }
+        open.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_document_for_people() {
+    assert_snapshot!(notes().done(&["export", "5e55", "--format", "markdown"]), @"");
+}
+
+#[test]
+fn nothing_in_a_session_reaches_beyond_its_place_in_a_document() {
+    let env = TestEnv::new();
+    Transcript::new("s1")
+        .note(json!({"type": "ai-title", "sessionId": "s1", "aiTitle": "<b>*x*</b> [y](z)"}))
+        .prompt("<script>alert(1)</script>\n```\nnever closed")
+        .says("</details>\n\n![pixel](http://example.com/p.png)\n\n# heading\n~~~~\nopen")
+        .calls("call-1", "</summary><b>", json!({"command": "````\n</details>\n`````"}))
+        .gives("call-1", "``````\n\u{1b}]0;title\u{7}<img src=x>")
+        .says("after")
+        .keep(&env, "p");
+    env.done(&["import"]);
+    let page = env.done(&["export", "s1", "--format", "markdown"]);
+    assert_snapshot!(page, @"");
+}
+
+#[test]
+fn the_state_and_the_events_tell_what_a_view_tells() {
+    let env = notes();
+    let viewed: Value = serde_json::from_str(&env.done(&["view", NOTES, "--json"])).unwrap();
+    let state: Value =
+        serde_json::from_str(&env.done(&["export", NOTES, "--format", "json"])).unwrap();
+    assert_eq!((&state["blocks"], &state["subagents"]), (&viewed["blocks"], &viewed["subagents"]));
+    assert_eq!(state["metadata"]["title"], "Count the notes");
+    env.done(&["export", NOTES, "--format", "events", "--output", "events.jsonl"]);
+    let events: Value =
+        serde_json::from_str(&env.done(&["view", "events.jsonl", "--json"])).unwrap();
+    assert_eq!(events, viewed);
+    let first = fs::read_to_string(env.path("events.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+    assert!(first["context"]["seq"].is_u64(), "{first}");
+}
+
+#[test]
+fn files_go_to_a_folder_and_one_file_anywhere() {
+    let env = notes();
+    assert_snapshot!(env.told(&["export", NOTES]), @"");
+    env.done(&["export", NOTES, "--output", "out"]);
+    let project = env.path("claude/projects/-home-somebody-notes");
+    assert_eq!(files_below(&env.path("out")), files_below(&project));
+    let again = env.told(&["export", NOTES, "--output", "out"]);
+    assert!(again.starts_with("exit 2") && again.contains("`--force`"), "{again}");
+    env.done(&["export", NOTES, "--output", "out", "--force"]);
+    assert_eq!(files_below(&env.path("out")), files_below(&project));
+    for format in ["events", "json", "markdown"] {
+        env.done(&["export", "--format", format, "--output", "all"]);
+    }
+    let all: Vec<_> = files_below(&env.path("all")).into_keys().collect();
+    assert_eq!(all, ["events.jsonl", "json", "md"].map(|it| format!("{NOTES}.{it}")));
+}
+
+#[test]
+fn no_name_leads_out_of_the_folder() {
+    let env = TestEnv::new();
+    let names = [
+        ("../escaped.jsonl", None),
+        ("/tmp/../../escaped.jsonl", None),
+        ("a/../../../escaped.jsonl", None),
+        ("..", None),
+        ("", None),
+        ("dup", None),
+        ("x\u{1b}[2J\n.jsonl", None),
+    ];
+    hostile_store(&env.path("hostile.db"), "../../outside\u{1b}", &names);
+    env.done(&["export", "..", "--output", "in/out", "--store", "hostile.db"]);
+    env.done(&["export", "--output", "in/all", "--store", "hostile.db"]);
+    env.done(&["export", "--format", "json", "--output", "in/all", "--store", "hostile.db"]);
+    let names: Vec<_> = files_below(&env.path("in")).into_keys().collect();
+    assert_snapshot!(names.join("\n"), @"");
+    let outside: Vec<_> = files_below(&env.path("")).into_keys().collect();
+    assert!(
+        outside.iter().all(|it| it.starts_with("in/") || it.starts_with("hostile.db")),
+        "{outside:?}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn links_in_the_folder_are_not_followed() {
+    let env = TestEnv::new();
+    hostile_store(&env.path("hostile.db"), "s1", &[("link/a.jsonl", None), ("b.jsonl", None)]);
+    fs::create_dir_all(env.path("elsewhere")).unwrap();
+    fs::create_dir_all(env.path("out")).unwrap();
+    std::os::unix::fs::symlink(env.path("elsewhere"), env.path("out/link")).unwrap();
+    let told = env.told(&["export", "s1", "--output", "out", "--store", "hostile.db"]);
+    assert!(told.starts_with("exit 2") && told.contains("is a link"), "{told}");
+    assert!(files_below(&env.path("elsewhere")).is_empty());
+}
