@@ -15,6 +15,7 @@ use crate::error::{CommandError, say};
 use crate::export::{Scribe, create, file_name, lone_file, write_markdown};
 use crate::printable::write_json;
 use crate::store::{OpenStore, StoreArgs, load_kept};
+use crate::view::count;
 
 /// Write a session from the store: its files as they were, its events, its state, or Markdown
 ///
@@ -93,9 +94,9 @@ fn export(
         (ExportFormat::Original, output) => match (lone_file(store, entry)?, output) {
             (Some(spec), output) => {
                 if spec.part > 1 {
+                    let times = count(spec.part as usize - 1, "time", "times");
                     say(format_args!(
-                        "its file was written anew {} times; an `--output` that is a folder gets all",
-                        spec.part - 1
+                        "its file was written anew {times}; an `--output` that is a folder gets all"
                     ));
                 }
                 match output {
@@ -140,8 +141,8 @@ fn export_files(
         },
         other => other,
     })?;
-    for file in &written {
-        say(format_args!("wrote `{}`", file.path.display()));
+    for path in written.iter().flat_map(|it| it.older.iter().chain([&it.path])) {
+        say(format_args!("wrote `{}`", path.display()));
     }
     Ok(())
 }

@@ -87,14 +87,16 @@ fn tell(args: &ReindexArgs, entry: &SessionEntry, made: &Reindexed) -> Result<()
     }
     let records = usize::try_from(made.after.seq).unwrap_or(usize::MAX);
     let records = count(records, "record", "records");
-    let blocks = |it: Option<usize>| it.map_or("?".to_owned(), |it| it.to_string());
+    let blocks = |it: Option<usize>| {
+        it.map_or("blocks that were not counted".to_owned(), |it| count(it, "block", "blocks"))
+    };
     let after = blocks(made.after.blocks);
     let told = match changed {
         Some(true) => {
-            format!("changed: {records}, {} blocks before, {after} now", blocks(blocks_before))
+            format!("changed: {records}, {} before, {after} now", blocks(blocks_before))
         }
-        Some(false) => format!("same: {records}, {after} blocks"),
-        None => format!("made: {records}, {after} blocks"),
+        Some(false) => format!("same: {records}, {after}"),
+        None => format!("made: {records}, {after}"),
     };
     writeln!(out, "{}", printable(&format!("{}  {told}", entry.session)))?;
     Ok(())

@@ -1,6 +1,5 @@
 //! `threadfold restore`: a session's files back to where the agent finds them.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +9,7 @@ use clap::Args;
 use threadfold_engine::{SourceSpec, SpecKind};
 
 use crate::error::{CommandError, say};
-use crate::export::{Scribe, Written, below, beside};
+use crate::export::{Scribe, Taken, Written, below, beside};
 use crate::printable::printable;
 use crate::store::StoreArgs;
 
@@ -36,7 +35,7 @@ pub(crate) struct RestoreArgs {
 pub(crate) fn run(args: &RestoreArgs) -> Result<(), CommandError> {
     let store = args.store.open_to_read()?;
     let entry = store.find(&args.session)?;
-    let mut taken = BTreeSet::new();
+    let mut taken = Taken::default();
     let mut staged = Vec::new();
     let scribe = Scribe::new(|spec| {
         let target = match &args.to {

@@ -208,7 +208,7 @@ impl Page<'_> {
         if let Some(output) = &call.output {
             self.folded("Result", &[&output_text(output)], prefix)?;
         }
-        self.line(prefix, "")
+        Ok(())
     }
 }
 

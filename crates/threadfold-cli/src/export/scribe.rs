@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use threadfold_engine::{EngineError, SourceSpec, originals};
 use threadfold_store::SessionEntry;
 
-use super::name::relative_path;
+use super::name::{file_name, relative_path};
 use crate::error::CommandError;
 use crate::store::OpenStore;
 
@@ -18,6 +18,8 @@ pub(crate) struct Written {
     pub(crate) spec: SourceSpec,
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
+    /// What it was before it was written anew, where that is kept.
+    pub(crate) older: Vec<PathBuf>,
 }
 
 /// Writes every source to a file of its own; of a file that was written anew, each part.
@@ -45,7 +47,7 @@ impl<'a> Scribe<'a> {
 
     /// Returns one that writes into a folder, by the names of the sources.
     pub(crate) fn into_folder(folder: &'a Path, has_force: bool) -> Self {
-        let mut taken = BTreeSet::new();
+        let mut taken = Taken::default();
         let place = move |spec: &SourceSpec| {
             let path = below(folder, &spec.name, &mut taken)?;
             if has_force {
@@ -109,7 +111,8 @@ impl<'a> Scribe<'a> {
             let path = (self.place)(spec)?;
             create_new(&path)?;
             self.known.insert(key, self.written.len());
-            self.written.push(Written { spec: spec.clone(), path, bytes: 0 });
+            let (spec, older) = (spec.clone(), Vec::new());
+            self.written.push(Written { spec, path, bytes: 0, older });
             return Ok(self.written.len() - 1);
         };
         let known = &mut self.written[index];
@@ -119,7 +122,8 @@ impl<'a> Scribe<'a> {
             (known.spec, known.bytes) = (spec.clone(), 0);
             self.close()?;
             if self.keeps_older_parts {
-                fs::rename(&path, older)?;
+                fs::rename(&path, &older)?;
+                self.written[index].older.push(older);
             } else {
                 fs::remove_file(&path)?;
             }
@@ -174,22 +178,31 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns a path of this name in a folder, and no other's. Links on the way are not followed.
-pub(crate) fn below(
-    folder: &Path,
-    name: &str,
-    taken: &mut BTreeSet<PathBuf>,
-) -> io::Result<PathBuf> {
-    let wanted = folder.join(relative_path(name));
-    let mut path = wanted.clone();
-    for number in 2.. {
-        if taken.insert(path.clone()) {
-            break;
-        }
-        path = beside(&wanted, &format!(".{number}"));
+/// The paths that were given out in a folder: of files, and of the folders they lie in.
+#[derive(Default)]
+pub(crate) struct Taken {
+    files: BTreeSet<PathBuf>,
+    folders: BTreeSet<PathBuf>,
+}
+
+impl Taken {
+    fn is_free(&self, path: &Path) -> bool {
+        let is_file = |it: &Path| self.files.contains(it);
+        !self.folders.contains(path) && !path.ancestors().any(is_file)
     }
-    let ways = path.ancestors().skip(1).take_while(|it| *it != folder);
-    for way in ways {
+}
+
+/// Returns a path of this name in a folder, and no other's. Links on the way are not followed.
+pub(crate) fn below(folder: &Path, name: &str, taken: &mut Taken) -> io::Result<PathBuf> {
+    let mut path = folder.join(relative_path(name));
+    let mut number = 1;
+    while !taken.is_free(&path) {
+        number += 1;
+        path = beside(&folder.join(file_name(name)), &format!(".{number}"));
+    }
+    taken.files.insert(path.clone());
+    for way in path.ancestors().skip(1).take_while(|it| *it != folder) {
+        taken.folders.insert(way.to_owned());
         if fs::symlink_metadata(way).is_ok_and(|it| it.is_symlink()) {
             let what = format!("`{}` is a link, and leads elsewhere", way.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));

@@ -24,8 +24,19 @@ fn alter(env: &TestEnv, sql: &str) {
 fn what_is_derived_is_made_again_and_is_the_same() {
     let env = kept();
     let before = env.done(&["list", "--json", "--store", "s.db"]);
-    assert_snapshot!(env.told(&["reindex", "--store", "s.db"]), @"");
-    assert_snapshot!(env.told(&["reindex", "other", "--json", "--store", "s.db"]), @"");
+    assert_snapshot!(env.told(&["reindex", "--store", "s.db"]), @"
+    exit 0
+    --- stdout
+    5e551011-aaaa-4000-8000-000000000001  same: 24 records, 17 blocks
+    other  same: 3 records, 2 blocks
+    --- stderr
+    ");
+    assert_snapshot!(env.told(&["reindex", "other", "--json", "--store", "s.db"]), @r#"
+    exit 0
+    --- stdout
+    {"id":"other","records":3,"snapshots":0,"changed":false,"hashBefore":"661ccadf77eaf0135157404c1e530470b1017728e1e8fbc334fa4016124aea29","hashAfter":"661ccadf77eaf0135157404c1e530470b1017728e1e8fbc334fa4016124aea29","blocksBefore":2,"blocksAfter":2}
+    --- stderr
+    "#);
     assert_eq!(env.done(&["list", "--json", "--store", "s.db"]), before);
 }
 
@@ -34,7 +45,12 @@ fn a_session_that_means_something_else_now_is_said() {
     let env = kept();
     let older = "UPDATE sessions SET summary = json_set(summary, '$.stateHash', 'older', '$.blocks', 1), summary_generation = 0 WHERE name = 'other'";
     alter(&env, older);
-    assert_snapshot!(env.told(&["reindex", "other", "--store", "s.db"]), @"");
+    assert_snapshot!(env.told(&["reindex", "other", "--store", "s.db"]), @"
+    exit 0
+    --- stdout
+    other  changed: 3 records, 1 block before, 2 blocks now
+    --- stderr
+    ");
     assert!(env.done(&["reindex", "other", "--store", "s.db"]).contains("same"));
 }
 
@@ -83,9 +99,27 @@ fn damage_to_records_is_told_and_never_repaired_away() {
 #[test]
 fn removing_needs_a_yes() {
     let env = kept();
-    assert_snapshot!(env.told(&["rm", "other", "--store", "s.db"]), @"");
-    assert_snapshot!(env.told(&["rm", "nobody", "--yes", "--store", "s.db"]), @"");
-    assert_snapshot!(env.told(&["rm", "other", "5e55", "5e55", "--yes", "--store", "s.db"]), @"");
+    assert_snapshot!(env.told(&["rm", "other", "--store", "s.db"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: 1 session would be removed for good, and nobody can be asked: `other`
+    hint: `--yes` removes without asking
+    ");
+    assert_snapshot!(env.told(&["rm", "nobody", "--yes", "--store", "s.db"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: session `nobody` is not in the store
+    hint: `threadfold list` shows the sessions; `threadfold import` adds one
+    ");
+    assert_snapshot!(env.told(&["rm", "other", "5e55", "5e55", "--yes", "--store", "s.db"]), @"
+    exit 0
+    --- stdout
+    removed  other
+    removed  5e551011-aaaa-4000-8000-000000000001
+    --- stderr
+    ");
     let listed = env.done(&["list", "--store", "s.db"]);
     assert!(listed.contains("Count the notes") && !listed.contains("both"), "{listed}");
     assert!(env.done(&["gc", "--now", "--store", "s.db"]).starts_with("freed "));
@@ -97,9 +131,15 @@ fn a_backup_is_a_store() {
     let env = kept();
     env.done(&["backup", "copy.db", "--store", "s.db"]);
     let refused = env.told(&["backup", "copy.db", "--store", "s.db"]);
-    assert_snapshot!(refused, @"");
+    assert_snapshot!(refused, @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `copy.db` is there already
+    hint: `--force` replaces it
+    ");
     env.done(&["rm", NOTES, "--yes", "--store", "s.db"]);
-    assert!(env.done(&["log", NOTES, "--store", "copy.db"]).contains("How long are my notes?"));
+    assert_eq!(env.done(&["log", NOTES, "--store", "copy.db"]).lines().count(), 24);
     env.done(&["backup", "copy.db", "--force", "--store", "s.db"]);
     assert!(env.told(&["log", NOTES, "--store", "copy.db"]).starts_with("exit 2"));
     let itself = env.told(&["backup", "s.db", "--force", "--store", "s.db"]);

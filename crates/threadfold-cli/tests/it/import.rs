@@ -89,10 +89,34 @@ fn all_sessions_of_all_agents_are_taken_and_twice_is_harmless() {
     let env = TestEnv::new();
     keep_notes_session(&env);
     Transcript::new("other").prompt("Hello").says("Hi").keep(&env, "p");
-    assert_snapshot!(env.told(&["import"]), @"");
-    assert_snapshot!(env.told(&["import"]), @"");
-    assert_snapshot!(env.told(&["import", "other"]), @"");
-    assert_snapshot!(env.told(&["import", "5e55", "--json"]), @"");
+    assert_snapshot!(env.told(&["import"]), @"
+    exit 0
+    --- stdout
+    5e551011-aaaa-4000-8000-000000000001  new: 21 records, 9 KB
+    other  new: 2 records, 521 B
+    --- stderr
+    2 sessions: 2 with something new, 0 unchanged, 0 failed
+    ");
+    assert_snapshot!(env.told(&["import"]), @"
+    exit 0
+    --- stdout
+    5e551011-aaaa-4000-8000-000000000001  unchanged
+    other  unchanged
+    --- stderr
+    2 sessions: 0 with something new, 2 unchanged, 0 failed
+    ");
+    assert_snapshot!(env.told(&["import", "other"]), @"
+    exit 0
+    --- stdout
+    other  unchanged
+    --- stderr
+    ");
+    assert_snapshot!(env.told(&["import", "5e55", "--json"]), @r#"
+    exit 0
+    --- stdout
+    {"id":"5e551011-aaaa-4000-8000-000000000001","agent":"claude","path":"<home>/claude/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl","status":"unchanged","records":0,"bytes":0,"newParts":0}
+    --- stderr
+    "#);
 }
 
 #[test]
@@ -105,7 +129,7 @@ fn a_torn_line_is_kept_and_the_whole_one_takes_its_place() {
     assert_eq!(env.done(&["export", "s1"]), whole[..torn]);
     assert_eq!(env.done(&["import", "s1"]), "s1  unchanged\n");
     env.write("claude/projects/p/s1.jsonl", &whole);
-    assert_snapshot!(env.done(&["import", "s1"]), @"");
+    assert_snapshot!(env.done(&["import", "s1"]), @"s1  grown: 1 record, 334 B");
     assert_eq!(env.done(&["export", "s1"]), whole);
     let kept = env.done(&["export", "s1", "--format", "json"]);
     assert_eq!(kept.matches("\"type\":\"assistant_text\"").count(), 2, "{kept}");
@@ -120,13 +144,19 @@ fn a_file_that_was_written_anew_is_kept_beside_what_it_was() {
     env.write("claude/projects/p/s1.jsonl", &first);
     env.done(&["import"]);
     env.write("claude/projects/p/s1.jsonl", &second);
-    assert_snapshot!(env.done(&["import"]), @"");
-    assert_snapshot!(env.told(&["export", "s1", "--output", "out/"]), @"");
+    assert_snapshot!(env.done(&["import"]), @"s1  grown: 1 record, 182 B; a file was written anew, and both are kept");
+    assert_snapshot!(env.told(&["export", "s1", "--output", "out/"]), @"
+    exit 0
+    --- stdout
+    --- stderr
+    wrote `out/s1.jsonl.~1~`
+    wrote `out/s1.jsonl`
+    ");
     let files = files_below(&env.path("out"));
     assert_eq!(files["s1.jsonl"], second.as_bytes());
     assert_eq!(files["s1.jsonl.~1~"], first.as_bytes());
     let alone = env.run(&["export", "s1"]);
-    assert!(alone.contains("written anew 1 times") && alone.contains("Something else"), "{alone}");
+    assert!(alone.contains("written anew 1 time;") && alone.contains("Something else"), "{alone}");
 }
 
 #[test]
@@ -135,10 +165,46 @@ fn one_that_cannot_be_read_does_not_stop_the_others() {
     Transcript::new("good").prompt("Hello").keep(&env, "p");
     fs::create_dir(env.path("claude/projects/p/bad.jsonl")).unwrap();
     env.write("notes.txt", "nothing of ours\n");
-    assert_snapshot!(env.told(&["import"]), @"");
-    assert_snapshot!(env.told(&["import", "notes.txt", "missing.jsonl", "good"]), @"");
-    assert_snapshot!(env.told(&["import", "notes.txt"]), @"");
-    assert_snapshot!(env.told(&["import", "-"]), @"");
+    assert_snapshot!(env.told(&["import"]), @"
+    exit 2
+    --- stdout
+    good  new: 1 record, 177 B
+    --- stderr
+    left out `<home>/claude/projects/p/bad.jsonl`: it cannot be read: is a directory
+    2 sessions: 1 with something new, 0 unchanged, 1 failed
+    error: 1 session could not be imported
+    hint: the lines above tell why; importing again takes only what is missing
+    ");
+    assert_snapshot!(env.told(&["import", "notes.txt", "missing.jsonl", "good"]), @"
+    exit 2
+    --- stdout
+    good  unchanged
+    --- stderr
+    left out `notes.txt`: it is nothing that an agent or Threadfold writes
+    left out `missing.jsonl`: it cannot be read: No such file or directory (os error 2)
+    3 sessions: 0 with something new, 1 unchanged, 2 failed
+    error: 2 sessions could not be imported
+    hint: the lines above tell why; importing again takes only what is missing
+    ");
+    assert_snapshot!(env.told(&["import", "notes.txt"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `notes.txt` is nothing that an agent or Threadfold writes
+    hint: `--from` says what it is
+    ");
+    assert_eq!(
+        env.done(&["list", "--json"]).matches("\"store\"").count(),
+        0,
+        "nothing is left of it"
+    );
+    assert_snapshot!(env.told(&["import", "-"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: standard input cannot be imported
+    hint: write it to a file, and give that
+    ");
 }
 
 #[test]
@@ -163,7 +229,12 @@ fn our_own_events_are_kept_and_the_last_line_needs_no_end() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/first-session.jsonl");
     let events = fs::read_to_string(example).unwrap();
     let env = TestEnv::with_events(events.trim_end());
-    assert_snapshot!(env.told(&["import", "events.jsonl"]), @"");
+    assert_snapshot!(env.told(&["import", "events.jsonl"]), @"
+    exit 0
+    --- stdout
+    first  new: 18 records, 6 KB
+    --- stderr
+    ");
     assert_eq!(env.done(&["export", "first"]), events.trim_end());
     assert_eq!(
         env.done(&["view", "first", "--json"]),

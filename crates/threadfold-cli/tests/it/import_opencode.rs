@@ -86,10 +86,29 @@ fn all_sessions_of_a_database_are_taken_and_one_can_be_chosen() {
     let connection = rusqlite::Connection::open(env.path("opencode.db")).unwrap();
     let second = add(&connection, &recording("tools"), Filled::All);
     drop(connection);
-    assert_snapshot!(env.told(&["import", "opencode.db", "--session", &second]), @"");
-    assert_snapshot!(env.told(&["import", "opencode.db"]), @"");
+    assert_snapshot!(env.told(&["import", "opencode.db", "--session", &second]), @"
+    exit 0
+    --- stdout
+    ses_e1f4542e7ffe3dyut6bjm46Ul6  new: 89 records, 51 KB
+    --- stderr
+    ");
+    assert_snapshot!(env.told(&["import", "opencode.db"]), @"
+    exit 0
+    --- stdout
+    ses_e1f16c69dffezRrta77VavkDp6  new: 17 records, 9 KB
+    ses_e1f4542e7ffe3dyut6bjm46Ul6  unchanged
+    --- stderr
+    2 sessions: 1 with something new, 1 unchanged, 0 failed
+    ");
     let missing = env.told(&["import", "opencode.db", "--session", "ses_none"]);
-    assert_snapshot!(missing, @"");
+    assert_snapshot!(missing, @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: session `ses_none` is not in `opencode.db`
+    hint: `threadfold list` shows the sessions on this machine
+    ");
+    assert_eq!(env.done(&["list", "--json"]).lines().count(), 2, "nothing was begun");
 }
 
 #[test]

@@ -23,7 +23,17 @@ fn a_row_says_where_its_session_is() {
     session("grown", "Will I grow?").says("You have.").keep(&env, "p");
     session("fresh", "Am I new?").keep(&env, "p");
     fs::remove_file(env.path("claude/projects/p/gone.jsonl")).unwrap();
-    assert_snapshot!(env.told(&["list"]), @"");
+    assert_snapshot!(env.told(&["list"]), @"
+    exit 0
+    --- stdout
+    id        where   when        title            blocks  agents   cost
+    ────────  ──────  ──────────  ───────────────  ──────  ──────  ─────
+    5e551011  both    2025-03-01  Count the notes      17       2  $0.01
+    grown     both +  2025-03-01  Will I grow?          3
+    fresh     agent   2025-03-01  Am I new?             2
+    gone      store   2025-03-01  Will I go?            2
+    --- stderr
+    ");
     let listed = env.done(&["list", "--json"]);
     let rows: Vec<Value> = listed.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
     let row = |id: &str| rows.iter().find(|it| it["id"] == id).unwrap();
@@ -62,7 +72,13 @@ fn a_session_is_viewed_from_the_store_unless_its_folder_has_more() {
     assert_eq!(env.done(&["view", "5e55"]), viewed);
     assert!(!env.done(&["view", "s1"]).contains("And more."));
     let missing = env.told(&["view", "nobody"]);
-    assert_snapshot!(missing, @"");
+    assert_snapshot!(missing, @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: session `nobody` is not in the store, `<home>/claude/projects` or `<home>/.local/share/opencode`
+    hint: `threadfold list` shows the sessions; a path to a file of one works too
+    ");
 }
 
 #[test]
@@ -72,7 +88,13 @@ fn a_name_that_could_be_in_the_folder_or_in_the_store_is_asked_about() {
     env.done(&["import"]);
     fs::remove_dir_all(env.path("claude")).unwrap();
     session("aa2", "Found").keep(&env, "p");
-    assert_snapshot!(env.told(&["view", "aa"]), @"");
+    assert_snapshot!(env.told(&["view", "aa"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `aa` could be 2 sessions: `aa2`, `aa1`
+    hint: give more of the name
+    ");
     assert!(env.done(&["view", "aa1"]).contains("Kept"));
     assert!(env.done(&["view", "aa2"]).contains("Found"));
     session("aa", "Short").keep(&env, "p");
@@ -105,7 +127,13 @@ fn at_every_record_a_session_is_what_its_first_lines_tell() {
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(at, told, "the first {count} lines");
     }
-    assert_snapshot!(env.told(&["view", "s1", "--at", "99"]), @"");
+    assert_snapshot!(env.told(&["view", "s1", "--at", "99"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: session `s1` has 6 records, and `--at` asks for 99
+    hint: `--at 6` is the session after all of them
+    ");
     assert!(env.done(&["view", "s1", "--at", "0"]).contains("0 blocks"));
 }
 

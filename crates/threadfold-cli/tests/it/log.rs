@@ -29,13 +29,31 @@ fn without_times(shown: &str) -> String {
 #[test]
 fn records_are_lines_and_nothing_in_them_acts() {
     let env = kept();
-    assert_snapshot!(without_times(&env.told(&["log", "s1"])), @"");
+    assert_snapshot!(without_times(&env.told(&["log", "s1", "--from", "2"])), @r#"
+    exit 0
+    --- stdout
+         2  <received>  s1.jsonl              line        173 B  {"isSidechain":false,"message":{"content":"Hello","role":"u…
+         3  <received>  s1.jsonl              line        349 B  {"isSidechain":false,"message":{"content":[{"text":"Hi \u00…
+         4  <received>  s1.jsonl              line        378 B  {"isSidechain":false,"message":{"content":[{"id":"call-1","…
+         5  <received>  s1.jsonl              line        234 B  {"isSidechain":false,"message":{"content":[{"content":"a","…
+    --- stderr
+    "#);
 }
 
 #[test]
 fn each_record_has_its_events() {
     let env = kept();
-    assert_snapshot!(without_times(&env.told(&["log", "s1", "--events", "--from", "3", "--to", "4"])), @"");
+    assert_snapshot!(without_times(&env.told(&["log", "s1", "--events", "--from", "3", "--to", "4"])), @r#"
+    exit 0
+    --- stdout
+         3  <received>  s1.jsonl              line        349 B  {"isSidechain":false,"message":{"content":[{"text":"Hi \u00…
+            main  block:upsert  msg-main-1:0 assistant_text
+            main  metadata:update  usage
+         4  <received>  s1.jsonl              line        378 B  {"isSidechain":false,"message":{"content":[{"id":"call-1","…
+            main  block:upsert  call-1 tool_use
+            main  metadata:update  usage
+    --- stderr
+    "#);
 }
 
 #[test]
@@ -51,6 +69,18 @@ fn json_has_an_object_a_record() {
 
 #[test]
 fn beyond_the_end_is_said() {
-    assert_snapshot!(kept().told(&["log", "s1", "--from", "9"]), @"");
-    assert_snapshot!(kept().told(&["log", "s2"]), @"");
+    assert_snapshot!(kept().told(&["log", "s1", "--from", "9"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: session `s1` ends at record 5, and `--from` asks for 9
+    hint: without `--from` all records are shown
+    ");
+    assert_snapshot!(kept().told(&["log", "s2"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: session `s2` is not in the store
+    hint: `threadfold list` shows the sessions; `threadfold import` adds one
+    ");
 }

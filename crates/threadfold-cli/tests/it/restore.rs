@@ -15,7 +15,14 @@ fn a_session_that_was_deleted_is_put_back() {
     keep_notes_session(&env);
     let kept = files_below(&env.path("claude"));
     env.done(&["import"]);
-    assert_snapshot!(env.told(&["restore", "5e55"]), @"");
+    assert_snapshot!(env.told(&["restore", "5e55"]), @"
+    exit 0
+    --- stdout
+    unchanged  <home>/claude/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl
+    unchanged  <home>/claude/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001/subagents/agent-a1.jsonl
+    unchanged  <home>/claude/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001/subagents/agent-a2.jsonl
+    --- stderr
+    ");
     fs::remove_dir_all(env.path("claude")).unwrap();
     env.done(&["restore", "5e55"]);
     assert_eq!(files_below(&env.path("claude")), kept);

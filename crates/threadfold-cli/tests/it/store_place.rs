@@ -29,7 +29,13 @@ fn it_is_in_the_data_folder() {
 #[test]
 fn without_a_store_it_is_said_how_to_get_one() {
     let env = TestEnv::new();
-    assert_snapshot!(env.told(&["log", "s1"]), @"");
+    assert_snapshot!(env.told(&["log", "s1"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: there is no store at `<home>/.local/share/threadfold/store.db`
+    hint: `threadfold import` makes it; `--store` or `THREADFOLD_STORE` tell where else one is
+    ");
     for command in [
         &["export", "s1"][..],
         &["restore", "s1"],
@@ -50,7 +56,13 @@ fn a_store_of_a_newer_program_is_left_alone() {
     let env = kept();
     Connection::open(env.path("s.db")).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let before = fs::read(env.path("s.db")).unwrap();
-    assert_snapshot!(env.told(&["log", "s1", "--store", "s.db"]), @"");
+    assert_snapshot!(env.told(&["log", "s1", "--store", "s.db"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `s.db` has version 99, and this program knows up to version 1
+    hint: use a newer threadfold, or another store by `--store` or `THREADFOLD_STORE`
+    ");
     for command in
         [&["import"][..], &["reindex"], &["doctor", "--repair"], &["gc"], &["rm", "s1", "-y"]]
     {
@@ -67,8 +79,20 @@ fn what_is_not_a_store_is_left_alone() {
     let env = kept();
     env.write("notes.txt", "my notes");
     Connection::open(env.path("other.db")).unwrap().execute_batch("CREATE TABLE t (id)").unwrap();
-    assert_snapshot!(env.told(&["import", "--store", "notes.txt"]), @"");
-    assert_snapshot!(env.told(&["doctor", "--store", "other.db"]), @"");
+    assert_snapshot!(env.told(&["import", "--store", "notes.txt"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `notes.txt` is not a store of Threadfold: it is not an SQLite database
+    hint: `--store` or `THREADFOLD_STORE` tell where the store is
+    ");
+    assert_snapshot!(env.told(&["doctor", "--store", "other.db"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `other.db` is not a store of Threadfold: it is an SQLite database of another program
+    hint: `--store` or `THREADFOLD_STORE` tell where the store is
+    ");
     assert_eq!(fs::read_to_string(env.path("notes.txt")).unwrap(), "my notes");
 }
 
@@ -77,7 +101,15 @@ fn a_store_that_is_damaged_does_not_hide_the_agents_sessions() {
     let env = kept();
     env.write(".local/share/threadfold/store.db", "broken");
     let listed = env.told(&["list"]);
-    assert_snapshot!(listed, @"");
+    assert_snapshot!(listed, @"
+    exit 0
+    --- stdout
+    id  when        project  title  blocks
+    ──  ──────────  ───────  ─────  ──────
+    s1  2025-03-01  p        Hello       2
+    --- stderr
+    left out the store: `<home>/.local/share/threadfold/store.db` is not a store of Threadfold: it is not an SQLite database
+    ");
     assert!(env.told(&["view", "s1"]).starts_with("exit 0"));
 }
 
