@@ -22,10 +22,12 @@ pub(crate) struct Written {
     pub(crate) older: Vec<PathBuf>,
 }
 
+type Place<'a> = dyn FnMut(&SourceSpec) -> io::Result<PathBuf> + 'a;
+
 /// Writes every source to a file of its own; of a file that was written anew, each part.
 pub(crate) struct Scribe<'a> {
     /// Says where a source goes.
-    place: Box<dyn FnMut(&SourceSpec) -> io::Result<PathBuf> + 'a>,
+    place: Box<Place<'a>>,
     keeps_older_parts: bool,
     written: Vec<Written>,
     known: HashMap<String, usize>,
