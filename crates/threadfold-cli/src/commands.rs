@@ -1,8 +1,16 @@
 //! What the program can do, a file each.
 
+mod backup;
+mod doctor;
+mod export;
 mod fold;
+mod gc;
 mod import;
 mod list;
+mod log;
+mod reindex;
+mod restore;
+mod rm;
 mod verify;
 mod view;
 mod watch;
@@ -13,10 +21,18 @@ use crate::error::CommandError;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    Fold(fold::FoldArgs),
-    Import(import::ImportArgs),
     List(list::ListArgs),
     View(view::ViewArgs),
+    Import(import::ImportArgs),
+    Log(log::LogArgs),
+    Export(export::ExportArgs),
+    Restore(restore::RestoreArgs),
+    Rm(rm::RmArgs),
+    Reindex(reindex::ReindexArgs),
+    Doctor(doctor::DoctorArgs),
+    Gc(gc::GcArgs),
+    Backup(backup::BackupArgs),
+    Fold(fold::FoldArgs),
     Verify(verify::VerifyArgs),
     Watch(watch::WatchArgs),
 }
@@ -24,10 +40,18 @@ pub(crate) enum Command {
 impl Command {
     pub(crate) fn run(&self) -> Result<(), CommandError> {
         match self {
-            Self::Fold(args) => fold::run(args),
-            Self::Import(args) => import::run(args),
             Self::List(args) => list::run(args),
             Self::View(args) => view::run(args),
+            Self::Import(args) => import::run(args),
+            Self::Log(args) => log::run(args),
+            Self::Export(args) => export::run(args),
+            Self::Restore(args) => restore::run(args),
+            Self::Rm(args) => rm::run(args),
+            Self::Reindex(args) => reindex::run(args),
+            Self::Doctor(args) => doctor::run(args),
+            Self::Gc(args) => gc::run(args),
+            Self::Backup(args) => backup::run(args),
+            Self::Fold(args) => fold::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Watch(args) => watch::run(args),
         }

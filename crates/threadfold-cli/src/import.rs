@@ -4,4 +4,4 @@ mod plan;
 mod take;
 
 pub(crate) use plan::{Content, Planned, Planner, Task};
-pub(crate) use take::{Imported, take, take_content};
+pub(crate) use take::{Imported, take, take_new};

@@ -2,6 +2,7 @@
 
 mod commands;
 mod error;
+mod export;
 mod import;
 mod input;
 mod printable;

@@ -161,6 +161,7 @@ impl Report {
             CommandError::Failed { error, .. } => format!("{error:#}"),
             other => other.to_string(),
         };
+        let why = why.replacen(name, "it", 1);
         self.bar.suspend(|| say(format_args!("left out {name}: {why}")));
         if !self.is_json {
             return Ok(());

@@ -1,6 +1,8 @@
 //! One session taken into the store.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
 
 use bytes::Bytes;
 use threadfold_convert::Agent;
@@ -35,12 +37,14 @@ pub(crate) fn take(
     planned: &Planned,
     progress: impl FnMut(u64),
 ) -> Result<Imported, CommandError> {
+    // What cannot be read is told before the session is begun in the store.
+    let content = ready(planned)?;
     store.wait(async {
         let id = SessionId::from(planned.id.as_str());
         let options = Options { budget: BUDGET, ..Options::new(holder("threadfold import")) };
         let mut session = Session::open(store.shared(), &id, options).await?;
         let before = session.cursor().seq;
-        let taken = take_content(&mut session, planned, progress).await;
+        let taken = take_content(&mut session, &content, progress).await;
         let after = session.cursor().seq;
         // The session is left in any case, so that others may write to it.
         let closed = session.close().await;
@@ -53,26 +57,45 @@ pub(crate) fn take(
 }
 
 /// Takes all that a session's place holds and the session does not.
-pub(crate) async fn take_content(
-    session: &mut Session,
-    planned: &Planned,
-    progress: impl FnMut(u64),
-) -> Result<Taken, CommandError> {
+pub(crate) async fn take_new(session: &mut Session, planned: &Planned) -> Result<(), CommandError> {
+    take_content(session, &ready(planned)?, |_| {}).await?;
+    Ok(())
+}
+
+/// What is to be read, found to be there.
+enum Ready {
+    Files(Vec<InputFile>),
+    Documents(Vec<ShelfFile>),
+    /// Rows of a database as lines, and what they are to the session.
+    Rows(SourceSpec, Vec<u8>),
+}
+
+fn ready(planned: &Planned) -> Result<Ready, CommandError> {
     match &planned.content {
-        Content::Files(files) => Ok(take_files(session, files, progress).await?),
+        Content::Files(files) => {
+            files.iter().try_for_each(|it| check_readable(&it.path))?;
+            Ok(Ready::Files(files.clone()))
+        }
         Content::Shelf(shelf) => match shelf.files(&planned.id)? {
-            Some(files) => take_documents(session, &files, progress).await,
-            None => take_rows(session, &**shelf, planned).await,
+            Some(files) => {
+                files.iter().try_for_each(|it| check_readable(&it.path))?;
+                Ok(Ready::Documents(files))
+            }
+            None => read_rows(&**shelf, planned),
         },
     }
 }
 
-/// Takes the rows of a database as lines.
-async fn take_rows(
-    session: &mut Session,
-    shelf: &dyn Shelf,
-    planned: &Planned,
-) -> Result<Taken, CommandError> {
+fn check_readable(path: &Path) -> Result<(), EngineError> {
+    let is_folder = File::open(path).and_then(|file| file.metadata()).map(|it| it.is_dir());
+    let found = is_folder.and_then(|is_folder| match is_folder {
+        true => Err(io::ErrorKind::IsADirectory.into()),
+        false => Ok(()),
+    });
+    found.map_err(|source| EngineError::File { path: path.to_owned(), source })
+}
+
+fn read_rows(shelf: &dyn Shelf, planned: &Planned) -> Result<Ready, CommandError> {
     let mut lines = Vec::new();
     shelf.read(&planned.id, &mut |record| {
         // JSON has no line ends inside strings.
@@ -83,7 +106,19 @@ async fn take_rows(
     let place = std::path::absolute(&planned.place).unwrap_or_else(|_| planned.place.clone());
     let name = format!("{}.rows.jsonl", planned.id);
     let spec = SourceSpec::new(Agent::Opencode, SpecKind::Rows, name).at(place.to_string_lossy());
-    Ok(take_lines(session, &spec, &lines).await?)
+    Ok(Ready::Rows(spec, lines))
+}
+
+async fn take_content(
+    session: &mut Session,
+    content: &Ready,
+    progress: impl FnMut(u64),
+) -> Result<Taken, CommandError> {
+    match content {
+        Ready::Files(files) => Ok(take_files(session, files, progress).await?),
+        Ready::Documents(files) => take_documents(session, files, progress).await,
+        Ready::Rows(spec, lines) => Ok(take_lines(session, spec, lines).await?),
+    }
 }
 
 /// Takes files that are one record each. Those that come again are said again if anything is new.

@@ -92,7 +92,11 @@ pub(crate) fn resolve<'a>(
                 return unique(kept, given).map(|entry| Wanted::Kept(store, entry));
             }
             (Err(none), _) if none.candidates.is_empty() && Path::new(given).exists() => {}
-            (Err(none), _) => return Err(none.into()),
+            (Err(none), None) => return Err(none.into()),
+            (Err(none), Some(_)) => {
+                let place = format!("the store, {}", none.place);
+                return Err(NoSession { place, ..none }.into());
+            }
         }
     }
     match Given::path(given) {

@@ -145,6 +145,13 @@ impl<W: Write> Drawing<'_, W> {
     }
 }
 
+/// Returns on one line what a call does.
+pub(crate) fn call_summary(input: &Json) -> String {
+    match summary(input) {
+        Summary::Words(text) | Summary::Path(text) => text,
+    }
+}
+
 /// Returns the argument that tells most; all of them, where none is known to.
 fn summary(input: &Json) -> Summary {
     let Some(fields) = input_fields(input) else {

@@ -11,7 +11,7 @@ use threadfold_core::SessionId;
 use threadfold_engine::{Form, InputFile, Session, SpecKind};
 
 use crate::error::CommandError;
-use crate::import::{Content, Planned, Planner, take_content};
+use crate::import::{Content, Planned, Planner, take_new};
 use crate::source::{Database, Format, Shelf, Storage, open};
 use crate::store::OpenStore;
 
@@ -109,7 +109,7 @@ impl Rows {
             false => Rc::new(Database::open(place)?),
         };
         self.planned.content = Content::Shelf(shelf);
-        take_content(session, &self.planned, |_| {}).await?;
+        take_new(session, &self.planned).await?;
         self.seen = seen;
         Ok(())
     }

@@ -42,7 +42,7 @@ impl TestEnv {
         command.env_remove("COLUMNS");
         // The sessions, the time zone and the colours would be theirs as well.
         command.env("CLAUDE_CONFIG_DIR", self.path("claude")).env("HOME", self.folder.path());
-        command.env_remove("XDG_DATA_HOME");
+        command.env_remove("XDG_DATA_HOME").env_remove("THREADFOLD_STORE");
         command.env("TZ", "UTC").env_remove("NO_COLOR").env_remove("PAGER");
         command
     }
@@ -50,6 +50,18 @@ impl TestEnv {
     /// Runs the program, and returns all that can be seen of it.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         seen(&self.command(arguments).output().unwrap())
+    }
+
+    /// Runs the program, and returns what it printed; it must have done what it was asked.
+    pub(crate) fn done(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", seen(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Returns what can be seen of the program, with the folder's own name left out.
+    pub(crate) fn told(&self, arguments: &[&str]) -> String {
+        self.run(arguments).replace(&self.folder.path().display().to_string(), "<home>")
     }
 
     /// Runs the program with `events.jsonl` as its standard input.

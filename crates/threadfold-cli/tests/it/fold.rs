@@ -428,11 +428,22 @@ fn the_help_tells_what_there_is() {
     Usage: threadfold <COMMAND>
 
     Commands:
-      fold    Fold a session into the state of its conversations
-      list    List the sessions of Claude Code and OpenCode on this machine, newest first
-      view    Show a session's conversation
-      verify  Prove that a stream and a transcript tell one state
-      help    Print this message or the help of the given subcommand(s)
+      list     List sessions, newest first: those of Claude Code and OpenCode on this machine, and the
+               store's
+      view     Show a session's conversation
+      import   Take sessions into the store, where they stay
+      log      Show the records of a session in the store, one a line
+      export   Write a session from the store: its files as they were, its events, its state, or
+               Markdown
+      restore  Put a session's files back where the agent finds them
+      rm       Remove sessions from the store, with all their records
+      reindex  Make snapshots and summaries again, with the present converters
+      doctor   Look whether everything in the store is whole
+      gc       Free the room of what no session uses any more
+      backup   Copy the store to a file, as it is at one moment
+      fold     Fold a session into the state of its conversations
+      verify   Prove that a stream and a transcript tell one state
+      help     Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help

@@ -3,11 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 mod claude;
+mod doctor;
 mod env;
+mod export;
 mod fold;
 mod hostile;
+mod import;
+mod import_opencode;
+mod kept;
 mod kills;
 mod list;
+mod log;
 #[path = "../../src/source/opencode_db/tests/made.rs"]
 mod made;
 mod opencode;
@@ -15,6 +21,8 @@ mod opencode_forms;
 mod opencode_hostile;
 mod pager;
 mod pipes;
+mod restore;
+mod store_place;
 mod terminal_safety;
 mod verify_claude;
 mod view;

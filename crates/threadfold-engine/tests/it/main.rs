@@ -1,9 +1,12 @@
 //! Sessions that are kept, as a program that uses the crate sees them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
 mod follow;
 mod kept;
 mod opencode_server;
 mod pipes;
 mod recordings;
+mod reindex;
 mod slices;
 mod snapshots;

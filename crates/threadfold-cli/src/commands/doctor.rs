@@ -1,0 +1,173 @@
+//! `threadfold doctor`: whether the store is whole, and what to do if it is not.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde::Serialize;
+use threadfold_engine::inspect;
+use threadfold_store::SessionEntry;
+
+use super::reindex::reindex;
+use crate::error::{CommandError, say};
+use crate::printable::{printable, write_json};
+use crate::progress::Progress;
+use crate::store::{OpenStore, StoreArgs};
+use crate::view::{count, size};
+
+const REBUILD: &str = "`threadfold doctor --deep --repair` makes it again from the records";
+
+/// Look whether everything in the store is whole
+///
+/// Reads all that is stored, and holds it against its checksums. What is wrong is told with what
+/// to do about it. Exit 0: all is well; 1: something is wrong; 2: error.
+#[derive(Args)]
+pub(crate) struct DoctorArgs {
+    /// Fold every session again, and compare with its snapshots and its summary
+    #[arg(long)]
+    deep: bool,
+    /// Make again what is derived and wrong; records are never touched
+    #[arg(long)]
+    repair: bool,
+    /// Print one JSON object a line for each thing that is wrong
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Something that is wrong.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Finding {
+    place: String,
+    what: String,
+    advice: String,
+    /// It was made again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    repaired: bool,
+    /// The session that it is derived of.
+    #[serde(skip)]
+    derived_of: Option<usize>,
+}
+
+pub(crate) fn run(args: &DoctorArgs) -> Result<(), CommandError> {
+    let store = if args.repair { args.store.open()? } else { args.store.open_to_read()? };
+    let mut findings = stored(&store)?;
+    // What the database itself cannot read, nobody can fold.
+    let sessions =
+        if findings.is_empty() || args.repair { store.sessions() } else { Ok(Vec::new()) };
+    let sessions = sessions?;
+    name_derived(&mut findings, &sessions);
+    if args.deep && findings.iter().all(|it| it.derived_of.is_some()) {
+        derived(&store, &sessions, &mut findings)?;
+    }
+    if args.repair {
+        repair(&store, &sessions, &mut findings)?;
+    }
+    tell(args, &findings)?;
+    if findings.iter().any(|it| !it.repaired) {
+        return Err(CommandError::No);
+    }
+    if findings.is_empty() && !args.json {
+        all_is_well(&store)?;
+    }
+    Ok(())
+}
+
+/// Returns what is wrong in the file itself.
+fn stored(store: &OpenStore) -> Result<Vec<Finding>, CommandError> {
+    let found = store.wait(store.file().check())?.into_iter();
+    Ok(found
+        .map(|it| Finding {
+            place: it.place,
+            what: it.what,
+            advice: it.advice.to_owned(),
+            repaired: false,
+            derived_of: None,
+        })
+        .collect())
+}
+
+/// Notes which findings are about something that can be made again.
+fn name_derived(findings: &mut [Finding], sessions: &[SessionEntry]) {
+    for finding in findings {
+        let is_of = |it: &SessionEntry| {
+            finding.place.starts_with(&format!("session `{}`, snapshot", it.session))
+        };
+        finding.derived_of = sessions.iter().position(is_of);
+    }
+}
+
+/// Adds what does not agree with the records that it was derived of.
+fn derived(
+    store: &OpenStore,
+    sessions: &[SessionEntry],
+    findings: &mut Vec<Finding>,
+) -> Result<(), CommandError> {
+    let mut progress = Progress::new(sessions.len());
+    let shared = store.shared();
+    for (index, entry) in sessions.iter().enumerate() {
+        let wrong = store.wait(inspect(&*shared, entry))?;
+        progress.step();
+        findings.extend(wrong.into_iter().map(|what| Finding {
+            place: format!("session `{}`", entry.session),
+            what,
+            advice: REBUILD.to_owned(),
+            repaired: false,
+            derived_of: Some(index),
+        }));
+    }
+    progress.erase();
+    Ok(())
+}
+
+fn repair(
+    store: &OpenStore,
+    sessions: &[SessionEntry],
+    findings: &mut [Finding],
+) -> Result<(), CommandError> {
+    for (index, entry) in sessions.iter().enumerate() {
+        let mut wrong = findings.iter_mut().filter(|it| it.derived_of == Some(index)).peekable();
+        if wrong.peek().is_some() {
+            reindex(store, entry)?;
+            wrong.for_each(|it| it.repaired = true);
+        }
+    }
+    Ok(())
+}
+
+fn tell(args: &DoctorArgs, findings: &[Finding]) -> Result<(), CommandError> {
+    let mut out = io::stdout().lock();
+    for finding in findings {
+        if args.json {
+            write_json(&mut out, finding)?;
+            writeln!(out)?;
+            continue;
+        }
+        let Finding { place, what, advice, repaired, .. } = finding;
+        writeln!(out, "{}", printable(&format!("{place}: {what}")))?;
+        match repaired {
+            true => writeln!(out, "  repaired: it was made again from the records")?,
+            false => writeln!(out, "  {}", printable(advice))?,
+        }
+    }
+    let left = findings.iter().filter(|it| !it.repaired).count();
+    if !findings.is_empty() {
+        let wrong = count(findings.len(), "thing is", "things are");
+        say(format_args!("{wrong} wrong, {} repaired", findings.len() - left));
+    }
+    Ok(())
+}
+
+fn all_is_well(store: &OpenStore) -> Result<(), CommandError> {
+    let stored = store.wait(store.file().size())?;
+    let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
+    let mut out = io::stdout().lock();
+    let sessions = count(number(stored.sessions), "session", "sessions");
+    let records = count(number(stored.records), "record", "records");
+    let (file, free) = (size(number(stored.file_bytes)), size(number(stored.free_bytes)));
+    let place = store.path().display().to_string();
+    writeln!(out, "all is well: {sessions}, {records}, {file}, {free} of it free")?;
+    say(format_args!("looked at `{place}`"));
+    Ok(())
+}

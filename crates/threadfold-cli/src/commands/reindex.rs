@@ -1,0 +1,103 @@
+//! `threadfold reindex`: what is derived of sessions, made again from their records.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde::Serialize;
+use threadfold_engine::Reindexed;
+use threadfold_store::SessionEntry;
+
+use crate::error::CommandError;
+use crate::printable::{printable, write_json};
+use crate::progress::Progress;
+use crate::store::{OpenStore, StoreArgs};
+use crate::view::count;
+
+/// How many records may come before the next snapshot.
+pub(crate) const SNAPSHOT_EVERY: u64 = 16_384;
+
+/// Make snapshots and summaries again, with the present converters
+///
+/// No record is touched, and none gets another number. Tells which sessions mean something else
+/// now than when they were imported.
+#[derive(Args)]
+pub(crate) struct ReindexArgs {
+    /// Sessions to take: ids or the beginnings of some; without, all
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    id: &'a str,
+    records: u64,
+    snapshots: u64,
+    /// Nothing if nothing was known before.
+    changed: Option<bool>,
+    hash_before: Option<&'a str>,
+    hash_after: Option<&'a str>,
+    blocks_before: Option<usize>,
+    blocks_after: Option<usize>,
+}
+
+pub(crate) fn run(args: &ReindexArgs) -> Result<(), CommandError> {
+    let store = args.store.open()?;
+    let entries = store.find_all(&args.sessions)?;
+    let mut progress = Progress::new(entries.len());
+    for entry in &entries {
+        let made = reindex(&store, entry)?;
+        progress.step();
+        progress.erase();
+        tell(args, entry, &made)?;
+    }
+    Ok(())
+}
+
+/// Makes again what is derived of a session.
+pub(crate) fn reindex(store: &OpenStore, entry: &SessionEntry) -> Result<Reindexed, CommandError> {
+    let shared = store.shared();
+    Ok(store.wait(threadfold_engine::reindex(&*shared, entry, SNAPSHOT_EVERY))?)
+}
+
+fn tell(args: &ReindexArgs, entry: &SessionEntry, made: &Reindexed) -> Result<(), CommandError> {
+    let mut out = io::stdout().lock();
+    let before = made.before.as_ref();
+    let changed = made.is_changed();
+    let blocks_before = before.and_then(|it| it.blocks);
+    if args.json {
+        let line = Line {
+            id: entry.session.as_str(),
+            records: made.after.seq,
+            snapshots: made.snapshots,
+            changed,
+            hash_before: before.and_then(|it| it.state_hash.as_deref()),
+            hash_after: made.after.state_hash.as_deref(),
+            blocks_before,
+            blocks_after: made.after.blocks,
+        };
+        write_json(&mut out, &line)?;
+        return Ok(writeln!(out)?);
+    }
+    let records = usize::try_from(made.after.seq).unwrap_or(usize::MAX);
+    let records = count(records, "record", "records");
+    let blocks = |it: Option<usize>| {
+        it.map_or("blocks that were not counted".to_owned(), |it| count(it, "block", "blocks"))
+    };
+    let after = blocks(made.after.blocks);
+    let told = match changed {
+        Some(true) => {
+            format!("changed: {records}, {} before, {after} now", blocks(blocks_before))
+        }
+        Some(false) => format!("same: {records}, {after}"),
+        None => format!("made: {records}, {after}"),
+    };
+    writeln!(out, "{}", printable(&format!("{}  {told}", entry.session)))?;
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! `threadfold export`: in every form, and never outside of where it was told to.
+
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use threadfold_core::SessionId;
+use threadfold_engine::{Incoming, Options, Session, SourceSpec, SpecKind, holder};
+use threadfold_store::{RecordKind, SqliteStore};
+
+use crate::claude::{Transcript, keep_notes_session};
+use crate::env::TestEnv;
+use crate::import::files_below;
+
+const NOTES: &str = "5e551011-aaaa-4000-8000-000000000001";
+
+fn notes() -> TestEnv {
+    let env = TestEnv::new();
+    keep_notes_session(&env);
+    env.done(&["import"]);
+    env
+}
+
+/// Makes a store whose session has sources of these names, as only somebody with bad intent does.
+pub(crate) fn hostile_store(path: &Path, session: &str, sources: &[(&str, Option<&str>)]) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let store = std::sync::Arc::new(SqliteStore::open(path).unwrap());
+        let id = SessionId::from(session);
+        let mut open = Session::open(store, &id, Options::new(holder("a test"))).await.unwrap();
+        for (name, place) in sources {
+            let mut spec =
+                SourceSpec::new(threadfold_convert::Agent::Claude, SpecKind::Main, *name);
+            spec.path = place.map(str::to_owned);
+            let source = open.source(&spec).await.unwrap();
+            let (kind, bytes) = (RecordKind::Line, "{}\n".into());
+            open.accept(vec![Incoming { kind, source, position: 0, bytes }]).await.unwrap();
+        }
+        open.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_document_for_people() {
+    assert_snapshot!(notes().done(&["export", "5e55", "--format", "markdown"]), @r#"
+    # Count the notes
+
+    - session: 5e551011-aaaa-4000-8000-000000000001
+    - model: model-large-1
+    - started: 2025-03-01T10:00:00.000Z
+    - ended: 2025-03-01T10:10:00.000Z
+
+    **You** · 2025-03-01T10:00:00.000Z
+
+    > How long are my notes?
+    > Please count **lines** and words.
+
+    <details><summary>Thinking</summary>
+
+    ```text
+    The person wants two numbers. I can count lines myself and let somebody else count the words.
+    ```
+
+    </details>
+
+    **Assistant** · 2025-03-01T10:02:00.000Z
+
+    > I will count the lines, and have the words counted.
+
+    <details><summary>Bash ✓ wc -l notes.txt</summary>
+
+    ```text
+    {"command":"wc -l notes.txt","description":"Count lines"}
+    ```
+
+    ```text
+    3 notes.txt
+    ```
+
+    </details>
+
+    **Agent** counter Count words
+
+    > **Prompt** · 2025-03-01T10:00:00.000Z
+    >
+    > > Count the words in notes.txt.
+    >
+    > **Agent** reader Read the notes
+    >
+    > > **Prompt** · 2025-03-01T10:00:00.000Z
+    > >
+    > > > Read notes.txt aloud.
+    > >
+    > > **Assistant** · 2025-03-01T10:01:00.000Z
+    > >
+    > > > One two three.
+    > >
+    > <details><summary>Result</summary>
+    >
+    > ```text
+    > One two three.
+    > ```
+    >
+    > </details>
+    >
+    > <details><summary>Bash ✓ wc -w notes.txt</summary>
+    >
+    > ```text
+    > {"command":"wc -w notes.txt"}
+    > ```
+    >
+    > ```text
+    > 12 notes.txt
+    > (that was all)
+    > ```
+    >
+    > </details>
+    >
+    > **Assistant** · 2025-03-01T10:05:00.000Z
+    >
+    > > There are **12** words.
+    >
+    <details><summary>Result</summary>
+
+    ```text
+    There are **12** words.
+    ```
+
+    </details>
+
+    <details><summary>Read ✗ /home/somebody/a/rather/long/way/to/the/folder/of/notes/missing.txt</summary>
+
+    ```text
+    {"file_path":"/home/somebody/a/rather/long/way/to/the/folder/of/notes/missing.txt"}
+    ```
+
+    ```text
+    <tool_use_error>File does not exist.</tool_use_error>
+    ```
+
+    </details>
+
+    - Thinking
+
+    **Assistant** · 2025-03-01T10:10:00.000Z
+
+    > ## Result
+    >
+    > Your notes have:
+    >
+    > - **3** lines
+    > - 12 words, as `wc` counts them
+    >
+    > | file | lines | words |
+    > |---|--:|--:|
+    > | notes.txt | 3 | 12 |
+    >
+    > ```sh
+    > wc -lw notes.txt
+    > ```
+    > See [the manual](https://example.com/wc).
+    "#);
+}
+
+#[test]
+fn nothing_in_a_session_reaches_beyond_its_place_in_a_document() {
+    let env = TestEnv::new();
+    Transcript::new("s1")
+        .note(json!({"type": "ai-title", "sessionId": "s1", "aiTitle": "<b>*x*</b> [y](z)"}))
+        .prompt("<script>alert(1)</script>\n```\nnever closed")
+        .says("</details>\n\n![pixel](http://example.com/p.png)\n\n# heading\n~~~~\nopen")
+        .calls("call-1", "</summary><b>", json!({"command": "````\n</details>\n`````"}))
+        .gives("call-1", "``````\n\u{1b}]0;title\u{7}<img src=x>")
+        .says("after")
+        .keep(&env, "p");
+    env.done(&["import"]);
+    let page = env.done(&["export", "s1", "--format", "markdown"]);
+    assert_snapshot!(page, @r#"
+    # &#60;b&#62;&#42;x&#42;&#60;/b&#62; &#91;y&#93;&#40;z&#41;
+
+    - session: s1
+    - model: model-large-1
+    - started: 2025-03-01T10:00:00.000Z
+    - ended: 2025-03-01T10:04:00.000Z
+
+    **You** · 2025-03-01T10:00:00.000Z
+
+    > &lt;script>alert(1)&lt;/script>
+    > ```
+    > never closed
+
+    **Assistant** · 2025-03-01T10:01:00.000Z
+
+    > &lt;/details>
+    >
+    > \![pixel](http://example.com/p.png)
+    >
+    > # heading
+    > ~~~~
+    > open
+
+    <details><summary>&#60;/summary&#62;&#60;b&#62; ✓ &#96;&#96;&#96;&#96; &#60;/details&#62; &#96;&#96;&#96;&#96;&#96;</summary>
+
+    ``````text
+    {"command":"````\n</details>\n`````"}
+    ``````
+
+    ```````text
+    ``````
+    \u{1b}]0;title\u{7}<img src=x>
+    ```````
+
+    </details>
+
+    **Assistant** · 2025-03-01T10:04:00.000Z
+
+    > after
+    "#);
+}
+
+#[test]
+fn the_state_and_the_events_tell_what_a_view_tells() {
+    let env = notes();
+    let viewed: Value = serde_json::from_str(&env.done(&["view", NOTES, "--json"])).unwrap();
+    let state: Value =
+        serde_json::from_str(&env.done(&["export", NOTES, "--format", "json"])).unwrap();
+    assert_eq!((&state["blocks"], &state["subagents"]), (&viewed["blocks"], &viewed["subagents"]));
+    assert_eq!(state["metadata"]["title"], "Count the notes");
+    env.done(&["export", NOTES, "--format", "events", "--output", "events.jsonl"]);
+    let events: Value =
+        serde_json::from_str(&env.done(&["view", "events.jsonl", "--json"])).unwrap();
+    assert_eq!(events, viewed);
+    let first = fs::read_to_string(env.path("events.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+    assert!(first["context"]["seq"].is_u64(), "{first}");
+}
+
+#[test]
+fn files_go_to_a_folder_and_one_file_anywhere() {
+    let env = notes();
+    assert_snapshot!(env.told(&["export", NOTES]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: the session has more than one file, and standard output is one
+    hint: `--output FOLDER` takes them
+    ");
+    env.done(&["export", NOTES, "--output", "out"]);
+    let project = env.path("claude/projects/-home-somebody-notes");
+    assert_eq!(files_below(&env.path("out")), files_below(&project));
+    let again = env.told(&["export", NOTES, "--output", "out"]);
+    assert!(again.starts_with("exit 2") && again.contains("`--force`"), "{again}");
+    env.done(&["export", NOTES, "--output", "out", "--force"]);
+    assert_eq!(files_below(&env.path("out")), files_below(&project));
+    for format in ["events", "json", "markdown"] {
+        env.done(&["export", "--format", format, "--output", "all"]);
+    }
+    let all: Vec<_> = files_below(&env.path("all")).into_keys().collect();
+    assert_eq!(all, ["events.jsonl", "json", "md"].map(|it| format!("{NOTES}.{it}")));
+}
+
+#[test]
+fn no_name_leads_out_of_the_folder() {
+    let env = TestEnv::new();
+    let names = [
+        ("../escaped.jsonl", None),
+        ("/tmp/../../escaped.jsonl", None),
+        ("a/../../../escaped.jsonl", None),
+        ("..", None),
+        ("", None),
+        ("dup", None),
+        ("x\u{1b}[2J\n.jsonl", None),
+    ];
+    hostile_store(&env.path("hostile.db"), "../../outside\u{1b}", &names);
+    env.done(&["export", "..", "--output", "in/out", "--store", "hostile.db"]);
+    env.done(&["export", "--output", "in/all", "--store", "hostile.db"]);
+    env.done(&["export", "--format", "json", "--output", "in/all", "--store", "hostile.db"]);
+    let names: Vec<_> = files_below(&env.path("in")).into_keys().collect();
+    assert_snapshot!(names.join("\n"), @"
+    all/..%2F..%2Foutside%1B.json
+    all/..%2F..%2Foutside%1B/%
+    all/..%2F..%2Foutside%1B/%2E%2E.2
+    all/..%2F..%2Foutside%1B/%2E%2E/escaped.jsonl
+    all/..%2F..%2Foutside%1B/a/%2E%2E/%2E%2E/%2E%2E/escaped.jsonl
+    all/..%2F..%2Foutside%1B/dup
+    all/..%2F..%2Foutside%1B/tmp/%2E%2E/%2E%2E/escaped.jsonl
+    all/..%2F..%2Foutside%1B/x%1B[2J%0A.jsonl
+    out/%
+    out/%2E%2E.2
+    out/%2E%2E/escaped.jsonl
+    out/a/%2E%2E/%2E%2E/%2E%2E/escaped.jsonl
+    out/dup
+    out/tmp/%2E%2E/%2E%2E/escaped.jsonl
+    out/x%1B[2J%0A.jsonl
+    ");
+    let outside: Vec<_> = files_below(&env.path("")).into_keys().collect();
+    assert!(
+        outside.iter().all(|it| it.starts_with("in/") || it.starts_with("hostile.db")),
+        "{outside:?}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn links_in_the_folder_are_not_followed() {
+    let env = TestEnv::new();
+    hostile_store(&env.path("hostile.db"), "s1", &[("link/a.jsonl", None), ("b.jsonl", None)]);
+    fs::create_dir_all(env.path("elsewhere")).unwrap();
+    fs::create_dir_all(env.path("out")).unwrap();
+    std::os::unix::fs::symlink(env.path("elsewhere"), env.path("out/link")).unwrap();
+    let told = env.told(&["export", "s1", "--output", "out", "--store", "hostile.db"]);
+    assert!(told.starts_with("exit 2") && told.contains("is a link"), "{told}");
+    assert!(files_below(&env.path("elsewhere")).is_empty());
+}

@@ -1,0 +1,74 @@
+//! `threadfold restore`: files back where they were, and nothing overwritten unasked.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::claude::{Transcript, keep_notes_session};
+use crate::env::TestEnv;
+use crate::export::hostile_store;
+use crate::import::files_below;
+
+#[test]
+fn a_session_that_was_deleted_is_put_back() {
+    let env = TestEnv::new();
+    keep_notes_session(&env);
+    let kept = files_below(&env.path("claude"));
+    env.done(&["import"]);
+    assert_snapshot!(env.told(&["restore", "5e55"]), @"
+    exit 0
+    --- stdout
+    unchanged  <home>/claude/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl
+    unchanged  <home>/claude/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001/subagents/agent-a1.jsonl
+    unchanged  <home>/claude/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001/subagents/agent-a2.jsonl
+    --- stderr
+    ");
+    fs::remove_dir_all(env.path("claude")).unwrap();
+    env.done(&["restore", "5e55"]);
+    assert_eq!(files_below(&env.path("claude")), kept);
+    env.done(&["restore", "5e55", "--to", "elsewhere"]);
+    let elsewhere = files_below(&env.path("elsewhere")).into_keys().collect::<Vec<_>>();
+    assert_eq!(elsewhere.len(), kept.len());
+    assert!(elsewhere[0].starts_with("5e551011"), "{elsewhere:?}");
+}
+
+#[test]
+fn what_differs_is_replaced_only_by_force_and_then_kept_aside() {
+    let env = TestEnv::new();
+    Transcript::new("s1").prompt("Hello").keep(&env, "p");
+    env.done(&["import"]);
+    let file = "claude/projects/p/s1.jsonl";
+    let kept = fs::read(env.path(file)).unwrap();
+    for (mine, backup) in [("mine\n", "s1.jsonl.bak"), ("mine too\n", "s1.jsonl.bak2")] {
+        env.write(file, mine);
+        let told = env.told(&["restore", "s1"]);
+        assert!(told.starts_with("exit 2") && told.contains("is there and differs"), "{told}");
+        assert_eq!(fs::read_to_string(env.path(file)).unwrap(), mine);
+        env.done(&["restore", "s1", "--force"]);
+        assert_eq!(fs::read(env.path(file)).unwrap(), kept);
+        let backup = env.path("claude/projects/p").join(backup);
+        assert_eq!(fs::read_to_string(backup).unwrap(), mine);
+    }
+    assert_eq!(files_below(&env.path("claude")).len(), 3, "nothing unfinished is left");
+}
+
+#[test]
+fn a_path_in_a_store_from_elsewhere_is_not_believed() {
+    let env = TestEnv::new();
+    let bashrc = env.path(".bashrc").display().to_string();
+    let up = env.path("a/../s.jsonl").display().to_string();
+    let cases = [
+        ("s.jsonl", Some(bashrc.as_str())),
+        ("s.jsonl", Some(up.as_str())),
+        ("s.jsonl", Some("s.jsonl")),
+        ("s.jsonl", None),
+    ];
+    for (number, case) in cases.iter().enumerate() {
+        let store = format!("{number}.db");
+        hostile_store(&env.path(&store), "s", &[*case]);
+        let told = env.told(&["restore", "s", "--store", &store]);
+        assert!(told.starts_with("exit 2") && told.contains("`--to`"), "{case:?}: {told}");
+    }
+    let left = files_below(&env.path("")).into_keys().collect::<Vec<_>>();
+    assert!(left.iter().all(|it| it.contains(".db")), "{left:?}");
+}

@@ -1,0 +1,135 @@
+//! Stores that are not there, not ours, of a newer program, or not to be written to.
+
+use std::fs;
+
+use insta::assert_snapshot;
+use rusqlite::Connection;
+
+use crate::claude::Transcript;
+use crate::env::TestEnv;
+
+fn kept() -> TestEnv {
+    let env = TestEnv::new();
+    Transcript::new("s1").prompt("Hello").says("Hi").keep(&env, "p");
+    env.done(&["import"]);
+    env.done(&["backup", "s.db"]);
+    env
+}
+
+#[test]
+fn it_is_in_the_data_folder() {
+    let env = kept();
+    assert!(env.path(".local/share/threadfold/store.db").exists());
+    let data = env.path("data");
+    let output = env.command(&["import", "s1"]).env("XDG_DATA_HOME", &data).output().unwrap();
+    assert!(output.status.success());
+    assert!(data.join("threadfold/store.db").exists());
+}
+
+#[test]
+fn without_a_store_it_is_said_how_to_get_one() {
+    let env = TestEnv::new();
+    assert_snapshot!(env.told(&["log", "s1"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: there is no store at `<home>/.local/share/threadfold/store.db`
+    hint: `threadfold import` makes it; `--store` or `THREADFOLD_STORE` tell where else one is
+    ");
+    for command in [
+        &["export", "s1"][..],
+        &["restore", "s1"],
+        &["rm", "s1"],
+        &["reindex"],
+        &["doctor"],
+        &["gc"],
+        &["backup", "x"],
+    ] {
+        let told = env.told(command);
+        assert!(told.starts_with("exit 2") && told.contains("there is no store"), "{told}");
+    }
+    assert!(!env.path(".local").exists(), "reading makes nothing");
+}
+
+#[test]
+fn a_store_of_a_newer_program_is_left_alone() {
+    let env = kept();
+    Connection::open(env.path("s.db")).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
+    let before = fs::read(env.path("s.db")).unwrap();
+    assert_snapshot!(env.told(&["log", "s1", "--store", "s.db"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `s.db` has version 99, and this program knows up to version 1
+    hint: use a newer threadfold, or another store by `--store` or `THREADFOLD_STORE`
+    ");
+    for command in
+        [&["import"][..], &["reindex"], &["doctor", "--repair"], &["gc"], &["rm", "s1", "-y"]]
+    {
+        let told = env.told(&[command, &["--store", "s.db"]].concat());
+        assert!(told.starts_with("exit 2") && told.contains("version 99"), "{told}");
+    }
+    assert!(fs::read(env.path("s.db")).unwrap() == before);
+    let listed = env.told(&["list", "--store", "s.db"]);
+    assert!(listed.starts_with("exit 2"), "{listed}");
+}
+
+#[test]
+fn what_is_not_a_store_is_left_alone() {
+    let env = kept();
+    env.write("notes.txt", "my notes");
+    Connection::open(env.path("other.db")).unwrap().execute_batch("CREATE TABLE t (id)").unwrap();
+    assert_snapshot!(env.told(&["import", "--store", "notes.txt"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `notes.txt` is not a store of Threadfold: it is not an SQLite database
+    hint: `--store` or `THREADFOLD_STORE` tell where the store is
+    ");
+    assert_snapshot!(env.told(&["doctor", "--store", "other.db"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `other.db` is not a store of Threadfold: it is an SQLite database of another program
+    hint: `--store` or `THREADFOLD_STORE` tell where the store is
+    ");
+    assert_eq!(fs::read_to_string(env.path("notes.txt")).unwrap(), "my notes");
+}
+
+#[test]
+fn a_store_that_is_damaged_does_not_hide_the_agents_sessions() {
+    let env = kept();
+    env.write(".local/share/threadfold/store.db", "broken");
+    let listed = env.told(&["list"]);
+    assert_snapshot!(listed, @"
+    exit 0
+    --- stdout
+    id  when        project  title  blocks
+    ──  ──────────  ───────  ─────  ──────
+    s1  2025-03-01  p        Hello       2
+    --- stderr
+    left out the store: `<home>/.local/share/threadfold/store.db` is not a store of Threadfold: it is not an SQLite database
+    ");
+    assert!(env.told(&["view", "s1"]).starts_with("exit 0"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_store_that_may_only_be_read_is_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let env = kept();
+    fs::create_dir(env.path("ro")).unwrap();
+    fs::rename(env.path("s.db"), env.path("ro/s.db")).unwrap();
+    let set = |mode: u32, path: &str| {
+        fs::set_permissions(env.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(0o400, "ro/s.db");
+    set(0o500, "ro");
+    let viewed = env.told(&["view", "s1", "--at", "2", "--store", "ro/s.db"]);
+    let exported = env.told(&["export", "s1", "--store", "ro/s.db"]);
+    let is_root = fs::write(env.path("ro/probe"), "").is_ok();
+    let written = env.told(&["reindex", "--store", "ro/s.db"]);
+    set(0o700, "ro");
+    assert!(viewed.starts_with("exit 0") && exported.starts_with("exit 0"), "{viewed} {exported}");
+    assert!(is_root || written.starts_with("exit 2"), "{written}");
+}

@@ -1,0 +1,127 @@
+//! What is derived of a log can be thrown away, made again, and held against the records.
+
+use std::sync::Arc;
+
+use threadfold_core::SessionId;
+use threadfold_engine::{
+    Fold, Options, Session, Slices, SourceSpec, SpecKind, claude_files, holder, inspect, load,
+    reindex, take_files, take_lines,
+};
+use threadfold_store::{MemoryStore, SessionEntry, Store, StoredSnapshot, Summary};
+
+use crate::recordings::{Recording, claude_recordings};
+
+fn nested() -> Recording {
+    claude_recordings().into_iter().find(|it| it.name == "nested").unwrap()
+}
+
+async fn imported(recording: &Recording, snapshot_every: u64) -> Arc<dyn Store> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let options = Options { snapshot_every, ..Options::new(holder("a test")) };
+    let mut session = Session::open(store.clone(), &recording.id, options).await.unwrap();
+    let files = claude_files(&recording.main).unwrap();
+    take_files(&mut session, &files, |_| {}).await.unwrap();
+    session.close().await.unwrap();
+    store
+}
+
+async fn entry(store: &Arc<dyn Store>) -> SessionEntry {
+    store.list().await.unwrap().pop().unwrap()
+}
+
+#[tokio::test]
+async fn what_was_derived_is_made_again_and_no_record_is_touched() {
+    let recording = nested();
+    let store = imported(&recording, u64::MAX).await;
+    let before = entry(&store).await;
+    let made = reindex(&*store, &before, 16).await.unwrap();
+    assert_eq!(made.is_changed(), Some(false));
+    assert_eq!(made.snapshots, before.head.seq / 16);
+    assert_eq!(made.before.as_ref(), Some(&made.after));
+    let after = entry(&store).await;
+    assert_eq!((after.head, after.summary), (before.head, before.summary));
+    let loaded = load(&*store, &recording.id, 20, Slices::default()).await.unwrap();
+    assert_eq!((loaded.snapshot, loaded.passed_over), (Some(16), None));
+    assert_eq!(inspect(&*store, &entry(&store).await).await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_log_of_no_records_is_derived_as_well() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let id = SessionId::from("empty");
+    let session = Session::open(store.clone(), &id, Options::new(holder("a test"))).await.unwrap();
+    session.close().await.unwrap();
+    let made = reindex(&*store, &entry(&store).await, 16).await.unwrap();
+    assert_eq!((made.is_changed(), made.after.seq, made.snapshots), (Some(false), 0, 0));
+}
+
+#[tokio::test]
+async fn a_snapshot_alone_tells_what_was_before() {
+    let recording = nested();
+    let store = imported(&recording, 16).await;
+    let mut known = entry(&store).await;
+    known.summary = None;
+    let made = reindex(&*store, &known, 16).await.unwrap();
+    assert_eq!(made.is_changed(), Some(false));
+    assert_eq!(made.before.unwrap().blocks, None, "a snapshot does not count them");
+}
+
+#[tokio::test]
+async fn what_the_records_do_not_give_is_found_and_goes_with_the_next_making() {
+    let recording = nested();
+    let store = imported(&recording, 16).await;
+    let session = &recording.id;
+    let (generation, seq) = store.snapshots(session).await.unwrap()[0];
+    let broken = StoredSnapshot { generation, seq, bytes: "{}".into() };
+    store.put_snapshot(session, broken).await.unwrap();
+    let summary = entry(&store).await.summary.unwrap();
+    let json = summary.json.replace("\"stateHash\":\"", "\"stateHash\":\"x");
+    store.put_summary(session, Summary { json, ..summary }).await.unwrap();
+
+    let wrong = inspect(&*store, &entry(&store).await).await.unwrap();
+    assert_eq!(wrong.len(), 2, "{wrong:?}");
+    assert!(wrong[0].starts_with(&format!("the snapshot at record {seq} cannot be used")));
+    assert!(wrong[1].contains("and the records give"), "{wrong:?}");
+
+    let made = reindex(&*store, &entry(&store).await, 16).await.unwrap();
+    assert_eq!(made.is_changed(), Some(true));
+    assert_eq!(inspect(&*store, &entry(&store).await).await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_events_that_settle_a_session_are_those_that_its_settled_state_has() {
+    for recording in claude_recordings() {
+        let store = imported(&recording, u64::MAX).await;
+        let loaded = load(&*store, &recording.id, u64::MAX, Slices::default()).await.unwrap();
+        let mut state = loaded.fold.conversation().unwrap().clone();
+        state.extend(&loaded.fold.settling());
+        assert_eq!(state.hash(), loaded.fold.settled().unwrap().hash(), "{}", recording.name);
+    }
+}
+
+#[tokio::test]
+async fn an_event_whose_line_has_no_end_is_there_once_its_source_is_settled() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let id = SessionId::from("ours");
+    let mut session =
+        Session::open(store.clone(), &id, Options::new(holder("a test"))).await.unwrap();
+    let spec = SourceSpec {
+        agent: None,
+        kind: SpecKind::Events,
+        agent_id: None,
+        name: "events.jsonl".to_owned(),
+        path: None,
+        part: 1,
+    };
+    let line = |id: &str| {
+        format!(
+            r#"{{"type":"block:upsert","payload":{{"block":{{"id":"{id}","type":"assistant_text","status":"complete","content":"x"}}}}}}"#
+        )
+    };
+    let lines = format!("{}\n{}", line("a"), line("b"));
+    take_lines(&mut session, &spec, lines.as_bytes()).await.unwrap();
+    let blocks = |fold: &Fold| {
+        (fold.conversation().unwrap().blocks().len(), fold.settled().unwrap().blocks().len())
+    };
+    assert_eq!(blocks(session.fold()), (1, 2));
+}
