@@ -1,0 +1,174 @@
+//! `threadfold watch`: a session while it goes on.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::env::{TestEnv, seen};
+
+/// How long something may take to be seen.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn line(number: usize, kind: &str, text: &str) -> String {
+    let content = match kind {
+        "user" => format!("\"{text}\""),
+        _ => format!(r#"[{{"type":"text","text":"{text}"}}]"#),
+    };
+    format!(
+        r#"{{"type":"{kind}","uuid":"u{number}","sessionId":"s1","timestamp":"2026-01-02T03:04:05Z","message":{{"id":"m{number}","role":"{kind}","content":{content}}}}}"#
+    ) + "\n"
+}
+
+/// A program that watches, and the lines it prints.
+struct Watching {
+    child: Child,
+    lines: Receiver<String>,
+    said: Receiver<String>,
+}
+
+impl Watching {
+    fn new(env: &TestEnv, arguments: &[&str]) -> Self {
+        let mut command = env.command(&[&["watch"], arguments].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = lines_of(child.stdout.take().unwrap());
+        let said = lines_of(child.stderr.take().unwrap());
+        Self { child, lines, said }
+    }
+
+    /// Waits for a line that has this in it.
+    fn wait_for(&self, text: &str) -> String {
+        find(&self.lines, text)
+    }
+
+    /// Ends it as a person would, and returns how it ended and what it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        let ended = self.child.wait().unwrap();
+        (ended.code(), self.said.iter().collect())
+    }
+}
+
+fn find(lines: &Receiver<String>, text: &str) -> String {
+    loop {
+        let line = lines.recv_timeout(LIMIT);
+        let line = line.unwrap_or_else(|_| panic!("`{text}` was not seen"));
+        if line.contains(text) {
+            return line;
+        }
+    }
+}
+
+fn lines_of(out: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn append(env: &TestEnv, name: &str, text: &str) {
+    let mut file = OpenOptions::new().create(true).append(true).open(env.path(name)).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn what_another_program_writes_is_seen_as_it_comes_and_is_kept() {
+    let env = TestEnv::new();
+    env.write("s1.jsonl", line(1, "user", "first question"));
+    let watching = Watching::new(&env, &["s1.jsonl"]);
+    watching.wait_for("first question");
+    let answer = line(2, "assistant", "an answer");
+    let (begin, end) = answer.split_at(50);
+    append(&env, "s1.jsonl", begin);
+    append(&env, "s1.jsonl", end);
+    watching.wait_for("an answer");
+    fs::create_dir_all(env.path("s1/subagents")).unwrap();
+    append(&env, "s1.jsonl", &line(3, "user", "another question"));
+    watching.wait_for("another question");
+    assert_eq!(watching.end(), (Some(0), String::new()));
+    let log = env.run(&["log", "s1", "--json"]);
+    assert_eq!(log.matches(r#""kind":"line""#).count(), 3, "{log}");
+}
+
+#[test]
+fn a_stream_on_standard_input_is_told_and_kept() {
+    let env = TestEnv::with_events(
+        [
+            r#"{"type":"system","subtype":"init","session_id":"s9","uuid":"i1","model":"m","tools":[],"cwd":"/"}"#,
+            r#"{"type":"assistant","uuid":"a1","session_id":"s9","message":{"id":"m1","role":"assistant","model":"m","content":[{"type":"text","text":"Hello there."}]}}"#,
+            r#"{"type":"result","subtype":"success","session_id":"s9","uuid":"r1","is_error":false,"result":"Hello there."}"#,
+        ]
+        .join("\n"),
+    );
+    assert_snapshot!(env.run_piped(&["watch", "-"]), @r"
+    exit 0
+    --- stdout
+    Assistant
+      Hello there.
+    --- stderr
+    ");
+    assert!(env.run(&["view", "s9", "--no-pager"]).contains("Hello there."));
+}
+
+#[test]
+fn json_begins_with_the_state_and_goes_on_with_changes() {
+    let env = TestEnv::new();
+    env.write("s1.jsonl", line(1, "user", "first question"));
+    let watching = Watching::new(&env, &["s1.jsonl", "--json"]);
+    let state = watching.wait_for("first question");
+    assert!(state.starts_with(r#"{"type":"state","sessionId":"s1","cursor":""#), "{state}");
+    append(&env, "s1.jsonl", &line(2, "assistant", "an answer"));
+    let changes = watching.wait_for("an answer");
+    assert!(changes.starts_with(r#"{"type":"changes","sessionId":"s1","cursor":""#), "{changes}");
+    assert!(changes.contains(r#""type":"block:inserted""#), "{changes}");
+    assert_eq!(watching.end().0, Some(0));
+}
+
+#[test]
+fn who_comes_second_looks_on() {
+    let env = TestEnv::new();
+    env.write("s1.jsonl", line(1, "user", "first question"));
+    let first = Watching::new(&env, &["s1.jsonl"]);
+    first.wait_for("first question");
+    let second = Watching::new(&env, &["s1.jsonl"]);
+    second.wait_for("first question");
+    append(&env, "s1.jsonl", &line(2, "assistant", "an answer"));
+    first.wait_for("an answer");
+    second.wait_for("an answer");
+    let (code, said) = second.end();
+    assert_eq!(code, Some(0));
+    assert!(said.contains("threadfold watch, process ") && said.contains("looking on"), "{said}");
+    assert_eq!(first.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn sessions_of_a_folder_are_told_of_when_they_grow() {
+    let env = TestEnv::new();
+    env.write("projects/p/old.jsonl", line(1, "user", "an old question"));
+    let watching = Watching::new(&env, &["projects", "--json"]);
+    find(&watching.said, "watching");
+    append(&env, "projects/p/new.jsonl", &line(1, "user", "a new question"));
+    let told = watching.wait_for("a new question");
+    assert!(told.contains(r#""sessionId":"new""#), "{told}");
+    append(&env, "projects/p/old.jsonl", &line(2, "user", "one more"));
+    assert!(watching.wait_for(r#""sessionId":"old""#).contains("an old question"));
+    assert_eq!(watching.end().0, Some(0));
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_with_a_hint() {
+    let env = TestEnv::new();
+    assert_snapshot!(env.run(&["watch", "nothing.jsonl"]), @"");
+    assert_snapshot!(env.run(&["watch", "http://127.0.0.1:1"]).lines().next().unwrap(), @"exit 2");
+    assert_snapshot!(seen(&env.command(&["watch", "http://"]).output().unwrap()), @"");
+}
