@@ -21,7 +21,7 @@ pub use claude::claude_files;
 
 const CHUNK: usize = 256 << 10;
 /// How many bytes of records are kept at once.
-const BATCH: usize = 1 << 20;
+const BATCH: usize = 4 << 20;
 /// How many bytes before the end are looked at again, to see that the file is still the same.
 const LOOKED_AT_AGAIN: usize = 256;
 

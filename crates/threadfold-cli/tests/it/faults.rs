@@ -21,8 +21,9 @@ impl Fragile {
         let folder = tempfile::tempdir().unwrap();
         let layer = folder.path().join("failing_calls.so");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/failing_calls.c");
-        let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&layer, &source]);
-        if !cfg!(target_os = "linux") || !{ built }.status().is_ok_and(|it| it.success()) {
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-o"]).args([&layer, &source]);
+        if !cfg!(target_os = "linux") || !compiler.status().is_ok_and(|it| it.success()) {
             eprintln!("skipped: no layer that fails can be built here");
             return None;
         }

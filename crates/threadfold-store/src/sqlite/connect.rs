@@ -160,7 +160,6 @@ pub(super) fn writer(location: &Location) -> Result<Connection, Stop> {
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA temp_store = MEMORY;
-         PRAGMA wal_autocheckpoint = 4096;
          PRAGMA journal_size_limit = 67108864;",
     )?;
     schema::migrate(&mut connection, &location.name)?;

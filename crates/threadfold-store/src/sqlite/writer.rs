@@ -25,6 +25,12 @@ const GROUP: usize = 1024;
 /// So many tails are made into groups before waiting jobs have their turn.
 const SEALED_AT_ONCE: usize = 4;
 
+/// After how many pages the write-ahead file is brought into the database, and written from its
+/// beginning again: soon, for writing over a file is quicker than making it longer.
+const PAGES: u64 = 1000;
+/// The same while bursts come in, which fill it quickly.
+const PAGES_OF_BURSTS: u64 = 4096;
+
 /// What a job works with, inside a group's transaction.
 pub(super) struct Ledger<'a> {
     pub(super) connection: &'a Connection,
@@ -132,6 +138,7 @@ impl Writer {
             connection: Some(connection),
             memory: Memory::default(),
             seals: Seals::default(),
+            pages: PAGES,
             wakes,
         };
         let thread = Builder::new()
@@ -177,6 +184,8 @@ struct State {
     connection: Option<Connection>,
     memory: Memory,
     seals: Seals,
+    /// What the connection was told last.
+    pages: u64,
     wakes: Arc<Wakes>,
 }
 
@@ -217,9 +226,17 @@ impl State {
     ) -> Result<(), Stop> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connect::writer(&self.location)?,
+            None => {
+                self.pages = PAGES;
+                connect::writer(&self.location)?
+            }
         };
         let connection = self.connection.insert(connection);
+        let pages = if self.memory.bursts > 0 { PAGES_OF_BURSTS } else { PAGES };
+        if self.pages != pages {
+            connection.pragma_update(None, "wal_autocheckpoint", pages)?;
+            self.pages = pages;
+        }
         begin(connection)?;
         self.memory.refresh(connection)?;
         let mut ledger = Ledger {

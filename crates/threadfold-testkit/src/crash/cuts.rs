@@ -23,9 +23,9 @@ use super::kills::{hear_some, stop};
 use super::random::Random;
 use super::verify::{Acknowledged, look};
 
-const WRITERS: u64 = 4;
+const WRITERS: u64 = 24;
 /// How many acknowledgements are waited for at most before a cut.
-const PATIENCE: u64 = 200;
+const PATIENCE: u64 = 600;
 /// Tells ext4 to stop without writing its journal: flag 2 of number `0x8004587d`; as soon as there
 /// is a line on its input.
 const SHUTDOWN: &str = r#"open(my $folder, "<", $ARGV[0]) or die "open: $!";

@@ -10,10 +10,10 @@ use super::BoxError;
 use super::random::Random;
 use super::verify::{Acknowledged, examine, look};
 
-/// How many write at once.
-const WRITERS: u64 = 4;
+/// How many write at once: enough that their appends are put together now and then.
+const WRITERS: u64 = 24;
 /// How many acknowledgements are waited for at most before a kill.
-const PATIENCE: u64 = 30;
+const PATIENCE: u64 = 120;
 /// A store of any size here must open within this time.
 const OPENING: Duration = Duration::from_secs(1);
 
