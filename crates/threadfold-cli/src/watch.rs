@@ -4,6 +4,7 @@ mod look_on;
 mod show;
 mod what;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,10 +106,12 @@ async fn follow(
     following.poll(&mut session).await?;
     let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
     let every = following.looked_every();
+    // One for all rounds: it remembers what a person said while a round was under way.
+    let mut stop = pin!(stop());
     let ended = loop {
         tokio::select! {
             shown = &mut showing => break shown_well(shown),
-            stopped = stop() => break stopped,
+            stopped = &mut stop => break stopped,
             () = tokio::time::sleep(every) => {
                 if let Err(error) = following.poll(&mut session).await {
                     break Err(error);
@@ -188,10 +191,11 @@ async fn watch_folder(
     let mut follower = FolderFollower::new(store, &folder, options);
     follower.pass_over()?;
     let mut show = Show::new(output);
+    let mut stop = pin!(stop());
     say(format_args!("watching `{}`; Ctrl-C ends", folder.display()));
     loop {
         tokio::select! {
-            stopped = stop() => {
+            stopped = &mut stop => {
                 follower.close().await?;
                 return stopped;
             }

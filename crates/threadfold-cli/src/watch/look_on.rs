@@ -1,5 +1,6 @@
 //! Looking on while another process writes a session to the store.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use threadfold_convert::GENERATION;
@@ -23,9 +24,10 @@ pub(super) async fn look_on(
     let mut show = Show::new(output);
     let state = |fold: &threadfold_engine::Fold| fold.conversation().cloned().unwrap_or_default();
     show.state(id.as_str(), &cursor(fold.seq()), &state(&fold), fold.metadata())?;
+    let mut stop = pin!(stop());
     loop {
         tokio::select! {
-            stopped = stop() => return stopped,
+            stopped = &mut stop => return stopped,
             changed = store.changed(id, fold.seq()) => changed?,
         }
         let records = store.read(id, fold.seq(), Limit::default()).await?;

@@ -110,10 +110,10 @@ fn a_stream_on_standard_input_is_told_and_kept() {
         ]
         .join("\n"),
     );
-    assert_snapshot!(env.run_piped(&["watch", "-"]), @r"
+    assert_snapshot!(env.run_piped(&["watch", "-"]), @"
     exit 0
     --- stdout
-    Assistant
+    Assistant · m
       Hello there.
     --- stderr
     ");
@@ -161,14 +161,29 @@ fn sessions_of_a_folder_are_told_of_when_they_grow() {
     let told = watching.wait_for("a new question");
     assert!(told.contains(r#""sessionId":"new""#), "{told}");
     append(&env, "projects/p/old.jsonl", &line(2, "user", "one more"));
-    assert!(watching.wait_for(r#""sessionId":"old""#).contains("an old question"));
+    let told = watching.wait_for(r#""sessionId":"old""#);
+    assert!(told.contains("one more") && told.contains(r#""records":3"#), "{told}");
     assert_eq!(watching.end().0, Some(0));
 }
 
 #[test]
 fn what_cannot_be_watched_is_said_with_a_hint() {
     let env = TestEnv::new();
-    assert_snapshot!(env.run(&["watch", "nothing.jsonl"]), @"");
+    assert_snapshot!(env.run(&["watch", "nothing.jsonl"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `nothing.jsonl` cannot be read
+    cause: No such file or directory (os error 2)
+    hint: give a stream, a transcript or a file of events, or `-` for standard input
+    ");
     assert_snapshot!(env.run(&["watch", "http://127.0.0.1:1"]).lines().next().unwrap(), @"exit 2");
-    assert_snapshot!(seen(&env.command(&["watch", "http://"]).output().unwrap()), @"");
+    assert_snapshot!(seen(&env.command(&["watch", "http://"]).output().unwrap()), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `http://` is not the address of a server
+    cause: empty host
+    hint: an address looks like `http://127.0.0.1:4096`
+    ");
 }
