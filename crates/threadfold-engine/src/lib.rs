@@ -5,6 +5,37 @@
 //! └────────────────────────────── this crate ──────────────────────────────┘
 //! ```
 //!
+//! A session is opened for writing by one at a time. What comes in is kept, then understood, then
+//! shown; a slice of the user's own hears the same records, and is there again after reopening.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use serde::{Deserialize, Serialize};
+//! use threadfold_engine::{Item, Options, Session, Slice, Slices, holder};
+//! use threadfold_store::{MemoryStore, Store};
+//!
+//! #[derive(Clone, Serialize, Deserialize)]
+//! struct Note(String);
+//!
+//! impl Item for Note {
+//!     const TYPE: &'static str = "note";
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+//! let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+//! let mut slices = Slices::default();
+//! slices.register(Slice::<Note>::new("notes").append_all())?;
+//! let options = Options { slices, ..Options::new(holder("an example")) };
+//!
+//! let mut session = Session::open(store, &"s1".into(), options).await?;
+//! session.dispatch(&Note("look at the tests".into())).await?;
+//! assert_eq!(session.query::<Note>()?.all().count(), 1);
+//! session.close().await?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # What it does not do
 //!
 //! It reads no configuration and no environment, and prints nothing: values are handed in.
