@@ -15,7 +15,7 @@ pub(crate) struct BenchArgs {
     arguments: Vec<String>,
 }
 
-/// The benchmarks there are; each is a bench target of the testkit with the same name.
+/// The benchmarks there are; each is a bench target with the same name.
 #[derive(Clone, Copy, ValueEnum)]
 enum Benchmark {
     /// The cost of one more event
@@ -27,14 +27,18 @@ enum Benchmark {
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
-    let target = match args.benchmark {
-        Benchmark::Reduce => "reduce",
-        Benchmark::Load => "load",
-        Benchmark::Store => "store",
+    let targets: &[(&str, &str)] = match args.benchmark {
+        Benchmark::Reduce => &[("threadfold-testkit", "reduce")],
+        Benchmark::Load => &[("threadfold-testkit", "load")],
+        // Records and whole sessions; the latter need the crate above the store.
+        Benchmark::Store => &[("threadfold-testkit", "store"), ("threadfold-engine", "sessions")],
     };
-    shell::run(
-        shell::command("cargo bench --locked --package threadfold-testkit --bench")
-            .args([target, "--"])
-            .args(&args.arguments),
-    )
+    for (package, target) in targets {
+        shell::run(
+            shell::command("cargo bench --locked --package")
+                .args([package, "--bench", target, "--"])
+                .args(&args.arguments),
+        )?;
+    }
+    Ok(())
 }

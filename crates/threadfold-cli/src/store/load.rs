@@ -37,7 +37,7 @@ pub(crate) fn load_kept(
     Ok(Loaded {
         state: state.unwrap_or_default(),
         metadata: loaded.fold.metadata().clone(),
-        events: loaded.fold.seq(),
+        events: head,
     })
 }
 

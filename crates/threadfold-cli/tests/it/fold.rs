@@ -443,6 +443,7 @@ fn the_help_tells_what_there_is() {
       backup   Copy the store to a file, as it is at one moment
       fold     Fold a session into the state of its conversations
       verify   Prove that a stream and a transcript tell one state
+      watch    Watch a session live
       help     Print this message or the help of the given subcommand(s)
 
     Options:
