@@ -14,6 +14,7 @@ use threadfold_engine::{
     SourceSpec, SpecKind, follow_pipe, holder,
 };
 use threadfold_store::{Store, StoreError};
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::error::{CommandError, say};
 use show::Show;
@@ -119,8 +120,7 @@ async fn follow(
             }
         }
     };
-    leave(session).await?;
-    if !showing.is_finished() { ended.and(shown_well(showing.await)) } else { ended }
+    leave(session, showing, ended).await
 }
 
 async fn stdin(
@@ -148,8 +148,7 @@ async fn stdin(
         shown = &mut showing => shown_well(shown),
         stopped = stop() => stopped,
     };
-    leave(session).await?;
-    if !showing.is_finished() { ended.and(shown_well(showing.await)) } else { ended }
+    leave(session, showing, ended).await
 }
 
 async fn server(
@@ -177,8 +176,7 @@ async fn server(
         shown = &mut showing => shown_well(shown),
         stopped = stop() => stopped,
     };
-    leave(session).await?;
-    if !showing.is_finished() { ended.and(shown_well(showing.await)) } else { ended }
+    leave(session, showing, ended).await
 }
 
 /// Follows all sessions of a folder, and tells what each gains.
@@ -209,17 +207,24 @@ async fn watch_folder(
     }
 }
 
-/// Leaves a session, and says what went wrong beside the way.
-async fn leave(session: Session) -> Result<(), CommandError> {
+type Showing = JoinHandle<std::io::Result<()>>;
+
+/// Leaves a session, says what went wrong beside the way, and waits until all of it is shown.
+async fn leave(
+    session: Session,
+    showing: Showing,
+    ended: Result<(), CommandError>,
+) -> Result<(), CommandError> {
     for trouble in session.close().await? {
         say(format_args!("{trouble}"));
     }
-    Ok(())
+    match showing.is_finished() {
+        true => ended,
+        false => ended.and(shown_well(showing.await)),
+    }
 }
 
-fn shown_well(
-    shown: Result<std::io::Result<()>, tokio::task::JoinError>,
-) -> Result<(), CommandError> {
+fn shown_well(shown: Result<std::io::Result<()>, JoinError>) -> Result<(), CommandError> {
     match shown {
         Ok(shown) => Ok(shown?),
         Err(error) => std::panic::resume_unwind(error.into_panic()),

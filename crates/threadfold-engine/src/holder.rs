@@ -24,11 +24,21 @@ pub fn is_gone(holder: &Holder) -> bool {
 
 /// Returns this machine's name with a mark of when it was started.
 fn host() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = node_name();
     match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
         Ok(boot) => format!("{name} ({})", boot.trim().get(..8).unwrap_or_default()),
         Err(_) => name,
     }
+}
+
+#[cfg(unix)]
+fn node_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(unix))]
+fn node_name() -> String {
+    "this machine".to_owned()
 }
 
 fn can_see_processes() -> bool {
