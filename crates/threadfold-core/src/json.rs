@@ -60,7 +60,8 @@ impl Json {
         self.0.get()
     }
 
-    pub(crate) fn raw(&self) -> &RawValue {
+    /// Returns the value as `serde_json` has it.
+    pub fn raw(&self) -> &RawValue {
         &self.0
     }
 

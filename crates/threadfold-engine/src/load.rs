@@ -7,7 +7,7 @@ use threadfold_store::{Head, Limit, Store, StoreError, StoredRecord};
 use crate::error::{EngineError, with_causes};
 use crate::fold::{Fold, Step};
 use crate::slice::Slices;
-use crate::snapshot::Snapshot;
+use crate::snapshot::SnapshotText;
 
 /// A session that was read from its store.
 pub struct Loaded {
@@ -122,13 +122,15 @@ pub(crate) fn restored(
     bytes: &[u8],
 ) -> Result<Fold, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let snapshot = Snapshot::from_json(text).map_err(|error| with_causes(&error))?;
+    let snapshot = SnapshotText::read(text).map_err(|error| with_causes(&error))?;
     if snapshot.log_id != head.log || snapshot.generation != GENERATION {
         return Err(format!("it is of log {}.{}", snapshot.log_id, snapshot.generation));
     }
     // A slice that the snapshot was made without must hear every record.
-    if let Some(missing) = slices.iter().find(|slice| snapshot.slice(slice.name()).is_none()) {
+    let has = |name: &str| snapshot.slices.iter().any(|slice| slice.slice_type == name);
+    if let Some(missing) = slices.iter().find(|slice| !has(slice.name())) {
         return Err(format!("it was made without slice `{}`", missing.name()));
     }
-    Fold::restore(session.clone(), slices.fork(), &snapshot).map_err(|error| with_causes(&error))
+    Fold::restore(session.clone(), slices.fork(), snapshot.seq, &snapshot.slices)
+        .map_err(|error| with_causes(&error))
 }

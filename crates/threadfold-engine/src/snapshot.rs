@@ -1,9 +1,12 @@
 //! A session at one place of its log, as pure data.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::{Error, MapAccess, Visitor};
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 use threadfold_core::{Fields, Json, SessionId};
 use threadfold_store::LogId;
 
@@ -75,10 +78,7 @@ impl Snapshot {
     pub fn from_json(text: &str) -> Result<Self, SnapshotRestoreError> {
         let mut fields = Reading::of("", text)?;
         let version: u32 = fields.take("version")?;
-        if version != VERSION {
-            let reason = format!("version {VERSION} was wanted, and {version} was found");
-            return Err(SnapshotRestoreError::new("version", reason));
-        }
+        check_version(version)?;
         let slices: Vec<Json> = fields.take("slices")?;
         let slices = slices.iter().enumerate();
         let mut read = slices.map(|(index, slice)| SliceSnapshot::read(index, slice));
@@ -108,6 +108,17 @@ impl SliceSnapshot {
         Self { slice_type, item_type, version, items, extra: Fields::default() }
     }
 
+    /// Returns the slice with its items as text.
+    pub(crate) fn as_text(&self) -> SliceText<'_> {
+        SliceText {
+            slice_type: self.slice_type.clone(),
+            item_type: self.item_type.clone(),
+            version: self.version,
+            items: self.items.iter().map(Json::raw).collect(),
+            extra: self.extra.clone(),
+        }
+    }
+
     fn read(index: usize, json: &Json) -> Result<Self, SnapshotRestoreError> {
         let mut fields = Reading::of(&format!("slices[{index}]."), json.as_str())?;
         Ok(Self {
@@ -118,6 +129,95 @@ impl SliceSnapshot {
             extra: fields.rest(),
         })
     }
+}
+
+/// A snapshot whose slices are still text: a large one is not copied to be read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SnapshotText<'a> {
+    version: u32,
+    pub(crate) log_id: LogId,
+    pub(crate) generation: u32,
+    pub(crate) seq: u64,
+    #[serde(borrow)]
+    pub(crate) slices: Vec<SliceText<'a>>,
+}
+
+/// A slice whose items are still text.
+pub(crate) struct SliceText<'a> {
+    pub(crate) slice_type: String,
+    item_type: String,
+    pub(crate) version: u32,
+    pub(crate) items: Vec<&'a RawValue>,
+    extra: Fields,
+}
+
+impl<'a> SnapshotText<'a> {
+    pub(crate) fn read(text: &'a str) -> Result<Self, SnapshotRestoreError> {
+        let read: Self = serde_json::from_str(text)
+            .map_err(|error| SnapshotRestoreError::new(".", error.to_string()))?;
+        check_version(read.version)?;
+        Ok(read)
+    }
+}
+
+impl SliceText<'_> {
+    pub(crate) fn to_snapshot(&self) -> SliceSnapshot {
+        SliceSnapshot {
+            slice_type: self.slice_type.clone(),
+            item_type: self.item_type.clone(),
+            version: self.version,
+            items: self.items.iter().map(|item| Json::from(*item)).collect(),
+            extra: self.extra.clone(),
+        }
+    }
+}
+
+/// By hand, for fields that are unknown are kept as they are spelt.
+impl<'de: 'a, 'a> Deserialize<'de> for SliceText<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = SliceText<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a slice")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let (mut slice_type, mut item_type) = (None, None);
+                let (mut version, mut items) = (None, None);
+                let mut extra = Fields::default();
+                while let Some(name) = map.next_key::<String>()? {
+                    match name.as_str() {
+                        "sliceType" => slice_type = Some(map.next_value()?),
+                        "itemType" => item_type = Some(map.next_value()?),
+                        "version" => version = Some(map.next_value()?),
+                        "items" => items = Some(map.next_value()?),
+                        _ => extra.insert(&name, Json::from(map.next_value::<&RawValue>()?)),
+                    }
+                }
+                Ok(SliceText {
+                    slice_type: slice_type.ok_or_else(|| A::Error::missing_field("sliceType"))?,
+                    item_type: item_type.ok_or_else(|| A::Error::missing_field("itemType"))?,
+                    version: version.ok_or_else(|| A::Error::missing_field("version"))?,
+                    items: items.ok_or_else(|| A::Error::missing_field("items"))?,
+                    extra,
+                })
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+fn check_version(found: u32) -> Result<(), SnapshotRestoreError> {
+    if found == VERSION {
+        return Ok(());
+    }
+    let reason = format!("version {VERSION} was wanted, and {found} was found");
+    Err(SnapshotRestoreError::new("version", reason))
 }
 
 impl Serialize for Snapshot {

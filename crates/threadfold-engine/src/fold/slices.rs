@@ -1,6 +1,7 @@
 //! Words to a session's slices, and the fold as a snapshot.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use threadfold_convert::{Agent, converter_from};
 use threadfold_core::{ConversationState, Json, SessionId, SessionMetadata};
 use threadfold_store::StoredRecord;
@@ -8,7 +9,7 @@ use threadfold_store::StoredRecord;
 use super::{Fold, Oddity, Step};
 use crate::error::with_causes;
 use crate::slice::{Heard, Policy, Slices};
-use crate::snapshot::{SliceSnapshot, Snapshot, SnapshotRestoreError};
+use crate::snapshot::{SliceSnapshot, SliceText, Snapshot, SnapshotRestoreError};
 use crate::source::{Source, SourceItem};
 
 /// A word to a session's slices, as its log has it.
@@ -128,33 +129,30 @@ impl Fold {
         fold.slices.clear_states();
         for slice in &snapshot.slices {
             if fold.policy_of(&slice.slice_type) == Some(Policy::State) {
-                fold.load(slice)?;
+                fold.load(&slice.as_text())?;
             }
         }
         Ok(fold)
     }
 
-    /// Returns the fold that `snapshot` was taken of.
+    /// Returns the fold that a snapshot was taken of.
+    ///
+    /// The snapshot is believed: a store knows by a hash of its own whether it is as it was
+    /// written.
     pub(crate) fn restore(
         session: SessionId,
         slices: Slices,
-        snapshot: &Snapshot,
+        seq: u64,
+        kept: &[SliceText<'_>],
     ) -> Result<Self, SnapshotRestoreError> {
         let mut fold = Self::new(session, slices);
-        for slice in &snapshot.slices {
+        for slice in kept {
             match fold.policy_of(&slice.slice_type) {
                 Some(_) => fold.load(slice)?,
-                None => fold.unknown.push(slice.clone()),
+                None => fold.unknown.push(slice.to_snapshot()),
             }
         }
-        fold.seq = snapshot.seq;
-        let hash = fold.state_hash();
-        if hash != snapshot.state_hash {
-            return Err(SnapshotRestoreError::new(
-                "stateHash",
-                format!("{} is said, and the slices give {hash}", snapshot.state_hash),
-            ));
-        }
+        fold.seq = seq;
         Ok(fold)
     }
 
@@ -197,7 +195,7 @@ impl Fold {
         all
     }
 
-    fn load(&mut self, slice: &SliceSnapshot) -> Result<(), SnapshotRestoreError> {
+    fn load(&mut self, slice: &SliceText<'_>) -> Result<(), SnapshotRestoreError> {
         let unfit = |reason: String| {
             SnapshotRestoreError::new(format!("slices.{}.items", slice.slice_type), reason)
         };
@@ -209,11 +207,11 @@ impl Fold {
                 format!("version {wanted} was wanted, and {} was found", slice.version),
             ));
         }
-        match slice.slice_type.as_str() {
+        match &*slice.slice_type {
             "conversation" => {
                 self.conversation = match slice.items.first() {
                     Some(item) => {
-                        let facts = serde_json::from_str(item.as_str())
+                        let facts = serde_json::from_str(item.get())
                             .map_err(|error| unfit(error.to_string()))?;
                         let state = ConversationState::restore(&facts);
                         Some(state.map_err(|error| unfit(error.to_string()))?)
@@ -224,7 +222,7 @@ impl Fold {
             "converter" => {
                 self.converter = match slice.items.first() {
                     Some(item) => {
-                        let item: ConverterItem = serde_json::from_str(item.as_str())
+                        let item: ConverterItem = serde_json::from_str(item.get())
                             .map_err(|error| unfit(error.to_string()))?;
                         let agent = Agent::from_name(&item.agent)
                             .ok_or_else(|| unfit(format!("agent `{}` is unknown", item.agent)))?;
@@ -236,18 +234,19 @@ impl Fold {
             }
             "metadata" => {
                 if let Some(item) = slice.items.first() {
-                    self.metadata = SessionMetadata::from_facts(item)
+                    self.metadata = SessionMetadata::from_facts(&Json::from(*item))
                         .map_err(|error| unfit(error.to_string()))?;
                 }
             }
             "transcript" => {
-                let read = |item: &Json| serde_json::from_str::<SourceItem>(item.as_str());
+                let read = |item: &&RawValue| serde_json::from_str::<SourceItem>(item.get());
                 let sources = slice.items.iter().map(|item| read(item).map(Source::from));
                 self.sources =
                     sources.collect::<Result<_, _>>().map_err(|error| unfit(error.to_string()))?;
             }
             name => {
-                let seeded = self.slices.seed(name, &slice.items);
+                let items: Vec<Json> = slice.items.iter().map(|item| Json::from(*item)).collect();
+                let seeded = self.slices.seed(name, &items);
                 seeded.map_err(|error| unfit(with_causes(&error)))?;
             }
         }

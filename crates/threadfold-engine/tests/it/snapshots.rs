@@ -78,8 +78,14 @@ async fn a_damaged_snapshot_is_passed_over_and_nothing_is_lost() {
     let good = session.snapshot(BTreeMap::new());
     session.close().await.unwrap();
     for (damage, why) in [
-        (good.to_json().replace(&good.state_hash, "00"), "stateHash"),
-        (good.to_json()[..100].to_owned(), "an object was wanted"),
+        (
+            good.to_json().replace(
+                r#""sliceType":"query","version":1"#,
+                r#""sliceType":"query","version":7"#,
+            ),
+            "slices.query.version",
+        ),
+        (good.to_json()[..100].to_owned(), "EOF"),
         (good.to_json().replace(good.log_id.as_str(), "other"), "it is of log other"),
     ] {
         let snapshot = StoredSnapshot { generation: 1, seq: good.seq, bytes: damage.into() };

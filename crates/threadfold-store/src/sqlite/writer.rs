@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use threadfold_core::SessionId;
@@ -21,6 +22,11 @@ use crate::error::StoreError;
 
 /// A group is at most this many jobs, so that the first does not wait for ever.
 const GROUP: usize = 1024;
+
+/// So many jobs in one group are many.
+const MANY_TOGETHER: usize = 16;
+/// How long it is waited for as many as came together before.
+const WAITED_FOR: Duration = Duration::from_micros(300);
 
 /// So many tails are made into groups before waiting jobs have their turn.
 const SEALED_AT_ONCE: usize = 4;
@@ -191,9 +197,10 @@ struct State {
 
 impl State {
     fn serve(&mut self, jobs: &Receiver<Box<dyn Job>>) {
+        let mut before = 0;
         while let Ok(first) = jobs.recv() {
-            let mut group = vec![first];
-            group.extend(jobs.try_iter().take(GROUP - 1));
+            let group = gather(first, jobs, before);
+            before = group.len();
             self.commit(group);
             self.seal();
         }
@@ -293,6 +300,23 @@ impl State {
             }
         }
     }
+}
+
+/// Takes all that wait. Where many came together before, as many are waited for a little: those
+/// who were answered just now are about to ask again, and one sync serves all of them.
+fn gather(first: Box<dyn Job>, jobs: &Receiver<Box<dyn Job>>, before: usize) -> Vec<Box<dyn Job>> {
+    let mut group = vec![first];
+    group.extend(jobs.try_iter().take(GROUP - 1));
+    if before < MANY_TOGETHER {
+        return group;
+    }
+    let end = Instant::now() + WAITED_FOR;
+    while group.len() < before.min(GROUP)
+        && let Ok(job) = jobs.recv_timeout(end.saturating_duration_since(Instant::now()))
+    {
+        group.push(job);
+    }
+    group
 }
 
 fn seal_some(connection: &Connection, memory: &mut Memory, seals: &mut Seals) -> Result<(), Stop> {
