@@ -11,7 +11,7 @@ use std::time::Duration;
 use threadfold_core::SessionId;
 use threadfold_engine::{
     ClaudeFollower, EngineError, FolderFollower, Follower, OpencodeServer, Options, Pipe, Session,
-    SourceSpec, SpecKind, follow_pipe, holder,
+    SourceSpec, SpecKind, Taken, follow_pipe, holder,
 };
 use threadfold_store::{Store, StoreError};
 use tokio::task::{JoinError, JoinHandle};
@@ -63,10 +63,10 @@ enum Following {
 impl Following {
     async fn poll(&mut self, session: &mut Session) -> Result<(), CommandError> {
         match self {
-            Self::Claude(follower) => drop(follower.poll(session).await?),
+            Self::Claude(follower) => say_anew(follower.poll(session).await?),
             Self::Files(followers) => {
                 for follower in followers {
-                    follower.poll(session, |_| {}).await?;
+                    say_anew(follower.poll(session, |_| {}).await?);
                 }
             }
             Self::Rows(rows) => rows.poll(session).await?,
@@ -79,6 +79,13 @@ impl Following {
             Self::Rows(_) => FOLDER_LOOKED_EVERY,
             _ => LOOKED_EVERY,
         }
+    }
+}
+
+/// Says that a file is not the one any more that was followed.
+fn say_anew(taken: Taken) {
+    if taken.new_parts > 0 {
+        say("the file was written anew from its beginning; what it was is kept");
     }
 }
 

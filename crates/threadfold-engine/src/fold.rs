@@ -186,7 +186,9 @@ impl Fold {
             let LongLine { head, length, ends_with_return } =
                 source.long.take().unwrap_or_default();
             source.position.number += 1;
-            if let (Some(feed), Some(converter)) = (&source.feed, converter) {
+            if source.feed.is_none() {
+                step.unreadable(format!("an event of {length} bytes is too long to be read"));
+            } else if let (Some(feed), Some(converter)) = (&source.feed, converter) {
                 let length = length - u64::from(ends_with_return);
                 let lost = TooLong { feed, line: number, length, head: &head };
                 converter.too_long(&lost, &mut step.events);

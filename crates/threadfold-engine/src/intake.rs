@@ -79,6 +79,8 @@ struct Following {
     identity: Identity,
     /// The last bytes that were read.
     tail: Vec<u8>,
+    /// The file is what it was before it was written anew: an older part of its source.
+    is_older: bool,
 }
 
 /// Tells a file from another that took its place.
@@ -201,22 +203,31 @@ impl Follower {
         session: &mut Session,
         taken: &mut Taken,
     ) -> Result<Following, EngineError> {
-        let Some(known) = session.fold().source(&self.file.spec).cloned() else {
-            let number = session.source(&self.file.spec).await?;
-            return Ok(Following::new(number, Cutter::default(), identity));
-        };
-        let tail = goes_on(opened, &known).map_err(|error| self.unreadable(error))?;
-        match tail {
-            Some(tail) => {
-                let cutter = Cutter::resume(known.position.offset, known.is_in_pieces());
-                Ok(Following { tail, ..Following::new(known.number, cutter, identity) })
+        let is_known = |it: &&Source| it.spec.is_same_source(&self.file.spec);
+        let parts: Vec<Source> = session.fold().sources().filter(is_known).rev().cloned().collect();
+        let length = opened.seek(SeekFrom::End(0)).map_err(|error| self.unreadable(error))?;
+        for (age, part) in parts.iter().enumerate() {
+            // An older part is not added to: what it was is what it stays.
+            let is_all = || part.position.offset + part.partial_length() == length;
+            if age > 0 && !is_all() {
+                continue;
             }
-            None => {
-                taken.new_parts += 1;
-                let number = session.new_part(&self.file.spec).await?;
-                Ok(Following::new(number, Cutter::default(), identity))
+            let tail = goes_on(opened, part).map_err(|error| self.unreadable(error))?;
+            if let Some(tail) = tail {
+                let cutter = Cutter::resume(part.position.offset, part.is_in_pieces());
+                let is_older = age > 0;
+                let following = Following::new(part.number, cutter, identity);
+                return Ok(Following { tail, is_older, ..following });
             }
         }
+        let number = match parts.is_empty() {
+            true => session.source(&self.file.spec).await?,
+            false => {
+                taken.new_parts += 1;
+                session.new_part(&self.file.spec).await?
+            }
+        };
+        Ok(Following::new(number, Cutter::default(), identity))
     }
 
     async fn poll_document(
@@ -247,7 +258,7 @@ impl Follower {
 
 impl Following {
     fn new(number: u32, cutter: Cutter, identity: Identity) -> Self {
-        Self { number, cutter, identity, tail: Vec::new() }
+        Self { number, cutter, identity, tail: Vec::new(), is_older: false }
     }
 
     fn heard(&mut self, bytes: &[u8]) {
@@ -258,6 +269,9 @@ impl Following {
 
     /// Says whether the file still has what was read last where it was read.
     fn is_still_in(&self, opened: &mut (impl Read + Seek)) -> io::Result<bool> {
+        if self.is_older && opened.seek(SeekFrom::End(0))? != self.cutter.end() {
+            return Ok(false);
+        }
         let from = self.cutter.end() - self.tail.len() as u64;
         opened.seek(SeekFrom::Start(from))?;
         let mut found = vec![0; self.tail.len()];
@@ -294,7 +308,13 @@ fn goes_on(opened: &mut (impl Read + Seek), known: &Source) -> io::Result<Option
     {
         chain = chain.after(&cut.bytes);
     }
-    Ok((chain == known.chain).then_some(tail.tail))
+    let mut unfinished = vec![0; known.partial().map_or(0, Bytes::len)];
+    let has_unfinished = match opened.read_exact(&mut unfinished) {
+        Ok(()) => known.partial().is_none_or(|it| *it == unfinished),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+        Err(error) => return Err(error),
+    };
+    Ok((chain == known.chain && has_unfinished).then_some(tail.tail))
 }
 
 fn read(file: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {

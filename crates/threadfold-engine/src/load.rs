@@ -57,7 +57,14 @@ pub async fn load_with(
         bytes: 0,
         passed_over: None,
     };
-    if let Some(stored) = store.snapshot(session, GENERATION, until).await? {
+    let stored = match store.snapshot(session, GENERATION, until).await {
+        Err(error @ StoreError::Damaged { .. }) => {
+            loaded.passed_over = Some(error.to_string());
+            None
+        }
+        stored => stored?,
+    };
+    if let Some(stored) = stored {
         match restored(session, &slices, &loaded.head, &stored.bytes) {
             Ok(fold) if fold.seq() == stored.seq => {
                 loaded.snapshot = Some(stored.seq);

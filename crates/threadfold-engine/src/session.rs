@@ -91,8 +91,15 @@ impl Session {
         let log = LogId::from(Uuid::new_v4().simple().to_string());
         store.create(id, log, now()).await?;
         let tenure = Tenure::begin(store.clone(), id, &options.holder).await?;
-        let loaded =
-            load_with(&*store, id, u64::MAX, options.slices.fork(), options.budget, |_| {}).await?;
+        let slices = options.slices.fork();
+        let loaded = load_with(&*store, id, u64::MAX, slices, options.budget, |_| {}).await;
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                tenure.end().await?;
+                return Err(error);
+            }
+        };
         let mut troubles = Vec::new();
         troubles.extend(loaded.passed_over.map(|why| format!("a snapshot was passed over: {why}")));
         Ok(Self {

@@ -171,6 +171,11 @@ impl Source {
         self.partial.as_ref()
     }
 
+    /// Returns how long that is.
+    pub(crate) fn partial_length(&self) -> u64 {
+        self.partial.as_ref().map_or(0, |bytes| bytes.len() as u64)
+    }
+
     /// Says whether it stands in the middle of a line that comes in pieces.
     pub fn is_in_pieces(&self) -> bool {
         self.long.is_some()

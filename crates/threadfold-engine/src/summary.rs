@@ -83,8 +83,8 @@ impl SessionSummary {
 impl Fold {
     /// Returns what lists show of the session.
     pub fn summary(&self) -> SessionSummary {
-        let told = match self.conversation() {
-            Some(state) => SessionSummary::of(state, self.metadata()),
+        let told = match self.settled() {
+            Some(state) => SessionSummary::of(&state, self.metadata()),
             None => self.summary_so_far().clone().with_metadata(self.metadata()),
         };
         let path = self.sources().find_map(|source| source.spec.path.clone());

@@ -65,18 +65,41 @@ fn export_all(args: &ExportArgs, store: &OpenStore, folder: &Path) -> Result<(),
         say("the store is empty");
         return Err(CommandError::No);
     }
+    let mut failed = Vec::new();
     for entry in &entries {
-        let name = file_name(entry.session.as_str());
-        match args.format {
-            ExportFormat::Original => export_files(args, store, entry, &folder.join(name))?,
-            format => {
-                let path = folder.join(format!("{name}.{}", format.ending()));
-                export_to(store, entry, format, create(&path, args.force)?)?;
-                say(format_args!("wrote `{}`", path.display()));
+        match export_one(args, store, entry, folder) {
+            Err(CommandError::Failed { error, .. }) => {
+                say(format_args!("session `{}`: {error:#}", entry.session));
+                failed.push(entry.session.to_string());
             }
+            other => other?,
         }
     }
-    Ok(())
+    match (failed.len(), failed.first()) {
+        (_, None) => Ok(()),
+        (count, Some(first)) => Err(CommandError::new(
+            anyhow!("{count} of {} sessions were not exported, `{first}` first", entries.len()),
+            "the others are written; `threadfold doctor` tells what is damaged",
+        )),
+    }
+}
+
+fn export_one(
+    args: &ExportArgs,
+    store: &OpenStore,
+    entry: &SessionEntry,
+    folder: &Path,
+) -> Result<(), CommandError> {
+    let name = file_name(entry.session.as_str());
+    match args.format {
+        ExportFormat::Original => export_files(args, store, entry, &folder.join(name)),
+        format => {
+            let path = folder.join(format!("{name}.{}", format.ending()));
+            export_to(store, entry, format, create(&path, args.force)?)?;
+            say(format_args!("wrote `{}`", path.display()));
+            Ok(())
+        }
+    }
 }
 
 fn export(
@@ -134,8 +157,12 @@ fn export_files(
         CommandError::new(anyhow::Error::new(error).context(what), "give another `--output`")
     })?;
     let written = Scribe::into_folder(folder, args.force).write_all(store, entry);
+    let is_there = |error: &anyhow::Error| {
+        let cause = error.root_cause().downcast_ref::<io::Error>();
+        cause.is_some_and(|it| it.kind() == io::ErrorKind::AlreadyExists)
+    };
     let written = written.map_err(|error| match error {
-        CommandError::Failed { error, .. } => CommandError::Failed {
+        CommandError::Failed { error, .. } if is_there(&error) => CommandError::Failed {
             error,
             hint: "give a new folder, or let `--force` replace what is there".to_owned(),
         },

@@ -4,7 +4,8 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::anyhow;
 use clap::Args;
-use threadfold_store::{SessionEntry, Store, Timestamp};
+use threadfold_engine::is_gone;
+use threadfold_store::{SessionEntry, SqliteStore, Store, StoreError, Timestamp};
 
 use crate::error::{CommandError, listed, say};
 use crate::printable::printable;
@@ -35,10 +36,21 @@ pub(crate) fn run(args: &RmArgs) -> Result<(), CommandError> {
         return Err(CommandError::No);
     }
     for entry in &entries {
-        store.wait(store.file().remove(&entry.session, now()))?;
+        store.wait(remove(store.file(), entry))?;
         writeln!(io::stdout(), "removed  {}", printable(entry.session.as_str()))?;
     }
     Ok(())
+}
+
+/// Removes a session, also one whose writer is gone without having said so.
+async fn remove(store: &SqliteStore, entry: &SessionEntry) -> Result<(), StoreError> {
+    match store.remove(&entry.session, now()).await {
+        Err(StoreError::Held { holder, epoch, .. }) if is_gone(&holder) => {
+            store.release(&entry.session, epoch).await?;
+            store.remove(&entry.session, now()).await
+        }
+        removed => removed,
+    }
 }
 
 /// Asks a person, if there is one.

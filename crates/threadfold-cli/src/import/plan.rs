@@ -114,11 +114,24 @@ impl Planner<'_> {
         }
     }
 
+    /// Plans a file, or notes why it cannot be taken.
+    fn tasks_of(&self, path: &Path) -> Vec<Task> {
+        self.plan_file(path).unwrap_or_else(|error| {
+            vec![Task { name: format!("`{}`", path.display()), planned: Err(error) }]
+        })
+    }
+
     fn plan_file(&self, path: &Path) -> Result<Vec<Task>, CommandError> {
         if path == Path::new("-") {
             return Err(CommandError::new(
                 anyhow!("standard input cannot be imported"),
                 "write it to a file, and give that",
+            ));
+        }
+        if path.metadata().is_ok_and(|it| !it.is_file() && !it.is_dir()) {
+            return Err(CommandError::new(
+                anyhow!("`{}` is not a regular file", path.display()),
+                "`threadfold watch -` takes a stream from standard input",
             ));
         }
         let format = match self.from {
@@ -224,11 +237,12 @@ fn folder_tasks(folder: &Path) -> Result<Vec<Task>, CommandError> {
     for found in &sessions.found {
         // A file that does not tell what it is has the name of a transcript.
         let other = match found.kept {
+            Kept::File { .. } if !found.main.is_file() => None,
             Kept::File { .. } => recognize_file(&found.main).ok().flatten(),
             Kept::Shelf { .. } => None,
         };
         match other.filter(|it| *it != Format::ClaudeTranscript) {
-            Some(_) => tasks.extend(planner.plan_file(&found.main)?),
+            Some(_) => tasks.extend(planner.tasks_of(&found.main)),
             None => tasks.push(Task::of_found(found)),
         }
     }
@@ -242,7 +256,7 @@ fn folder_tasks(folder: &Path) -> Result<Vec<Task>, CommandError> {
     exports.sort();
     for path in exports {
         if matches!(recognize_file(&path), Ok(Some(Format::OpencodeExport))) {
-            tasks.extend(planner.plan_file(&path)?);
+            tasks.extend(planner.tasks_of(&path));
         }
     }
     if tasks.is_empty() {

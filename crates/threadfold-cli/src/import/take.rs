@@ -86,11 +86,11 @@ fn ready(planned: &Planned) -> Result<Ready, CommandError> {
     }
 }
 
+/// Refuses what cannot be read, and what might never end: only a file is a file.
 fn check_readable(path: &Path) -> Result<(), EngineError> {
-    let is_folder = File::open(path).and_then(|file| file.metadata()).map(|it| it.is_dir());
-    let found = is_folder.and_then(|is_folder| match is_folder {
-        true => Err(io::ErrorKind::IsADirectory.into()),
-        false => Ok(()),
+    let found = path.metadata().and_then(|it| match it.is_file() {
+        true => File::open(path).map(drop),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
     });
     found.map_err(|source| EngineError::File { path: path.to_owned(), source })
 }

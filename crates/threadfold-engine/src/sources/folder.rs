@@ -80,9 +80,8 @@ impl FolderFollower {
                 continue;
             }
             let taken = self.take(&session, &main).await;
-            if taken.is_ok() {
-                self.stamps.insert(main.clone(), stamp);
-            }
+            // What could not be taken is tried again when there is more.
+            self.stamps.insert(main.clone(), stamp);
             if !matches!(taken, Ok(Taken { records: 0, .. })) {
                 news.push(FolderNews { session, main, taken });
             }

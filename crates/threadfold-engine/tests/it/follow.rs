@@ -249,3 +249,33 @@ async fn a_file_that_was_moved_away_and_copied_back_goes_on() {
     assert_eq!(followed.poll().await, 1);
     assert_eq!((followed.parts(), followed.prompts().await.len()), (vec![1], 2));
 }
+
+#[tokio::test]
+async fn a_file_that_is_again_what_it_was_before_adds_nothing() {
+    let mut followed = Followed::new().await;
+    let (one, other) = (format!("{}\n", line("one")), format!("{}\n", line("other")));
+    for _ in 0..3 {
+        for text in [&one, &other] {
+            fs::write(&followed.path, text).unwrap();
+            followed.poll().await;
+        }
+    }
+    assert_eq!(followed.parts(), [1, 2]);
+    assert_eq!(followed.session.cursor().seq, 4, "two sources and two lines");
+    fs::write(&followed.path, format!("{one}{other}")).unwrap();
+    followed.poll().await;
+    assert_eq!(followed.parts(), [1, 2, 3], "an older part is not added to");
+}
+
+#[tokio::test]
+async fn an_unfinished_line_that_is_replaced_is_not_lost() {
+    let mut followed = Followed::new().await;
+    fs::write(&followed.path, "{\"first\": tr").unwrap();
+    followed.poll().await;
+    followed.follower.keep_unfinished(&mut followed.session).await.unwrap();
+    fs::write(&followed.path, "{\"second\": 1}").unwrap();
+    let mut again = Follower::new(followed.follower.file().clone());
+    again.poll(&mut followed.session, |_| {}).await.unwrap();
+    again.keep_unfinished(&mut followed.session).await.unwrap();
+    assert_eq!(followed.parts(), [1, 2]);
+}

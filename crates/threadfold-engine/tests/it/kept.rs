@@ -118,3 +118,26 @@ async fn a_session_beyond_the_budget_is_kept_whole_and_folded_when_it_is_looked_
     session.close().await.unwrap();
     assert_eq!(settled_hash(&store, &recording.id).await, parsed_hash(recording));
 }
+
+#[tokio::test]
+async fn an_event_that_is_too_long_is_kept_and_said() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = crate::recordings::open(&store, &"s".into()).await;
+    let mut spec = threadfold_engine::SourceSpec::new(
+        threadfold_convert::Agent::Claude,
+        threadfold_engine::SpecKind::Events,
+        "events.jsonl",
+    );
+    spec.agent = None;
+    let source = session.source(&spec).await.unwrap();
+    let mut cuts = Vec::new();
+    threadfold_engine::Cutter::default().with_limit(8).push(b"{\"type\":\"log\"}\n", &mut cuts);
+    let incoming = cuts.into_iter().map(|cut| threadfold_engine::Incoming {
+        kind: cut.kind,
+        source,
+        position: cut.position,
+        bytes: cut.bytes,
+    });
+    session.accept(incoming.collect()).await.unwrap();
+    assert_eq!(session.fold().oddities(), 1);
+}

@@ -26,9 +26,25 @@ impl<'a> Content<'a> {
 /// Keeps content unless it is there, and returns its number.
 pub(super) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64, Stop> {
     if let Some(id) = find(connection, &content.hash)? {
+        mend(connection, id, content)?;
         return Ok(id);
     }
     insert(connection, &content.hash, content.bytes.len(), &squeeze(content.bytes))
+}
+
+/// Writes content anew that is there and is not what it was: whoever keeps it now relies on it.
+fn mend(connection: &Connection, id: i64, content: &Content<'_>) -> Result<(), Stop> {
+    let is_whole = match read_by_id(connection, id) {
+        Ok((hash, bytes)) => hash == content.hash && bytes == content.bytes,
+        Err(Stop::Damaged(_)) => false,
+        Err(other) => return Err(other),
+    };
+    if !is_whole {
+        connection
+            .prepare_cached("UPDATE blobs SET length = ?2, data = ?3 WHERE id = ?1")?
+            .execute(params![id, content.bytes.len(), squeeze(content.bytes)])?;
+    }
+    Ok(())
 }
 
 /// Returns the number of content, if it is there.

@@ -26,7 +26,7 @@ pub struct Finding {
     pub advice: &'static str,
 }
 
-const FROM_BACKUP: &str = "restore the store from a backup, or import the session again";
+const FROM_BACKUP: &str = "restore the store from a backup, or remove the session, collect garbage at once (`threadfold rm`, `gc --now`) and import it again";
 const DELETE_DERIVED: &str = "delete what was derived of the session; it will be made again";
 const COPY: &str = "restore the store from a backup, or copy its sessions into a new one";
 
