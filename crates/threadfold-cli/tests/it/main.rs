@@ -25,6 +25,7 @@ mod pipes;
 mod restore;
 mod store_place;
 mod terminal_safety;
+mod unruly;
 mod verify_claude;
 mod view;
 mod watch;

@@ -15,14 +15,17 @@ const MASK: u8 = 0b11_1111;
 #[derive(Default)]
 pub(super) struct Cutter {
     bytes: usize,
+    /// With what was taken out of the records and is kept apart.
+    whole_bytes: usize,
     records: usize,
 }
 
 impl Cutter {
-    pub(super) fn ends_with(&mut self, escaped: &[u8]) -> bool {
+    pub(super) fn ends_with(&mut self, escaped: &[u8], whole: usize) -> bool {
         self.bytes += escaped.len();
+        self.whole_bytes += whole;
         self.records += 1;
-        let ends = self.bytes >= MOST
+        let ends = self.whole_bytes >= MOST
             || self.records >= MOST_RECORDS
             || (self.bytes >= LEAST && blake3::hash(escaped).as_bytes()[0] & MASK == 0);
         if ends {

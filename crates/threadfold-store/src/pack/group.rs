@@ -80,7 +80,9 @@ impl<'a> Packer<'a> {
             position: record.position,
             received: record.received,
         });
-        self.cutter.ends_with(&self.escaped[start..]).then(|| self.end(record.received))
+        self.cutter
+            .ends_with(&self.escaped[start..], record.bytes.len())
+            .then(|| self.end(record.received))
     }
 
     fn end(&mut self, latest: Timestamp) -> Group {

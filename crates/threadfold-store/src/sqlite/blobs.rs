@@ -23,27 +23,38 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Keeps content unless it is there, and returns its number.
+/// Keeps content unless it is there, and returns its number. What is there and is damaged is
+/// written anew, for whoever keeps it now relies on it.
 pub(super) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64, Stop> {
+    let Some(id) = find(connection, &content.hash)? else {
+        return keep_derived(connection, content);
+    };
+    if !is_whole(connection, id)? {
+        mend(connection, id, content.bytes.len(), &squeeze(content.bytes))?;
+    }
+    Ok(id)
+}
+
+/// Keeps content that can be made again at any time, unless it is there.
+pub(super) fn keep_derived(connection: &Connection, content: &Content<'_>) -> Result<i64, Stop> {
     if let Some(id) = find(connection, &content.hash)? {
-        mend(connection, id, content)?;
         return Ok(id);
     }
     insert(connection, &content.hash, content.bytes.len(), &squeeze(content.bytes))
 }
 
-/// Writes content anew that is there and is not what it was: whoever keeps it now relies on it.
-fn mend(connection: &Connection, id: i64, content: &Content<'_>) -> Result<(), Stop> {
-    let is_whole = match read_by_id(connection, id) {
-        Ok((hash, bytes)) => hash == content.hash && bytes == content.bytes,
-        Err(Stop::Damaged(_)) => false,
-        Err(other) => return Err(other),
-    };
-    if !is_whole {
-        connection
-            .prepare_cached("UPDATE blobs SET length = ?2, data = ?3 WHERE id = ?1")?
-            .execute(params![id, content.bytes.len(), squeeze(content.bytes)])?;
+fn is_whole(connection: &Connection, id: i64) -> Result<bool, Stop> {
+    match read_by_id(connection, id) {
+        Ok(_) => Ok(true),
+        Err(Stop::Damaged(_)) => Ok(false),
+        Err(other) => Err(other),
     }
+}
+
+fn mend(connection: &Connection, id: i64, length: usize, squeezed: &[u8]) -> Result<(), Stop> {
+    connection
+        .prepare_cached("UPDATE blobs SET length = ?2, data = ?3 WHERE id = ?1")?
+        .execute(params![id, length, squeezed])?;
     Ok(())
 }
 
@@ -118,7 +129,12 @@ pub(super) fn put(
 ) -> Result<BlobHash, Stop> {
     let session = session_id(ledger.connection, session)?;
     let blob = match find(ledger.connection, &hash)? {
-        Some(blob) => blob,
+        Some(blob) => {
+            if !is_whole(ledger.connection, blob)? {
+                mend(ledger.connection, blob, length, squeezed)?;
+            }
+            blob
+        }
         None => insert(ledger.connection, &hash, length, squeezed)?,
     };
     refer(ledger.connection, session, blob)?;

@@ -94,7 +94,7 @@ pub(super) fn put(
         "INSERT INTO snapshot_chunks (snapshot, number, blob) VALUES (?1, ?2, ?3)",
     )?;
     for (number, (hash, range)) in pieces.all.iter().enumerate() {
-        let blob = blobs::keep(connection, &Content::of(*hash, &bytes[range.clone()]))?;
+        let blob = blobs::keep_derived(connection, &Content::of(*hash, &bytes[range.clone()]))?;
         insert.execute(params![snapshot, number, blob])?;
     }
     Ok(())

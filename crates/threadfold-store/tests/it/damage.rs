@@ -203,3 +203,40 @@ fn nothing_is_found_in_a_store_that_is_whole() -> Result {
     });
     Ok(())
 }
+
+#[test]
+fn content_that_was_damaged_is_written_anew_by_whoever_keeps_it_next() -> Result {
+    let folder = quick_folder()?;
+    let path = folder.path().join("store.db");
+    let content = Bytes::from("content ".repeat(10_000));
+    run(async {
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("it can be made"));
+        let writer = Writer::begin(&store, "session").await;
+        let hash = store.put_blob(&writer.session, content.clone()).await.expect("it is kept");
+        let file = rusqlite::Connection::open(&path).expect("it is a database");
+        file.execute("UPDATE blobs SET data = x'00'", []).expect("it can be damaged");
+        assert!(matches!(store.blob(&hash).await, Err(StoreError::Damaged { .. })));
+        let again = store.put_blob(&writer.session, content.clone()).await.expect("it is kept");
+        assert_eq!(again, hash);
+        let found = store.blob(&hash).await.expect("it can be read");
+        assert!(found.as_ref() == Some(&content), "it is what was kept");
+    });
+    Ok(())
+}
+
+#[test]
+fn records_of_many_megabytes_do_not_stay_uncompressed() -> Result {
+    let folder = quick_folder()?;
+    let path = folder.path().join("store.db");
+    run(async {
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("it can be made"));
+        let mut writer = Writer::begin(&store, "session").await;
+        let text = "a".repeat(5 << 20);
+        writer.append(vec![record(text)]).await.expect("it is in order");
+        writer.check().await;
+        drop((writer, store));
+        let length = fs::metadata(&path).expect("it is there").len();
+        assert!(length < 1 << 20, "{length} bytes are on disk");
+    });
+    Ok(())
+}
