@@ -50,6 +50,7 @@ mod outcome;
 mod reduce;
 mod state;
 mod text;
+mod turn;
 
 pub use block::{
     AssistantText, Block, BlockBody, BlockStatus, Content, Error, FilePart, ImagePart, Part,
@@ -60,7 +61,8 @@ pub use change::{Change, apply_changes};
 pub use event::*;
 pub use hash::StateHash;
 pub use id::{
-    AgentId, BlockId, ConversationId, MessageId, RequestId, SessionId, SourceId, ToolUseId,
+    AgentId, BlockId, CallId, CallKey, CheckpointId, ContentHash, ConversationId, EvaluationId,
+    MessageId, RequestId, SessionId, SourceId, StateId, ToolUseId,
 };
 pub use json::{Fields, Json};
 pub use metadata::{SessionMetadata, TokenUsage};
@@ -71,3 +73,6 @@ pub use state::{
     Blocks, ConversationState, RunHeader, Snapshot, SnapshotError, SubagentHeader, SubagentRef,
 };
 pub use text::Text;
+pub use turn::{
+    ConversationMessage, MessagePart, MessagePartBody, NativePart, Role, ThinkingPart, ToolCall,
+};
