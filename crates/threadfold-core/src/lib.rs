@@ -74,5 +74,8 @@ pub use state::{
 };
 pub use text::Text;
 pub use turn::{
-    ConversationMessage, MessagePart, MessagePartBody, NativePart, Role, ThinkingPart, ToolCall,
+    CallAction, CallResult, CallState, ConversationMessage, ConversationStateMismatch,
+    ConversationTurn, Fingerprint, MessagePart, MessagePartBody, Mismatch, NativePart, NextStep,
+    PlannedCall, ResumePlan, Role, Setup, SetupPart, SnapshotRestoreError, ThinkingPart, ToolCall,
+    ToolCallRecord, ToolIdempotencyError, TurnState, WayOut, call_key, resume_plan,
 };

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{CallId, CallKey, CheckpointId, ContentHash, EvaluationId};
 use crate::json::Json;
-use crate::object::{objects, value_fields};
+use crate::object::{Object, RawFields, deserialize_with, objects, value_fields};
 use crate::turn::ConversationMessage;
 
 objects! {
@@ -170,3 +171,24 @@ value_fields! {
     Effect: "an effect: `pure`, `idempotent`, `probe`, `compensable` or `unsafe`",
     ResultSource: "a source: `tool`, `person`, `probe` or `repair`",
 }
+
+/// Makes payloads data of their own, for a loop's state keeps them.
+macro_rules! kept {
+    ($($type:ident),*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                self.write_into(&mut map)?;
+                map.end()
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserialize_with(deserializer, |raw| Self::take(&mut RawFields::parse(raw)?))
+            }
+        }
+    )*};
+}
+
+kept!(TurnStarted, TurnAnswered, CheckpointSaved);

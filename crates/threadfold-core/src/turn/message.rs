@@ -1,5 +1,6 @@
 //! A message of a conversation with a model, in words that are no provider's own.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::ser::SerializeMap;
@@ -67,6 +68,17 @@ pub struct ToolCall {
     pub arguments: Arc<str>,
     /// Fields that this version does not know.
     pub extra: Fields,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        })
+    }
 }
 
 impl ConversationMessage {

@@ -6,4 +6,5 @@ mod edge_cases;
 mod hash;
 mod laws;
 mod rules;
+mod turns;
 mod wire;
