@@ -5,9 +5,9 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use threadfold_core::{
-    CallAction, CallState, CheckpointSaved, ConversationMessage, Effect, Json, NextStep, Outcome,
-    Payload, Role, SessionEvent, Setup, SetupPart, ToolCall, TurnState, WayOut, call_key,
-    resume_plan,
+    CallAction, CallState, CheckpointSaved, ConversationMessage, ConversationState, Effect, Json,
+    NextStep, Outcome, Payload, Role, SessionEvent, Setup, SetupPart, ToolCall, TurnState, WayOut,
+    call_key, resume_plan,
 };
 use threadfold_testkit::loops::{LoopWriter, plausible_loop};
 
@@ -430,6 +430,106 @@ mod resuming {
     }
 }
 
+mod showing {
+    use super::*;
+    use threadfold_core::MessagePart;
+    use threadfold_testkit::story::show;
+
+    fn shown(writer: &LoopWriter) -> String {
+        show(&threadfold_core::fold(&writer.events))
+    }
+
+    #[test]
+    fn a_loop_is_shown_like_any_session() {
+        let mut writer = LoopWriter::default();
+        let mut message = ConversationMessage::text(Role::Assistant, "I look.");
+        message.content.insert(0, MessagePart::thinking("Hm", "sig"));
+        message.message_id = Some("m1".into());
+        message.tool_calls.push(ToolCall::new("c1", "Read", r#"{"path":"a"}"#));
+        writer.ask("look").answer(message).run("c1", Effect::Pure).finish("c1", "found").close();
+        writer.ask("thanks").answer(ConversationMessage::text(Role::Assistant, "done")).close();
+        assert_snapshot!(shown(&writer), @r#"
+        turn:1:0 user_message "look"
+        m1:0 thinking "Hm"
+        m1:1 assistant_text "I look."
+        c1 tool_use "Read"
+        result:c1 tool_result "found"
+        turn:2:0 user_message "thanks"
+        turn:2:answer:0 assistant_text "done"
+        "#);
+    }
+
+    #[test]
+    fn a_call_is_open_until_it_failed_or_has_its_result() {
+        let mut writer = half_done();
+        let open = shown(&writer);
+        writer.run("c2", Effect::Pure).fail("c2");
+        let failed = shown(&writer);
+        writer.run("c2", Effect::Pure).finish("c2", "paid");
+        assert_snapshot!([open, failed, shown(&writer)].join("\n---\n"), @r#"
+        turn:1:0 user_message "look"
+        c1 tool_use "Read"
+        c2 tool_use pending "Pay"
+        result:c1 tool_result "found"
+
+        ---
+        turn:1:0 user_message "look"
+        c1 tool_use "Read"
+        c2 tool_use error "Pay"
+        result:c1 tool_result "found"
+        result:c2 tool_result "no such file"
+
+        ---
+        turn:1:0 user_message "look"
+        c1 tool_use "Read"
+        c2 tool_use "Pay"
+        result:c1 tool_result "found"
+        result:c2 tool_result "paid"
+        "#);
+    }
+
+    #[test]
+    fn a_call_whose_outcome_is_not_known_is_marked() {
+        let mut writer = half_done();
+        writer.run("c2", Effect::Unsafe).lose("c2");
+        let state = threadfold_core::fold(&writer.events);
+        let marked = state.blocks().iter().find(|it| it.id.as_str() == "c2").unwrap();
+        assert_snapshot!(Json::of(&*marked), @r#"{"id":"c2","type":"tool_use","timestamp":"2026-01-15T09:30:00Z","status":"pending","conversationId":"main","toolName":"Pay","toolUseId":"c2","input":{},"metadata":{"unknownOutcome":"the process ended"}}"#);
+        let again = threadfold_core::fold(writer.events.iter().chain([&writer.events[1]]));
+        assert_eq!(again, state, "the answer, told late once more, takes no mark away");
+    }
+
+    #[test]
+    fn the_first_result_stays_and_a_late_failure_changes_nothing() {
+        let writer = half_done();
+        let mut state = threadfold_core::fold(&writer.events);
+        let before = state.clone();
+        let said = [
+            r#"{"type":"tool:finished","payload":{"callId":"c1","attempt":1,"result":{"role":"tool"},"source":"tool"}}"#,
+            r#"{"type":"tool:failed","payload":{"callId":"c1","attempt":1,"error":"no"}}"#,
+            r#"{"type":"tool:unknown","payload":{"callId":"c1","attempt":1,"reason":"no"}}"#,
+            r#"{"type":"tool:unknown","payload":{"callId":"c9","attempt":1,"reason":"no"}}"#,
+        ];
+        let outcomes = said.map(|line| told(&state.apply(&SessionEvent::from_json(line).unwrap())));
+        assert_snapshot!(outcomes.join("\n"), @"
+        ignored: call `c1` has its result already
+        ignored: call `c1` has its result already
+        ignored: call `c1` has its result already
+        ignored: call `c9` was never made
+        ");
+        assert_eq!(state, before);
+    }
+
+    #[test]
+    fn arguments_that_are_not_json_are_shown_as_they_were_written() {
+        let mut message = ConversationMessage::new(Role::Assistant);
+        message.tool_calls.push(ToolCall::new("c1", "Read", "{ not json"));
+        let mut writer = LoopWriter::default();
+        writer.start(Vec::new()).answer(message);
+        assert_snapshot!(shown(&writer), @r#"c1 tool_use pending "Read { not json""#);
+    }
+}
+
 #[test]
 fn a_step_copies_the_turn_it_is_about_and_no_other() {
     let mut writer = LoopWriter::default();
@@ -531,6 +631,20 @@ proptest! {
             prop_assert!(!matches!(state.apply(event), Outcome::Applied | Outcome::Noted(_)));
             prop_assert_eq!(&once, &state);
         }
+    }
+
+    #[test]
+    fn a_plausible_loop_is_shown_without_an_anomaly(events in plausible_loop()) {
+        let mut state = ConversationState::default();
+        for event in &events {
+            let outcome = state.apply(event);
+            prop_assert!(outcome.anomaly().is_none(), "{:?} {:?}", event, outcome);
+        }
+        let before = state.clone();
+        for event in &events {
+            prop_assert_ne!(state.apply(event), Outcome::Applied, "{:?}", event);
+        }
+        prop_assert_eq!(state, before);
     }
 
     #[test]
