@@ -33,6 +33,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A loop of our own is heard as events, too. [`TurnState`] keeps what it takes to go on with one
+//! after a crash, [`resume_plan`] says how, and [`repair`] makes its history one that every
+//! provider takes.
+//!
 //! # What it does not do
 //!
 //! It touches nothing: no files, network, clock, randomness, threads. Times, positions and names
@@ -48,6 +52,7 @@ mod metadata;
 mod object;
 mod outcome;
 mod reduce;
+mod rules;
 mod state;
 mod text;
 mod turn;
@@ -69,6 +74,10 @@ pub use metadata::{SessionMetadata, TokenUsage};
 pub use object::DecodeError;
 pub use outcome::{Anomaly, Outcome};
 pub use reduce::{fold, reduce};
+pub use rules::{
+    INTERRUPTED, Repair, Repaired, Rule, Violation, check_anthropic, check_anthropic_continuation,
+    check_chat, check_responses, render_anthropic, render_chat, render_responses, repair,
+};
 pub use state::{
     Blocks, ConversationState, RunHeader, Snapshot, SnapshotError, SubagentHeader, SubagentRef,
 };
