@@ -46,7 +46,8 @@ objects! {
     }
 
     /// A provider's own item, as that provider spelt it: a thought that only it can read, a tool
-    /// that ran at its side.
+    /// that ran at its side. Of what another part says too, it would be a second telling; only a
+    /// call may stand in both forms.
     pub struct NativePart {
         /// The provider: `anthropic` or `openai`, or any other.
         provider: Arc<str> = "provider",

@@ -521,6 +521,43 @@ mod showing {
     }
 
     #[test]
+    fn two_messages_of_one_name_are_two_blocks_and_stay_so() {
+        let named = |text| ConversationMessage {
+            message_id: Some("u1".into()),
+            ..ConversationMessage::text(Role::User, text)
+        };
+        let mut writer = LoopWriter::default();
+        writer.start(vec![named("one"), named("two")]);
+        let mut state = threadfold_core::fold(&writer.events);
+        assert_snapshot!(show(&state), @r#"
+        u1 user_message "one"
+        u1#2 user_message "two"
+        "#);
+        assert_eq!(state.apply(&writer.events[0]), Outcome::Unchanged);
+    }
+
+    #[test]
+    fn messages_of_every_role_are_shown() {
+        let mut earlier = ConversationMessage::text(Role::Assistant, "I look.");
+        earlier.tool_calls.push(ToolCall::new("c1", "Read", "{}"));
+        let item = Json::parse(r#"{"type":"reasoning"}"#).unwrap();
+        earlier.content.push(MessagePart::native("openai", item));
+        let mut writer = LoopWriter::default();
+        writer.start(vec![
+            ConversationMessage::text(Role::System, "be kind"),
+            earlier,
+            ConversationMessage::result("c1", "found"),
+        ]);
+        assert_snapshot!(shown(&writer), @r#"
+        turn:1:0 system ""
+        turn:1:1:0 assistant_text "I look."
+        turn:1:1:1 unknown ""
+        c1 tool_use "Read"
+        result:c1 tool_result "found"
+        "#);
+    }
+
+    #[test]
     fn arguments_that_are_not_json_are_shown_as_they_were_written() {
         let mut message = ConversationMessage::new(Role::Assistant);
         message.tool_calls.push(ToolCall::new("c1", "Read", "{ not json"));
@@ -552,6 +589,21 @@ fn a_step_copies_the_turn_it_is_about_and_no_other() {
     }
     for (step, state) in kept.iter().enumerate() {
         assert_eq!(state.turns().len(), step.div_ceil(3), "an old state stays as it was");
+    }
+}
+
+#[test]
+fn a_step_copies_the_call_it_is_about_and_no_other() {
+    let names: Vec<_> = (0..300).map(|it| format!("c{it}")).collect();
+    let calls: Vec<_> = names.iter().map(|name| (name.as_str(), "Read")).collect();
+    let mut writer = LoopWriter::default();
+    writer.ask("look").call(&calls);
+    for name in &names {
+        let before = Arc::clone(writer.turns.last().unwrap());
+        writer.run(name, Effect::Pure);
+        let after = writer.turns.last().unwrap();
+        let both = before.calls().zip(after.calls());
+        assert_eq!(both.filter(|(before, after)| !Arc::ptr_eq(before, after)).count(), 1);
     }
 }
 
