@@ -8,7 +8,8 @@ use super::request::{Item, Request, list, text};
 use super::violation::{Rule, Violation};
 
 const REQUEST_LIMIT: usize = 32_000_000;
-const IMAGE_LIMIT: usize = 5_000_000;
+/// In base64, so that it holds however the provider counts.
+pub(super) const IMAGE_LIMIT: usize = 5_000_000;
 const MARK_LIMIT: usize = 4;
 
 /// Checks a request to Anthropic's Messages, or its list of messages, against all rules that it
@@ -273,6 +274,6 @@ fn check_output(fields: &Item<'_>) -> Vec<(Rule, String)> {
 }
 
 fn check_image(fields: &Item<'_>) -> Option<(Rule, String)> {
-    let size = Item::read(fields.get("source")?).get("data")?.get().len();
+    let size = Item::read(fields.get("source")?).text("data")?.len();
     (size > IMAGE_LIMIT).then(|| (Rule::A8, format!("an image of {size} bytes in base64")))
 }

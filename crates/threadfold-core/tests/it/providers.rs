@@ -495,16 +495,34 @@ mod repaired {
     }
 
     #[test]
-    fn an_image_that_is_too_large_is_dropped() {
-        let image = format!(
-            r#"{{"role":"user","content":[{{"type":"text","text":"see"}},{{"type":"image","data":"{}"}}]}}"#,
-            "A".repeat(5_000_000)
-        );
-        assert_snapshot!(told(&[ConversationMessage::from_json(&image).unwrap()]), @r#"
+    fn an_image_is_dropped_when_it_would_be_refused_and_not_before() {
+        let with_image = |size: usize| {
+            let data = "A".repeat(size);
+            let message = format!(
+                r#"{{"role":"user","content":[{{"type":"text","text":"see"}},{{"type":"image","data":"{data}"}}]}}"#
+            );
+            [ConversationMessage::from_json(&message).unwrap()]
+        };
+        let largest = with_image(5_000_000);
+        assert_eq!(repair(&largest).messages, largest);
+        assert_eq!(broken(&largest), []);
+        let too_large = with_image(5_000_001);
+        assert_eq!(broken(&too_large)[0].rule, Rule::A8);
+        assert_snapshot!(told(&too_large), @r#"
         ---
         user  "see"
         ! an image that was too large was dropped from message 0
         "#);
+    }
+
+    #[test]
+    fn arguments_of_any_depth_are_rendered_and_checked() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        let mut asked = ConversationMessage::new(Role::Assistant);
+        asked.tool_calls.push(ToolCall::new("c1", "Bash", &deep));
+        let repaired = repair(&[user("u"), asked]);
+        assert!(render_anthropic(&repaired.messages).as_str().contains(&deep));
+        assert_eq!(broken(&repaired.messages), []);
     }
 }
 

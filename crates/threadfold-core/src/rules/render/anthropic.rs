@@ -180,7 +180,7 @@ fn own(message: &ConversationMessage, native: &NativePart, told: &mut Vec<String
             told.push(call);
             Own::Block
         }
-        "tool_use" | "tool_result" | "text" => Own::LeftOut,
+        "tool_use" | "tool_result" | "text" | "" => Own::LeftOut,
         _ => Own::Block,
     }
 }

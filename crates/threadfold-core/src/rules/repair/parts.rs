@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use crate::turn::{ConversationMessage, MessagePart, MessagePartBody};
 
+use super::super::anthropic::IMAGE_LIMIT;
 use super::super::request::Item;
 use super::super::surrogate;
 use super::Repair;
-
-/// In base64, so that it holds however the provider counts.
-const IMAGE_LIMIT: usize = 5_000_000;
 
 /// What of the parts so far must not come again.
 #[derive(Default)]
@@ -40,7 +38,7 @@ impl Parts {
                 is_sendable
             }
             MessagePartBody::Image(image) => {
-                let fits = image.data.as_ref().is_none_or(|data| data.len() < IMAGE_LIMIT);
+                let fits = image.data.as_ref().is_none_or(|data| data.len() <= IMAGE_LIMIT);
                 if !fits {
                     repairs.push(Repair::ImageDropped { message: at });
                 }
