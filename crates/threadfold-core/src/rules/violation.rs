@@ -56,6 +56,27 @@ impl Violation {
     }
 }
 
+impl Rule {
+    /// All rules, in their order.
+    pub const ALL: &'static [Self] = &[
+        Self::A1,
+        Self::A2,
+        Self::A3,
+        Self::A4,
+        Self::A5,
+        Self::A6,
+        Self::A7,
+        Self::A8,
+        Self::A9,
+        Self::A10,
+        Self::O1,
+        Self::O2,
+        Self::O3,
+        Self::O4,
+        Self::O5,
+    ];
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)

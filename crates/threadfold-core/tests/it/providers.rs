@@ -124,6 +124,15 @@ mod broken {
     }
 
     #[test]
+    fn every_rule_is_in_the_reference() {
+        let page = include_str!("../../../../docs/reference/provider-rules.md");
+        let told: Vec<_> =
+            page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+        let rules: Vec<_> = Rule::ALL.iter().map(Rule::to_string).collect();
+        assert_eq!(told, rules);
+    }
+
+    #[test]
     fn bytes_that_are_no_text_are_refused() {
         assert_eq!(check_anthropic(b"[\"\xff\"]")[0].rule, Rule::A7);
         assert_eq!(check_chat(b"[\"\xff\"]")[0].rule, Rule::A7);
