@@ -328,6 +328,19 @@ mod rendered {
     }
 
     #[test]
+    fn reasoning_that_is_not_encrypted_or_that_nothing_follows_is_left_out() {
+        let encrypted = r#"{"type":"reasoning","id":"r1","encrypted_content":"AA=="}"#;
+        let mut answer = ConversationMessage::new(Role::Assistant);
+        answer.content = vec![
+            native("openai", r#"{"type":"reasoning","id":"r0"}"#),
+            MessagePart::text("hi"),
+            native("openai", encrypted),
+            MessagePart::text(" "),
+        ];
+        assert_snapshot!(render_responses(&[answer]), @r#"[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}]"#);
+    }
+
+    #[test]
     fn an_answer_that_speaks_first_gets_a_prompt_before_it() {
         let rendered =
             render_anthropic(&[user(" "), ConversationMessage::text(Role::Assistant, "hi")]);

@@ -6,8 +6,8 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use threadfold_core::{
     CallAction, CallState, CheckpointSaved, ConversationMessage, ConversationState, Effect, Json,
-    NextStep, Outcome, Payload, Role, SessionEvent, Setup, SetupPart, ToolCall, TurnState, WayOut,
-    call_key, resume_plan,
+    NextStep, Outcome, Payload, ResultSource, Role, SessionEvent, Setup, SetupPart, ToolCall,
+    ToolFinished, TurnState, WayOut, call_key, resume_plan,
 };
 use threadfold_testkit::loops::{LoopWriter, plausible_loop};
 
@@ -518,6 +518,37 @@ mod showing {
         ignored: call `c9` was never made
         ");
         assert_eq!(state, before);
+    }
+
+    #[test]
+    fn a_result_that_is_an_error_is_told_and_shown_as_one() {
+        let mut writer = half_done();
+        writer.say(Payload::ToolFinished(ToolFinished {
+            call_id: "c2".into(),
+            attempt: 0,
+            result: ConversationMessage::result("c2", "given up"),
+            is_error: true,
+            duration_ms: None,
+            source: ResultSource::Person,
+        }));
+        let told: Vec<_> = writer.turns.history()[2..].iter().map(|it| it.is_error).collect();
+        assert_eq!(told, [false, true]);
+        assert_snapshot!(shown(&writer), @r#"
+        turn:1:0 user_message "look"
+        c1 tool_use "Read"
+        c2 tool_use error "Pay"
+        result:c1 tool_result "found"
+        result:c2 tool_result "given up"
+        "#);
+    }
+
+    #[test]
+    fn a_result_that_is_sent_again_leaves_the_one_that_is_shown() {
+        let mut writer = LoopWriter::default();
+        writer.ask("look").call(&[("c1", "Read")]).run("c1", Effect::Pure).finish("c1", "found");
+        let before = shown(&writer);
+        writer.close().start(vec![ConversationMessage::result("c1", "otherwise")]);
+        assert_eq!(shown(&writer), before);
     }
 
     #[test]
