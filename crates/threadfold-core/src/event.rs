@@ -15,9 +15,11 @@ use crate::object::{DecodeError, Object, RawFields, deserialize_with};
 
 mod context;
 mod payload;
+mod turn;
 
 pub use context::{Context, Rank, Source, SourceKind};
 pub use payload::*;
+pub use turn::*;
 
 /// A fact about a session.
 ///
@@ -156,23 +158,23 @@ payloads! {
     /// The session ended.
     SessionEnded(SessionEnded) = "session:ended",
     /// A turn of a loop began.
-    TurnStarted(Empty) = "turn:started",
+    TurnStarted(TurnStarted) = "turn:started",
     /// The model answered.
-    TurnAnswered(Empty) = "turn:answered",
+    TurnAnswered(TurnAnswered) = "turn:answered",
     /// A turn of a loop is closed.
-    TurnCompleted(Empty) = "turn:completed",
+    TurnCompleted(TurnCompleted) = "turn:completed",
     /// The model asked for a tool.
-    ToolRequested(Empty) = "tool:requested",
+    ToolRequested(ToolRequested) = "tool:requested",
     /// A tool is about to run.
-    ToolStarted(Empty) = "tool:started",
+    ToolStarted(ToolStarted) = "tool:started",
     /// A tool gave its result.
-    ToolFinished(Empty) = "tool:finished",
+    ToolFinished(ToolFinished) = "tool:finished",
     /// A tool failed.
-    ToolFailed(Empty) = "tool:failed",
+    ToolFailed(ToolFailed) = "tool:failed",
     /// What became of a tool is not known.
-    ToolUnknown(Empty) = "tool:unknown",
+    ToolUnknown(ToolUnknown) = "tool:unknown",
     /// There is a place to resume from.
-    CheckpointSaved(Empty) = "checkpoint:saved",
+    CheckpointSaved(CheckpointSaved) = "checkpoint:saved",
 }
 
 /// An event of a type that this version does not know, as it came.

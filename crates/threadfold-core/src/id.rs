@@ -98,6 +98,37 @@ id! {
     SourceId
 }
 
+id! {
+    /// A tool call in a loop of ours, as the model named it.
+    CallId
+}
+
+id! {
+    /// One run of a loop: from what it was asked to its last answer.
+    EvaluationId
+}
+
+id! {
+    /// A call's name towards the tool that runs it: the same over resumes, different for two
+    /// equal calls. [`call_key`](crate::call_key) makes it.
+    CallKey
+}
+
+id! {
+    /// A place to resume from.
+    CheckpointId
+}
+
+id! {
+    /// What a loop has said and done so far.
+    StateId
+}
+
+id! {
+    /// The hash of some content, in lower-case hexadecimal.
+    ContentHash
+}
+
 impl ConversationId {
     /// The name of the conversation that is no subagent's.
     pub const MAIN: &'static str = "main";
@@ -138,6 +169,12 @@ impl From<&ToolUseId> for BlockId {
 
 impl From<&ToolUseId> for ConversationId {
     fn from(call: &ToolUseId) -> Self {
+        Self(call.0.clone())
+    }
+}
+
+impl From<&CallId> for ToolUseId {
+    fn from(call: &CallId) -> Self {
         Self(call.0.clone())
     }
 }

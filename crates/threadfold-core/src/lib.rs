@@ -33,6 +33,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A loop of our own is heard as events, too. [`TurnState`] keeps what it takes to go on with one
+//! after a crash, [`resume_plan`] says how, and [`repair`] makes its history one that every
+//! provider takes.
+//!
 //! # What it does not do
 //!
 //! It touches nothing: no files, network, clock, randomness, threads. Times, positions and names
@@ -48,8 +52,10 @@ mod metadata;
 mod object;
 mod outcome;
 mod reduce;
+mod rules;
 mod state;
 mod text;
+mod turn;
 
 pub use block::{
     AssistantText, Block, BlockBody, BlockStatus, Content, Error, FilePart, ImagePart, Part,
@@ -60,14 +66,25 @@ pub use change::{Change, apply_changes};
 pub use event::*;
 pub use hash::StateHash;
 pub use id::{
-    AgentId, BlockId, ConversationId, MessageId, RequestId, SessionId, SourceId, ToolUseId,
+    AgentId, BlockId, CallId, CallKey, CheckpointId, ContentHash, ConversationId, EvaluationId,
+    MessageId, RequestId, SessionId, SourceId, StateId, ToolUseId,
 };
 pub use json::{Fields, Json};
 pub use metadata::{SessionMetadata, TokenUsage};
 pub use object::DecodeError;
 pub use outcome::{Anomaly, Outcome};
 pub use reduce::{fold, reduce};
+pub use rules::{
+    INTERRUPTED, Repair, Repaired, Rule, Violation, check_anthropic, check_anthropic_continuation,
+    check_chat, check_responses, render_anthropic, render_chat, render_responses, repair,
+};
 pub use state::{
     Blocks, ConversationState, RunHeader, Snapshot, SnapshotError, SubagentHeader, SubagentRef,
 };
 pub use text::Text;
+pub use turn::{
+    CallAction, CallResult, CallState, ConversationMessage, ConversationStateMismatch,
+    ConversationTurn, Fingerprint, MessagePart, MessagePartBody, Mismatch, NativePart, NextStep,
+    PlannedCall, ResumePlan, Role, Setup, SetupPart, SnapshotRestoreError, ThinkingPart, ToolCall,
+    ToolCallRecord, ToolIdempotencyError, TurnState, WayOut, call_key, resume_plan,
+};

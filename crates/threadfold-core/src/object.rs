@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::json::{Fields, Json};
@@ -155,6 +155,11 @@ value_fields! {
     crate::id::RequestId: "a request's id (a string)",
     crate::id::SessionId: "a session's id (a string)",
     crate::id::SourceId: "a source's id (a string)",
+    crate::id::CallId: "a call's id (a string)",
+    crate::id::CallKey: "a call's key (a string)",
+    crate::id::EvaluationId: "an evaluation's id (a string)",
+    crate::id::CheckpointId: "a checkpoint's id (a string)",
+    crate::id::ContentHash: "a hash (a string)",
     crate::text::Text: "text (a string)",
     std::sync::Arc<str>: "a string",
     crate::json::Json: "a JSON value",
@@ -173,6 +178,24 @@ impl<T: Field> Field for Option<T> {
 
     fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error> {
         self.as_ref().map_or(Ok(()), |value| value.write(name, map))
+    }
+}
+
+/// A list: absent means empty.
+impl<T: Field + Serialize> Field for Vec<T> {
+    fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError> {
+        let Some(raw) = raw.filter(|raw| raw.get() != "null") else {
+            return Ok(Self::new());
+        };
+        let items: Vec<Json> = read_value(Some(raw), "a list")?;
+        let read = |(index, item): (usize, &Json)| {
+            T::read(Some(item.raw())).map_err(|error| error.within(&index.to_string()))
+        };
+        items.iter().enumerate().map(read).collect()
+    }
+
+    fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error> {
+        if self.is_empty() { Ok(()) } else { map.serialize_entry(name, self) }
     }
 }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::event::{Rank, TextField};
-use crate::id::{AgentId, BlockId, ConversationId, RequestId, ToolUseId};
+use crate::id::{AgentId, BlockId, CallId, ConversationId, RequestId, ToolUseId};
+use crate::turn::Role;
 
 /// What a step did to the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +115,76 @@ pub enum Anomaly {
         /// The subagent it was said to be.
         agent: AgentId,
     },
+    /// A turn that never began.
+    UnknownTurn {
+        /// Its number.
+        turn: u64,
+    },
+    /// Another turn should come next.
+    TurnOutOfOrder {
+        /// The turn that came.
+        turn: u64,
+        /// The one that should.
+        expected: u64,
+    },
+    /// The turn was told before, and otherwise.
+    OtherTurn {
+        /// Its number.
+        turn: u64,
+    },
+    /// A turn lacks its answer or the result of a call.
+    TurnOpen {
+        /// Its number.
+        turn: u64,
+    },
+    /// What was sent before the turn is not what is kept here.
+    OtherPrefix {
+        /// Its number.
+        turn: u64,
+    },
+    /// A message of another role than its place wants.
+    WrongRole {
+        /// The role it has.
+        found: Role,
+        /// The role it should have.
+        wanted: Role,
+    },
+    /// A call that nobody made.
+    UnknownCall {
+        /// The call.
+        call: CallId,
+    },
+    /// An answer has two calls of one name; only the first can be answered.
+    CallTwice {
+        /// The call.
+        call: CallId,
+    },
+    /// The call was told before, and otherwise.
+    OtherCall {
+        /// The call.
+        call: CallId,
+    },
+    /// The call has its result, which stays.
+    CallFinished {
+        /// The call.
+        call: CallId,
+    },
+    /// An attempt that was never started.
+    NeverStarted {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u64,
+    },
+    /// Another attempt was started since.
+    StaleAttempt {
+        /// The call.
+        call: CallId,
+        /// The attempt.
+        attempt: u64,
+        /// The last one.
+        last: u64,
+    },
 }
 
 impl fmt::Display for Anomaly {
@@ -161,6 +232,30 @@ impl fmt::Display for Anomaly {
             }
             Self::NameTaken { call, agent } => {
                 write!(f, "call `{call}` belongs to another agent than `{agent}`")
+            }
+            Self::UnknownTurn { turn } => write!(f, "turn {turn} never began"),
+            Self::TurnOutOfOrder { turn, expected } => {
+                write!(f, "turn {turn} came where turn {expected} should")
+            }
+            Self::OtherTurn { turn } => write!(f, "turn {turn} was told otherwise before"),
+            Self::TurnOpen { turn } => {
+                write!(f, "turn {turn} lacks its answer or the result of a call")
+            }
+            Self::OtherPrefix { turn } => {
+                write!(f, "what was sent before turn {turn} is not what is kept here")
+            }
+            Self::WrongRole { found, wanted } => {
+                write!(f, "a message of the role `{found}` stands where `{wanted}` should speak")
+            }
+            Self::UnknownCall { call } => write!(f, "call `{call}` was never made"),
+            Self::CallTwice { call } => write!(f, "an answer has two calls `{call}`"),
+            Self::OtherCall { call } => write!(f, "call `{call}` was told otherwise before"),
+            Self::CallFinished { call } => write!(f, "call `{call}` has its result already"),
+            Self::NeverStarted { call, attempt } => {
+                write!(f, "attempt {attempt} of call `{call}` was never started")
+            }
+            Self::StaleAttempt { call, attempt, last } => {
+                write!(f, "attempt {attempt} of call `{call}` came after attempt {last}")
             }
         }
     }

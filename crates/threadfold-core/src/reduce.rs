@@ -13,6 +13,7 @@ mod placement;
 mod session;
 mod step;
 mod subagent;
+mod turn;
 mod unite;
 
 use step::Step;
@@ -87,6 +88,11 @@ fn dispatch(mut step: Step<'_>, event: &SessionEvent) -> Outcome {
         Payload::SessionIdle(_) => session::idle(step, conversation),
         Payload::PermissionRequested(said) => permission::requested(step, conversation, said),
         Payload::PermissionResolved(said) => permission::resolved(step, conversation, said),
+        Payload::TurnStarted(said) => turn::started(step, &event.context, said),
+        Payload::TurnAnswered(said) => turn::answered(step, &event.context, said),
+        Payload::ToolFinished(said) => turn::finished(step, &event.context, said),
+        Payload::ToolFailed(said) => turn::failed(step, &event.context, said),
+        Payload::ToolUnknown(said) => turn::unknown(step, &event.context, said),
         Payload::MetadataUpdate(_)
         | Payload::QueryStarted(_)
         | Payload::QueryCompleted(_)
@@ -106,14 +112,9 @@ fn dispatch(mut step: Step<'_>, event: &SessionEvent) -> Outcome {
         | Payload::OptionsUpdate(_)
         | Payload::SessionInitialized(_)
         | Payload::SessionEnded(_)
-        | Payload::TurnStarted(_)
-        | Payload::TurnAnswered(_)
         | Payload::TurnCompleted(_)
         | Payload::ToolRequested(_)
         | Payload::ToolStarted(_)
-        | Payload::ToolFinished(_)
-        | Payload::ToolFailed(_)
-        | Payload::ToolUnknown(_)
         | Payload::CheckpointSaved(_) => Outcome::Unchanged,
         Payload::Unknown(said) => {
             Outcome::Ignored(Anomaly::UnknownEvent { kind: said.kind.clone() })

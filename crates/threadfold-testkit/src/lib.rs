@@ -38,6 +38,7 @@ mod error;
 mod home;
 #[cfg(unix)]
 mod install;
+pub mod loops;
 mod model;
 pub mod naive;
 pub mod naive_load;

@@ -5,9 +5,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use threadfold_core::{
     AssistantText, Block, BlockDelta, BlockId, BlockRemove, BlockStatus, BlockUpsert,
-    CompletedStatus, ContextChange, ContextChanged, ConversationId, Empty, Json, Payload,
-    PermissionRequested, PermissionResolved, Place, RemoveReason, SessionEvent, SourceKind,
-    SubagentCompleted, SubagentSpawned, TextField, Thinking, ToolResult, ToolUse, UserMessage,
+    CompletedStatus, ContextChange, ContextChanged, ConversationId, ConversationMessage, Empty,
+    Json, MessagePart, Payload, PermissionRequested, PermissionResolved, Place, RemoveReason,
+    ResultSource, Role, SessionEvent, SourceKind, SubagentCompleted, SubagentSpawned, TextField,
+    Thinking, ToolCall, ToolFailed, ToolFinished, ToolResult, ToolUnknown, ToolUse, TurnAnswered,
+    TurnStarted, UserMessage,
 };
 
 /// Returns events in any order, of few names, so that they meet: duplicates, missing parents,
@@ -95,6 +97,64 @@ fn any_payload() -> impl Strategy<Value = Payload> {
         2 => completed(),
         1 => Just(Payload::SessionIdle(Empty {})),
         1 => permission(),
+        3 => of_a_loop(),
+    ]
+}
+
+/// Returns what a loop of ours could say, and in any order would not.
+fn of_a_loop() -> impl Strategy<Value = Payload> {
+    let message = (block_id(), text(), prop::collection::vec(call_id(), 0..3)).prop_map(
+        |(id, text, calls)| ConversationMessage {
+            message_id: (id.as_str() != "e").then(|| id.as_str().into()),
+            content: vec![MessagePart::thinking(&text, "sig"), MessagePart::text(&text)],
+            tool_calls: calls.iter().map(|call| ToolCall::new(*call, "Bash", &text)).collect(),
+            ..ConversationMessage::new(Role::Assistant)
+        },
+    );
+    let prompt = |(id, text): (BlockId, String)| ConversationMessage {
+        message_id: (id.as_str() != "e").then(|| id.as_str().into()),
+        ..ConversationMessage::text(Role::User, &text)
+    };
+    let prompts = prop::collection::vec((block_id(), text()).prop_map(prompt), 0..3);
+    prop_oneof![
+        prompts.prop_map(|messages| Payload::TurnStarted(TurnStarted {
+            turn: 1,
+            evaluation_id: "e1".into(),
+            provider: "anthropic".into(),
+            model: "model-1".into(),
+            prompt_namespace: None,
+            prompt_key: None,
+            system: None,
+            tools: None,
+            parameters: None,
+            messages,
+            prefix_hash: "".into(),
+        })),
+        message.prop_map(|message| Payload::TurnAnswered(TurnAnswered {
+            turn: 1,
+            payload: Json::of(&message),
+            message,
+            usage: None,
+            stop_reason: None,
+        })),
+        (call_id(), text(), any::<bool>()).prop_map(|(call, text, is_error)| {
+            Payload::ToolFinished(ToolFinished {
+                call_id: call.into(),
+                attempt: 1,
+                result: ConversationMessage::result(call, &text),
+                is_error,
+                duration_ms: None,
+                source: ResultSource::Tool,
+            })
+        }),
+        call_id().prop_map(|call| {
+            let error = Json::string("no such file");
+            Payload::ToolFailed(ToolFailed { call_id: call.into(), attempt: 1, error })
+        }),
+        call_id().prop_map(|call| {
+            let reason = "the process ended".into();
+            Payload::ToolUnknown(ToolUnknown { call_id: call.into(), attempt: 1, reason })
+        }),
     ]
 }
 

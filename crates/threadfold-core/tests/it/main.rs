@@ -5,5 +5,7 @@
 mod edge_cases;
 mod hash;
 mod laws;
+mod providers;
 mod rules;
+mod turns;
 mod wire;

@@ -1,7 +1,9 @@
 //! Events and blocks on the wire: exact names, and nothing lost.
 
 use insta::assert_snapshot;
-use threadfold_core::{Block, BlockBody, ConversationState, Json, Outcome, Payload, SessionEvent};
+use threadfold_core::{
+    Block, BlockBody, ConversationMessage, ConversationState, Json, Outcome, Payload, SessionEvent,
+};
 
 /// One event of each type, with all its fields in the order that they are written.
 const PAYLOADS: &[(&str, &str)] = &[
@@ -45,15 +47,27 @@ const PAYLOADS: &[(&str, &str)] = &[
     ("options:update", r#"{"options":{"model":"m"}}"#),
     ("session:initialized", "{}"),
     ("session:ended", r#"{"reason":"done"}"#),
-    ("turn:started", "{}"),
-    ("turn:answered", "{}"),
-    ("turn:completed", "{}"),
-    ("tool:requested", "{}"),
-    ("tool:started", "{}"),
-    ("tool:finished", "{}"),
-    ("tool:failed", "{}"),
-    ("tool:unknown", "{}"),
-    ("checkpoint:saved", "{}"),
+    (
+        "turn:started",
+        r#"{"turn":1,"evaluationId":"e","provider":"anthropic","model":"m","promptNamespace":"n","promptKey":"k","system":"be kind","tools":[{"name":"Bash"}],"parameters":{"max_tokens":1e3},"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"prefixHash":"00"}"#,
+    ),
+    (
+        "turn:answered",
+        r#"{"turn":1,"message":{"role":"assistant","toolCalls":[{"callId":"c","name":"Bash","arguments":"{ \"a\":1"}]},"payload":{"b":1,"a":[1.0]},"usage":{"input_tokens":1},"stopReason":"tool_use"}"#,
+    ),
+    ("turn:completed", r#"{"turn":1}"#),
+    (
+        "tool:requested",
+        r#"{"turn":1,"callId":"c","ordinal":0,"key":"k","name":"Bash","arguments":"{}"}"#,
+    ),
+    ("tool:started", r#"{"callId":"c","key":"k","attempt":1,"effect":"unsafe"}"#),
+    (
+        "tool:finished",
+        r#"{"callId":"c","attempt":1,"result":{"role":"tool","toolCallId":"c"},"isError":true,"durationMs":7,"source":"tool"}"#,
+    ),
+    ("tool:failed", r#"{"callId":"c","attempt":1,"error":{"code":1}}"#),
+    ("tool:unknown", r#"{"callId":"c","attempt":1,"reason":"the process ended"}"#),
+    ("checkpoint:saved", r#"{"checkpointId":"p","seq":9}"#),
 ];
 
 const CONTEXT: &str = r#"{"sessionId":"s","conversationId":"A","timestamp":"2026-01-15T09:30:00Z","source":{"id":"i","agent":"claude","kind":"transcript","position":{"byte":1}},"seq":4,"v":1}"#;
@@ -102,6 +116,9 @@ fn assert_block_survives(text: &str) -> Block {
     assert_eq!(serde_json::to_string(&block).unwrap(), text);
     block
 }
+
+/// A message with all its fields in the order that they are written.
+const MESSAGE: &str = r#"{"role":"assistant","content":[{"type":"text","text":"t","new":1},{"type":"image","mediaType":"image/png","data":"AA==","url":"u"},{"type":"thinking","text":"hm","signature":"s"},{"type":"native","provider":"openai","item":{ "z":1e400,"a":"\ud800" }},{"type":"hologram","of":{"z":1,"a":2}}],"toolCalls":[{"callId":"c","name":"Bash","arguments":"{ not json","new":[1.0]}],"toolCallId":"d","name":"n","isError":true,"createdAt":"2026-01-15T09:30:00Z","messageId":"m","new":{"z":1,"a":2}}"#;
 
 const PAGE: &str = include_str!("../../../../docs/reference/events.md");
 
@@ -153,6 +170,17 @@ fn every_block_comes_out_as_it_went_in() {
 }
 
 #[test]
+fn every_message_comes_out_as_it_went_in() {
+    let message = ConversationMessage::from_json(MESSAGE).unwrap();
+    assert_eq!(serde_json::to_string(&message).unwrap(), MESSAGE);
+    let fields: std::collections::BTreeMap<String, Json> = serde_json::from_str(MESSAGE).unwrap();
+    for field in fields.keys().filter(|field| *field != "new") {
+        let named = [format!("| `{field}` |"), format!("| `{field}?` |")];
+        assert!(named.iter().any(|it| PAGE.contains(it)), "`{field}` is not told of");
+    }
+}
+
+#[test]
 fn every_status_reason_and_kind_comes_out_as_it_went_in() {
     for status in ["pending", "complete", "error"] {
         assert_block_survives(&format!(
@@ -177,6 +205,18 @@ fn every_status_reason_and_kind_comes_out_as_it_went_in() {
     }
     for status in ["completed", "error"] {
         event("subagent:completed", &format!(r#"{{"toolUseId":"c","status":"{status}"}}"#));
+    }
+    for effect in ["pure", "idempotent", "probe", "compensable", "unsafe"] {
+        let payload = format!(r#"{{"callId":"c","key":"k","attempt":1,"effect":"{effect}"}}"#);
+        event("tool:started", &payload);
+    }
+    for (source, role) in
+        [("tool", "tool"), ("person", "user"), ("probe", "system"), ("repair", "assistant")]
+    {
+        let payload = format!(
+            r#"{{"callId":"c","attempt":1,"result":{{"role":"{role}"}},"source":"{source}"}}"#
+        );
+        event("tool:finished", &payload);
     }
     for kind in ["stream", "transcript", "server", "loop"] {
         assert_event_survives(&format!(

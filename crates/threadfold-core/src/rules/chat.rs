@@ -1,0 +1,40 @@
+//! The rule of OpenAI's Chat Completions.
+
+use super::request::{Item, Request};
+use super::violation::{Rule, Violation};
+
+/// Checks a request to OpenAI's Chat Completions, or its list of messages.
+pub fn check_chat(request: &[u8]) -> Vec<Violation> {
+    let request = match Request::read(request, "messages") {
+        Ok(request) => request,
+        Err(violation) => return vec![violation],
+    };
+    let mut found = Vec::new();
+    let mut open: Vec<String> = Vec::new();
+    for (at, raw) in request.messages.iter().enumerate() {
+        let message = Item::read(raw);
+        let mut add = |told: String| {
+            found.push(Violation::new(Rule::O1, format!("messages.{at}"), told));
+        };
+        if message.word("role") == "tool" {
+            let id = message.word("tool_call_id");
+            match open.iter().position(|call| *call == id) {
+                Some(place) => _ = open.remove(place),
+                None => add(format!("a result for `{id}`, which waits for none")),
+            }
+            continue;
+        }
+        open.drain(..).for_each(|call| add(format!("call `{call}` has no result before this")));
+        for call in message.items("tool_calls") {
+            let id = call.word("id");
+            if open.contains(&id) {
+                add(format!("a second call `{id}`"));
+            }
+            open.push(id);
+        }
+    }
+    let end = format!("messages.{}", request.messages.len());
+    let left = open.into_iter().map(|call| format!("call `{call}` has no result"));
+    found.extend(left.map(|told| Violation::new(Rule::O1, &*end, told)));
+    found
+}

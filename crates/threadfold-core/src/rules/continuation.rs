@@ -1,0 +1,69 @@
+//! The rules of Anthropic's Messages that take two requests to break: what came back changed.
+
+use super::anthropic::{Message, read_messages};
+use super::request::{Item, Request};
+use super::violation::{Rule, Violation};
+
+/// Checks that `request` goes on from the request `before`, which got the answer `answer`.
+///
+/// Thinking that the model is to go on from, because it waits for its tools, must be there byte
+/// for byte and in its place. Where thinking goes back, all that stood before it must be
+/// unchanged, by bytes.
+pub fn check_anthropic_continuation(
+    before: &[u8],
+    answer: &[u8],
+    request: &[u8],
+) -> Vec<Violation> {
+    let read = |bytes| Request::read(bytes, "messages");
+    let (before, request) = match (read(before), read(request)) {
+        (Ok(before), Ok(request)) => (before, request),
+        (Err(violation), _) | (_, Err(violation)) => return vec![violation],
+    };
+    let Ok(answer) = serde_json::from_slice(answer) else {
+        return vec![Violation::new(Rule::A7, "", "an answer that is not JSON")];
+    };
+    let answered = read_messages(&[answer]);
+    let messages = read_messages(&request.messages);
+    let place = before.messages.len();
+    let mut found = Vec::new();
+
+    let given = thinking(answered.first());
+    let returned = thinking(messages.get(place));
+    let waits = answered.iter().flat_map(|it| &it.blocks).any(|it| it.kind == "tool_use");
+    if returned != given && (waits || !returned.is_empty()) {
+        let told = format!("{} thinking blocks, not as the {} given", returned.len(), given.len());
+        found.push(Violation::new(Rule::A5, format!("messages.{place}"), told));
+    }
+    if !returned.is_empty() {
+        found.extend(changed(&before, &request));
+    }
+    found
+}
+
+/// Returns a message's thinking, each with its place.
+fn thinking<'a>(message: Option<&Message<'a>>) -> Vec<(usize, &'a str)> {
+    let blocks = message.map_or(&[][..], |it| &it.blocks).iter().enumerate();
+    blocks
+        .filter(|(_, block)| block.is_thinking())
+        .filter_map(|(at, block)| Some((at, block.raw?.get())))
+        .collect()
+}
+
+/// Returns what of `before` is not the same in `request`.
+fn changed(before: &Request<'_>, request: &Request<'_>) -> Vec<Violation> {
+    let spelt = |item: &Item<'_>, name| item.get(name).map(|raw| raw.get().to_owned());
+    let parts = ["system", "tools"].into_iter();
+    let mut found: Vec<_> = parts
+        .filter(|name| spelt(&before.fields, name) != spelt(&request.fields, name))
+        .map(|name| Violation::new(Rule::A6, name, "it changed since the thinking was made"))
+        .collect();
+    let first =
+        before.messages.iter().enumerate().find(|(at, message)| {
+            request.messages.get(*at).map(|it| it.get()) != Some(message.get())
+        });
+    if let Some((at, _)) = first {
+        let place = format!("messages.{at}");
+        found.push(Violation::new(Rule::A6, place, "it changed since the thinking was made"));
+    }
+    found
+}

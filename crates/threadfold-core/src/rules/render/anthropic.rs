@@ -1,0 +1,202 @@
+//! Messages for Anthropic's Messages.
+
+use serde::Serialize;
+
+use crate::block::ImagePart;
+use crate::json::Json;
+use crate::turn::{ConversationMessage, MessagePartBody, NativePart, Role};
+
+use super::super::surrogate::without_lone;
+use super::{NO_OUTPUT, Plain, item, kind_and_call, makes_call, other_calls, plain, plain_parts};
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: String,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    Thinking {
+        thinking: String,
+        signature: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: Json,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        content: Vec<Json>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source<'a> {
+    Base64 { media_type: &'a str, data: &'a str },
+    Url { url: &'a str },
+}
+
+#[derive(Serialize)]
+struct Message {
+    role: &'static str,
+    content: Vec<Json>,
+}
+
+/// Returns the list `messages` for Anthropic's Messages.
+///
+/// A word of the system among the messages is sent as the user's. Arguments that are no JSON
+/// object are sent inside one.
+///
+/// ```
+/// use threadfold_core::{ConversationMessage, Role, render_anthropic};
+///
+/// let hello = ConversationMessage::text(Role::User, "Hello");
+/// assert_eq!(
+///     render_anthropic(&[hello]).as_str(),
+///     r#"[{"role":"user","content":[{"type":"text","text":"Hello"}]}]"#
+/// );
+/// ```
+pub fn render_anthropic(messages: &[ConversationMessage]) -> Json {
+    let mut rendered: Vec<Message> = Vec::new();
+    let mut last = None;
+    for message in messages {
+        let (role, content) = match message.role {
+            Role::System | Role::User => ("user", user(message)),
+            Role::Assistant => ("assistant", assistant(message)),
+            Role::Tool => ("user", vec![result(message)]),
+        };
+        if content.is_empty() {
+            continue;
+        }
+        // All results of one answer stand in one message.
+        match rendered.last_mut() {
+            Some(results) if last == Some(Role::Tool) && message.role == Role::Tool => {
+                results.content.extend(content);
+            }
+            _ => rendered.push(Message { role, content }),
+        }
+        last = Some(message.role);
+    }
+    if rendered.first().is_some_and(|it| it.role != "user") {
+        let content = vec![text("(continued)")];
+        rendered.insert(0, Message { role: "user", content });
+    }
+    item(&rendered)
+}
+
+fn text(text: &str) -> Json {
+    item(&Block::Text { text: text.to_owned() })
+}
+
+fn plain_block(part: Plain<'_>) -> Option<Json> {
+    match part {
+        Plain::Text(words) => Some(text(&words)),
+        Plain::Image(part) => image(part),
+    }
+}
+
+fn image(image: &ImagePart) -> Option<Json> {
+    let media_type = image.media_type.as_deref().unwrap_or("image/png");
+    let source = match (&image.data, &image.url) {
+        (Some(data), _) => Source::Base64 { media_type, data },
+        (None, Some(url)) => Source::Url { url },
+        (None, None) => return None,
+    };
+    Some(item(&Block::Image { source }))
+}
+
+fn user(message: &ConversationMessage) -> Vec<Json> {
+    plain_parts(message).filter_map(plain_block).collect()
+}
+
+fn result(message: &ConversationMessage) -> Json {
+    let mut content = user(message);
+    if content.is_empty() {
+        content.push(text(NO_OUTPUT));
+    }
+    let tool_use_id = message.tool_call_id.as_ref().map_or("", |it| it.as_str());
+    item(&Block::ToolResult { tool_use_id, content, is_error: message.is_error })
+}
+
+fn assistant(message: &ConversationMessage) -> Vec<Json> {
+    let mut blocks = Vec::new();
+    let mut told = Vec::new();
+    // Thinking that nothing follows is refused, and so it does not count as content.
+    let mut length = 0;
+    for part in &message.content {
+        match &part.body {
+            MessagePartBody::Thinking(body) => {
+                let Some(signature) = body.signature.as_deref().filter(|it| !it.is_empty()) else {
+                    continue;
+                };
+                let thinking = body.text.to_str().into_owned();
+                blocks.push(item(&Block::Thinking { thinking, signature }));
+                continue;
+            }
+            MessagePartBody::Native(native) if &*native.provider == "anthropic" => {
+                match own(message, native, &mut told) {
+                    Own::Block => blocks.push(native.item.clone()),
+                    Own::Thinking => {
+                        blocks.push(native.item.clone());
+                        continue;
+                    }
+                    Own::LeftOut => continue,
+                }
+            }
+            _ => match plain(part) {
+                Some(Plain::Text(words)) => blocks.push(text(&words)),
+                Some(Plain::Image(_)) | None => continue,
+            },
+        }
+        length = blocks.len();
+    }
+    for call in other_calls(message, &told) {
+        let (id, name) = (call.call_id.as_str(), &*call.name);
+        blocks.push(item(&Block::ToolUse { id, name, input: input(&call.arguments) }));
+        length = blocks.len();
+    }
+    blocks.truncate(length);
+    blocks
+}
+
+/// What an item of Anthropic's own is in a message.
+enum Own {
+    Block,
+    Thinking,
+    LeftOut,
+}
+
+fn own(message: &ConversationMessage, native: &NativePart, told: &mut Vec<String>) -> Own {
+    let (kind, call) = kind_and_call(native, "id");
+    match &*kind {
+        "thinking" | "redacted_thinking" => Own::Thinking,
+        "tool_use" if makes_call(message, &call) => {
+            told.push(call);
+            Own::Block
+        }
+        "tool_use" | "tool_result" | "text" | "" => Own::LeftOut,
+        _ => Own::Block,
+    }
+}
+
+/// Returns arguments as the object that they should be.
+fn input(arguments: &str) -> Json {
+    let mended = without_lone(arguments);
+    match Json::parse(&mended) {
+        Ok(json) if json.as_str().starts_with('{') => json,
+        _ if arguments.trim().is_empty() => item(&serde_json::Map::new()),
+        _ => {
+            #[derive(Serialize)]
+            struct Wrapped<'a> {
+                arguments: &'a str,
+            }
+            item(&Wrapped { arguments })
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Messages for OpenAI's Chat Completions.
+
+use serde::Serialize;
+
+use crate::json::Json;
+use crate::turn::{ConversationMessage, Role};
+
+use super::{Plain, image_url, item, output, plain_parts};
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: Role,
+    content: Option<Content>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part {
+    Text { text: String },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+/// Returns the list `messages` for OpenAI's Chat Completions.
+///
+/// Thinking has no place there and is left out.
+pub fn render_chat(messages: &[ConversationMessage]) -> Json {
+    item(&messages.iter().filter_map(render).collect::<Vec<_>>())
+}
+
+fn render(message: &ConversationMessage) -> Option<Message<'_>> {
+    let empty =
+        Message { role: message.role, content: None, tool_calls: Vec::new(), tool_call_id: None };
+    match message.role {
+        Role::Tool => Some(Message {
+            content: Some(Content::Text(output(message))),
+            tool_call_id: Some(message.tool_call_id.as_ref().map_or("", |it| it.as_str())),
+            ..empty
+        }),
+        Role::Assistant => {
+            let text = message.to_text();
+            let content = (!text.trim().is_empty()).then_some(Content::Text(text));
+            let calls = message.tool_calls.iter().map(|call| Call {
+                id: call.call_id.as_str(),
+                r#type: "function",
+                function: Function { name: &call.name, arguments: &call.arguments },
+            });
+            let rendered = Message { content, tool_calls: calls.collect(), ..empty };
+            let says = rendered.content.is_some() || !rendered.tool_calls.is_empty();
+            says.then_some(rendered)
+        }
+        Role::System | Role::User => {
+            let content = content(message)?;
+            Some(Message { content: Some(content), ..empty })
+        }
+    }
+}
+
+fn content(message: &ConversationMessage) -> Option<Content> {
+    let parts: Vec<_> = plain_parts(message).collect();
+    if parts.is_empty() {
+        return None;
+    }
+    if parts.iter().all(|part| matches!(part, Plain::Text(_))) {
+        return Some(Content::Text(message.to_text()));
+    }
+    let parts = parts.into_iter().filter_map(|part| match part {
+        Plain::Text(text) => Some(Part::Text { text }),
+        Plain::Image(image) => {
+            image_url(image).map(|url| Part::ImageUrl { image_url: ImageUrl { url } })
+        }
+    });
+    Some(Content::Parts(parts.collect()))
+}

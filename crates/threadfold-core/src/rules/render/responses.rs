@@ -1,0 +1,104 @@
+//! Messages for OpenAI's Responses.
+
+use serde::Serialize;
+
+use crate::json::Json;
+use crate::turn::{ConversationMessage, MessagePartBody, NativePart, Role};
+
+use super::super::request::Item as RawItem;
+use super::{
+    Plain, image_url, item, kind_and_call, makes_call, other_calls, output, plain, plain_parts,
+};
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Item<'a> {
+    Message { role: Role, content: Vec<Part> },
+    FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
+    FunctionCallOutput { call_id: &'a str, output: String },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part {
+    InputText { text: String },
+    InputImage { image_url: String },
+    OutputText { text: String },
+}
+
+/// Returns the list `input` for OpenAI's Responses, for a request that is not stored.
+///
+/// Reasoning that is not encrypted could only go back by its id, and is left out.
+pub fn render_responses(messages: &[ConversationMessage]) -> Json {
+    let mut rendered = Vec::new();
+    for message in messages {
+        match message.role {
+            Role::System | Role::User => rendered.extend(input(message)),
+            Role::Assistant => rendered.extend(assistant(message)),
+            Role::Tool => rendered.push(item(&Item::FunctionCallOutput {
+                call_id: message.tool_call_id.as_ref().map_or("", |it| it.as_str()),
+                output: output(message),
+            })),
+        }
+    }
+    item(&rendered)
+}
+
+fn input(message: &ConversationMessage) -> Option<Json> {
+    let parts = plain_parts(message).filter_map(|part| match part {
+        Plain::Text(text) => Some(Part::InputText { text }),
+        Plain::Image(image) => image_url(image).map(|image_url| Part::InputImage { image_url }),
+    });
+    let content: Vec<_> = parts.collect();
+    (!content.is_empty()).then(|| item(&Item::Message { role: message.role, content }))
+}
+
+fn assistant(message: &ConversationMessage) -> Vec<Json> {
+    let mut items = Vec::new();
+    let mut told = Vec::new();
+    // Reasoning that nothing follows is refused, and so it does not count as content.
+    let mut length = 0;
+    for part in &message.content {
+        match &part.body {
+            MessagePartBody::Native(native) if &*native.provider == "openai" => {
+                let (kind, call) = kind_and_call(native, "call_id");
+                match &*kind {
+                    "reasoning" if is_encrypted(native) => {
+                        items.push(native.item.clone());
+                        continue;
+                    }
+                    "function_call" if makes_call(message, &call) => {
+                        told.push(call);
+                        items.push(native.item.clone());
+                    }
+                    "message" | "web_search_call" | "file_search_call" => {
+                        items.push(native.item.clone());
+                    }
+                    _ => continue,
+                }
+            }
+            _ => match plain(part) {
+                Some(Plain::Text(text)) => {
+                    let content = vec![Part::OutputText { text }];
+                    items.push(item(&Item::Message { role: Role::Assistant, content }));
+                }
+                Some(Plain::Image(_)) | None => continue,
+            },
+        }
+        length = items.len();
+    }
+    for call in other_calls(message, &told) {
+        items.push(item(&Item::FunctionCall {
+            call_id: call.call_id.as_str(),
+            name: &call.name,
+            arguments: &call.arguments,
+        }));
+        length = items.len();
+    }
+    items.truncate(length);
+    items
+}
+
+fn is_encrypted(native: &NativePart) -> bool {
+    !RawItem::read(native.item.raw()).word("encrypted_content").is_empty()
+}

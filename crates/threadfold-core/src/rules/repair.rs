@@ -1,0 +1,274 @@
+//! A history that was cut anywhere, made into one that every provider takes.
+//!
+//! Repair appends: a call without a result gets one that says so. What stands before the first
+//! defect is never touched. Where something behind it must change, thinking is dropped from
+//! there on, for a provider holds it to what stood before; and every change is told.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::id::CallId;
+use crate::turn::{ConversationMessage, MessagePart, Role};
+
+mod parts;
+
+use parts::Parts;
+
+/// What the model is told of a call that was interrupted.
+pub const INTERRUPTED: &str = "interrupted; its outcome is not known";
+
+/// A history that was repaired.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repaired {
+    /// The messages.
+    pub messages: Vec<ConversationMessage>,
+    /// What was done, in order; empty if nothing was wrong.
+    pub repairs: Vec<Repair>,
+    /// How many messages at the beginning are as they were.
+    pub untouched: usize,
+}
+
+/// One thing that was done to a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Repair {
+    /// A call had no result; one was added that says so.
+    ResultAdded {
+        /// The call.
+        call: CallId,
+    },
+    /// A result stood too far behind its call, and was moved to it.
+    ResultMoved {
+        /// The call.
+        call: CallId,
+    },
+    /// A result had no call, or its call had one already.
+    ResultDropped {
+        /// The call that it names.
+        call: Option<CallId>,
+        /// Which message of the history it was.
+        message: usize,
+    },
+    /// Two calls had one name.
+    CallRenamed {
+        /// The name.
+        from: CallId,
+        /// The name it has now.
+        to: CallId,
+    },
+    /// A provider's own item cannot be sent: it stands alone, or twice, or is not text.
+    ItemDropped {
+        /// The provider.
+        provider: Arc<str>,
+        /// Which message of the history it was in.
+        message: usize,
+    },
+    /// An image was too large to be sent.
+    ImageDropped {
+        /// Which message of the history it was in.
+        message: usize,
+    },
+    /// Thinking was dropped, for something before it changed.
+    ThinkingDropped {
+        /// Which message of the history it was in.
+        message: usize,
+    },
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ResultAdded { call } => write!(f, "call `{call}` had no result: one was added"),
+            Self::ResultMoved { call } => {
+                write!(f, "the result of call `{call}` was moved to its call")
+            }
+            Self::ResultDropped { call: Some(call), message } => {
+                write!(f, "message {message} was dropped: nothing waits for a result of `{call}`")
+            }
+            Self::ResultDropped { call: None, message } => {
+                write!(f, "message {message} was dropped: a result of no call")
+            }
+            Self::CallRenamed { from, to } => {
+                write!(f, "a second call `{from}` was renamed to `{to}`")
+            }
+            Self::ItemDropped { provider, message } => {
+                write!(f, "an item of `{provider}` was dropped from message {message}")
+            }
+            Self::ImageDropped { message } => {
+                write!(f, "an image that was too large was dropped from message {message}")
+            }
+            Self::ThinkingDropped { message } => {
+                write!(f, "thinking was dropped from message {message}")
+            }
+        }
+    }
+}
+
+/// Returns a history that every provider takes, once it is rendered for it.
+///
+/// ```
+/// use threadfold_core::{ConversationMessage, Role, ToolCall, repair};
+///
+/// let mut asked = ConversationMessage::new(Role::Assistant);
+/// asked.tool_calls.push(ToolCall::new("c1", "Bash", "{}"));
+/// let history = [ConversationMessage::text(Role::User, "look"), asked];
+/// let repaired = repair(&history);
+/// assert_eq!(repaired.messages[..2], history);
+/// assert_eq!(repaired.messages[2].to_text(), "interrupted; its outcome is not known");
+/// assert_eq!(repaired.repairs[0].to_string(), "call `c1` had no result: one was added");
+/// ```
+pub fn repair(history: &[ConversationMessage]) -> Repaired {
+    let mut work = Work {
+        history,
+        taken: BTreeSet::new(),
+        calls: BTreeSet::new(),
+        parts: Parts::default(),
+        messages: Vec::with_capacity(history.len()),
+        repairs: Vec::new(),
+        is_changed: false,
+    };
+    for at in 0..history.len() {
+        work.take(at);
+    }
+    let same = history.iter().zip(&work.messages).take_while(|(before, after)| before == after);
+    Repaired { untouched: same.count(), messages: work.messages, repairs: work.repairs }
+}
+
+struct Work<'a> {
+    history: &'a [ConversationMessage],
+    /// The results that stand where they belong by now.
+    taken: BTreeSet<usize>,
+    calls: BTreeSet<CallId>,
+    parts: Parts,
+    messages: Vec<ConversationMessage>,
+    repairs: Vec<Repair>,
+    /// Something changed that was not only appended.
+    is_changed: bool,
+}
+
+/// A call that waits for its result.
+struct Waiting {
+    /// Its name in the history.
+    from: CallId,
+    /// Its name from now on.
+    to: CallId,
+    /// It has its result by now.
+    is_answered: bool,
+    /// A result that stands further behind may still be its own.
+    is_open: bool,
+}
+
+impl Work<'_> {
+    fn take(&mut self, at: usize) {
+        let message = &self.history[at];
+        if self.taken.contains(&at) {
+            return;
+        }
+        if message.role == Role::Tool {
+            let call = message.tool_call_id.clone();
+            self.change(Repair::ResultDropped { call, message: at });
+            return;
+        }
+        let mut message = message.clone();
+        let waiting = match message.role {
+            Role::Assistant => self.name_calls(&mut message),
+            Role::System | Role::User | Role::Tool => Vec::new(),
+        };
+        self.mend(&mut message, at);
+        self.messages.push(message);
+        self.answer(waiting, at);
+    }
+
+    fn change(&mut self, repair: Repair) {
+        self.is_changed = true;
+        self.repairs.push(repair);
+    }
+
+    /// Gives each call a name of its own.
+    fn name_calls(&mut self, message: &mut ConversationMessage) -> Vec<Waiting> {
+        let mut waiting = Vec::new();
+        for call in &mut message.tool_calls {
+            let from = call.call_id.clone();
+            let mut count = 1;
+            while !self.calls.insert(call.call_id.clone()) {
+                count += 1;
+                call.call_id = format!("{from}-{count}").into();
+            }
+            let to = call.call_id.clone();
+            if from != to {
+                self.change(Repair::CallRenamed { from: from.clone(), to: to.clone() });
+            }
+            waiting.push(Waiting { from, to, is_answered: false, is_open: true });
+        }
+        waiting
+    }
+
+    /// Takes out of a message what cannot be sent.
+    fn mend(&mut self, message: &mut ConversationMessage, at: usize) {
+        let dropped = self.parts.drop_unsendable(message, at);
+        dropped.into_iter().for_each(|repair| self.change(repair));
+        if self.is_changed {
+            let before = message.content.len();
+            message.content.retain(|part| !parts::is_bound(part));
+            if message.content.len() < before {
+                self.repairs.push(Repair::ThinkingDropped { message: at });
+            }
+        }
+    }
+
+    /// Puts results behind the calls of the message at `at`: those that stand there, those that
+    /// stand further behind, and for the rest new ones.
+    fn answer(&mut self, mut waiting: Vec<Waiting>, at: usize) {
+        let next = (at + 1..self.history.len()).find(|&it| self.history[it].role != Role::Tool);
+        let next = next.unwrap_or(self.history.len());
+        for result in at + 1..next {
+            self.place(&mut waiting, result);
+        }
+        for result in next..self.history.len() {
+            // A later call of the same name has the results behind it for itself.
+            let calls = &self.history[result].tool_calls;
+            for it in &mut waiting {
+                it.is_open &= !calls.iter().any(|call| call.call_id == it.from);
+            }
+            if !waiting.iter().any(|it| it.is_open) {
+                break;
+            }
+            if let Some(call) = self.place(&mut waiting, result) {
+                self.change(Repair::ResultMoved { call });
+            }
+        }
+        for call in waiting.into_iter().filter(|it| !it.is_answered) {
+            self.is_changed |= next < self.history.len();
+            self.repairs.push(Repair::ResultAdded { call: call.to.clone() });
+            self.messages.push(interrupted(call.to));
+        }
+    }
+
+    /// Puts a result behind the call that waits for it, if one does.
+    fn place(&mut self, waiting: &mut [Waiting], at: usize) -> Option<CallId> {
+        let message = &self.history[at];
+        let named = message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool)?;
+        if self.taken.contains(&at) {
+            return None;
+        }
+        let call = waiting.iter_mut().find(|it| it.is_open && it.from == *named)?;
+        (call.is_answered, call.is_open) = (true, false);
+        let call = call.to.clone();
+        let mut message = message.clone();
+        message.tool_call_id = Some(call.clone());
+        self.taken.insert(at);
+        self.mend(&mut message, at);
+        self.messages.push(message);
+        Some(call)
+    }
+}
+
+/// Returns the result of a call of which nothing is known.
+fn interrupted(call: CallId) -> ConversationMessage {
+    let mut message = ConversationMessage::new(Role::Tool);
+    message.content.push(MessagePart::text(INTERRUPTED));
+    message.tool_call_id = Some(call);
+    message.is_error = true;
+    message
+}

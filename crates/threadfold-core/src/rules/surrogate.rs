@@ -1,0 +1,55 @@
+//! Lone surrogates: halves of a letter, written as an escape that stands for no text.
+
+use std::borrow::Cow;
+
+const ESCAPE: usize = 6;
+const REPLACEMENT: &str = "\\ufffd";
+
+/// Says whether a JSON text has a lone surrogate.
+pub(super) fn has_lone(json: &str) -> bool {
+    next_lone(json, 0).is_some()
+}
+
+/// Returns a JSON text with the sign for what is not text in place of each lone surrogate.
+pub(super) fn without_lone(json: &str) -> Cow<'_, str> {
+    let mut mended = String::new();
+    let mut kept = 0;
+    while let Some(at) = next_lone(json, kept) {
+        mended.push_str(&json[kept..at]);
+        mended.push_str(REPLACEMENT);
+        kept = at + ESCAPE;
+    }
+    if kept == 0 {
+        return Cow::Borrowed(json);
+    }
+    mended.push_str(&json[kept..]);
+    Cow::Owned(mended)
+}
+
+/// Returns where the next lone surrogate stands.
+fn next_lone(json: &str, from: usize) -> Option<usize> {
+    let bytes = json.as_bytes();
+    let mut at = from;
+    while at < bytes.len() {
+        if bytes[at] != b'\\' {
+            at += 1;
+            continue;
+        }
+        match unit(bytes, at) {
+            Some(0xD800..=0xDBFF) => match unit(bytes, at + ESCAPE) {
+                Some(0xDC00..=0xDFFF) => at += 2 * ESCAPE,
+                _ => return Some(at),
+            },
+            Some(0xDC00..=0xDFFF) => return Some(at),
+            Some(_) => at += ESCAPE,
+            None => at += 2,
+        }
+    }
+    None
+}
+
+/// Returns the number of the escape that stands at `at`.
+fn unit(bytes: &[u8], at: usize) -> Option<u16> {
+    let digits = bytes.get(at..at + ESCAPE)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}

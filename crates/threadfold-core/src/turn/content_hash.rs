@@ -1,0 +1,75 @@
+//! Hashes of what was sent, and the names of calls towards their tools.
+//!
+//! Pieces are hashed with their lengths before them, so that no two lists of pieces are alike.
+
+use crate::id::{CallKey, ContentHash};
+use crate::json::Json;
+use crate::turn::record::ConversationTurn;
+
+/// Returns a call's name towards its tool.
+///
+/// It follows from where the call stands in the log and from nothing else: a resume finds the
+/// same one, and two equal calls have two. `seq_of_answer` is the record of the answer that made
+/// the call, `ordinal` its place among that answer's calls, from 0.
+///
+/// ```
+/// use threadfold_core::call_key;
+///
+/// assert_eq!(call_key("log", 7, 0), call_key("log", 7, 0));
+/// assert_ne!(call_key("log", 7, 0), call_key("log", 7, 1));
+/// ```
+pub fn call_key(log_id: &str, seq_of_answer: u64, ordinal: u64) -> CallKey {
+    let mut pieces = Pieces::new("threadfold call 1\n");
+    pieces.add(log_id.as_bytes());
+    pieces.add(&seq_of_answer.to_le_bytes());
+    pieces.add(&ordinal.to_le_bytes());
+    pieces.finish().as_str().into()
+}
+
+/// Returns the hash of a conversation that nothing was said in.
+pub(crate) fn empty_prefix() -> ContentHash {
+    Pieces::new("threadfold prefix 1\n").finish()
+}
+
+/// Returns the hash of what `prefix` stands for, and then `turn`.
+pub(crate) fn with_turn(prefix: &ContentHash, turn: &ConversationTurn) -> ContentHash {
+    let mut pieces = Pieces::new("threadfold prefix 1\n");
+    pieces.add(prefix.as_str().as_bytes());
+    pieces.add(Json::of(&*turn.sent).as_str().as_bytes());
+    if let Some(answer) = &turn.answer {
+        pieces.add(Json::of(&answer.message).as_str().as_bytes());
+        pieces.add(answer.payload.as_str().as_bytes());
+    }
+    for message in turn.tool_messages() {
+        pieces.add(Json::of(&message).as_str().as_bytes());
+    }
+    pieces.finish()
+}
+
+/// Returns the hash of some text, or of there being none.
+pub(crate) fn of_text(text: Option<&str>) -> ContentHash {
+    let mut pieces = Pieces::new("threadfold content 1\n");
+    if let Some(text) = text {
+        pieces.add(text.as_bytes());
+    }
+    pieces.finish()
+}
+
+struct Pieces(blake3::Hasher);
+
+impl Pieces {
+    fn new(purpose: &str) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(purpose.as_bytes());
+        Self(hasher)
+    }
+
+    fn add(&mut self, piece: &[u8]) {
+        self.0.update(&(piece.len() as u64).to_le_bytes());
+        self.0.update(piece);
+    }
+
+    fn finish(&self) -> ContentHash {
+        self.0.finalize().to_hex().as_str().into()
+    }
+}

@@ -1,0 +1,139 @@
+//! The parts of a message: words, pictures, thoughts, and what only its provider understands.
+
+use std::sync::Arc;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::block::{ImagePart, TextPart};
+use crate::json::{Fields, Json};
+use crate::object::{DecodeError, Field, Object, RawFields, objects};
+use crate::text::Text;
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessagePart {
+    /// What it is.
+    pub body: MessagePartBody,
+    /// Fields that this version does not know.
+    pub extra: Fields,
+}
+
+/// What a part of a message is.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum MessagePartBody {
+    /// Words.
+    Text(TextPart),
+    /// A picture.
+    Image(ImagePart),
+    /// What the model thought.
+    Thinking(ThinkingPart),
+    /// What only its provider understands.
+    Native(NativePart),
+    /// A kind that this version does not know; its fields are the part's `extra`.
+    Other(Arc<str>),
+}
+
+objects! {
+    /// What the model thought.
+    pub struct ThinkingPart {
+        /// The words.
+        text: Text = "text",
+        /// The provider's mark that must go back unchanged.
+        signature: Option<Arc<str>> = "signature",
+    }
+
+    /// A provider's own item, as that provider spelt it: a thought that only it can read, a tool
+    /// that ran at its side. Of what another part says too, it would be a second telling; only a
+    /// call may stand in both forms.
+    pub struct NativePart {
+        /// The provider: `anthropic` or `openai`, or any other.
+        provider: Arc<str> = "provider",
+        /// The item.
+        item: Json = "item",
+    }
+}
+
+impl MessagePart {
+    /// Returns a part of words.
+    pub fn text(text: &str) -> Self {
+        MessagePartBody::Text(TextPart { text: text.into() }).into()
+    }
+
+    /// Returns a thought with the mark of its provider.
+    pub fn thinking(text: &str, signature: &str) -> Self {
+        let signature = Some(signature.into());
+        MessagePartBody::Thinking(ThinkingPart { text: text.into(), signature }).into()
+    }
+
+    /// Returns an item of `provider`'s own.
+    pub fn native(provider: &str, item: Json) -> Self {
+        MessagePartBody::Native(NativePart { provider: provider.into(), item }).into()
+    }
+
+    /// Returns the words, if it is words.
+    pub fn to_text(&self) -> Option<String> {
+        match &self.body {
+            MessagePartBody::Text(part) => Some(part.text.to_str().into_owned()),
+            _ => None,
+        }
+    }
+
+    fn from_raw(raw: &RawValue) -> Result<Self, DecodeError> {
+        let mut fields = RawFields::parse(raw)?;
+        let kind: Arc<str> = fields.read("type")?;
+        let body = match &*kind {
+            "text" => MessagePartBody::Text(Object::take(&mut fields)?),
+            "image" => MessagePartBody::Image(Object::take(&mut fields)?),
+            "thinking" => MessagePartBody::Thinking(Object::take(&mut fields)?),
+            "native" => MessagePartBody::Native(Object::take(&mut fields)?),
+            _ => MessagePartBody::Other(kind),
+        };
+        Ok(Self { body, extra: fields.rest() })
+    }
+}
+
+impl From<MessagePartBody> for MessagePart {
+    fn from(body: MessagePartBody) -> Self {
+        Self { body, extra: Fields::default() }
+    }
+}
+
+impl Serialize for MessagePart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match &self.body {
+            MessagePartBody::Text(part) => {
+                map.serialize_entry("type", "text")?;
+                part.write_into(&mut map)?;
+            }
+            MessagePartBody::Image(part) => {
+                map.serialize_entry("type", "image")?;
+                part.write_into(&mut map)?;
+            }
+            MessagePartBody::Thinking(part) => {
+                map.serialize_entry("type", "thinking")?;
+                part.write_into(&mut map)?;
+            }
+            MessagePartBody::Native(part) => {
+                map.serialize_entry("type", "native")?;
+                part.write_into(&mut map)?;
+            }
+            MessagePartBody::Other(kind) => map.serialize_entry("type", kind)?,
+        }
+        self.extra.write_into(&mut map)?;
+        map.end()
+    }
+}
+
+impl Field for MessagePart {
+    fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError> {
+        Self::from_raw(raw.unwrap_or(RawValue::NULL))
+    }
+
+    fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error> {
+        map.serialize_entry(name, self)
+    }
+}

@@ -1,0 +1,202 @@
+//! Dispatch: one event moves a loop's state by one step.
+
+use std::sync::Arc;
+
+use crate::event::{
+    CheckpointSaved, Context, Payload, SessionEvent, TurnAnswered, TurnCompleted, TurnStarted,
+};
+use crate::id::StateId;
+use crate::outcome::{Anomaly, Outcome};
+use crate::turn::message::Role;
+use crate::turn::mismatch::{Fingerprint, Setup};
+use crate::turn::record::{CallState, ConversationTurn, ToolCallRecord};
+use crate::turn::state::TurnState;
+
+mod call;
+
+pub(super) fn apply(state: &mut TurnState, event: &SessionEvent) -> Outcome {
+    if event.context.conversation_id != state.facts.conversation_id {
+        return Outcome::Unchanged;
+    }
+    match &event.payload {
+        Payload::TurnStarted(said) => started(state, said, &event.context),
+        Payload::TurnAnswered(said) => answered(state, said, &event.context),
+        Payload::TurnCompleted(said) => completed(state, said),
+        Payload::ToolRequested(said) => call::requested(state, said),
+        Payload::ToolStarted(said) => call::started(state, said),
+        Payload::ToolFinished(said) => call::finished(state, said),
+        Payload::ToolFailed(said) => call::failed(state, said),
+        Payload::ToolUnknown(said) => call::unknown(state, said),
+        Payload::CheckpointSaved(said) => checkpoint(state, said),
+        Payload::BlockUpsert(_)
+        | Payload::BlockDelta(_)
+        | Payload::BlockRemove(_)
+        | Payload::ContextChanged(_)
+        | Payload::SubagentSpawned(_)
+        | Payload::SubagentCompleted(_)
+        | Payload::SessionIdle(_)
+        | Payload::MetadataUpdate(_)
+        | Payload::QueryStarted(_)
+        | Payload::QueryCompleted(_)
+        | Payload::QueryFailed(_)
+        | Payload::EeCreating(_)
+        | Payload::EeReady(_)
+        | Payload::EeTerminated(_)
+        | Payload::EeError(_)
+        | Payload::EeHealthCheck(_)
+        | Payload::FileCreated(_)
+        | Payload::FileModified(_)
+        | Payload::FileDeleted(_)
+        | Payload::TranscriptChanged(_)
+        | Payload::TranscriptWritten(_)
+        | Payload::PermissionRequested(_)
+        | Payload::PermissionResolved(_)
+        | Payload::Log(_)
+        | Payload::Error(_)
+        | Payload::OptionsUpdate(_)
+        | Payload::SessionInitialized(_)
+        | Payload::SessionEnded(_)
+        | Payload::Unknown(_) => Outcome::Unchanged,
+    }
+}
+
+/// Begins a turn behind one that is closed, or behind one that was never answered and is given
+/// up.
+fn started(state: &mut TurnState, said: &TurnStarted, context: &Context) -> Outcome {
+    let turn = said.turn;
+    if let Some(known) = known_turn(state, turn) {
+        return match *known.sent == *said {
+            true => Outcome::Unchanged,
+            false => Outcome::Ignored(Anomaly::OtherTurn { turn }),
+        };
+    }
+    let expected = state.facts.turns.len() as u64 + 1;
+    if turn != expected {
+        return Outcome::Ignored(Anomaly::TurnOutOfOrder { turn, expected });
+    }
+    if let Some(last) = state.last()
+        && last.answer.is_some()
+        && !last.is_completed
+    {
+        return Outcome::Ignored(Anomaly::TurnOpen { turn: last.number() });
+    }
+    let prefix = state.prefix_hash();
+    let is_other = prefix != said.prefix_hash;
+    let facts = &mut state.facts;
+    facts.prefix = prefix;
+    if facts.turns.is_empty() {
+        facts.created_at.clone_from(&context.timestamp);
+        facts.state_id = context.session_id.as_ref().map(|session| {
+            let conversation = &facts.conversation_id;
+            StateId::from(match conversation.is_main() {
+                true => session.to_string(),
+                false => format!("{session}/{conversation}"),
+            })
+        });
+    }
+    facts.system = said.system.clone().or(facts.system.take());
+    facts.tools = said.tools.clone().or(facts.tools.take());
+    facts.parameters = said.parameters.clone().or(facts.parameters.take());
+    facts.fingerprint = Some(fingerprint(facts.fingerprint.take(), said));
+    let record = ConversationTurn::new(said.clone(), context.timestamp.clone());
+    facts.turns.push_back(Arc::new(record));
+    if is_other { Outcome::Noted(Anomaly::OtherPrefix { turn }) } else { Outcome::Applied }
+}
+
+/// Returns the hashes of what a turn is run with; what is as before is not hashed again.
+fn fingerprint(known: Option<Fingerprint>, said: &TurnStarted) -> Fingerprint {
+    let setup = Setup {
+        system: said.system.as_deref(),
+        tools: said.tools.as_ref(),
+        provider: &said.provider,
+        model: &said.model,
+    };
+    let mut made = setup.fingerprint();
+    if let Some(known) = known {
+        if said.system.is_none() {
+            made.system = known.system;
+        }
+        if said.tools.is_none() {
+            made.tools = known.tools;
+        }
+    }
+    made
+}
+
+fn answered(state: &mut TurnState, said: &TurnAnswered, context: &Context) -> Outcome {
+    let turn = said.turn;
+    let Some(known) = known_turn(state, turn) else {
+        return Outcome::Ignored(Anomaly::UnknownTurn { turn });
+    };
+    if let Some(answer) = &known.answer {
+        return match **answer == *said {
+            true => Outcome::Unchanged,
+            false => Outcome::Ignored(Anomaly::OtherTurn { turn }),
+        };
+    }
+    let place = state.facts.turns.len() - 1;
+    if turn != place as u64 + 1 {
+        let expected = place as u64 + 1;
+        return Outcome::Ignored(Anomaly::TurnOutOfOrder { turn, expected });
+    }
+    let found = said.message.role;
+    if found != Role::Assistant {
+        return Outcome::Ignored(Anomaly::WrongRole { found, wanted: Role::Assistant });
+    }
+    let mut twice = None;
+    let record = Arc::make_mut(&mut state.facts.turns[place]);
+    record.answer = Some(Arc::new(said.clone()));
+    record.answer_seq = context.seq;
+    for (ordinal, call) in said.message.tool_calls.iter().enumerate() {
+        if state.places.get(&call.call_id).is_some_and(|&(at, _)| at == place) {
+            twice = Some(Anomaly::CallTwice { call: call.call_id.clone() });
+            continue;
+        }
+        state.places.insert(call.call_id.clone(), (place, record.calls.len()));
+        record.calls.push_back(Arc::new(ToolCallRecord {
+            call_id: call.call_id.clone(),
+            ordinal: ordinal as u64,
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            key: None,
+            attempt: 0,
+            effect: None,
+            state: CallState::Requested,
+        }));
+    }
+    twice.map_or(Outcome::Applied, Outcome::Noted)
+}
+
+fn completed(state: &mut TurnState, said: &TurnCompleted) -> Outcome {
+    let turn = said.turn;
+    let Some(known) = known_turn(state, turn) else {
+        return Outcome::Ignored(Anomaly::UnknownTurn { turn });
+    };
+    if known.is_completed {
+        return Outcome::Unchanged;
+    }
+    if known.answer.is_none() || known.calls().any(|call| call.result().is_none()) {
+        return Outcome::Ignored(Anomaly::TurnOpen { turn });
+    }
+    let closed = ConversationTurn { is_completed: true, ..known.clone() };
+    if let Some(place) = place_of(turn) {
+        state.facts.turns.set(place, Arc::new(closed));
+    }
+    Outcome::Applied
+}
+
+fn checkpoint(state: &mut TurnState, said: &CheckpointSaved) -> Outcome {
+    if state.facts.checkpoint.as_ref() == Some(said) {
+        return Outcome::Unchanged;
+    }
+    state.facts.checkpoint = Some(said.clone());
+    Outcome::Applied
+}
+
+fn known_turn(state: &TurnState, turn: u64) -> Option<&ConversationTurn> {
+    state.facts.turns.get(place_of(turn)?).map(|turn| &**turn)
+}
+
+fn place_of(turn: u64) -> Option<usize> {
+    usize::try_from(turn.checked_sub(1)?).ok()
+}
