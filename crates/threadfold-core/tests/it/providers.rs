@@ -418,6 +418,21 @@ mod repaired {
     }
 
     #[test]
+    fn a_providers_own_thinking_goes_with_the_rest_and_the_call_stays() {
+        let mut late = thinking_and_calling("c2");
+        late.content.extend([
+            native("anthropic", r#"{"type":"redacted_thinking","data":"AA=="}"#),
+            native("openai", r#"{"type":"reasoning","id":"r1","encrypted_content":"AA=="}"#),
+            native("openai", r#"{"type":"function_call","id":"f1","call_id":"c2"}"#),
+            MessagePart::text("I look."),
+        ]);
+        let history = [user("u"), calling(&["c1"]), user("and now"), late, result("c2")];
+        let kept = &repair(&history).messages[4];
+        assert_eq!(kept.content, [MessagePart::text("I look.")]);
+        assert_eq!(kept.tool_calls, calling(&["c2"]).tool_calls);
+    }
+
+    #[test]
     fn a_late_result_is_moved_and_a_stray_one_dropped() {
         let history = [
             user("u"),
