@@ -8,7 +8,7 @@ use threadfold_testkit::{
     TestkitError,
 };
 
-use crate::real::{SESSION, claude, json as parse, read, said};
+use crate::real::{SESSION, claude, json as parse, said};
 
 /// A model whose one long answer stops within its text, once its first block is finished.
 fn held_model() -> ScriptedModel {
