@@ -3,7 +3,7 @@
 //! [`story`] turns a few words into events and a state into a few lines; [`sessions`] makes up
 //! whole sessions, plausible and hostile, for property tests, and [`big_session`] long ones, for
 //! benchmarks; [`naive`] is the reducer that copies its list on every event and [`naive_load`] the
-//! loader that parses each line into a `Value`, to compare with; [`store_suite`] is what every store
+//! loader that parses each line into a `Value`, to compare with; [`mod@store_suite`] is what every store
 //! is held to, and [`crash`] stops one at any moment. The rest runs real agents:
 //!
 //! ```text
