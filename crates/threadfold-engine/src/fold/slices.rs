@@ -132,6 +132,11 @@ impl Fold {
                 fold.load(&slice.as_text())?;
             }
         }
+        let hash = fold.state_hash();
+        if hash != snapshot.state_hash {
+            let reason = format!("{} is said, and the slices give {hash}", snapshot.state_hash);
+            return Err(SnapshotRestoreError::new("stateHash", reason));
+        }
         Ok(fold)
     }
 

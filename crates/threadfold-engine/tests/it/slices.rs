@@ -162,6 +162,19 @@ async fn a_snapshot_that_does_not_fit_alters_nothing() {
     assert_eq!(session.query::<Goal>().unwrap().latest(), Some(&Goal("after".into())));
 }
 
+#[tokio::test]
+async fn a_snapshot_whose_hash_is_not_that_of_its_state_is_refused() {
+    let store = store();
+    let mut session = open(&store).await;
+    session.dispatch(&Goal("before".into())).await.unwrap();
+    let mut snapshot = session.snapshot(BTreeMap::new());
+    snapshot.state_hash = "00".into();
+    let error = session.restore(&snapshot).await.unwrap_err();
+    let EngineError::Snapshot(error) = error else { panic!("{error}") };
+    assert_eq!(error.field, "stateHash");
+    assert_eq!(session.cursor().seq, 1);
+}
+
 #[test]
 fn names_and_types_are_taken_once() {
     let mut slices = slices();

@@ -69,11 +69,13 @@ fn a_killed_run_says_nothing_more_and_can_be_resumed() {
 
     assert!(resumed.status.success());
     assert_eq!(resumed.transcripts.len(), 1);
-    // The kill may have come in the middle of a line.
     let bytes = std::fs::read(&resumed.transcripts[0]).unwrap();
-    let lines = bytes.split(|it| *it == b'\n');
-    let transcript: Vec<serde_json::Value> =
-        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let lines = bytes.split(|it| *it == b'\n').filter(|it| !it.is_empty());
+    let (whole, torn): (Vec<_>, Vec<_>) =
+        lines.map(serde_json::from_slice::<serde_json::Value>).partition(Result::is_ok);
+    // The kill may have come in the middle of a line, and of one only.
+    assert!(torn.len() <= 1, "{torn:?}");
+    let transcript: Vec<_> = whole.into_iter().map(Result::unwrap).collect();
     let written = said(transcript.iter());
     assert_eq!(written.last().unwrap(), "Short.");
     // A block is written when its message has ended, so the kill took what had been streamed.
