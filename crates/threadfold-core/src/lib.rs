@@ -75,8 +75,9 @@ pub use object::DecodeError;
 pub use outcome::{Anomaly, Outcome};
 pub use reduce::{fold, reduce};
 pub use rules::{
-    INTERRUPTED, Repair, Repaired, Rule, Violation, check_anthropic, check_anthropic_continuation,
-    check_chat, check_responses, render_anthropic, render_chat, render_responses, repair,
+    Dialect, INTERRUPTED, Repair, Repaired, Rule, Violation, check_anthropic,
+    check_anthropic_continuation, check_chat, check_responses, render_anthropic, render_chat,
+    render_responses, repair,
 };
 pub use state::{
     Blocks, ConversationState, RunHeader, Snapshot, SnapshotError, SubagentHeader, SubagentRef,

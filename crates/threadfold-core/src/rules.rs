@@ -17,7 +17,7 @@ mod violation;
 pub use anthropic::check_anthropic;
 pub use chat::check_chat;
 pub use continuation::check_anthropic_continuation;
-pub use render::{render_anthropic, render_chat, render_responses};
+pub use render::{Dialect, render_anthropic, render_chat, render_responses};
 pub use repair::{INTERRUPTED, Repair, Repaired, repair};
 pub use responses::check_responses;
 pub use violation::{Rule, Violation};

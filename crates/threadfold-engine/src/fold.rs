@@ -13,7 +13,7 @@ use threadfold_convert::{
     Agent, Converter, Feed, FeedKind, Record, TooLong, Unpacked, converter_of_session, unpack,
 };
 use threadfold_core::{
-    Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata,
+    Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata, TurnState,
 };
 use threadfold_store::{BlobHash, RecordKind, StoredRecord};
 
@@ -38,6 +38,7 @@ pub struct Fold {
     /// What lists show of the conversation that was let go.
     forgotten: Box<SessionSummary>,
     metadata: SessionMetadata,
+    turns: TurnState,
     slices: Slices,
     /// Slices of a snapshot that nobody here knows.
     unknown: Vec<SliceSnapshot>,
@@ -82,6 +83,7 @@ impl Fold {
             conversation: Some(ConversationState::default()),
             forgotten: Box::default(),
             metadata: SessionMetadata::default(),
+            turns: TurnState::default(),
             slices,
             unknown: Vec::new(),
             oddities: 0,
@@ -117,6 +119,9 @@ impl Fold {
                 step.oddities.extend(outcome.anomaly().cloned().map(Oddity::Ignored));
             }
             self.metadata.apply(event);
+            let outcome = self.turns.apply(event);
+            let odd = outcome.anomaly().cloned().map(Oddity::Ignored);
+            step.oddities.extend(odd.filter(|it| !step.oddities.contains(it)));
             self.slices.hear_event(event);
         }
         self.oddities += step.oddities.len() as u64;
@@ -285,6 +290,11 @@ impl Fold {
         &self.metadata
     }
 
+    /// Returns the turns of a loop of ours; empty for a session of an agent.
+    pub fn turns(&self) -> &TurnState {
+        &self.turns
+    }
+
     /// Returns the sources in the order they were told of.
     pub fn sources(&self) -> impl DoubleEndedIterator<Item = &Source> {
         self.sources.iter()
@@ -326,6 +336,7 @@ impl Fold {
             conversation: self.conversation.clone(),
             forgotten: self.forgotten.clone(),
             metadata: self.metadata.clone(),
+            turns: self.turns.clone(),
             slices: self.slices.fork(),
             unknown: self.unknown.clone(),
             oddities: self.oddities,

@@ -51,6 +51,8 @@ impl LoopWriter {
             tools: is_first.then(|| Json::of(&["Bash"])),
             parameters: None,
             messages,
+            items: Vec::new(),
+            restart: false,
             prefix_hash: self.turns.prefix_hash(),
         }))
     }
@@ -107,7 +109,7 @@ impl LoopWriter {
         let record = self.turns.call(&call_id).expect("the call was made");
         let key = record.key.clone().expect("the call was written down");
         let attempt = record.attempt + 1;
-        self.say(Payload::ToolStarted(ToolStarted { call_id, key, attempt, effect }))
+        self.say(Payload::ToolStarted(ToolStarted { call_id, key, attempt, effect, undoes: None }))
     }
 
     /// Has a tool give its result.

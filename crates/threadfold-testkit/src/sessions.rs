@@ -128,6 +128,8 @@ fn of_a_loop() -> impl Strategy<Value = Payload> {
             tools: None,
             parameters: None,
             messages,
+            items: Vec::new(),
+            restart: false,
             prefix_hash: "".into(),
         })),
         message.prop_map(|message| Payload::TurnAnswered(TurnAnswered {

@@ -37,6 +37,11 @@ objects! {
         /// The messages that were not sent before. Results of calls are not among them: the
         /// ledger has those.
         messages: Vec<ConversationMessage> = "messages",
+        /// What is added to the list that the request carries, each item exactly as it is sent:
+        /// the answer of the turn before, the results of its calls, the messages.
+        items: Vec<Json> = "items",
+        /// The request's list begins anew with these items: what was sent before is not sent.
+        restart: bool = "restart",
         /// The hash of all that was sent and answered before.
         prefix_hash: ContentHash = "prefixHash",
     }
@@ -87,6 +92,8 @@ objects! {
         attempt: u64 = "attempt",
         /// What running it twice would do.
         effect: Effect = "effect",
+        /// The attempt that this one takes back; the tool itself runs with the next.
+        undoes: Option<u64> = "undoes",
     }
 
     /// A call has its result.

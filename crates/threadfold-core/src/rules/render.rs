@@ -13,10 +13,12 @@ use super::request::Item;
 
 mod anthropic;
 mod chat;
+mod dialect;
 mod responses;
 
 pub use anthropic::render_anthropic;
 pub use chat::render_chat;
+pub use dialect::Dialect;
 pub use responses::render_responses;
 
 /// What stands for a tool's output that is empty.

@@ -174,6 +174,12 @@ impl TurnState {
         self.turns().flat_map(|turn| turn.messages(is_kept)).collect()
     }
 
+    /// Returns the list that the last turn's request carries, each item exactly as it was sent.
+    pub fn sent_items(&self) -> Vec<&Json> {
+        let since = self.facts.turns.iter().rposition(|turn| turn.sent.restart).unwrap_or_default();
+        self.facts.turns.iter().skip(since).flat_map(|turn| &turn.sent.items).collect()
+    }
+
     /// Returns the hash of all that was sent and answered: the next turn's `prefixHash`.
     pub fn prefix_hash(&self) -> ContentHash {
         match self.last() {

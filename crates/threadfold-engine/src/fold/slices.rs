@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_convert::{Agent, converter_from};
-use threadfold_core::{ConversationState, Json, SessionId, SessionMetadata};
+use threadfold_core::{ConversationState, Json, SessionId, SessionMetadata, TurnState};
 use threadfold_store::StoredRecord;
 
 use super::{Fold, Oddity, Step};
@@ -64,11 +64,12 @@ impl SliceWord {
 }
 
 /// How a slice of a snapshot is read, and what becomes of it.
-const OWN: [(&str, Policy); 4] = [
+const OWN: [(&str, Policy); 5] = [
     ("conversation", Policy::State),
     ("converter", Policy::State),
     ("metadata", Policy::Log),
     ("transcript", Policy::Log),
+    ("turns", Policy::State),
 ];
 const OWN_VERSION: u32 = 1;
 
@@ -183,6 +184,8 @@ impl Fold {
             Json::of(&ConverterItem { agent: agent.name().to_owned(), memory: converter.memory() })
         });
         let sources = self.sources.iter().map(|source| Json::of(&SourceItem::from(source)));
+        let has_turns = self.turns.last().is_some();
+        let turns = has_turns.then(|| self.turns.to_json()).into_iter();
         let own = |slice: &str, item: &str, items: Vec<Json>| {
             SliceSnapshot::new(slice, item, OWN_VERSION, items)
         };
@@ -191,6 +194,7 @@ impl Fold {
             own("converter", "converterMemory", converter.collect()),
             own("metadata", "sessionMetadata", vec![self.metadata.facts()]),
             own("transcript", "source", sources.collect()),
+            own("turns", "turnState", turns.collect()),
         ];
         all.extend(self.slices.iter().map(|slice| {
             SliceSnapshot::new(slice.name(), slice.item_type(), slice.version(), slice.items())
@@ -248,6 +252,13 @@ impl Fold {
                 let sources = slice.items.iter().map(|item| read(item).map(Source::from));
                 self.sources =
                     sources.collect::<Result<_, _>>().map_err(|error| unfit(error.to_string()))?;
+            }
+            "turns" => {
+                self.turns = match slice.items.first() {
+                    Some(item) => TurnState::restore(&Json::from(*item))
+                        .map_err(|error| unfit(with_causes(&error)))?,
+                    None => TurnState::default(),
+                };
             }
             name => {
                 let items: Vec<Json> = slice.items.iter().map(|item| Json::from(*item)).collect();

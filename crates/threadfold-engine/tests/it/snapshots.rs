@@ -44,6 +44,7 @@ async fn a_snapshot_comes_out_as_it_went_in_sorted_and_with_what_is_unknown() {
             "metadata",
             "query",
             "transcript",
+            "turns",
             "zz-foreign"
         ]
     );

@@ -63,6 +63,20 @@ struct Message {
 /// );
 /// ```
 pub fn render_anthropic(messages: &[ConversationMessage]) -> Json {
+    let mut rendered = render(messages);
+    if rendered.first().is_some_and(|it| it.role != "user") {
+        let content = vec![text("(continued)")];
+        rendered.insert(0, Message { role: "user", content });
+    }
+    item(&rendered)
+}
+
+/// Returns the items for messages that follow on others.
+pub(super) fn items(messages: &[ConversationMessage]) -> Vec<Json> {
+    render(messages).iter().map(item).collect()
+}
+
+fn render(messages: &[ConversationMessage]) -> Vec<Message> {
     let mut rendered: Vec<Message> = Vec::new();
     let mut last = None;
     for message in messages {
@@ -83,11 +97,7 @@ pub fn render_anthropic(messages: &[ConversationMessage]) -> Json {
         }
         last = Some(message.role);
     }
-    if rendered.first().is_some_and(|it| it.role != "user") {
-        let content = vec![text("(continued)")];
-        rendered.insert(0, Message { role: "user", content });
-    }
-    item(&rendered)
+    rendered
 }
 
 fn text(text: &str) -> Json {

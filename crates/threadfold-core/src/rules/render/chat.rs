@@ -53,7 +53,12 @@ struct Function<'a> {
 ///
 /// Thinking has no place there and is left out.
 pub fn render_chat(messages: &[ConversationMessage]) -> Json {
-    item(&messages.iter().filter_map(render).collect::<Vec<_>>())
+    item(&items(messages))
+}
+
+/// Returns the items for messages that follow on others.
+pub(super) fn items(messages: &[ConversationMessage]) -> Vec<Json> {
+    messages.iter().filter_map(render).map(|message| item(&message)).collect()
 }
 
 fn render(message: &ConversationMessage) -> Option<Message<'_>> {

@@ -30,6 +30,11 @@ enum Part {
 ///
 /// Reasoning that is not encrypted could only go back by its id, and is left out.
 pub fn render_responses(messages: &[ConversationMessage]) -> Json {
+    item(&items(messages))
+}
+
+/// Returns the items for messages that follow on others.
+pub(super) fn items(messages: &[ConversationMessage]) -> Vec<Json> {
     let mut rendered = Vec::new();
     for message in messages {
         match message.role {
@@ -41,7 +46,7 @@ pub fn render_responses(messages: &[ConversationMessage]) -> Json {
             })),
         }
     }
-    item(&rendered)
+    rendered
 }
 
 fn input(message: &ConversationMessage) -> Option<Json> {
