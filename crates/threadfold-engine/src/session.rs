@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use threadfold_convert::GENERATION;
 use threadfold_core::{Fields, Json, SessionId};
 use threadfold_store::{
-    Append, BatchId, Cursor, Holder, LogId, NewRecord, RecordKind, Store, StoreError,
+    Append, BatchId, Cursor, Epoch, Holder, LogId, NewRecord, RecordKind, Store, StoreError,
     StoredSnapshot, Summary, Timestamp,
 };
 use tokio::task::JoinHandle;
@@ -39,12 +39,21 @@ pub struct Options {
     /// How many bytes of records are folded into a conversation; beyond that the session is only
     /// kept, and is folded when somebody looks at it.
     pub budget: usize,
+    /// How long others wait for a writer that was not heard of. Who is stopped for longer finds
+    /// that another has taken over.
+    pub lease: Duration,
 }
 
 impl Options {
     /// Returns the options that suit most.
     pub fn new(holder: Holder) -> Self {
-        Self { holder, slices: Slices::default(), snapshot_every: 16_384, budget: usize::MAX }
+        Self {
+            holder,
+            slices: Slices::default(),
+            snapshot_every: 16_384,
+            budget: usize::MAX,
+            lease: Duration::from_secs(30),
+        }
     }
 }
 
@@ -90,7 +99,7 @@ impl Session {
     ) -> Result<Self, EngineError> {
         let log = LogId::from(Uuid::new_v4().simple().to_string());
         store.create(id, log, now()).await?;
-        let tenure = Tenure::begin(store.clone(), id, &options.holder).await?;
+        let tenure = Tenure::begin(store.clone(), id, &options.holder, options.lease).await?;
         let slices = options.slices.fork();
         let loaded = load_with(&*store, id, u64::MAX, slices, options.budget, |_| {}).await;
         let loaded = match loaded {
@@ -235,6 +244,14 @@ impl Session {
     /// Returns the session's name.
     pub fn id(&self) -> &SessionId {
         &self.id
+    }
+
+    /// Returns the lease that this writer has, once it is known to hold.
+    ///
+    /// A fence stops what is written, not what is done: ask this before doing what must not be
+    /// done twice.
+    pub async fn hold(&self) -> Result<Epoch, EngineError> {
+        Ok(self.tenure.hold().await?)
     }
 
     /// Returns the place of the latest record.

@@ -1,25 +1,43 @@
 //! The lease of a session that is written, renewed for as long as it is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use threadfold_core::SessionId;
-use threadfold_store::{Epoch, Holder, Lease, Store, StoreError};
+use threadfold_store::{Epoch, Holder, Lease, Store, StoreError, Timestamp};
 use tokio::task::JoinHandle;
 
 use super::now;
 use crate::holder::is_gone;
-
-/// How long a lease holds. Who is stopped for longer finds that another has taken over.
-const LASTING: Duration = Duration::from_secs(30);
-const RENEWED_EVERY: Duration = Duration::from_secs(10);
 
 /// The time for which this process may write.
 pub(super) struct Tenure {
     store: Arc<dyn Store>,
     session: SessionId,
     lease: Lease,
+    lasting: Duration,
+    confirmed: Arc<Confirmed>,
     renewal: JoinHandle<()>,
+}
+
+/// When the lease was last known to hold.
+struct Confirmed(AtomicI64);
+
+impl Confirmed {
+    fn at(time: Timestamp) -> Self {
+        Self(AtomicI64::new(time.0))
+    }
+
+    fn note(&self, time: Timestamp) {
+        self.0.store(time.0, Ordering::Relaxed);
+    }
+
+    /// Says whether that is so short a time ago that the lease holds.
+    fn is_fresh(&self, lasting: Duration) -> bool {
+        let passed = now().0 - self.0.load(Ordering::Relaxed);
+        u128::try_from(passed).is_ok_and(|passed| passed < lasting.as_millis() / 2)
+    }
 }
 
 impl Tenure {
@@ -28,15 +46,36 @@ impl Tenure {
         store: Arc<dyn Store>,
         session: &SessionId,
         holder: &Holder,
+        lasting: Duration,
     ) -> Result<Self, StoreError> {
-        let lease = match store.acquire(session, holder, now(), LASTING, None).await {
+        let asked = now();
+        let lease = match store.acquire(session, holder, asked, lasting, None).await {
             Err(StoreError::Held { holder: other, epoch, .. }) if is_gone(&other) => {
-                store.acquire(session, holder, now(), LASTING, Some(epoch)).await?
+                store.acquire(session, holder, asked, lasting, Some(epoch)).await?
             }
             acquired => acquired?,
         };
-        let renewal = tokio::spawn(renew(store.clone(), session.clone(), lease.epoch));
-        Ok(Self { store, session: session.clone(), lease, renewal })
+        let confirmed = Arc::new(Confirmed::at(asked));
+        let renewing = Renewing {
+            store: store.clone(),
+            session: session.clone(),
+            epoch: lease.epoch,
+            lasting,
+            confirmed: confirmed.clone(),
+        };
+        let renewal = tokio::spawn(renewing.go_on());
+        Ok(Self { store, session: session.clone(), lease, lasting, confirmed, renewal })
+    }
+
+    /// Returns once the lease is known to hold. Who was stopped for a while finds out here that
+    /// another has taken over, before anything is done that no fence can stop.
+    pub(super) async fn hold(&self) -> Result<Epoch, StoreError> {
+        if !self.confirmed.is_fresh(self.lasting) {
+            let asked = now();
+            self.store.renew(&self.session, self.lease.epoch, asked, self.lasting).await?;
+            self.confirmed.note(asked);
+        }
+        Ok(self.lease.epoch)
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -55,13 +94,26 @@ impl Drop for Tenure {
     }
 }
 
-/// Renews a lease until it is taken away. The next append tells the writer that it was.
-async fn renew(store: Arc<dyn Store>, session: SessionId, epoch: Epoch) {
-    loop {
-        tokio::time::sleep(RENEWED_EVERY).await;
-        let renewed = store.renew(&session, epoch, now(), LASTING).await;
-        if matches!(renewed, Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) {
-            return;
+/// A lease that is renewed beside the writing.
+struct Renewing {
+    store: Arc<dyn Store>,
+    session: SessionId,
+    epoch: Epoch,
+    lasting: Duration,
+    confirmed: Arc<Confirmed>,
+}
+
+impl Renewing {
+    /// Renews the lease until it is taken away. The next append tells the writer that it was.
+    async fn go_on(self) {
+        loop {
+            tokio::time::sleep(self.lasting / 3).await;
+            let asked = now();
+            match self.store.renew(&self.session, self.epoch, asked, self.lasting).await {
+                Ok(_) => self.confirmed.note(asked),
+                Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => return,
+                Err(_) => {}
+            }
         }
     }
 }

@@ -23,8 +23,21 @@ impl Session {
         &mut self,
         event: &SessionEvent,
     ) -> Result<Vec<std::sync::Arc<Step>>, EngineError> {
-        let bytes = Bytes::from(Json::of(event).as_str().to_owned());
-        self.accept(vec![Incoming { kind: RecordKind::Event, source: 0, position: 0, bytes }]).await
+        self.emit_all(std::slice::from_ref(event)).await
+    }
+
+    /// Says several things at once: all of them are kept, or none.
+    pub async fn emit_all(
+        &mut self,
+        events: &[SessionEvent],
+    ) -> Result<Vec<std::sync::Arc<Step>>, EngineError> {
+        let incoming = events.iter().map(|event| Incoming {
+            kind: RecordKind::Event,
+            source: 0,
+            position: 0,
+            bytes: Bytes::from(Json::of(event).as_str().to_owned()),
+        });
+        self.accept(incoming.collect()).await
     }
 
     /// Puts these items in place of all that the slice of their type holds.
