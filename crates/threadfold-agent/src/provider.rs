@@ -1,6 +1,7 @@
 //! Providers: who is asked, and what comes back.
 
 mod error;
+mod usage;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use threadfold_core::{CallId, ConversationMessage, Dialect, Json, MessageId};
 use tokio::sync::mpsc;
 
 pub use error::ProviderError;
+pub use usage::{Usage, usage_of};
 
 /// A model's whole answer.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,46 @@
+//! Checkpoints: which run of a request is not finished, and how far it came.
+//!
+//! What a run did is in its session's log. A checkpoint only leads there, so it costs the same
+//! however long the run is.
+
+mod folder;
+mod stored;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use threadfold_core::SessionId;
+use threadfold_store::LogId;
+
+use crate::error::AgentError;
+use crate::prompt::RunKey;
+
+pub use folder::FolderCheckpoints;
+pub use stored::StoreCheckpoints;
+
+/// A place to go on from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checkpoint {
+    /// The session of the run.
+    pub session: SessionId,
+    /// Its log; nothing before it was begun.
+    pub log: Option<LogId>,
+    /// The last record that was there.
+    pub seq: u64,
+}
+
+/// Keeps checkpoints. Nothing is cleared without being asked.
+#[async_trait]
+pub trait CheckpointHandler: Send + Sync {
+    /// Returns the checkpoint of an unfinished run of a request.
+    async fn load(&self, key: &RunKey) -> Result<Option<Checkpoint>, AgentError>;
+
+    /// Returns a name for the session of a new run.
+    async fn name(&self, key: &RunKey) -> Result<SessionId, AgentError>;
+
+    /// Keeps a checkpoint, instead of the one before.
+    async fn save(&self, key: &RunKey, checkpoint: &Checkpoint) -> Result<(), AgentError>;
+
+    /// Forgets the run: it is finished, or nobody wants to go on with it.
+    async fn clear(&self, key: &RunKey) -> Result<(), AgentError>;
+}

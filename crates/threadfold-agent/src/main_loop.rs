@@ -1,0 +1,222 @@
+//! The main loop: a request is run to its end, however often the process is killed.
+
+use std::sync::Arc;
+
+use threadfold_core::{ConversationMessage, Json, Role, SessionId};
+use threadfold_engine::SnapshotRestoreError;
+
+use crate::agent::{Agent, Resume};
+use crate::checkpoint::{Checkpoint, CheckpointHandler};
+use crate::error::AgentError;
+use crate::output::{Output, complaint, instruction};
+use crate::prompt::{Prompt, Rendered, RunKey};
+use crate::run::{Finished, Run, waits_for};
+
+/// How the message is named that gives an answer back which could not be read.
+const COMPLAINT: &str = "output-error";
+
+impl Agent {
+    /// Says something in a session, new or known, and goes on until the model asks for nothing
+    /// more.
+    pub async fn run(
+        &self,
+        session: &SessionId,
+        prompt: &Rendered,
+    ) -> Result<Finished, AgentError> {
+        self.run_with(session, prompt, Resume::default()).await
+    }
+
+    /// Says something in a session, with leave to adopt what changed.
+    pub async fn run_with(
+        &self,
+        session: &SessionId,
+        prompt: &Rendered,
+        resume: Resume,
+    ) -> Result<Finished, AgentError> {
+        let mut run = Run::open(self, session, prompt, resume).await?;
+        if !run.is_done() {
+            let waits = waits_for(run.state(), self).unwrap_or_default();
+            run.close().await?;
+            return Err(AgentError::Unfinished { session: session.clone(), waits });
+        }
+        let driven = run.drive(prompt.messages.clone()).await;
+        finish(run, session, driven).await
+    }
+
+    /// Goes on with a session where it stopped.
+    pub async fn resume(
+        &self,
+        session: &SessionId,
+        resume: Resume,
+    ) -> Result<Finished, AgentError> {
+        let mut run = Run::open(self, session, &Rendered::default(), resume).await?;
+        let driven = run.drive(Vec::new()).await;
+        finish(run, session, driven).await
+    }
+
+    /// Runs a prompt, in a new session or from a checkpoint on.
+    pub async fn evaluate(
+        &self,
+        prompt: &Rendered,
+        resume_from: Option<&Checkpoint>,
+        resume: Resume,
+    ) -> Result<Finished, AgentError> {
+        let new = || SessionId::from(format!("run-{}", uuid::Uuid::new_v4().simple()));
+        let session = resume_from.map_or_else(new, |it| it.session.clone());
+        if let Some(checkpoint) = resume_from {
+            self.check(checkpoint).await?;
+        }
+        let mut run = Run::open(self, &session, prompt, resume).await?;
+        let driven = drive(&mut run, prompt).await;
+        finish(run, &session, driven).await
+    }
+
+    /// Checks that a checkpoint leads to what it was taken of.
+    async fn check(&self, checkpoint: &Checkpoint) -> Result<(), AgentError> {
+        let Some(log) = &checkpoint.log else { return Ok(()) };
+        let unfit = |field: &str, reason: String| {
+            Err(SnapshotRestoreError { field: field.to_owned(), reason }.into())
+        };
+        let session = &checkpoint.session;
+        let Some(head) = self.store.head(session).await? else {
+            return unfit("session", format!("session `{session}` is not in this store"));
+        };
+        if head.log != *log {
+            return unfit("log", format!("session `{session}` has log {}, not {log}", head.log));
+        }
+        if head.seq < checkpoint.seq {
+            let (found, wanted) = (head.seq, checkpoint.seq);
+            return unfit("seq", format!("the log ends at record {found}, before {wanted}"));
+        }
+        Ok(())
+    }
+}
+
+/// Begins with the prompt, unless it was said before.
+async fn drive(run: &mut Run<'_>, prompt: &Rendered) -> Result<(), AgentError> {
+    let is_new = run.state().last().is_none();
+    run.drive(if is_new { prompt.messages.clone() } else { Vec::new() }).await
+}
+
+async fn finish(
+    mut run: Run<'_>,
+    session: &SessionId,
+    driven: Result<(), AgentError>,
+) -> Result<Finished, AgentError> {
+    let state = run.state().clone();
+    let closed = run.close().await;
+    driven?;
+    let last = state.last().and_then(|turn| turn.assistant_message().cloned());
+    Ok(Finished {
+        session: session.clone(),
+        message: last.unwrap_or_else(|| ConversationMessage::new(Role::Assistant)),
+        history: state.history(),
+        turns: state.turns().len() as u64,
+        troubles: closed?,
+    })
+}
+
+/// Runs requests of one prompt: each to its end, and each once at a time.
+pub struct MainLoop<P> {
+    agent: Agent,
+    prompt: P,
+    checkpoints: Arc<dyn CheckpointHandler>,
+}
+
+impl<P: Prompt> MainLoop<P> {
+    /// Returns a loop for a prompt.
+    pub fn new(agent: Agent, prompt: P, checkpoints: impl CheckpointHandler + 'static) -> Self {
+        Self { agent, prompt, checkpoints: Arc::new(checkpoints) }
+    }
+
+    /// Runs a request: goes on with a run of it that is not finished, or begins one.
+    pub async fn run(&self, request: &P::Request) -> Result<P::Output, AgentError> {
+        self.run_with(request, Resume::default()).await
+    }
+
+    /// Runs a request, with what was decided about calls that were in doubt.
+    pub async fn run_with(
+        &self,
+        request: &P::Request,
+        resume: Resume,
+    ) -> Result<P::Output, AgentError> {
+        let key = RunKey::of(&self.prompt, request);
+        let rendered = self.render(request);
+        let known = self.checkpoints.load(&key).await?;
+        let session = match &known {
+            Some(checkpoint) => {
+                self.agent.check(checkpoint).await?;
+                checkpoint.session.clone()
+            }
+            None => self.checkpoints.name(&key).await?,
+        };
+        let begun = Checkpoint { session: session.clone(), log: None, seq: 0 };
+        if known.is_none() {
+            self.checkpoints.save(&key, &begun).await?;
+        }
+        let mut run = Run::open(&self.agent, &session, &rendered, resume).await?;
+        let driven = self.drive(&mut run, &rendered).await;
+        let cursor = run.recorder().cursor();
+        let reached = Checkpoint { log: Some(cursor.log), seq: cursor.seq, ..begun };
+        run.close().await?;
+        match driven {
+            Ok(output) => {
+                self.checkpoints.clear(&key).await?;
+                Ok(output)
+            }
+            Err(error) => {
+                self.checkpoints.save(&key, &reached).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the rendered prompt, with what the answer must look like.
+    fn render(&self, request: &P::Request) -> Rendered {
+        let mut rendered = self.prompt.render(request);
+        rendered.namespace = Some(self.prompt.namespace().into());
+        rendered.key = Some(self.prompt.key().into());
+        if let Some(form) = instruction::<P::Output>() {
+            let system = rendered.system.as_deref().or(self.agent.system.as_deref());
+            let system = system.map(|it| format!("{it}\n\n{form}")).unwrap_or(form);
+            rendered.system = Some(system.into());
+        }
+        rendered
+    }
+
+    async fn drive(&self, run: &mut Run<'_>, rendered: &Rendered) -> Result<P::Output, AgentError> {
+        drive(run, rendered).await?;
+        let error = match read_answer(run) {
+            Ok(output) => return Ok(output),
+            Err(error) => error,
+        };
+        if was_given_back(run) {
+            return Err(error.into());
+        }
+        let mut again = ConversationMessage::text(Role::User, &complaint(&error));
+        again.message_id = Some(COMPLAINT.into());
+        run.drive(vec![again]).await?;
+        Ok(read_answer(run)?)
+    }
+}
+
+fn read_answer<O: Output>(run: &mut Run<'_>) -> Result<O, crate::output::OutputError> {
+    let last = run.state().last().and_then(|turn| turn.assistant_message().cloned());
+    O::read(&last.map(|message| message.to_text()).unwrap_or_default())
+}
+
+/// Says whether an answer that could not be read was given back already.
+fn was_given_back(run: &mut Run<'_>) -> bool {
+    let is_complaint = |message: &ConversationMessage| {
+        message.message_id.as_ref().is_some_and(|id| id.as_str() == COMPLAINT)
+    };
+    run.state().turns().any(|turn| turn.sent().messages.iter().any(is_complaint))
+}
+
+/// Returns a request's JSON, for those who name runs themselves.
+impl RunKey {
+    /// Returns the name of the runs of a request that is JSON.
+    pub fn of_json(namespace: &str, key: &str, request: &Json) -> Self {
+        crate::prompt::run_key(namespace, key, request)
+    }
+}

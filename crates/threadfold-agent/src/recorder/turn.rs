@@ -1,0 +1,219 @@
+//! Turns in the ledger: what is sent, before it is sent, and what was answered.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use threadfold_core::{
+    CallId, CallKey, ConversationMessage, Dialect, EvaluationId, Json, MessagePart,
+    MessagePartBody, NativePart, Payload, Repair, Setup, ToolCallRecord, ToolRequested,
+    TurnAnswered, TurnStarted, TurnState, call_key, repair,
+};
+
+use super::Recorder;
+use crate::error::AgentError;
+use crate::provider::Answer;
+
+/// A turn that is about to be sent.
+#[derive(Clone, Debug)]
+pub struct NewTurn {
+    /// The run of the loop that it is part of.
+    pub evaluation_id: EvaluationId,
+    /// Who is asked.
+    pub provider: Arc<str>,
+    /// Which model is asked.
+    pub model: Arc<str>,
+    /// How the provider wants a conversation to be written.
+    pub dialect: Dialect,
+    /// Where the prompt is kept, in words of whoever keeps it.
+    pub prompt_namespace: Option<Arc<str>>,
+    /// The prompt's name there.
+    pub prompt_key: Option<Arc<str>>,
+    /// The system prompt.
+    pub system: Option<Arc<str>>,
+    /// The tools, as the provider is told of them.
+    pub tools: Option<Json>,
+    /// What else the request says: a JSON object.
+    pub parameters: Option<Json>,
+    /// What is new, beside the answer of the turn before and what its calls gave.
+    pub messages: Vec<ConversationMessage>,
+    /// Begin the request anew: what was sent before is rendered again, with what there is today.
+    pub restart: bool,
+}
+
+impl NewTurn {
+    /// Returns a turn that only says something.
+    pub fn new(provider: &str, model: &str, messages: Vec<ConversationMessage>) -> Self {
+        Self {
+            evaluation_id: "1".into(),
+            provider: provider.into(),
+            model: model.into(),
+            dialect: Dialect::Anthropic,
+            prompt_namespace: None,
+            prompt_key: None,
+            system: None,
+            tools: None,
+            parameters: None,
+            messages,
+            restart: false,
+        }
+    }
+}
+
+/// An answer of somebody who keeps nothing beside the message.
+impl From<ConversationMessage> for Answer {
+    fn from(message: ConversationMessage) -> Self {
+        Self { payload: Json::of(&message), message, usage: None, stop_reason: None }
+    }
+}
+
+impl Recorder {
+    /// Says what is about to be sent. When this returns it may be.
+    ///
+    /// What was sent before is not rendered again. Returns what had to be repaired of what is new.
+    pub async fn begin(&mut self, turn: NewTurn) -> Result<Vec<Repair>, AgentError> {
+        let state = self.state();
+        let number = state.turns().len() as u64 + 1;
+        let unsent = match turn.restart {
+            true => without_bound_items(state.history()),
+            false => unsent(state),
+        };
+        let repaired = repair(&[unsent, turn.messages.clone()].concat());
+        let items = turn.dialect.items(&repaired.messages);
+        let same = |kept: Option<&str>, new: Option<&str>| kept == new;
+        let is_new = |kept: Option<&Json>, new: Option<&Json>| {
+            !same(kept.map(Json::as_str), new.map(Json::as_str))
+        };
+        let started = TurnStarted {
+            turn: number,
+            evaluation_id: turn.evaluation_id,
+            provider: turn.provider,
+            model: turn.model,
+            prompt_namespace: turn.prompt_namespace,
+            prompt_key: turn.prompt_key,
+            system: match same(state.system(), turn.system.as_deref()) {
+                true => None,
+                false => Some(turn.system.unwrap_or_default()),
+            },
+            tools: match is_new(state.tools(), turn.tools.as_ref()) {
+                true => Some(turn.tools.unwrap_or_else(|| Json::of(&[(); 0]))),
+                false => None,
+            },
+            parameters: match is_new(state.parameters(), turn.parameters.as_ref()) {
+                true => Some(turn.parameters.unwrap_or_else(|| Json::of(&serde_json::Map::new()))),
+                false => None,
+            },
+            messages: turn.messages,
+            items,
+            restart: turn.restart && number > 1,
+            prefix_hash: state.prefix_hash(),
+        };
+        self.say(vec![Payload::TurnStarted(started)]).await?;
+        Ok(repaired.repairs)
+    }
+
+    /// Says what the model answered, with the names of its calls. When this returns its tools may
+    /// run.
+    ///
+    /// A call that has the name of an earlier one gets one of its own.
+    pub async fn answer(&mut self, answer: Answer) -> Result<(), AgentError> {
+        self.answer_instead_of(answer, Vec::new()).await
+    }
+
+    /// Says what the model answered, and takes back what was shown of it before.
+    pub(crate) async fn answer_instead_of(
+        &mut self,
+        mut answer: Answer,
+        shown: Vec<Payload>,
+    ) -> Result<(), AgentError> {
+        let turn = self.state().turns().len() as u64;
+        name_calls(self.state(), &mut answer.message);
+        let calls = answer.message.tool_calls.clone();
+        let cursor = self.cursor();
+        let seq = cursor.seq + 1;
+        let answered = TurnAnswered {
+            turn,
+            message: answer.message,
+            payload: answer.payload,
+            usage: answer.usage,
+            stop_reason: answer.stop_reason,
+        };
+        let requested = (0..).zip(calls).map(|(ordinal, call)| {
+            Payload::ToolRequested(ToolRequested {
+                turn,
+                key: call_key(cursor.log.as_str(), seq, ordinal),
+                call_id: call.call_id,
+                ordinal,
+                name: call.name,
+                arguments: call.arguments,
+            })
+        });
+        let said = [Payload::TurnAnswered(answered)].into_iter().chain(requested).chain(shown);
+        self.say(said.collect()).await
+    }
+
+    /// Returns a call's name towards its tool.
+    pub(super) fn key_of(&self, record: &ToolCallRecord) -> Result<CallKey, AgentError> {
+        if let Some(key) = &record.key {
+            return Ok(key.clone());
+        }
+        let seq = self.state().last().and_then(|turn| turn.answer_seq());
+        let seq = seq.ok_or_else(|| AgentError::OutOfOrder("there is no answer".to_owned()))?;
+        Ok(call_key(self.cursor().log.as_str(), seq, record.ordinal))
+    }
+
+    /// Checks that a loop which is run with `today` can go on with what was recorded.
+    pub fn check(&self, today: &Setup<'_>) -> Result<(), AgentError> {
+        Ok(self.state().check(&today.fingerprint())?)
+    }
+}
+
+/// Returns what no request has carried yet: the last answer, and what its calls gave.
+fn unsent(state: &TurnState) -> Vec<ConversationMessage> {
+    let Some(last) = state.last() else { return Vec::new() };
+    match last.assistant_message() {
+        Some(answer) => [answer.clone()].into_iter().chain(last.tool_messages()).collect(),
+        // A turn that was given up without an answer: what it sent is in the request.
+        None => Vec::new(),
+    }
+}
+
+/// Leaves out what a provider holds to a request that is not sent any more.
+fn without_bound_items(mut history: Vec<ConversationMessage>) -> Vec<ConversationMessage> {
+    for message in &mut history {
+        message.content.retain(|part| !is_bound(part));
+    }
+    history
+}
+
+fn is_bound(part: &MessagePart) -> bool {
+    match &part.body {
+        MessagePartBody::Thinking(_) => true,
+        MessagePartBody::Native(NativePart { item, .. }) => {
+            #[derive(serde::Deserialize)]
+            struct Kind {
+                r#type: Option<String>,
+            }
+            let kind = serde_json::from_str::<Kind>(item.as_str()).ok().and_then(|it| it.r#type);
+            let bound = ["thinking", "redacted_thinking", "reasoning"];
+            kind.is_some_and(|kind| bound.contains(&&*kind))
+        }
+        _ => false,
+    }
+}
+
+/// Gives each call a name that no other has.
+fn name_calls(state: &TurnState, message: &mut ConversationMessage) {
+    let mut names = BTreeSet::new();
+    for (ordinal, call) in message.tool_calls.iter_mut().enumerate() {
+        let is_taken = |name: &CallId, names: &BTreeSet<CallId>| {
+            name.as_str().is_empty() || state.call(name).is_some() || names.contains(name)
+        };
+        let mut count = state.turns().len();
+        let from = call.call_id.clone();
+        while is_taken(&call.call_id, &names) {
+            call.call_id = format!("{from}-{count}-{ordinal}").into();
+            count += 1;
+        }
+        names.insert(call.call_id.clone());
+    }
+}

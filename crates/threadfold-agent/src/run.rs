@@ -1,0 +1,233 @@
+//! The inner loop: it does what the ledger says comes next, until nothing does.
+//!
+//! There is no other way through a run: one that begins and one that goes on after a crash both
+//! follow the plan, and nothing is done before it is recorded that it will be.
+
+mod ask;
+mod preview;
+mod tools;
+
+use std::time::Instant;
+
+use threadfold_core::{
+    CallAction, ConversationMessage, Effect, EvaluationId, NextStep, Payload, PlannedCall,
+    ResumePlan, SessionId, Empty, Setup, TurnState, resume_plan,
+};
+use threadfold_engine::Options;
+use tokio::sync::Mutex;
+
+use crate::agent::{Agent, Resume};
+use crate::error::AgentError;
+use crate::progress::Progress;
+use crate::prompt::Rendered;
+use crate::recorder::{NewTurn, Recorder};
+use crate::request::render_tools;
+
+/// A run in this process.
+pub(crate) struct Run<'a> {
+    agent: &'a Agent,
+    session: SessionId,
+    recorder: Mutex<Recorder>,
+    setup: NewTurn,
+    resume: Resume,
+    began: Instant,
+    /// The conversation is to be sent anew.
+    restart: bool,
+}
+
+impl<'a> Run<'a> {
+    /// Opens the session of a run.
+    pub(crate) async fn open(
+        agent: &'a Agent,
+        session: &SessionId,
+        prompt: &Rendered,
+        resume: Resume,
+    ) -> Result<Self, AgentError> {
+        let options = Options { lease: agent.lease, ..Options::new(agent.holder.clone()) };
+        let recorder = Recorder::open(agent.store.clone(), session, options).await?;
+        let evaluation_id = match recorder.state().evaluation_id() {
+            Some(known) if !is_done(recorder.state()) => known.clone(),
+            _ => EvaluationId::from(uuid::Uuid::new_v4().to_string()),
+        };
+        let dialect = agent.provider.dialect();
+        let setup = NewTurn {
+            evaluation_id,
+            provider: agent.provider.name().into(),
+            model: agent.model.clone(),
+            dialect,
+            prompt_namespace: prompt.namespace.clone(),
+            prompt_key: prompt.key.clone(),
+            system: prompt.system.clone().or_else(|| agent.system.clone()),
+            tools: render_tools(dialect, &agent.definitions()),
+            parameters: agent.parameters.clone().or_else(|| Some(agent.provider.parameters())),
+            messages: Vec::new(),
+            restart: false,
+        };
+        let mut run = Self {
+            agent,
+            session: session.clone(),
+            recorder: Mutex::new(recorder),
+            setup,
+            resume,
+            began: Instant::now(),
+            restart: false,
+        };
+        if let Err(error) = run.check_setup() {
+            run.close().await?;
+            return Err(error);
+        }
+        Ok(run)
+    }
+
+    /// Checks that what is run today is what the conversation was begun with.
+    fn check_setup(&mut self) -> Result<(), AgentError> {
+        let today = Setup {
+            system: self.setup.system.as_deref(),
+            tools: self.setup.tools.as_ref(),
+            provider: &self.setup.provider,
+            model: &self.setup.model,
+        };
+        match self.recorder.get_mut().check(&today) {
+            Err(AgentError::Mismatch(_)) if self.resume.adopt => {
+                self.restart = true;
+                Ok(())
+            }
+            checked => checked,
+        }
+    }
+
+    /// Says whether nothing was asked in it yet, or all that was is answered.
+    pub(crate) fn is_done(&mut self) -> bool {
+        is_done(self.recorder.get_mut().state())
+    }
+
+    /// Goes on until the model asks for nothing more. `input` is what is said next.
+    pub(crate) async fn drive(
+        &mut self,
+        mut input: Vec<ConversationMessage>,
+    ) -> Result<(), AgentError> {
+        self.close_what_broke_off().await?;
+        loop {
+            if self.agent.cancel.is_cancelled() {
+                return Err(AgentError::Cancelled);
+            }
+            let plan = self.plan();
+            match plan.next {
+                NextStep::BeginTurn { .. } => self.begin(std::mem::take(&mut input)).await?,
+                NextStep::AskAgain { .. } if self.restart => self.begin(Vec::new()).await?,
+                NextStep::AskAgain { turn } => self.ask(turn).await?,
+                NextStep::RunTools { .. } => self.run_tools(plan).await?,
+                NextStep::CloseTurn { turn } => self.close_turn(turn).await?,
+                NextStep::Done if !input.is_empty() || self.was_paused() => {
+                    self.begin(std::mem::take(&mut input)).await?;
+                }
+                NextStep::Done => return Ok(()),
+            }
+        }
+    }
+
+    fn plan(&mut self) -> ResumePlan {
+        self.recorder.get_mut().resume_plan(|name| self.agent.effect_of(name))
+    }
+
+    /// An answer that a killed process was hearing stays as far as it came.
+    async fn close_what_broke_off(&mut self) -> Result<(), AgentError> {
+        if matches!(self.plan().next, NextStep::AskAgain { .. }) {
+            let idle = Payload::SessionIdle(Empty {});
+            self.recorder.get_mut().say(vec![idle]).await?;
+        }
+        Ok(())
+    }
+
+    /// Says whether the provider stopped in the middle of tools of its own.
+    fn was_paused(&mut self) -> bool {
+        let last = self.recorder.get_mut().state().last().cloned();
+        let answer = last.as_ref().and_then(|turn| turn.answer());
+        answer.is_some_and(|it| it.stop_reason.as_deref() == Some("pause_turn"))
+    }
+
+    async fn begin(&mut self, messages: Vec<ConversationMessage>) -> Result<(), AgentError> {
+        let recorder = self.recorder.get_mut();
+        let passed = self.began.elapsed();
+        let run = &self.setup.evaluation_id;
+        if let Some(reached) = self.agent.limits.reached(recorder.state(), run, passed) {
+            return Err(AgentError::Limit(reached));
+        }
+        let restart = std::mem::take(&mut self.restart);
+        let turn = NewTurn { messages, restart, ..self.setup.clone() };
+        for repair in recorder.begin(turn).await? {
+            self.agent.tell(&Progress::Repaired(repair));
+        }
+        Ok(())
+    }
+
+    async fn close_turn(&mut self, turn: u64) -> Result<(), AgentError> {
+        let recorder = self.recorder.get_mut();
+        recorder.complete().await?;
+        recorder.checkpoint(&format!("turn-{turn}")).await
+    }
+
+    /// Returns what is known of the loop.
+    pub(crate) fn state(&mut self) -> &TurnState {
+        self.recorder.get_mut().state()
+    }
+
+    pub(crate) fn recorder(&mut self) -> &mut Recorder {
+        self.recorder.get_mut()
+    }
+
+    /// Leaves the session to others.
+    pub(crate) async fn close(self) -> Result<Vec<String>, AgentError> {
+        self.recorder.into_inner().close().await
+    }
+}
+
+/// A run that came to its end.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The session that it was run in.
+    pub session: SessionId,
+    /// The model's last answer.
+    pub message: ConversationMessage,
+    /// All that was said, as the model was told it.
+    pub history: Vec<ConversationMessage>,
+    /// How many turns the conversation has.
+    pub turns: u64,
+    /// What went wrong beside the way.
+    pub troubles: Vec<String>,
+}
+
+impl Finished {
+    /// Returns the words of the last answer.
+    pub fn text(&self) -> String {
+        self.message.to_text()
+    }
+}
+
+pub(crate) fn is_done(state: &TurnState) -> bool {
+    let plan = resume_plan(state, |_| Effect::Unsafe);
+    state.last().is_none() || plan.next == NextStep::Done
+}
+
+/// Returns what a run waits for, in words; nothing if it came to its end.
+pub fn waits_for(state: &TurnState, agent: &Agent) -> Option<String> {
+    waits(state, |name| agent.effect_of(name))
+}
+
+/// Returns what a run waits for, in words, if running a tool twice does what `effect_of` says.
+pub fn waits(state: &TurnState, effect_of: impl Fn(&str) -> Effect) -> Option<String> {
+    let plan = resume_plan(state, effect_of);
+    let undecided: Vec<_> = plan.undecided().map(ToString::to_string).collect();
+    Some(match plan.next {
+        NextStep::Done => return None,
+        NextStep::BeginTurn { turn } => format!("turn {turn} is to begin"),
+        NextStep::AskAgain { turn } => format!("turn {turn} has no answer yet"),
+        NextStep::RunTools { .. } if !undecided.is_empty() => undecided.join("; "),
+        NextStep::RunTools { turn } => {
+            let open = |it: &&PlannedCall| it.action != CallAction::Replay;
+            let names: Vec<_> = plan.calls.iter().filter(open).map(|it| &*it.call.name).collect();
+            format!("turn {turn} has tools to run: {}", names.join(", "))
+        }
+        NextStep::CloseTurn { turn } => format!("turn {turn} is to be closed"),
+    })
+}

@@ -1,0 +1,109 @@
+//! Asking the model: the recorded bytes, as often as it takes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use threadfold_core::{Log, Payload};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::Run;
+use super::preview::Preview;
+use crate::error::AgentError;
+use crate::progress::Progress;
+use crate::provider::{Answer, Deltas, ProviderError};
+use crate::request::request;
+
+/// How often an answer that is being made is shown to others.
+const SHOWN_EVERY: Duration = Duration::from_millis(200);
+
+/// Why there is no answer.
+enum NoAnswer {
+    Provider(ProviderError),
+    Agent(AgentError),
+}
+
+impl Run<'_> {
+    /// Asks for the answer of the turn that was begun last, and records it.
+    pub(super) async fn ask(&mut self, turn: u64) -> Result<(), AgentError> {
+        let agent = self.agent;
+        let body = request(self.setup.dialect, self.recorder.get_mut().state());
+        let violations = self.setup.dialect.check(&body);
+        if !violations.is_empty() {
+            return Err(AgentError::Invalid(violations));
+        }
+        agent.tell(&Progress::Asking { turn });
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let source = match self.ask_once(body.clone(), turn).await {
+                Ok(()) => return Ok(()),
+                Err(NoAnswer::Agent(error)) => return Err(error),
+                Err(NoAnswer::Provider(error)) => error,
+            };
+            if !source.is_transient() || attempts >= agent.retries.attempts {
+                return Err(AgentError::Provider { attempts, source });
+            }
+            let after = agent.retries.pause(attempts, source.retry_after());
+            self.note(&source, after).await?;
+            tokio::select! {
+                () = agent.cancel.cancelled() => return Err(AgentError::Cancelled),
+                () = sleep(after) => {}
+            }
+        }
+    }
+
+    async fn note(&mut self, error: &ProviderError, after: Duration) -> Result<(), AgentError> {
+        let why = error.to_string();
+        let message = format!("{why}; asking again in {after:.1?}");
+        let log = Log { level: Some("warn".into()), message: Some(message.into()) };
+        self.recorder.get_mut().say(vec![Payload::Log(log)]).await?;
+        self.agent.tell(&Progress::AskingAgain { why, after });
+        Ok(())
+    }
+
+    async fn ask_once(&mut self, body: Bytes, turn: u64) -> Result<(), NoAnswer> {
+        let agent = self.agent;
+        let recorder = self.recorder.get_mut();
+        let mut preview = Preview::new(turn, recorder.cursor().seq);
+        let (deltas, mut pieces) = Deltas::channel();
+        let mut asking = agent.provider.ask(body, &deltas);
+        let mut shown = interval(SHOWN_EVERY);
+        shown.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        shown.reset();
+        let answered: Result<Answer, ProviderError> = loop {
+            tokio::select! {
+                biased;
+                () = agent.cancel.cancelled() => {
+                    recorder.say(preview.break_off()).await.map_err(NoAnswer::Agent)?;
+                    return Err(NoAnswer::Agent(AgentError::Cancelled));
+                }
+                Some(delta) = pieces.recv() => {
+                    preview.hear(&delta);
+                    agent.tell(&Progress::Delta(delta));
+                }
+                answered = &mut asking => break answered,
+                _ = shown.tick(), if preview.has_news() => {
+                    recorder.say(preview.news()).await.map_err(NoAnswer::Agent)?;
+                }
+            }
+        };
+        drop(asking);
+        while let Ok(delta) = pieces.try_recv() {
+            preview.hear(&delta);
+            agent.tell(&Progress::Delta(delta));
+        }
+        match answered {
+            Ok(answer) => {
+                let calls = answer.message.tool_calls.len();
+                let recorded = recorder.answer_instead_of(answer, preview.take_back()).await;
+                recorded.map_err(NoAnswer::Agent)?;
+                agent.tell(&Progress::Answered { turn, calls });
+                Ok(())
+            }
+            Err(error) => {
+                recorder.say(preview.break_off()).await.map_err(NoAnswer::Agent)?;
+                Err(NoAnswer::Provider(error))
+            }
+        }
+    }
+}

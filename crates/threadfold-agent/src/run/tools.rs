@@ -1,0 +1,355 @@
+//! Running tools: each call as the recovery table says, and in the ledger before and after.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{self, StreamExt};
+use threadfold_core::{
+    CallAction, PlannedCall, ResultSource, ResumePlan, ToolCallRecord, ToolIdempotencyError,
+};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::Run;
+use crate::agent::Decision;
+use crate::error::AgentError;
+use crate::progress::Progress;
+use crate::recorder::{Attempt, Origin, cut_short};
+use crate::tool::{ErrorOutcome, Probe, Tool, ToolContext, ToolError, ToolOutput};
+
+/// What became of an attempt.
+enum Ended {
+    Gave(ToolOutput),
+    Failed(String),
+    /// Nobody knows what it did; the model is told.
+    Unknown(String),
+    /// Nobody knows what it did, and the run stops.
+    Stopped(String),
+}
+
+impl Run<'_> {
+    /// Sees to all calls of a turn, several at once.
+    pub(super) async fn run_tools(&mut self, plan: ResumePlan) -> Result<(), AgentError> {
+        let stop = self.agent.cancel.child_token();
+        let run = &*self;
+        let calls = plan.calls.into_iter().map(|planned| {
+            let stop = &stop;
+            async move {
+                let seen_to = run.see_to(planned, stop).await;
+                if matches!(seen_to, Err(ref error) if !is_undecided(error)) {
+                    stop.cancel();
+                }
+                seen_to
+            }
+        });
+        let parallel = self.agent.limits.parallel.max(1);
+        let all: Vec<Result<(), AgentError>> =
+            stream::iter(calls).buffer_unordered(parallel).collect().await;
+        let mut undecided = Vec::new();
+        for result in all {
+            match result {
+                Ok(()) => {}
+                Err(AgentError::Undecided { calls }) => undecided.extend(calls),
+                Err(error) => return Err(error),
+            }
+        }
+        if undecided.is_empty() {
+            return Ok(());
+        }
+        undecided.sort_by(|one, other| one.call.cmp(&other.call));
+        Err(AgentError::Undecided { calls: undecided })
+    }
+
+    async fn see_to(
+        &self,
+        planned: PlannedCall,
+        stop: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let PlannedCall { call, action } = planned;
+        if matches!(action, CallAction::Replay) {
+            return Ok(());
+        }
+        if let CallAction::TellFailure { error } = &action {
+            let text = error.to_text().unwrap_or_else(|| error.as_str().to_owned());
+            return self.tell_failure(&call, text).await;
+        }
+        if let Some(decision) = self.resume.decisions.get(&call.call_id).cloned() {
+            return self.obey(decision, &call, stop).await;
+        }
+        if let CallAction::Decide(error) = action {
+            return Err(undecided(error));
+        }
+        let Some(tool) = self.agent.find(&call.name).cloned() else {
+            return self.tell_missing(&call).await;
+        };
+        match action {
+            CallAction::Probe => self.probe(&call, &tool, stop).await,
+            CallAction::UndoThenRun => {
+                self.undo(&call, &tool, stop).await?;
+                self.run_tool(&call, &tool, stop).await
+            }
+            _ => self.run_tool(&call, &tool, stop).await,
+        }
+    }
+
+    async fn obey(
+        &self,
+        decision: Decision,
+        call: &ToolCallRecord,
+        stop: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let output = match decision {
+            Decision::Retry => match self.agent.find(&call.name).cloned() {
+                Some(tool) => return self.run_tool(call, &tool, stop).await,
+                None => return self.tell_missing(call).await,
+            },
+            Decision::Result(text) => ToolOutput::text(text),
+            Decision::GiveUp => ToolOutput {
+                is_error: true,
+                ..ToolOutput::text("the call was given up; its outcome is not known")
+            },
+        };
+        self.finish(call, output, ResultSource::Person, None).await
+    }
+
+    async fn tell_missing(&self, call: &ToolCallRecord) -> Result<(), AgentError> {
+        let names: Vec<_> = self.agent.definitions().into_iter().map(|it| it.name).collect();
+        let text = format!("there is no tool `{}`; there are: {}", call.name, names.join(", "));
+        let output = ToolOutput { is_error: true, ..ToolOutput::text(text) };
+        self.finish(call, output, ResultSource::Repair, None).await
+    }
+
+    async fn tell_failure(&self, call: &ToolCallRecord, text: String) -> Result<(), AgentError> {
+        let output = ToolOutput { is_error: true, ..ToolOutput::text(text) };
+        self.finish(call, output, ResultSource::Tool, None).await
+    }
+
+    async fn finish(
+        &self,
+        call: &ToolCallRecord,
+        output: ToolOutput,
+        source: ResultSource,
+        duration: Option<Duration>,
+    ) -> Result<(), AgentError> {
+        let output = cut_short(output, self.agent.limits.output);
+        let told = self.told(call, &output.to_text(), output.is_error);
+        let origin = Origin { source, duration };
+        self.recorder.lock().await.finished_by(&call.call_id, output, origin).await?;
+        self.agent.tell(&told);
+        Ok(())
+    }
+
+    fn told(&self, call: &ToolCallRecord, output: &str, is_error: bool) -> Progress {
+        Progress::ToolFinished {
+            call: call.call_id.clone(),
+            name: call.name.clone(),
+            output: output.to_owned(),
+            is_error,
+        }
+    }
+
+    /// Asks a tool whether a call happened that was begun and of which no result was kept.
+    async fn probe(
+        &self,
+        call: &ToolCallRecord,
+        tool: &Arc<dyn Tool>,
+        stop: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let attempt = self.last_attempt(call).await?;
+        let context = self.context(call, &attempt, stop);
+        let (asked, arguments) = (tool.clone(), call.arguments.clone());
+        let probing = tokio::spawn(async move { asked.probe(&arguments, &context).await });
+        match self.watched(probing, stop).await {
+            Ok(Probe::Happened(output)) => {
+                self.finish(call, output, ResultSource::Probe, None).await
+            }
+            Ok(Probe::DidNot) => self.run_tool(call, tool, stop).await,
+            Ok(Probe::CannotTell) => Err(undecided(question(call))),
+            Err(error) => {
+                let reason = format!("it could not be asked whether it happened: {error}");
+                self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
+                Err(undecided(question(call)))
+            }
+        }
+    }
+
+    async fn undo(
+        &self,
+        call: &ToolCallRecord,
+        tool: &Arc<dyn Tool>,
+        stop: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let attempt = self.recorder.lock().await.undoing(&call.call_id, tool.effect()).await?;
+        let context = self.context(call, &attempt, stop);
+        let (asked, arguments) = (tool.clone(), call.arguments.clone());
+        let undoing = tokio::spawn(async move { asked.undo(&arguments, &context).await });
+        match self.watched(undoing, stop).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                let reason = format!("what it did could not be undone: {error}");
+                self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
+                Err(undecided(question(call)))
+            }
+        }
+    }
+
+    /// Returns what a tool says to a question about an attempt, if it says it in time.
+    async fn watched<T>(
+        &self,
+        mut asking: JoinHandle<Result<T, ToolError>>,
+        stop: &CancellationToken,
+    ) -> Result<T, ToolError> {
+        let asked = tokio::select! {
+            () = stop.cancelled() => None,
+            asked = timeout(self.agent.limits.tool_time, &mut asking) => asked.ok(),
+        };
+        match asked {
+            Some(Ok(answer)) => answer,
+            Some(Err(_)) => Err(ToolError::unknown("the tool panicked")),
+            None => {
+                asking.abort();
+                Err(ToolError::unknown("it took too long"))
+            }
+        }
+    }
+
+    async fn last_attempt(&self, call: &ToolCallRecord) -> Result<Attempt, AgentError> {
+        self.recorder.lock().await.last_attempt(&call.call_id).await
+    }
+
+    fn context(
+        &self,
+        call: &ToolCallRecord,
+        attempt: &Attempt,
+        stop: &CancellationToken,
+    ) -> ToolContext {
+        ToolContext {
+            call_id: call.call_id.clone(),
+            key: attempt.key.clone(),
+            attempt: attempt.number,
+            is_resume: call.attempt > 0,
+            session: self.session.clone(),
+            epoch: attempt.epoch,
+            deadline: Instant::now().checked_add(self.agent.limits.tool_time),
+            cancel: stop.child_token(),
+        }
+    }
+
+    /// Runs a tool, and records what it gave.
+    async fn run_tool(
+        &self,
+        call: &ToolCallRecord,
+        tool: &Arc<dyn Tool>,
+        stop: &CancellationToken,
+    ) -> Result<(), AgentError> {
+        let attempt = self.recorder.lock().await.started(&call.call_id, tool.effect()).await?;
+        self.agent.tell(&Progress::ToolStarted {
+            call: call.call_id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            attempt: attempt.number,
+        });
+        let context = self.context(call, &attempt, stop);
+        let cancel = context.cancel.clone();
+        let (run, arguments) = (tool.clone(), call.arguments.clone());
+        let began = Instant::now();
+        let running = tokio::spawn(async move { run.call(&arguments, &context).await });
+        let ended = self.wait_for(running, stop, &cancel).await;
+        let duration = Some(began.elapsed());
+        let origin = Origin { source: ResultSource::Tool, duration };
+        let id = &call.call_id;
+        let mut recorder = self.recorder.lock().await;
+        let told = match ended {
+            Ended::Gave(output) => {
+                drop(recorder);
+                return self.finish(call, output, ResultSource::Tool, duration).await;
+            }
+            Ended::Failed(error) => {
+                recorder.failed(id, &error, origin).await?;
+                error
+            }
+            Ended::Unknown(reason) => {
+                recorder.told_unknown(id, &reason, origin).await?;
+                reason
+            }
+            Ended::Stopped(reason) => {
+                recorder.unknown(id, &reason).await?;
+                return Err(AgentError::Cancelled);
+            }
+        };
+        drop(recorder);
+        self.agent.tell(&self.told(call, &told, true));
+        Ok(())
+    }
+
+    /// Waits for a tool until it ends, its time is over, or the run is stopped.
+    async fn wait_for(
+        &self,
+        mut running: JoinHandle<Result<ToolOutput, ToolError>>,
+        stop: &CancellationToken,
+        cancel: &CancellationToken,
+    ) -> Ended {
+        let limits = &self.agent.limits;
+        let in_time = tokio::select! {
+            ended = timeout(limits.tool_time, &mut running) => ended.ok(),
+            () = stop.cancelled() => None,
+        };
+        if let Some(ended) = in_time {
+            return read(ended);
+        }
+        let is_stopped = stop.is_cancelled();
+        cancel.cancel();
+        let ended = timeout(limits.grace, &mut running).await;
+        if let Ok(ended) = ended
+            && let Ended::Gave(output) = read(ended)
+            && !output.is_error
+        {
+            return Ended::Gave(output);
+        }
+        running.abort();
+        match is_stopped {
+            true => Ended::Stopped("the run was stopped while it ran".to_owned()),
+            false => Ended::Unknown(format!(
+                "it was stopped after {:?}; what it did until then is not known",
+                limits.tool_time
+            )),
+        }
+    }
+}
+
+fn read(ended: Result<Result<ToolOutput, ToolError>, tokio::task::JoinError>) -> Ended {
+    match ended {
+        Ok(Ok(output)) => Ended::Gave(output),
+        Ok(Err(ToolError { message, outcome: ErrorOutcome::Failed })) => Ended::Failed(message),
+        Ok(Err(ToolError { message, outcome: ErrorOutcome::Unknown })) => Ended::Unknown(message),
+        Err(error) => {
+            let words = match error.try_into_panic() {
+                Ok(panic) => panic_words(&*panic),
+                Err(_) => "it was aborted".to_owned(),
+            };
+            Ended::Unknown(format!("the tool panicked ({words}); what it did is not known"))
+        }
+    }
+}
+
+fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+fn question(call: &ToolCallRecord) -> ToolIdempotencyError {
+    ToolIdempotencyError {
+        call: call.call_id.clone(),
+        tool: call.name.clone(),
+        attempt: call.attempt,
+    }
+}
+
+fn undecided(error: ToolIdempotencyError) -> AgentError {
+    AgentError::Undecided { calls: vec![error] }
+}
+
+fn is_undecided(error: &AgentError) -> bool {
+    matches!(error, AgentError::Undecided { .. })
+}
