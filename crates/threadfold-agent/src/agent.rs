@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use threadfold_core::{CallId, Effect, Json};
+use threadfold_core::{CallId, ConversationMessage, Effect, Json};
 use threadfold_engine::holder;
 use threadfold_store::{Holder, Store};
 use tokio_util::sync::CancellationToken;
@@ -12,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::limits::{Limits, Retries};
 use crate::progress::Progress;
 use crate::provider::Provider;
+use crate::recorder::NewTurn;
+use crate::request::render_tools;
 use crate::tool::{Tool, ToolDefinition};
 
 type Watcher = Arc<dyn Fn(&Progress) + Send + Sync>;
@@ -149,6 +151,19 @@ impl Agent {
     pub fn watch(mut self, watcher: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.watcher = Some(Arc::new(watcher));
         self
+    }
+
+    /// Returns a turn that says this, as the agent would begin it: for those who keep its ledger
+    /// themselves.
+    pub fn new_turn(&self, messages: Vec<ConversationMessage>) -> NewTurn {
+        let dialect = self.provider.dialect();
+        NewTurn {
+            dialect,
+            system: self.system.clone(),
+            tools: render_tools(dialect, &self.definitions()),
+            parameters: self.parameters.clone().or_else(|| Some(self.provider.parameters())),
+            ..NewTurn::new(self.provider.name(), &self.model, messages)
+        }
     }
 
     pub(crate) fn tell(&self, progress: &Progress) {

@@ -10,8 +10,8 @@ mod tools;
 use std::time::Instant;
 
 use threadfold_core::{
-    CallAction, ConversationMessage, Effect, EvaluationId, NextStep, Payload, PlannedCall,
-    ResumePlan, SessionId, Empty, Setup, TurnState, resume_plan,
+    CallAction, ConversationMessage, Effect, Empty, EvaluationId, NextStep, Payload, PlannedCall,
+    ResumePlan, SessionId, Setup, TurnState, resume_plan,
 };
 use threadfold_engine::Options;
 use tokio::sync::Mutex;
@@ -21,7 +21,6 @@ use crate::error::AgentError;
 use crate::progress::Progress;
 use crate::prompt::Rendered;
 use crate::recorder::{NewTurn, Recorder};
-use crate::request::render_tools;
 
 /// A run in this process.
 pub(crate) struct Run<'a> {
@@ -49,19 +48,13 @@ impl<'a> Run<'a> {
             Some(known) if !is_done(recorder.state()) => known.clone(),
             _ => EvaluationId::from(uuid::Uuid::new_v4().to_string()),
         };
-        let dialect = agent.provider.dialect();
+        let today = agent.new_turn(Vec::new());
         let setup = NewTurn {
             evaluation_id,
-            provider: agent.provider.name().into(),
-            model: agent.model.clone(),
-            dialect,
             prompt_namespace: prompt.namespace.clone(),
             prompt_key: prompt.key.clone(),
-            system: prompt.system.clone().or_else(|| agent.system.clone()),
-            tools: render_tools(dialect, &agent.definitions()),
-            parameters: agent.parameters.clone().or_else(|| Some(agent.provider.parameters())),
-            messages: Vec::new(),
-            restart: false,
+            system: prompt.system.clone().or(today.system),
+            ..today
         };
         let mut run = Self {
             agent,

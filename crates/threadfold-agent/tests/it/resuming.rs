@@ -1,0 +1,252 @@
+//! A run that stopped anywhere: what is sent again, what runs, and what a person is asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use threadfold_agent::{
+    Agent, AgentError, Answer, Decision, Effect, NewTurn, Probe, Recorder, Rendered, Resume,
+    ToolOutput, tool,
+};
+use threadfold_core::{ConversationMessage, Role, SetupPart};
+use threadfold_engine::{Options, holder};
+use threadfold_store::Store;
+
+use crate::support::{Counting, Model, agent, asks, says, store, told, turns};
+
+/// Returns a store with a run that was killed after `calls` were started.
+async fn killed_after_start(agent: &Agent, store: &Arc<dyn Store>, calls: &[(&str, Effect)]) {
+    let mut recorder = begun(agent, store).await;
+    let wanted: Vec<_> = calls.iter().map(|(id, _)| (*id, "deed", "{}")).collect();
+    recorder.answer(Answer::from(asks(&wanted))).await.unwrap();
+    for (call, effect) in calls {
+        recorder.started(&(*call).into(), *effect).await.unwrap();
+    }
+    recorder.close().await.unwrap();
+}
+
+/// Begins a run as `agent` would, and stops before the answer.
+async fn begun(agent: &Agent, store: &Arc<dyn Store>) -> Recorder {
+    let options = Options::new(holder("a test"));
+    let mut recorder = Recorder::open(store.clone(), &"s1".into(), options).await.unwrap();
+    let prompt = ConversationMessage::text(Role::User, "Go");
+    recorder.begin(agent.new_turn(vec![prompt])).await.unwrap();
+    recorder
+}
+
+fn deed(effect: Effect) -> Arc<Counting> {
+    Counting::new("deed", effect)
+}
+
+async fn resume(agent: &Agent) -> Result<threadfold_agent::Finished, AgentError> {
+    agent.resume(&"s1".into(), Resume::default()).await
+}
+
+#[tokio::test]
+async fn a_resume_sends_the_stored_bytes_and_renders_nothing_that_was_sent() {
+    let store = store();
+    let model = Model::new(vec![says("done")]);
+    let agent = agent(&store, &model);
+    let mut recorder = begun(&agent, &store).await;
+    // What was sent is no longer how it would be rendered: only the stored bytes have this mark.
+    let mut turn = agent.new_turn(Vec::new());
+    turn.messages = vec![ConversationMessage::text(Role::User, "more")];
+    recorder.answer(Answer::from(says("go on"))).await.unwrap();
+    recorder.complete().await.unwrap();
+    recorder.begin(turn).await.unwrap();
+    let kept: Vec<String> =
+        recorder.state().sent_items().iter().map(|it| it.as_str().to_owned()).collect();
+    recorder.close().await.unwrap();
+    resume(&agent).await.unwrap();
+    let sent = model.sent();
+    let text = std::str::from_utf8(&sent[0]).unwrap();
+    let list = format!(r#""messages":[{}]"#, kept.join(","));
+    assert!(text.contains(&list), "{text}");
+}
+
+#[tokio::test]
+async fn a_pure_tool_runs_again() {
+    let store = store();
+    let model = Model::new(vec![asks(&[]), says("done")]);
+    let deed = deed(Effect::Pure);
+    let agent = agent(&store, &model).tools([deed.clone() as _]);
+    killed_after_start(&agent, &store, &[("c1", Effect::Pure)]).await;
+    resume(&agent).await.unwrap();
+    assert_eq!(deed.count(), 1);
+    assert_eq!(turns(&store, "s1").await.call(&"c1".into()).unwrap().attempt, 2);
+}
+
+#[tokio::test]
+async fn an_idempotent_tool_runs_again_with_the_same_key() {
+    let store = store();
+    let model = Model::new(vec![asks(&[]), says("done")]);
+    let deed = deed(Effect::Idempotent);
+    let agent = agent(&store, &model).tools([deed.clone() as _]);
+    killed_after_start(&agent, &store, &[("c1", Effect::Idempotent)]).await;
+    let key = turns(&store, "s1").await.call(&"c1".into()).unwrap().key.clone().unwrap();
+    resume(&agent).await.unwrap();
+    assert_eq!(*deed.keys.lock().unwrap(), [key.to_string()]);
+}
+
+#[tokio::test]
+async fn a_tool_that_can_be_asked_is_asked() {
+    for happened in [true, false] {
+        let store = store();
+        let model = Model::new(vec![asks(&[]), says("done")]);
+        let ran = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = ran.clone();
+        let deed = tool("deed", "A deed", move |_: serde_json::Value, _| {
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            async { Ok("done now".into()) }
+        })
+        .probe(move |_, context| async move {
+            assert!(context.is_resume);
+            Ok(match happened {
+                true => Probe::Happened(ToolOutput::text("done then")),
+                false => Probe::DidNot,
+            })
+        });
+        let agent = agent(&store, &model).tool(deed);
+        killed_after_start(&agent, &store, &[("c1", Effect::Probe)]).await;
+        let finished = resume(&agent).await.unwrap();
+        let (runs, words) = if happened { (0, "done then") } else { (1, "done now") };
+        assert_eq!(ran.load(std::sync::atomic::Ordering::SeqCst), runs);
+        assert_eq!(finished.history[2].to_text(), words);
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_can_be_undone_is_undone_then_runs_again() {
+    let store = store();
+    let model = Model::new(vec![asks(&[]), says("done")]);
+    let deeds = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (done, undone) = (deeds.clone(), deeds.clone());
+    let deed = tool("deed", "A deed", move |_: serde_json::Value, context| {
+        done.lock().unwrap().push(("do", context.attempt, context.key));
+        async { Ok("done".into()) }
+    })
+    .undo(move |_, context| {
+        undone.lock().unwrap().push(("undo", context.attempt, context.key));
+        async { Ok(()) }
+    });
+    let agent = agent(&store, &model).tool(deed);
+    killed_after_start(&agent, &store, &[("c1", Effect::Compensable)]).await;
+    let key = turns(&store, "s1").await.call(&"c1".into()).unwrap().key.clone().unwrap();
+    resume(&agent).await.unwrap();
+    assert_eq!(*deeds.lock().unwrap(), [("undo", 2, key.clone()), ("do", 3, key)]);
+}
+
+#[tokio::test]
+async fn an_unsafe_tool_does_not_run_and_a_person_is_told_the_three_ways_out() {
+    let store = store();
+    let model = Model::new(vec![asks(&[]), says("done")]);
+    let deed = deed(Effect::Unsafe);
+    let agent = agent(&store, &model).tools([deed.clone() as _]);
+    killed_after_start(&agent, &store, &[("c1", Effect::Unsafe)]).await;
+    let error = resume(&agent).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, AgentError::Undecided { .. }), "{text}");
+    for word in ["`c1`", "`deed`", "run it again", "give its result", "give it up"] {
+        assert!(text.contains(word), "{text} has no {word}");
+    }
+    assert_eq!(deed.count(), 0);
+    let again = resume(&agent).await.unwrap_err();
+    assert_eq!(again.to_string(), text, "nothing was decided by asking");
+}
+
+#[tokio::test]
+async fn what_a_person_decides_is_done() {
+    let decisions = [
+        (Decision::Retry, 1, "tool: deed done"),
+        (Decision::Result("paid then".into()), 0, "tool: paid then"),
+        (Decision::GiveUp, 0, "tool: (error) the call was given up; its outcome is not known"),
+    ];
+    for (decision, runs, words) in decisions {
+        let store = store();
+        let model = Model::new(vec![asks(&[]), says("done")]);
+        let deed = deed(Effect::Unsafe);
+        let agent = agent(&store, &model).tools([deed.clone() as _]);
+        killed_after_start(&agent, &store, &[("c1", Effect::Unsafe)]).await;
+        let decisions = BTreeMap::from([("c1".into(), decision)]);
+        let resume = Resume { decisions, adopt: false };
+        let finished = agent.resume(&"s1".into(), resume).await.unwrap();
+        assert_eq!(deed.count(), runs);
+        assert_eq!(told(&finished.history[2..3]), words);
+    }
+}
+
+#[tokio::test]
+async fn what_changed_is_named_and_adopting_it_sends_the_conversation_anew() {
+    let store = store();
+    let thinking = ConversationMessage {
+        content: vec![threadfold_core::MessagePart::thinking("hm", "signed")],
+        ..asks(&[("c1", "deed", "{}")])
+    };
+    let model = Model::new(vec![thinking, says("done")]);
+    let deed = deed(Effect::Pure);
+    let first = agent(&store, &model).tools([deed.clone() as _]);
+    let limits = threadfold_agent::Limits { turns: Some(1), ..Default::default() };
+    first.clone().limits(limits).run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+
+    let other = agent(&store, &model).system("You work differently.");
+    let error = resume(&other).await.unwrap_err();
+    let AgentError::Mismatch(mismatch) = &error else { panic!("{error:?}") };
+    let changed: Vec<_> = mismatch.changed.iter().map(|it| it.part).collect();
+    assert_eq!(changed, [SetupPart::SystemPrompt, SetupPart::Tools]);
+
+    let adopt = Resume { adopt: true, ..Resume::default() };
+    let finished = other.resume(&"s1".into(), adopt).await.unwrap();
+    assert_eq!(finished.text(), "done");
+    let last = model.sent().pop().unwrap();
+    let text = std::str::from_utf8(&last).unwrap();
+    assert!(text.contains("You work differently."), "{text}");
+    assert!(!text.contains("signed"), "thinking is bound to the old prompt: {text}");
+    assert!(text.contains("deed done"), "{text}");
+    let turn = turns(&store, "s1").await;
+    assert!(turn.last().unwrap().sent().restart);
+}
+
+#[tokio::test]
+async fn another_provider_of_the_same_dialect_is_another_model() {
+    let store = store();
+    let model = Model::new(vec![says("done")]);
+    let first = agent(&store, &model);
+    begun(&first, &store).await.close().await.unwrap();
+    let error = resume(&agent(&store, &model.named("other"))).await.unwrap_err();
+    let AgentError::Mismatch(mismatch) = &error else { panic!("{error:?}") };
+    assert_eq!(mismatch.changed[0].part, SetupPart::Model);
+}
+
+#[tokio::test]
+async fn a_second_resumer_is_refused_and_told_who_holds_it() {
+    let store = store();
+    let model = Model::new(vec![says("done")]);
+    let first = agent(&store, &model);
+    let _held = begun(&first, &store).await;
+    let error = resume(&first).await.unwrap_err();
+    assert!(matches!(error, AgentError::Held { .. }), "{error:?}");
+    assert!(error.to_string().contains("a test"), "{error}");
+}
+
+#[tokio::test]
+async fn a_prompt_is_not_said_in_the_middle_of_a_turn() {
+    let store = store();
+    let model = Model::new(vec![says("done")]);
+    let agent = agent(&store, &model);
+    begun(&agent, &store).await.close().await.unwrap();
+    let error = agent.run(&"s1".into(), &Rendered::text("More")).await.unwrap_err();
+    assert!(matches!(error, AgentError::Unfinished { .. }), "{error:?}");
+    assert_eq!(turns(&store, "s1").await.turns().len(), 1);
+}
+
+#[tokio::test]
+async fn the_ledger_refuses_what_does_not_follow() {
+    let store = store();
+    let options = Options::new(holder("a test"));
+    let mut recorder = Recorder::open(store.clone(), &"s1".into(), options).await.unwrap();
+    let early = recorder.answer(says("too early").into()).await.unwrap_err();
+    assert!(matches!(early, AgentError::OutOfOrder(_)), "{early:?}");
+    recorder.begin(NewTurn::new("p", "m", Vec::new())).await.unwrap();
+    let unknown = recorder.started(&"c9".into(), Effect::Pure).await.unwrap_err();
+    assert!(unknown.to_string().contains("`c9`"), "{unknown}");
+    assert_eq!(recorder.cursor().seq, 1, "what was refused is not in the log");
+}

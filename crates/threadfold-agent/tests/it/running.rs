@@ -1,0 +1,210 @@
+//! A run that nobody kills.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use threadfold_agent::{
+    AgentError, Effect, Limits, ProviderError, Reached, Rendered, ToolError, ToolOutput,
+};
+use threadfold_engine::{Slices, load};
+
+use crate::support::{Counting, Model, agent, asks, says, store, told, turns};
+
+#[tokio::test]
+async fn a_run_goes_on_until_the_model_asks_for_nothing_more() {
+    let store = store();
+    let model = Model::new(vec![
+        asks(&[("c1", "look", "{}"), ("c2", "pay", r#"{"amount":5}"#)]),
+        asks(&[("c3", "look", "{}")]),
+        says("All is paid."),
+    ]);
+    let look = Counting::new("look", Effect::Pure);
+    let pay = Counting::new("pay", Effect::Unsafe);
+    let agent = agent(&store, &model).tools([look.clone() as _, pay.clone() as _]);
+
+    let finished = agent.run(&"s1".into(), &Rendered::text("Pay the bill")).await.unwrap();
+
+    assert_eq!(finished.text(), "All is paid.");
+    assert_eq!((look.count(), pay.count()), (2, 1));
+    assert_snapshot!(told(&finished.history), @r"
+    user: Pay the bill
+    assistant:  +look +pay
+    tool: look done
+    tool: pay done
+    assistant:  +look
+    tool: look done
+    assistant: All is paid.
+    ");
+    let keys = look.keys.lock().unwrap();
+    assert_ne!(keys[0], keys[1], "two equal calls have two keys");
+}
+
+#[tokio::test]
+async fn a_request_carries_what_was_sent_before_to_the_byte() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
+    let agent = agent(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
+    agent.run(&"s1".into(), &Rendered::text("Look")).await.unwrap();
+
+    let sent = model.sent();
+    let before = std::str::from_utf8(&sent[0]).unwrap();
+    let after = std::str::from_utf8(&sent[1]).unwrap();
+    let common = before.strip_suffix(r#"],"stream":true}"#).unwrap();
+    assert!(after.starts_with(common), "{before}\n{after}");
+    let request: Value = serde_json::from_str(after).unwrap();
+    assert_snapshot!(serde_json::to_string_pretty(&request["messages"][2]).unwrap(), @r#"
+    {
+      "content": [
+        {
+          "content": [
+            {
+              "text": "look done",
+              "type": "text"
+            }
+          ],
+          "tool_use_id": "c1",
+          "type": "tool_result"
+        }
+      ],
+      "role": "user"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_loop_is_shown_like_any_session() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
+    let agent = agent(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
+    agent.run(&"s1".into(), &Rendered::text("Look")).await.unwrap();
+    let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
+    let state = loaded.fold.conversation().unwrap();
+    let kinds: Vec<_> = state.blocks().iter().map(|block| block.body.kind().to_owned()).collect();
+    assert_eq!(kinds, ["user_message", "tool_use", "tool_result", "assistant_text"]);
+    assert_eq!(loaded.fold.oddities(), 0);
+}
+
+#[tokio::test]
+async fn a_second_prompt_goes_on_in_the_same_conversation() {
+    let store = store();
+    let model = Model::new(vec![says("Hello."), says("Again.")]);
+    let agent = agent(&store, &model);
+    agent.run(&"s1".into(), &Rendered::text("Hi")).await.unwrap();
+    let finished = agent.run(&"s1".into(), &Rendered::text("Hi again")).await.unwrap();
+    assert_snapshot!(told(&finished.history), @r"
+    user: Hi
+    assistant: Hello.
+    user: Hi again
+    assistant: Again.
+    ");
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_panics_or_is_not_there_is_told_to_the_model() {
+    let store = store();
+    let calls = [("c1", "fail", "{}"), ("c2", "panic", "{}"), ("c3", "nothing", "{}")];
+    let model = Model::new(vec![asks(&calls), says("I see.")]);
+    let fail = Counting::doing("fail", Effect::Unsafe, Box::new(|_, _| Err("no such bill".into())));
+    let panic = Counting::doing("panic", Effect::Unsafe, Box::new(|_, _| panic!("oh no")));
+    let agent = agent(&store, &model).tools([fail as _, panic as _]);
+    let finished = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    assert_snapshot!(told(&finished.history), @r"
+    user: Go
+    assistant:  +fail +panic +nothing
+    tool: (error) no such bill
+    tool: (error) the tool panicked (oh no); what it did is not known
+    tool: (error) there is no tool `nothing`; there are: fail, panic
+    assistant: I see.
+    ");
+}
+
+#[tokio::test]
+async fn a_tool_that_hangs_is_stopped_and_its_outcome_is_not_known() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("I see.")]);
+    let hang = threadfold_agent::tool("hang", "Hangs", |_: Value, _| async {
+        std::future::pending::<Result<ToolOutput, ToolError>>().await
+    });
+    let brief = Duration::from_millis(20);
+    let limits = Limits { tool_time: brief, grace: brief, ..Limits::default() };
+    let agent = agent(&store, &model).tool(hang).limits(limits);
+    let finished = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) it was stopped after 20ms; what it did until then is not known");
+}
+
+#[tokio::test]
+async fn an_output_of_100_mb_is_cut_and_that_is_said() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "talk", "{}")]), says("I see.")]);
+    let talk = |_: &str, _: &threadfold_agent::ToolContext| Ok("ä".repeat(50_000_000).into());
+    let talk = Counting::doing("talk", Effect::Pure, Box::new(talk));
+    let limits = Limits { output: 1000, ..Limits::default() };
+    let agent = agent(&store, &model).tools([talk as _]).limits(limits);
+    let finished = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let text = finished.history[2].to_text();
+    assert!(text.len() < 1100, "{}", text.len());
+    assert!(text.contains("99999000 bytes left out"), "{text}");
+}
+
+#[tokio::test]
+async fn a_provider_that_is_busy_is_asked_again_with_the_same_bytes() {
+    let store = store();
+    let busy = ProviderError::of_status("told", 529, "overloaded", None);
+    let model = Model::new(vec![says("done")]).failing(busy);
+    let finished = agent(&store, &model).run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    assert_eq!(finished.text(), "done");
+    let sent = model.sent();
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent[0], sent[1]);
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_is_not_asked_again_and_the_run_can_be_resumed() {
+    let store = store();
+    let refused = ProviderError::of_status("told", 400, "bad", None);
+    let model = Model::new(vec![says("done")]).failing(refused);
+    let agent = agent(&store, &model);
+    let error = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+    assert!(matches!(error, AgentError::Provider { attempts: 1, .. }), "{error:?}");
+    let finished = agent.resume(&"s1".into(), Default::default()).await.unwrap();
+    assert_eq!(finished.text(), "done");
+}
+
+#[tokio::test]
+async fn a_run_that_reached_a_limit_goes_on_with_a_higher_one() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
+    let look = Counting::new("look", Effect::Pure);
+    let one = Limits { turns: Some(1), ..Limits::default() };
+    let agent = agent(&store, &model).tools([look.clone() as _]).limits(one);
+    let error = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+    assert!(matches!(error, AgentError::Limit(Reached::Turns(1))), "{error:?}");
+    let agent = agent.limits(Limits::default());
+    assert_eq!(agent.resume(&"s1".into(), Default::default()).await.unwrap().text(), "done");
+    assert_eq!(look.count(), 1);
+}
+
+#[tokio::test]
+async fn a_stopped_run_says_so_and_can_be_resumed() {
+    let store = store();
+    let cancel = tokio_util::sync::CancellationToken::new();
+    let stop = cancel.clone();
+    let look = Counting::doing(
+        "look",
+        Effect::Pure,
+        Box::new(move |_, _| {
+            stop.cancel();
+            Ok("looked".into())
+        }),
+    );
+    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
+    let stopped = agent(&store, &model).tools([look.clone() as _]).cancel(cancel);
+    let error = stopped.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+    assert!(matches!(error, AgentError::Cancelled), "{error:?}");
+    let agent = agent(&store, &model).tools([look.clone() as Arc<_>]);
+    assert_eq!(agent.resume(&"s1".into(), Default::default()).await.unwrap().text(), "done");
+    assert_eq!(look.count(), 1, "what it gave was kept");
+    assert!(turns(&store, "s1").await.last().unwrap().is_completed());
+}

@@ -1,0 +1,178 @@
+//! Requests, typed outputs and checkpoints: the main loop.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use threadfold_agent::{
+    AgentError, CheckpointHandler, Effect, FolderCheckpoints, Limits, MainLoop, Prompt, Rendered,
+    Resume, RunKey, StoreCheckpoints, Typed,
+};
+
+use crate::support::{Counting, Model, agent, asks, says, store};
+
+#[derive(Serialize)]
+struct Bill {
+    name: &'static str,
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Sum {
+    cents: u64,
+}
+
+struct AddUp;
+
+impl Prompt for AddUp {
+    type Request = Bill;
+    type Output = Typed<Sum>;
+
+    fn namespace(&self) -> &str {
+        "../bills"
+    }
+
+    fn key(&self) -> &str {
+        "add-up"
+    }
+
+    fn render(&self, request: &Bill) -> Rendered {
+        Rendered::text(&format!("Add up the bill `{}`", request.name))
+    }
+}
+
+const BILL: Bill = Bill { name: "../../etc/passwd" };
+
+#[tokio::test]
+async fn an_answer_becomes_a_value() {
+    let store = store();
+    let model = Model::new(vec![says("```json\n{\"cents\": 1250}\n```")]);
+    let main = MainLoop::new(agent(&store, &model), AddUp, StoreCheckpoints::new(store.clone()));
+    assert_eq!(main.run(&BILL).await.unwrap(), Typed(Sum { cents: 1250 }));
+    let sent = model.sent();
+    assert!(std::str::from_utf8(&sent[0]).unwrap().contains("JSON schema"));
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_given_back_once() {
+    let store = store();
+    let model = Model::new(vec![says("about twelve"), says(r#"{"cents":1250}"#)]);
+    let main = MainLoop::new(agent(&store, &model), AddUp, StoreCheckpoints::new(store.clone()));
+    assert_eq!(main.run(&BILL).await.unwrap(), Typed(Sum { cents: 1250 }));
+
+    let model = Model::new(vec![says("about twelve"), says("twelve"), says("12")]);
+    let other = Bill { name: "other" };
+    let main = MainLoop::new(agent(&store, &model), AddUp, StoreCheckpoints::new(store.clone()));
+    for _ in 0..2 {
+        let error = main.run(&other).await.unwrap_err();
+        let AgentError::Output(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.answer, "twelve");
+    }
+    assert_eq!(model.sent().len(), 2, "once, over resumes too");
+}
+
+#[tokio::test]
+async fn an_unfinished_run_of_the_same_request_is_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store();
+    let handlers: [Arc<dyn CheckpointHandler>; 2] = [
+        Arc::new(StoreCheckpoints::new(store.clone())),
+        Arc::new(FolderCheckpoints::open(folder.path().join("checkpoints")).unwrap()),
+    ];
+    for handler in handlers {
+        let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says(r#"{"cents":1}"#)]);
+        let look = Counting::new("look", Effect::Unsafe);
+        let agent = agent(&store, &model).tools([look.clone() as _]);
+        let key = RunKey::of(&AddUp, &BILL);
+        let limits = Limits { turns: Some(1), ..Limits::default() };
+        let first = MainLoop::new(agent.clone().limits(limits), AddUp, Shared(handler.clone()));
+        first.run(&BILL).await.unwrap_err();
+        let checkpoint = handler.load(&key).await.unwrap().expect("it is not finished");
+
+        let second = MainLoop::new(agent.clone(), AddUp, Shared(handler.clone()));
+        second.run(&Bill { name: "another" }).await.unwrap();
+        assert_eq!(look.count(), 2, "another request is another run");
+        second.run(&BILL).await.unwrap();
+        assert_eq!(look.count(), 2, "what had finished does not run again");
+        assert_eq!(handler.load(&key).await.unwrap(), None, "it is finished");
+
+        second.run(&BILL).await.unwrap();
+        assert_eq!(look.count(), 3, "a finished run is not gone on with");
+        let turns = crate::support::turns(&store, checkpoint.session.as_str()).await;
+        assert_eq!(turns.turns().len(), 2);
+    }
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 1, "nothing was written beside the folder");
+}
+
+#[tokio::test]
+async fn a_corrupt_checkpoint_is_said_and_nothing_is_cleared() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store();
+    let model = Model::new(vec![says(r#"{"cents":1}"#)]);
+    let checkpoints = FolderCheckpoints::open(folder.path()).unwrap();
+    let key = RunKey::of(&AddUp, &BILL);
+    let path = folder.path().join(format!("{}.json", key.as_str()));
+    let wrong = [
+        "",
+        "{\"version\":1,\"session\":",
+        "{\"version\":9,\"session\":\"s\",\"log\":null,\"seq\":0}",
+        "{\"version\":1,\"session\":\"not-there\",\"log\":\"l\",\"seq\":7}",
+    ];
+    for text in wrong {
+        std::fs::write(&path, text).unwrap();
+        let main = MainLoop::new(agent(&store, &model), AddUp, checkpoints.clone());
+        let error = main.run(&BILL).await.unwrap_err();
+        assert!(matches!(error, AgentError::Restore(_)), "{text}: {error:?}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "nothing is cleared");
+    }
+    assert_eq!(model.sent().len(), 0);
+}
+
+#[tokio::test]
+async fn evaluating_from_a_checkpoint_goes_on_with_its_session() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
+    let look = Counting::new("look", Effect::Unsafe);
+    let agent = agent(&store, &model).tools([look.clone() as _]);
+    let limits = Limits { turns: Some(1), ..Limits::default() };
+    let prompt = Rendered::text("Look");
+    let short = agent.clone().limits(limits);
+    short.evaluate(&prompt, None, Resume::default()).await.unwrap_err();
+    let entry = store.list().await.unwrap().remove(0);
+    let checkpoint = threadfold_agent::Checkpoint {
+        session: entry.session,
+        log: Some(entry.head.log),
+        seq: entry.head.seq,
+    };
+    let finished = agent.evaluate(&prompt, Some(&checkpoint), Resume::default()).await.unwrap();
+    assert_eq!((finished.text().as_str(), look.count()), ("done", 1));
+    let beyond = threadfold_agent::Checkpoint { seq: 1_000, ..checkpoint };
+    let error = agent.evaluate(&prompt, Some(&beyond), Resume::default()).await.unwrap_err();
+    assert!(matches!(error, AgentError::Restore(_)), "{error:?}");
+}
+
+/// A handler that is looked at from outside, too.
+struct Shared(Arc<dyn CheckpointHandler>);
+
+#[async_trait::async_trait]
+impl CheckpointHandler for Shared {
+    async fn load(&self, key: &RunKey) -> Result<Option<threadfold_agent::Checkpoint>, AgentError> {
+        self.0.load(key).await
+    }
+
+    async fn name(&self, key: &RunKey) -> Result<threadfold_core::SessionId, AgentError> {
+        self.0.name(key).await
+    }
+
+    async fn save(
+        &self,
+        key: &RunKey,
+        checkpoint: &threadfold_agent::Checkpoint,
+    ) -> Result<(), AgentError> {
+        self.0.save(key, checkpoint).await
+    }
+
+    async fn clear(&self, key: &RunKey) -> Result<(), AgentError> {
+        self.0.clear(key).await
+    }
+}
