@@ -3,7 +3,10 @@
 mod provider;
 mod tool;
 
-pub use provider::{Answer, Delta, Deltas, Provider, ProviderError};
+pub use provider::{
+    AccessError, Answer, Anthropic, Delta, Deltas, Key, OpenAiChat, OpenAiResponses, Provider,
+    ProviderError, Script, ScriptCall, ScriptStep, Scripted, Timeouts, Usage, usage_of,
+};
 pub use threadfold_core::{Dialect, Effect};
 pub use tool::{
     ErrorOutcome, Probe, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput, TypedTool, tool,
