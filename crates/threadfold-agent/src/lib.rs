@@ -22,7 +22,10 @@ pub use main_loop::MainLoop;
 pub use output::{Output, OutputError, Typed};
 pub use progress::Progress;
 pub use prompt::{Prompt, Rendered, RunKey};
-pub use provider::{Answer, Delta, Deltas, Provider, ProviderError, Usage, usage_of};
+pub use provider::{
+    AccessError, Answer, Anthropic, Delta, Deltas, Key, OpenAiChat, OpenAiResponses, Provider,
+    ProviderError, Script, ScriptCall, ScriptStep, Scripted, Timeouts, Usage, usage_of,
+};
 pub use recorder::{Attempt, NewTurn, Origin, Recorder};
 pub use request::{render_tools, request};
 pub use run::{Finished, waits, waits_for};

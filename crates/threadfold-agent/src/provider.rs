@@ -1,6 +1,20 @@
 //! Providers: who is asked, and what comes back.
 
+mod access;
+mod anthropic;
+mod assembly;
+mod chat;
 mod error;
+mod failure;
+mod http;
+mod json;
+mod key;
+mod openai;
+mod remote;
+mod responses;
+mod retry_after;
+mod scripted;
+mod sse;
 mod usage;
 
 use std::sync::Arc;
@@ -10,7 +24,12 @@ use bytes::Bytes;
 use threadfold_core::{CallId, ConversationMessage, Dialect, Json, MessageId};
 use tokio::sync::mpsc;
 
+pub use access::AccessError;
 pub use error::ProviderError;
+pub use http::Timeouts;
+pub use key::Key;
+pub use remote::{Anthropic, OpenAiChat, OpenAiResponses};
+pub use scripted::{Script, ScriptCall, ScriptStep, Scripted};
 pub use usage::{Usage, usage_of};
 
 /// A model's whole answer.

@@ -1,50 +1,65 @@
-//! What an answer used, out of every provider's own words.
+//! What an answer used, in words that are no provider's own.
 
 use serde::Deserialize;
 use threadfold_core::Json;
 
-/// How many tokens an answer used.
+/// The tokens of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Sent, beside those that the provider remembered.
+    /// Read anew: neither from a cache nor to be put into one.
     pub input: u64,
-    /// Answered.
+    /// Written, with what was thought.
     pub output: u64,
-    /// Sent, and remembered by the provider.
+    /// Read from the provider's cache.
     pub cache_read: u64,
-    /// Sent, and to be remembered.
+    /// Put into the provider's cache.
     pub cache_write: u64,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Wire {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    input_tokens_details: Option<Cached>,
-    prompt_tokens_details: Option<Cached>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Cached {
-    cached_tokens: Option<u64>,
-}
-
-/// Returns what a provider says an answer used. What cannot be read counts as nothing.
+/// Reads what a provider says of the tokens of an answer, whichever provider it is.
+///
+/// Anthropic counts what came from its cache beside the input, OpenAI within it. Here it always
+/// stands beside it, so the three add up to all that was read. What is not said counts as none.
+///
+/// ```
+/// use threadfold_agent::{Usage, usage_of};
+/// use threadfold_core::Json;
+///
+/// let said = Json::parse(
+///     r#"{"prompt_tokens":10,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}"#,
+/// )?;
+/// assert_eq!(usage_of(&said), Usage { input: 6, output: 3, cache_read: 4, cache_write: 0 });
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub fn usage_of(usage: &Json) -> Usage {
-    let wire: Wire = serde_json::from_str(usage.as_str()).unwrap_or_default();
-    let details = wire.input_tokens_details.or(wire.prompt_tokens_details);
-    let cached = details.and_then(|it| it.cached_tokens).unwrap_or_default();
-    let input = wire.input_tokens.or(wire.prompt_tokens).unwrap_or_default();
+    let said: Said = serde_json::from_str(usage.as_str()).unwrap_or_default();
+    let cached = said.prompt_tokens_details.or(said.input_tokens_details);
+    let cached = cached.unwrap_or_default().cached_tokens.unwrap_or(0);
+    let input = said.input_tokens.or(said.prompt_tokens).unwrap_or(0);
     Usage {
         input: input.saturating_sub(cached),
-        output: wire.output_tokens.or(wire.completion_tokens).unwrap_or_default(),
-        cache_read: cached + wire.cache_read_input_tokens.unwrap_or_default(),
-        cache_write: wire.cache_creation_input_tokens.unwrap_or_default(),
+        output: said.output_tokens.or(said.completion_tokens).unwrap_or(0),
+        cache_read: said.cache_read_input_tokens.unwrap_or(cached),
+        cache_write: said.cache_creation_input_tokens.unwrap_or(0),
     }
+}
+
+/// What any of the providers says.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    input_tokens_details: Option<Details>,
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Details {
+    cached_tokens: Option<u64>,
 }

@@ -10,6 +10,7 @@ use crate::json::Json;
 use crate::turn::{ConversationMessage, MessagePart, MessagePartBody, NativePart, ToolCall};
 
 use super::request::Item;
+use super::surrogate;
 
 mod anthropic;
 mod chat;
@@ -38,6 +39,14 @@ enum Plain<'a> {
 /// Returns the words and pictures of a message that are there at all.
 fn plain_parts(message: &ConversationMessage) -> impl Iterator<Item = Plain<'_>> {
     message.content.iter().filter_map(plain)
+}
+
+/// Returns the item in which `provider` said these words, if it can go back.
+fn own_form(part: &MessagePart, provider: &str) -> Option<Json> {
+    matches!(plain(part), Some(Plain::Text(_)))
+        .then(|| part.form(provider))
+        .flatten()
+        .filter(|item| !surrogate::has_lone(item.as_str()))
 }
 
 fn plain(part: &MessagePart) -> Option<Plain<'_>> {

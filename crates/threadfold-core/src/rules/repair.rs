@@ -211,6 +211,8 @@ impl Work<'_> {
         if self.is_changed {
             let before = message.content.len();
             message.content.retain(|part| !parts::is_bound(part));
+            // Words stay, but not as an item that its provider holds to the thinking before it.
+            message.content.iter_mut().for_each(MessagePart::forget_form);
             if message.content.len() < before {
                 self.repairs.push(Repair::ThinkingDropped { message: at });
             }

@@ -20,6 +20,9 @@ pub struct MessagePart {
     pub extra: Fields,
 }
 
+/// The field that holds the provider's own form of a part.
+const FORM: &str = "native";
+
 /// What a part of a message is.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -71,6 +74,32 @@ impl MessagePart {
     /// Returns an item of `provider`'s own.
     pub fn native(provider: &str, item: Json) -> Self {
         MessagePartBody::Native(NativePart { provider: provider.into(), item }).into()
+    }
+
+    /// Returns the part with the item in which its provider said it: that goes back to that
+    /// provider as it is, in place of what would be made of the part.
+    #[must_use]
+    pub fn spelt(mut self, provider: &str, item: Json) -> Self {
+        let mut form = Fields::default();
+        form.insert("provider", Json::string(provider));
+        form.insert("item", item);
+        self.extra.insert(FORM, Json::of(&form));
+        self
+    }
+
+    /// Returns the item in which `provider` said it, if that is known.
+    pub fn form(&self, provider: &str) -> Option<Json> {
+        let form: Fields = serde_json::from_str(self.extra.get(FORM)?.as_str()).ok()?;
+        let is_its = form.get("provider")?.to_text()? == provider;
+        form.get("item").filter(|_| is_its).cloned()
+    }
+
+    /// Forgets the item in which its provider said it.
+    pub(crate) fn forget_form(&mut self) {
+        if self.extra.get(FORM).is_some() {
+            let others = self.extra.iter().filter(|(name, _)| *name != FORM);
+            self.extra = others.map(|(name, value)| (name.into(), value.clone())).collect();
+        }
     }
 
     /// Returns the words, if it is words.

@@ -4,9 +4,9 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use proptest::sample::select;
 use threadfold_core::{
-    ConversationMessage, Json, MessagePart, Repaired, Role, Rule, ToolCall, TurnState, Violation,
-    check_anthropic, check_anthropic_continuation, check_chat, check_responses, render_anthropic,
-    render_chat, render_responses, repair,
+    ConversationMessage, Dialect, Json, MessagePart, Repaired, Role, Rule, ToolCall, TurnState,
+    Violation, check_anthropic, check_anthropic_continuation, check_chat, check_responses,
+    render_anthropic, render_chat, render_responses, repair,
 };
 use threadfold_testkit::loops::plausible_loop;
 
@@ -325,6 +325,31 @@ mod rendered {
         [{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{ "type":"tool_use","id":"c1","name":"Bash","input":{ } }]}]
         [{ "type":"function_call","id":"f1","call_id":"c1","name":"Bash","arguments":"{}" }]
         "#);
+    }
+
+    #[test]
+    fn words_go_back_to_their_provider_in_the_item_that_it_said_them_in() {
+        let block = r#"{"type":"text","text":"hi","citations":[{ "z":1 }]}"#;
+        let item = r#"{"id":"m1","type":"message","content":[{"type":"output_text","text":"hi"}]}"#;
+        let said = |provider: &str, item: &str| {
+            let mut answer = ConversationMessage::new(Role::Assistant);
+            let item = Json::parse(item).unwrap();
+            answer.content = vec![MessagePart::text("hi").spelt(provider, item)];
+            answer
+        };
+        let plain = ConversationMessage::text(Role::Assistant, "hi");
+        let both = [said("anthropic", block), said("openai", item)];
+        assert_eq!(
+            Dialect::Anthropic.items(&both[..1])[0].as_str(),
+            format!(r#"{{"role":"assistant","content":[{block}]}}"#)
+        );
+        assert_eq!(Dialect::Responses.items(&both[1..])[0].as_str(), item);
+        let others = [Dialect::Anthropic.items(&both[1..]), Dialect::Responses.items(&both[..1])];
+        let of_plain =
+            [Dialect::Anthropic, Dialect::Responses].map(|it| it.items(&[plain.clone()]));
+        assert_eq!(others, of_plain);
+        let again = ConversationMessage::from_json(Json::of(&both[0]).as_str()).unwrap();
+        assert_eq!(again, both[0]);
     }
 
     #[test]

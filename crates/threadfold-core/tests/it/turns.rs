@@ -589,6 +589,21 @@ mod showing {
     }
 
     #[test]
+    fn a_call_that_stands_in_its_providers_form_too_is_shown_once() {
+        let mut message = ConversationMessage::new(Role::Assistant);
+        let item = |text: &str| MessagePart::native("openai", Json::parse(text).unwrap());
+        message.content.push(item(r#"{"type":"function_call","call_id":"c1"}"#));
+        message.content.push(item(r#"{"type":"function_call","call_id":"c2"}"#));
+        message.tool_calls.push(ToolCall::new("c1", "Read", "{}"));
+        let mut writer = LoopWriter::default();
+        writer.start(Vec::new()).answer(message);
+        assert_snapshot!(shown(&writer), @r#"
+        turn:1:answer:1 unknown ""
+        c1 tool_use pending "Read"
+        "#);
+    }
+
+    #[test]
     fn arguments_that_are_not_json_are_shown_as_they_were_written() {
         let mut message = ConversationMessage::new(Role::Assistant);
         message.tool_calls.push(ToolCall::new("c1", "Read", "{ not json"));

@@ -7,7 +7,9 @@ use crate::json::Json;
 use crate::turn::{ConversationMessage, MessagePartBody, NativePart, Role};
 
 use super::super::surrogate::without_lone;
-use super::{NO_OUTPUT, Plain, item, kind_and_call, makes_call, other_calls, plain, plain_parts};
+use super::{
+    NO_OUTPUT, Plain, item, kind_and_call, makes_call, other_calls, own_form, plain, plain_parts,
+};
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -160,7 +162,9 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
                 }
             }
             _ => match plain(part) {
-                Some(Plain::Text(words)) => blocks.push(text(&words)),
+                Some(Plain::Text(words)) => {
+                    blocks.push(own_form(part, "anthropic").unwrap_or_else(|| text(&words)));
+                }
                 Some(Plain::Image(_)) | None => continue,
             },
         }

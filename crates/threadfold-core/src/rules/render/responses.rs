@@ -7,7 +7,8 @@ use crate::turn::{ConversationMessage, MessagePartBody, NativePart, Role};
 
 use super::super::request::Item as RawItem;
 use super::{
-    Plain, image_url, item, kind_and_call, makes_call, other_calls, output, plain, plain_parts,
+    Plain, image_url, item, kind_and_call, makes_call, other_calls, output, own_form, plain,
+    plain_parts,
 };
 
 #[derive(Serialize)]
@@ -76,16 +77,22 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
                         told.push(call);
                         items.push(native.item.clone());
                     }
-                    "message" | "web_search_call" | "file_search_call" => {
-                        items.push(native.item.clone());
-                    }
+                    "message"
+                    | "web_search_call"
+                    | "file_search_call"
+                    | "code_interpreter_call"
+                    | "image_generation_call"
+                    | "mcp_list_tools"
+                    | "mcp_call" => items.push(native.item.clone()),
                     _ => continue,
                 }
             }
             _ => match plain(part) {
                 Some(Plain::Text(text)) => {
-                    let content = vec![Part::OutputText { text }];
-                    items.push(item(&Item::Message { role: Role::Assistant, content }));
+                    items.push(own_form(part, "openai").unwrap_or_else(|| {
+                        let content = vec![Part::OutputText { text }];
+                        item(&Item::Message { role: Role::Assistant, content })
+                    }));
                 }
                 Some(Plain::Image(_)) | None => continue,
             },

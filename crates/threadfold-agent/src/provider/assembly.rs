@@ -1,0 +1,58 @@
+//! From a question to an answer, the same way for every provider.
+
+use bytes::Bytes;
+
+use super::error::ProviderError;
+use super::failure::Failure;
+use super::http::Endpoint;
+use super::sse::Events;
+use super::{Answer, Delta, Deltas};
+
+/// An answer in the making: what a provider's events add up to.
+pub(super) trait Assembly: Default + Send {
+    /// Takes in the data of an event, and tells whoever looks on.
+    fn event(&mut self, data: &str, deltas: &mut Vec<Delta>) -> Result<(), Failure>;
+
+    /// Says whether nothing of use can follow.
+    fn is_over(&self) -> bool;
+
+    /// Says whether the stream may end here.
+    fn is_whole(&self) -> bool;
+
+    /// Returns what the events added up to.
+    fn finish(self) -> Result<Answer, Failure>;
+
+    /// Reads an answer that came in one piece.
+    fn read(body: &str) -> Result<Answer, Failure>;
+}
+
+/// Asks, and assembles the answer.
+pub(super) async fn ask<A: Assembly>(
+    endpoint: &Endpoint,
+    request: Bytes,
+    deltas: &Deltas,
+) -> Result<Answer, ProviderError> {
+    let failed = |failure| endpoint.failed(failure);
+    let mut body = endpoint.post(request).await?;
+    if body.is_json().await? {
+        return A::read(&body.text().await?).map_err(failed);
+    }
+    let mut events = Events::new(body);
+    let mut assembly = A::default();
+    let mut pieces = Vec::new();
+    while !assembly.is_over() {
+        match events.next().await {
+            Some(Ok(data)) => assembly.event(&data, &mut pieces).map_err(failed)?,
+            Some(Err(error)) if !assembly.is_whole() => return Err(error),
+            Some(Err(_)) | None => break,
+        }
+        for piece in pieces.drain(..) {
+            deltas.send(piece).await;
+        }
+    }
+    if !assembly.is_whole() {
+        return Err(endpoint.broken("the stream ended in the middle"));
+    }
+    events.finish().await;
+    assembly.finish().map_err(failed)
+}

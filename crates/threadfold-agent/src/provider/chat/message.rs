@@ -1,0 +1,179 @@
+//! The message of a completion: whole, or grown by deltas.
+
+use threadfold_core::{
+    ConversationMessage, Fields, Json, MessagePart, MessagePartBody, Role, ThinkingPart, ToolCall,
+};
+
+use crate::provider::Delta;
+use crate::provider::failure::Failure;
+use crate::provider::json::{get, list, number, read, text, word};
+
+/// How servers name what the model thought; OpenAI does not tell it at all.
+const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
+const WORDS: [&str; 2] = ["content", "refusal"];
+
+/// A message in the making.
+#[derive(Default)]
+pub(super) struct Message {
+    /// All fields but the calls, those that grow apart.
+    fields: Fields,
+    /// The fields that grow, in the order in which they began.
+    texts: Vec<(String, String)>,
+    calls: Vec<Call>,
+}
+
+#[derive(Default)]
+struct Call {
+    index: Option<usize>,
+    id: String,
+    name: String,
+    arguments: String,
+    fields: Fields,
+    function: Fields,
+}
+
+impl Message {
+    /// Takes in a delta, or a whole message, which is the same as one delta.
+    pub(super) fn add(&mut self, delta: &Json, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
+        let delta: Fields = read(delta)?;
+        for (name, value) in delta.iter() {
+            match name {
+                "tool_calls" => {
+                    for call in list(&delta, name)? {
+                        self.add_call(&call, deltas)?;
+                    }
+                }
+                _ if value.is_null() => {}
+                _ if THOUGHTS.contains(&name) || WORDS.contains(&name) => {
+                    self.grow(name, words(value)?, deltas);
+                }
+                _ => self.fields.insert(name, value.clone()),
+            }
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self, name: &str, more: String, deltas: &mut Vec<Delta>) {
+        if more.is_empty() {
+            return;
+        }
+        let part = match self.texts.iter().position(|(known, _)| known == name) {
+            Some(part) => part,
+            None => {
+                self.texts.push((name.to_owned(), String::new()));
+                self.texts.len() - 1
+            }
+        };
+        self.texts[part].1.push_str(&more);
+        deltas.push(match THOUGHTS.contains(&name) {
+            true => Delta::Thinking { part, text: more },
+            false => Delta::Text { part, text: more },
+        });
+    }
+
+    fn add_call(&mut self, delta: &Json, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
+        let fields: Fields = read(delta)?;
+        let function: Fields = get(&fields, "function").map_or(Ok(Fields::default()), read)?;
+        let (index, id) = (number(&fields, "index"), text(&fields, "id")?);
+        let call = self.call(index, &id);
+        // A server may say the id and the name again with each piece.
+        if call.id.is_empty() {
+            call.id = id;
+        }
+        if call.name.is_empty() {
+            call.name = text(&function, "name")?;
+        }
+        let more = text(&function, "arguments")?;
+        call.arguments.push_str(&more);
+        let others = fields.iter().filter(|it| !matches!(it.0, "index" | "id" | "function"));
+        others.for_each(|(name, value)| call.fields.insert(name, value.clone()));
+        let others = function.iter().filter(|it| !matches!(it.0, "name" | "arguments"));
+        others.for_each(|(name, value)| call.function.insert(name, value.clone()));
+        let (call, name) = (call.id.as_str().into(), call.name.as_str().into());
+        deltas.push(Delta::Call { call, name, arguments: more });
+        Ok(())
+    }
+
+    /// Finds the call that a delta belongs to, or begins one.
+    ///
+    /// Not every server counts: one with another id is another call, and a piece that says
+    /// nothing of where it belongs goes to the last.
+    fn call(&mut self, index: Option<usize>, id: &str) -> &mut Call {
+        let is_other = |call: &Call| !id.is_empty() && !call.id.is_empty() && call.id != id;
+        let known = self.calls.iter().rposition(|call| match index {
+            Some(_) => call.index == index,
+            None => true,
+        });
+        let at = match known {
+            Some(at) if !is_other(&self.calls[at]) => at,
+            _ => {
+                self.calls.push(Call { index, ..Call::default() });
+                self.calls.len() - 1
+            }
+        };
+        &mut self.calls[at]
+    }
+
+    /// Returns the message in neutral words and as the provider's.
+    pub(super) fn finish(self, answer: &str) -> Result<(ConversationMessage, Json), Failure> {
+        let mut message = ConversationMessage::new(Role::Assistant);
+        let mut fields = Fields::default();
+        fields.insert("role", Json::string("assistant"));
+        fields.insert("content", Json::of(&None::<&str>));
+        for (name, text) in &self.texts {
+            fields.insert(name, Json::string(text));
+            message.content.push(match THOUGHTS.contains(&&**name) {
+                true => {
+                    let part = ThinkingPart { text: text.as_str().into(), signature: None };
+                    MessagePartBody::Thinking(part).into()
+                }
+                false => MessagePart::text(text),
+            });
+        }
+        self.fields.iter().for_each(|(name, value)| fields.insert(name, value.clone()));
+        let mut items = Vec::new();
+        for (ordinal, call) in self.calls.into_iter().enumerate() {
+            let (item, call) = call.finish(answer, ordinal)?;
+            items.push(item);
+            message.tool_calls.push(call);
+        }
+        if !items.is_empty() {
+            fields.insert("tool_calls", Json::of(&items));
+        }
+        Ok((message, Json::of(&fields)))
+    }
+}
+
+impl Call {
+    fn finish(self, answer: &str, ordinal: usize) -> Result<(Json, ToolCall), Failure> {
+        if self.name.is_empty() {
+            return Err(Failure::malformed("a call has no name"));
+        }
+        // A result must be able to name its call, and some servers give none.
+        let id = match self.id.is_empty() {
+            true => format!("call_{answer}_{ordinal}"),
+            false => self.id,
+        };
+        let mut function = Fields::default();
+        function.insert("name", Json::string(&self.name));
+        function.insert("arguments", Json::string(&self.arguments));
+        self.function.iter().for_each(|(name, value)| function.insert(name, value.clone()));
+        let mut fields = Fields::default();
+        fields.insert("id", Json::string(&id));
+        fields.insert("type", Json::string("function"));
+        fields.insert("function", Json::of(&function));
+        self.fields.iter().for_each(|(name, value)| fields.insert(name, value.clone()));
+        let is_empty = self.arguments.trim().is_empty();
+        let arguments = if is_empty { "{}" } else { &*self.arguments };
+        Ok((Json::of(&fields), ToolCall::new(id, &self.name, arguments)))
+    }
+}
+
+/// Returns the words of a text, or of a list of parts.
+fn words(value: &Json) -> Result<String, Failure> {
+    if !value.as_str().starts_with('[') {
+        return Ok(read(value)?);
+    }
+    let parts: Vec<Fields> = read(value)?;
+    Ok(parts.iter().map(|part| word(part, "text")).collect())
+}
