@@ -61,12 +61,12 @@ impl Agent {
     /// Returns an agent without tools.
     pub fn new(
         store: Arc<dyn Store>,
-        provider: impl Provider + 'static,
+        provider: Arc<dyn Provider>,
         model: impl Into<Arc<str>>,
     ) -> Self {
         Self {
             store,
-            provider: Arc::new(provider),
+            provider,
             model: model.into(),
             system: None,
             parameters: None,

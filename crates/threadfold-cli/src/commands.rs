@@ -10,7 +10,10 @@ mod list;
 mod log;
 mod reindex;
 mod restore;
+mod resume;
 mod rm;
+mod run;
+mod runs;
 mod verify;
 mod view;
 mod watch;
@@ -35,6 +38,9 @@ pub(crate) enum Command {
     Fold(fold::FoldArgs),
     Verify(verify::VerifyArgs),
     Watch(watch::WatchArgs),
+    Run(Box<run::RunArgs>),
+    Resume(resume::ResumeArgs),
+    Runs(runs::RunsArgs),
 }
 
 impl Command {
@@ -54,6 +60,9 @@ impl Command {
             Self::Fold(args) => fold::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Watch(args) => watch::run(args),
+            Self::Run(args) => run::run(args),
+            Self::Resume(args) => resume::run(args),
+            Self::Runs(args) => runs::run(args),
         }
     }
 }

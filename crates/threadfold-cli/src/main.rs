@@ -1,5 +1,6 @@
 //! The `threadfold` program.
 
+mod agent;
 mod commands;
 mod error;
 mod export;

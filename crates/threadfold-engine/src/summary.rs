@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use threadfold_core::{
-    BlockBody, Content, ConversationState, PartBody, SessionMetadata, TokenUsage,
+    BlockBody, Content, ConversationState, Effect, NextStep, PartBody, SessionMetadata, TokenUsage,
+    resume_plan,
 };
 
 use crate::fold::Fold;
@@ -45,6 +46,8 @@ pub struct SessionSummary {
     pub subagents: Option<usize>,
     /// The hash of the conversation at that record; nothing if it was not folded.
     pub state_hash: Option<String>,
+    /// It is a loop of ours that has more to do.
+    pub is_unfinished: bool,
     /// How many bytes of its files are in the log, of those that are lines: what a file had then.
     pub line_bytes: u64,
 }
@@ -88,8 +91,12 @@ impl Fold {
             None => self.summary_so_far().clone().with_metadata(self.metadata()),
         };
         let path = self.sources().find_map(|source| source.spec.path.clone());
+        let is_loop = self.turns().last().is_some();
+        let next = resume_plan(self.turns(), |_| Effect::Unsafe).next;
+        let agent = self.agent().map(|it| it.name()).or(is_loop.then_some("threadfold"));
         SessionSummary {
-            agent: self.agent().map(|it| it.name().to_owned()),
+            agent: agent.map(str::to_owned),
+            is_unfinished: is_loop && next != NextStep::Done,
             path,
             state_hash: self.conversation().map(|state| state.hash().to_string()),
             line_bytes: self.line_bytes(),

@@ -150,7 +150,9 @@ pub(crate) fn store() -> Arc<dyn Store> {
 
 pub(crate) fn agent(store: &Arc<dyn Store>, model: &Model) -> Agent {
     let retries = Retries { first: std::time::Duration::from_millis(1), ..Retries::default() };
-    Agent::new(store.clone(), model.clone(), "model-1").system("You work.").retries(retries)
+    Agent::new(store.clone(), Arc::new(model.clone()), "model-1")
+        .system("You work.")
+        .retries(retries)
 }
 
 /// Returns what is kept of a session's loop.

@@ -1,0 +1,156 @@
+//! Runs of our own loop: how one is set up, shown, and gone on with in another process.
+
+mod demo;
+mod setup;
+mod show;
+mod told;
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use threadfold_agent::{Agent, Finished, Recorder, Rendered, Resume, waits};
+use threadfold_core::{Effect, Payload, SessionEvent, SessionId, TurnState};
+use threadfold_engine::{Options, Slices, holder, load};
+use threadfold_store::{Limit, SessionEntry, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{CommandError, say};
+use crate::store::OpenStore;
+
+pub(crate) use demo::counted;
+pub(crate) use setup::{ProviderArg, RunSetup, absolute};
+pub(crate) use show::{Show, show_finished};
+pub(crate) use told::told;
+
+/// Says something in a session, and shows what comes of it.
+pub(crate) fn run(
+    store: &OpenStore,
+    session: &SessionId,
+    setup: &RunSetup,
+    prompt: &str,
+    resume: Resume,
+    show: Show,
+) -> Result<Finished, CommandError> {
+    store.wait(async {
+        let agent = agent(store, session, setup, show).await?;
+        let noted = note(&store.shared(), session, setup).await;
+        noted.map_err(|error| told(session, error))?;
+        let finished = agent.run_with(session, &Rendered::text(prompt), resume).await;
+        finished.map_err(|error| told(session, error))
+    })
+}
+
+/// Goes on with a run, and shows what comes of it.
+pub(crate) fn resume(
+    store: &OpenStore,
+    session: &SessionId,
+    setup: &RunSetup,
+    resume: Resume,
+    show: Show,
+) -> Result<Finished, CommandError> {
+    store.wait(async {
+        let agent = agent(store, session, setup, show).await?;
+        agent.resume(session, resume).await.map_err(|error| told(session, error))
+    })
+}
+
+async fn agent(
+    store: &OpenStore,
+    session: &SessionId,
+    setup: &RunSetup,
+    show: Show,
+) -> Result<Agent, CommandError> {
+    let agent = setup.agent(store, session).await?;
+    let cancel = CancellationToken::new();
+    tokio::spawn(stop_when_asked(cancel.clone()));
+    Ok(agent.cancel(cancel).watch(show.into_watcher()))
+}
+
+/// Stops a run at the first Ctrl-C, and the program at the second.
+async fn stop_when_asked(cancel: CancellationToken) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        say("stopping; once more ends at once");
+        cancel.cancel();
+    }
+    if tokio::signal::ctrl_c().await.is_ok() {
+        std::process::exit(130);
+    }
+}
+
+/// Notes how a run is set up, so that another process can go on with it.
+async fn note(
+    store: &Arc<dyn Store>,
+    session: &SessionId,
+    setup: &RunSetup,
+) -> Result<(), threadfold_agent::AgentError> {
+    if noted(store, session).await.ok().flatten().as_ref() == Some(setup) {
+        return Ok(());
+    }
+    let options = Options::new(holder("threadfold run"));
+    let mut recorder = Recorder::open(store.clone(), session, options).await?;
+    let said = recorder.say(vec![Payload::OptionsUpdate(setup.to_event())]).await;
+    recorder.close().await?;
+    said
+}
+
+/// Returns how a session's run was set up last.
+async fn noted(
+    store: &Arc<dyn Store>,
+    session: &SessionId,
+) -> Result<Option<RunSetup>, CommandError> {
+    let mut after = 0;
+    let mut last = None;
+    loop {
+        let records = store.read(session, after, Limit::default()).await?;
+        let Some(end) = records.last() else { return Ok(last) };
+        after = end.seq;
+        for record in &records {
+            // Most records are something else, and are not read to find that out.
+            let text = std::str::from_utf8(&record.bytes).unwrap_or_default();
+            if !text.contains("options:update") {
+                continue;
+            }
+            if let Ok(SessionEvent { payload: Payload::OptionsUpdate(update), .. }) =
+                SessionEvent::from_json(text)
+            {
+                last = RunSetup::from_event(&update).or(last);
+            }
+        }
+    }
+}
+
+/// Returns how a session's run was set up, which `threadfold run` notes.
+pub(crate) fn setup_of(store: &OpenStore, session: &SessionId) -> Result<RunSetup, CommandError> {
+    store.wait(noted(&store.shared(), session))?.ok_or_else(|| {
+        CommandError::new(
+            anyhow!("session `{session}` was not begun by `threadfold run`"),
+            "resume it with the program that runs it; `threadfold runs` shows what there is",
+        )
+    })
+}
+
+/// A run that is not finished.
+pub(crate) struct Unfinished {
+    pub(crate) entry: SessionEntry,
+    pub(crate) turn: u64,
+    pub(crate) waits: String,
+}
+
+/// Returns the runs that are not finished, the latest first.
+pub(crate) fn unfinished(store: &OpenStore) -> Result<Vec<Unfinished>, CommandError> {
+    let mut found = Vec::new();
+    for entry in store.sessions()? {
+        if !crate::store::summary_of(store, &entry)?.is_unfinished {
+            continue;
+        }
+        let shared = store.shared();
+        let loaded = store.wait(load(&*shared, &entry.session, u64::MAX, Slices::default()))?;
+        let turns: &TurnState = loaded.fold.turns();
+        // What was noted when a call was started counts, whatever tools there are today.
+        if let Some(waits) = waits(turns, |_| Effect::Pure) {
+            found.push(Unfinished { entry, turn: turns.turns().len() as u64, waits });
+        }
+    }
+    found.sort_by_key(|it| std::cmp::Reverse(it.entry.updated));
+    Ok(found)
+}

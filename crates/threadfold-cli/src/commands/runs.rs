@@ -1,0 +1,60 @@
+//! `threadfold runs`: the runs that are not finished, and what each waits for.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde_json::json;
+use threadfold_engine::is_gone;
+
+use crate::agent::{self, Unfinished};
+use crate::error::{CommandError, say};
+use crate::printable::{printable, write_json};
+use crate::store::StoreArgs;
+
+/// Show the runs that are not finished, and what each waits for
+#[derive(Args)]
+pub(crate) struct RunsArgs {
+    /// Print one line of JSON for each
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
+    let store = args.store.open_to_read()?;
+    let runs = agent::unfinished(&store)?;
+    let mut out = io::stdout().lock();
+    for run in &runs {
+        let session = run.entry.session.as_str();
+        let runner = runner(run);
+        if args.json {
+            let line = json!({
+                "session": session,
+                "turn": run.turn,
+                "waitsFor": run.waits,
+                "runBy": runner,
+            });
+            write_json(&mut out, &line)?;
+            writeln!(out)?;
+            continue;
+        }
+        writeln!(out, "{}", printable(session))?;
+        match runner {
+            Some(runner) => writeln!(out, "  run by {}", printable(&runner))?,
+            None => writeln!(out, "  {}", printable(&run.waits))?,
+        }
+    }
+    if runs.is_empty() {
+        say("every run is finished");
+        return Err(CommandError::No);
+    }
+    Ok(())
+}
+
+/// Returns who goes on with a run right now.
+fn runner(run: &Unfinished) -> Option<String> {
+    let lease = run.entry.lease.as_ref()?;
+    let is_over = lease.until <= super::rm::now();
+    (!is_over && !is_gone(&lease.holder)).then(|| lease.holder.to_string())
+}
