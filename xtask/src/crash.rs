@@ -1,4 +1,5 @@
-//! `cargo xtask crash`: kills a store's process and cuts its power, and looks what is left.
+//! `cargo xtask crash`: kills the store's process and the loop's, cuts the power, and looks what is
+//! left and what ran twice.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -8,28 +9,39 @@ use crate::shell;
 /// What to stop, and how often.
 #[derive(Args)]
 pub(crate) struct CrashArgs {
-    /// What to stop
-    what: Crashed,
+    /// What to stop; all of it if it is not said
+    what: Option<Crashed>,
     /// How often to kill the process
     #[arg(long, default_value_t = 200)]
     kills: u64,
-    /// How often to cut the power; needs Linux and root, and is skipped elsewhere
+    /// How often to cut the power of a store; needs Linux and root, and is skipped elsewhere
     #[arg(long, default_value_t = 0)]
     cuts: u64,
 }
 
 /// What can be stopped.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Crashed {
     /// A process that appends to a store
     Store,
+    /// A process that runs the loop
+    Loop,
 }
 
 pub(crate) fn run(args: &CrashArgs) -> Result<()> {
-    let what = match args.what {
-        Crashed::Store => "store",
-    };
-    let run = "cargo run --quiet --locked --release --package threadfold-testkit --bin crash --";
     let [kills, cuts] = [args.kills, args.cuts].map(|it| it.to_string());
-    shell::run(shell::command(run).args([what, "--kills", &kills, "--cuts", &cuts]))
+    let run = "cargo run --quiet --locked --release --package";
+    println!("# Killed, and looked at\n");
+    if args.what != Some(Crashed::Loop) {
+        println!("## The store\n");
+        let mut store = shell::command(&format!("{run} threadfold-testkit --bin crash --"));
+        shell::run(store.args(["store", "--kills", &kills, "--cuts", &cuts]))?;
+        println!();
+    }
+    if args.what != Some(Crashed::Store) {
+        println!("## The loop\n");
+        let mut killed = shell::command(&format!("{run} threadfold-crash --bin crash-loop --"));
+        shell::run(killed.args(["--kills", &kills]))?;
+    }
+    Ok(())
 }

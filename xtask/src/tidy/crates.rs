@@ -60,6 +60,11 @@ const CRATES: &[Crate] = &[
         role: Role::Tests,
         may_use: &["threadfold-core", "threadfold-convert", "threadfold-store"],
     },
+    Crate {
+        name: "threadfold-crash",
+        role: Role::Tests,
+        may_use: &["threadfold-core", "threadfold-store", "threadfold-engine", "threadfold-agent"],
+    },
     Crate { name: "xtask", role: Role::Chores, may_use: &[] },
 ];
 

@@ -1,0 +1,89 @@
+//! The control: a loop that records a turn when its tools have run, as many do.
+//!
+//! After a crash it asks the model again. Its tools run twice, and the harness must see that.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use threadfold_agent::{
+    Agent, Deltas, Effect, Provider, Recorder, Scripted, Tool, ToolContext, request,
+};
+use threadfold_core::{CallKey, ConversationMessage, Dialect, NextStep, Role};
+use threadfold_engine::{Options, holder};
+use threadfold_store::{Epoch, Store};
+
+use crate::BoxError;
+use crate::child::SESSION;
+use crate::story::script;
+
+pub(crate) async fn record_after(
+    store: &Arc<dyn Store>,
+    agent: &Agent,
+    tools: &[Arc<dyn Tool>],
+) -> Result<(), BoxError> {
+    let options = Options::new(holder("a child"));
+    let mut recorder = Recorder::open(store.clone(), &SESSION.into(), options).await?;
+    let model = Scripted::new(script());
+    loop {
+        match recorder.resume_plan(|_| Effect::Pure).next {
+            NextStep::BeginTurn { turn } => {
+                let prompt = ConversationMessage::text(Role::User, "Do the errands.");
+                let new = if turn == 1 { vec![prompt] } else { Vec::new() };
+                recorder.begin(agent.new_turn(new)).await?;
+            }
+            NextStep::AskAgain { .. } => {
+                let (deltas, pieces) = Deltas::channel();
+                drop(pieces);
+                let body = request(Dialect::Anthropic, recorder.state());
+                let answer = model.ask(body, &deltas).await?;
+                let mut results = Vec::new();
+                for (ordinal, call) in answer.message.tool_calls.iter().enumerate() {
+                    let tool = tools.iter().find(|it| it.definition().name == *call.name);
+                    let tool = tool.ok_or("the script names a tool that is not there")?;
+                    let context = context(&call.call_id, recorder.cursor().seq, ordinal);
+                    results.push((
+                        call.call_id.clone(),
+                        tool.call(&call.arguments, &context).await?,
+                    ));
+                }
+                recorder.answer(answer).await?;
+                for (call, output) in results {
+                    recorder.started(&call, Effect::Pure).await?;
+                    recorder.finished(&call, output).await?;
+                }
+            }
+            NextStep::RunTools { .. } => {
+                // Only half of the turn was recorded: such a loop knows nothing of the other.
+                let plan = recorder.resume_plan(|_| Effect::Pure);
+                for planned in plan.calls.iter().filter(|it| it.call.result().is_none()) {
+                    let call = &planned.call;
+                    let tool = tools.iter().find(|it| it.definition().name == *call.name);
+                    let tool = tool.ok_or("the script names a tool that is not there")?;
+                    let context = context(&call.call_id, recorder.cursor().seq, 0);
+                    let output = tool.call(&call.arguments, &context).await?;
+                    recorder.started(&call.call_id, Effect::Pure).await?;
+                    recorder.finished(&call.call_id, output).await?;
+                }
+            }
+            NextStep::CloseTurn { .. } => recorder.complete().await?,
+            NextStep::Done => {
+                recorder.close().await?;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Returns the context of a call whose name is the model's: it has no other.
+fn context(call: &threadfold_core::CallId, seq: u64, ordinal: usize) -> ToolContext {
+    ToolContext {
+        call_id: call.clone(),
+        key: CallKey::from(call.as_str()),
+        attempt: 1,
+        is_resume: seq > 0 && ordinal > 0,
+        session: SESSION.into(),
+        epoch: Epoch(0),
+        deadline: Some(Instant::now()),
+        cancel: Default::default(),
+    }
+}

@@ -1,0 +1,85 @@
+//! Kills a run of the loop, again and again, and reports what ran twice.
+//!
+//! `crash-loop --kills N`: exit code 0 if nothing ran twice and nothing was lost, else 1.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use threadfold_crash::{
+    BoxError, ChildArgs, Fail, Matrix, boundaries, child, control_fails, random_kills,
+};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match &arguments[..] {
+        ["child", store, world, rest @ ..] => {
+            read_child(store, world, rest).and_then(|args| child(&args))
+        }
+        ["--kills", kills] => report(kills),
+        _ => Err("`crash-loop --kills N` was wanted".into()),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn read_child(store: &str, world: &str, rest: &[&str]) -> Result<ChildArgs, BoxError> {
+    let mut args = ChildArgs {
+        store: store.into(),
+        world: world.parse()?,
+        pace: 10,
+        lease: 30_000,
+        fail: Fail::Never,
+        results: BTreeMap::new(),
+        is_control: false,
+    };
+    let mut rest = rest.iter();
+    while let Some(name) = rest.next() {
+        if *name == "--control" {
+            args.is_control = true;
+            continue;
+        }
+        let value = rest.next().ok_or_else(|| format!("`{name}` wants a value"))?;
+        match *name {
+            "--pace" => args.pace = value.parse()?,
+            "--lease" => args.lease = value.parse()?,
+            "--fail-before" => args.fail = Fail::Before(value.parse()?),
+            "--fail-after" => args.fail = Fail::After(value.parse()?),
+            "--result" => {
+                let (call, text) = value.split_once('=').ok_or("`--result CALL=TEXT`")?;
+                args.results.insert(call.to_owned(), text.to_owned());
+            }
+            _ => return Err(format!("`{name}` is unknown").into()),
+        }
+    }
+    Ok(args)
+}
+
+fn report(kills: &str) -> Result<ExitCode, BoxError> {
+    let kills = kills.parse()?;
+    let seed = u64::from(SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos());
+    let matrix = Matrix { program: std::env::current_exe()?, pace: 10 };
+    eprintln!("killing at every write …");
+    let writes = boundaries(&matrix)?;
+    println!("Killed at every write, before it and when it is done:\n\n{}", table(&writes));
+    eprintln!("killing at random moments …");
+    let random = random_kills(&matrix, kills, seed)?;
+    println!("Killed at random moments (seed {seed}):\n\n{}", table(&random));
+    eprintln!("killing the control …");
+    let control = control_fails(&matrix, 20, seed)?;
+    println!("The control, which records a turn after its tools:\n\n{}", table(&control));
+    if control.is_clean() {
+        return Err("the control did nothing twice, so nothing was proved".into());
+    }
+    match writes.is_clean() && random.is_clean() {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::FAILURE),
+    }
+}
+
+fn table(report: &threadfold_crash::Report) -> String {
+    format!("| what | count |\n|---|---|\n{report}")
+}

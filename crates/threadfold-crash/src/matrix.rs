@@ -1,0 +1,352 @@
+//! The kill matrix: a run is killed at every write, and at random moments, until it is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use threadfold_core::{ConversationMessage, NextStep, TurnState, resume_plan};
+use threadfold_engine::{Slices, load};
+use threadfold_store::SqliteStore;
+
+use crate::BoxError;
+use crate::child::{Fail, SESSION, UNDECIDED};
+use crate::story::{TOOLS, result_of};
+use crate::world::World;
+
+/// How a matrix is made.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    /// The program that runs a child.
+    pub program: PathBuf,
+    /// How long a tool takes, in milliseconds.
+    pub pace: u64,
+}
+
+/// What became of runs that were killed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// How many runs there were.
+    pub runs: u64,
+    /// How often a process was killed.
+    pub kills: u64,
+    /// How often a person had to decide.
+    pub decisions: u64,
+    /// How many calls that had finished ran again.
+    pub finished_again: u64,
+    /// How many unsafe calls were started twice.
+    pub unsafe_twice: u64,
+    /// How many effects happened on top of themselves.
+    pub doubled: u64,
+    /// How many answers and results were acknowledged and then not there.
+    pub lost: u64,
+    /// How many finished runs had other messages than the one that was never killed.
+    pub other_messages: u64,
+}
+
+impl Report {
+    /// Says whether all went as it must.
+    pub fn is_clean(&self) -> bool {
+        let Self { finished_again, unsafe_twice, doubled, lost, other_messages, .. } = self;
+        [finished_again, unsafe_twice, doubled, lost, other_messages].into_iter().all(|it| *it == 0)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.kills += other.kills;
+        self.decisions += other.decisions;
+        self.finished_again += other.finished_again;
+        self.unsafe_twice += other.unsafe_twice;
+        self.doubled += other.doubled;
+        self.lost += other.lost;
+        self.other_messages += other.other_messages;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = [
+            ("runs", self.runs),
+            ("kills", self.kills),
+            ("calls a person decided about", self.decisions),
+            ("finished tools that ran again", self.finished_again),
+            ("unsafe tools that were started twice", self.unsafe_twice),
+            ("effects on top of themselves", self.doubled),
+            ("acknowledged answers and results that were lost", self.lost),
+            ("finished runs with other messages", self.other_messages),
+        ];
+        lines.iter().try_for_each(|(what, count)| writeln!(f, "| {what} | {count} |"))
+    }
+}
+
+/// Kills a run at every write: before it, and when it is done.
+pub fn boundaries(matrix: &Matrix) -> Result<Report, BoxError> {
+    let expected = matrix.undisturbed()?;
+    let mut report = Report::default();
+    for number in 1.. {
+        let before = matrix.killed_run(Kill::At(Fail::Before(number)), &expected)?;
+        let after = matrix.killed_run(Kill::At(Fail::After(number)), &expected)?;
+        report.add(&before);
+        report.add(&after);
+        if before.kills == 0 && after.kills == 0 {
+            return Ok(report);
+        }
+    }
+    Ok(report)
+}
+
+/// Kills runs at random moments, so many times in all.
+pub fn random_kills(matrix: &Matrix, kills: u64, seed: u64) -> Result<Report, BoxError> {
+    let expected = matrix.undisturbed()?;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut report = Report::default();
+    while report.kills < kills {
+        let seed = random.u64(..);
+        report.add(&matrix.killed_run(Kill::Randomly { seed, lasting: expected.lasting }, &expected)?);
+    }
+    Ok(report)
+}
+
+/// Kills the control at random moments; returns what the harness saw.
+pub fn control_fails(matrix: &Matrix, kills: u64, seed: u64) -> Result<Report, BoxError> {
+    let expected = matrix.undisturbed()?;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut report = Report::default();
+    while report.kills < kills {
+        let kill = Kill::Control { seed: random.u64(..), lasting: expected.lasting };
+        report.add(&matrix.killed_run(kill, &expected)?);
+    }
+    Ok(report)
+}
+
+/// What a run comes to that nobody kills.
+struct Expected {
+    messages: Vec<ConversationMessage>,
+    lasting: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Kill {
+    At(Fail),
+    Randomly { seed: u64, lasting: Duration },
+    Control { seed: u64, lasting: Duration },
+}
+
+impl Matrix {
+    fn undisturbed(&self) -> Result<Expected, BoxError> {
+        let (folder, world) = (tempfile::tempdir()?, World::begin()?);
+        let store = folder.path().join("store.db");
+        let began = Instant::now();
+        let mut run = Running::start(self, &store, &world, Fail::Never, &BTreeMap::new(), false)?;
+        let (status, _) = run.wait()?;
+        if !status.success() {
+            return Err(format!("a run that nobody kills ended with {status}").into());
+        }
+        let lasting = began.elapsed();
+        Ok(Expected { messages: kept(&store)?.history(), lasting })
+    }
+
+    /// Kills a run, resumes it until it is done, and counts what went wrong.
+    fn killed_run(&self, kill: Kill, expected: &Expected) -> Result<Report, BoxError> {
+        let (folder, world) = (tempfile::tempdir()?, World::begin()?);
+        let store = folder.path().join("store.db");
+        let mut report = Report { runs: 1, ..Report::default() };
+        let mut results = BTreeMap::new();
+        let mut random = match kill {
+            Kill::Randomly { seed, .. } | Kill::Control { seed, .. } => {
+                Some(fastrand::Rng::with_seed(seed))
+            }
+            Kill::At(_) => None,
+        };
+        let is_control = matches!(kill, Kill::Control { .. });
+        let mut fail = match kill {
+            Kill::At(fail) => fail,
+            _ => Fail::Never,
+        };
+        let mut acknowledged = BTreeSet::new();
+        for attempt in 0.. {
+            if attempt > 200 {
+                return Err("a run does not come to its end".into());
+            }
+            let finished = finished_calls(&store, &world)?;
+            let mut run = Running::start(self, &store, &world, fail, &results, is_control)?;
+            if let (Some(random), Kill::Randomly { lasting, .. } | Kill::Control { lasting, .. }) =
+                (&mut random, kill)
+            {
+                // A run that was killed a few times is left to come to its end.
+                if attempt < 4 {
+                    run.kill_after(lasting.mul_f64(random.f64() * 1.1))?;
+                }
+            }
+            let (status, lines) = run.wait()?;
+            fail = Fail::Never;
+            report.kills += u64::from(was_killed(status));
+            acknowledged.extend(lines.iter().filter(|it| !it.starts_with("undecided")).cloned());
+            let state = kept(&store)?;
+            report.finished_again += ran_again(&finished, &world);
+            report.lost += missing(&acknowledged, &state);
+            if status.success() {
+                report.other_messages += u64::from(state.history() != expected.messages);
+                break;
+            }
+            if status.code() == Some(UNDECIDED.into()) {
+                for line in lines.iter().filter(|it| it.starts_with("undecided ")) {
+                    let words: Vec<_> = line.split(' ').collect();
+                    let [_, call, tool] = words[..] else { continue };
+                    results.insert(call.to_owned(), result_of(tool));
+                    report.decisions += 1;
+                }
+            } else if !was_killed(status) {
+                return Err(format!("a child ended with {status}").into());
+            }
+        }
+        report.doubled += world.effects().1;
+        for (tool, effect) in TOOLS {
+            if effect == threadfold_core::Effect::Unsafe {
+                report.unsafe_twice += world.begun_by(tool).iter().filter(|it| **it > 1).count() as u64;
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// The calls that had finished, with how often each was begun until then.
+fn finished_calls(store: &Path, world: &World) -> Result<BTreeMap<String, u64>, BoxError> {
+    if !store.exists() {
+        return Ok(BTreeMap::new());
+    }
+    let state = kept(store)?;
+    let begun = world.begun();
+    let calls = state.turns().flat_map(|turn| turn.calls());
+    let finished = calls.filter(|call| call.result().is_some()).filter_map(|call| {
+        let key = call.key.as_ref()?.to_string();
+        let times = begun.get(&key).copied().unwrap_or_default();
+        Some((key, times))
+    });
+    Ok(finished.collect())
+}
+
+fn ran_again(finished: &BTreeMap<String, u64>, world: &World) -> u64 {
+    let begun = world.begun();
+    let again = |(key, times): (&String, &u64)| begun.get(key).is_some_and(|now| now > times);
+    finished.iter().filter(|it| again(*it)).count() as u64
+}
+
+/// Returns how much was acknowledged that is not kept.
+fn missing(acknowledged: &BTreeSet<String>, state: &TurnState) -> u64 {
+    let is_kept = |line: &String| match line.split_once(' ') {
+        Some(("answered", turn)) => {
+            let turn = turn.parse().unwrap_or(u64::MAX);
+            state.turns().any(|it| it.number() == turn && it.answer().is_some())
+        }
+        Some(("finished", call)) => {
+            state.call(&call.into()).is_some_and(|call| call.result().is_some())
+        }
+        _ => true,
+    };
+    acknowledged.iter().filter(|line| !is_kept(line)).count() as u64
+}
+
+/// Returns what is kept of the run.
+pub(crate) fn kept(store: &Path) -> Result<TurnState, BoxError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let store = SqliteStore::open(store)?;
+        match load(&store, &SESSION.into(), u64::MAX, Slices::default()).await {
+            Ok(loaded) => Ok(loaded.fold.turns().clone()),
+            Err(error) if error.to_string().contains("is not in this store") => {
+                Ok(TurnState::default())
+            }
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+/// Says whether a run came to its end.
+pub(crate) fn is_done(state: &TurnState) -> bool {
+    let plan = resume_plan(state, |_| threadfold_core::Effect::Unsafe);
+    plan.next == NextStep::Done
+}
+
+#[cfg(unix)]
+fn was_killed(status: ExitStatus) -> bool {
+    std::os::unix::process::ExitStatusExt::signal(&status).is_some()
+}
+
+/// A child at work.
+pub(crate) struct Running {
+    child: Child,
+}
+
+impl Running {
+    pub(crate) fn start(
+        matrix: &Matrix,
+        store: &Path,
+        world: &World,
+        fail: Fail,
+        results: &BTreeMap<String, String>,
+        is_control: bool,
+    ) -> Result<Self, BoxError> {
+        Self::start_with(matrix, store, world, fail, results, is_control, 30_000)
+    }
+
+    pub(crate) fn start_with(
+        matrix: &Matrix,
+        store: &Path,
+        world: &World,
+        fail: Fail,
+        results: &BTreeMap<String, String>,
+        is_control: bool,
+        lease: u64,
+    ) -> Result<Self, BoxError> {
+        let mut command = Command::new(&matrix.program);
+        command.arg("child").arg(store).arg(world.address().to_string());
+        command.args(["--pace", &matrix.pace.to_string(), "--lease", &lease.to_string()]);
+        match fail {
+            Fail::Never => {}
+            Fail::Before(number) => drop(command.args(["--fail-before", &number.to_string()])),
+            Fail::After(number) => drop(command.args(["--fail-after", &number.to_string()])),
+        }
+        for (call, text) in results {
+            command.args(["--result", &format!("{call}={text}")]);
+        }
+        if is_control {
+            command.arg("--control");
+        }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        Ok(Self { child })
+    }
+
+    /// Kills it when so much time has passed, unless it ended before.
+    fn kill_after(&mut self, pause: Duration) -> Result<(), BoxError> {
+        thread::sleep(pause);
+        self.child.kill()?;
+        Ok(())
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end, and returns what it acknowledged.
+    pub(crate) fn wait(&mut self) -> Result<(ExitStatus, Vec<String>), BoxError> {
+        let mut told = Vec::new();
+        if let Some(mut out) = self.child.stdout.take() {
+            out.read_to_end(&mut told)?;
+        }
+        let status = self.child.wait()?;
+        // A line that was torn by the kill was not told.
+        let whole = told.iter().rposition(|it| *it == b'\n').map_or(0, |at| at + 1);
+        let lines = String::from_utf8_lossy(&told[..whole]);
+        Ok((status, lines.lines().map(str::to_owned).collect()))
+    }
+}
+
+impl Running {
+    pub(crate) fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+}

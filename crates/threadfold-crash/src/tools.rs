@@ -1,0 +1,82 @@
+//! The tools of the run: all that they do is tell the world.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use threadfold_agent::{Effect, Probe, Tool, ToolContext, ToolError, ToolOutput, tool};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use crate::story::{TOOLS, result_of};
+
+#[derive(Deserialize, JsonSchema)]
+struct Errand {
+    /// What it is about.
+    #[expect(dead_code, reason = "the model gives it, and the world does not care")]
+    at: String,
+}
+
+/// Returns the tools, each of which takes about this long.
+pub(crate) fn tools(world: SocketAddr, pace: Duration) -> Vec<Arc<dyn Tool>> {
+    let all = TOOLS.iter().map(|&(name, effect)| {
+        let run = tool(name, "An errand", move |_: Errand, context| {
+            errand(world, name, context, pace)
+        });
+        let it: Arc<dyn Tool> = match effect {
+            Effect::Probe => Arc::new(run.probe(move |_, context| probe(world, name, context))),
+            Effect::Compensable => Arc::new(run.undo(move |_, context| undo(world, name, context))),
+            effect => Arc::new(run.effect(effect)),
+        };
+        it
+    });
+    all.collect()
+}
+
+async fn errand(
+    world: SocketAddr,
+    name: &'static str,
+    context: ToolContext,
+    pace: Duration,
+) -> Result<ToolOutput, ToolError> {
+    tell(world, "begin", name, &context).await?;
+    sleep(pace / 2).await;
+    tell(world, "apply", name, &context).await?;
+    sleep(pace / 2).await;
+    Ok(ToolOutput::text(result_of(name)))
+}
+
+async fn probe(
+    world: SocketAddr,
+    name: &'static str,
+    context: ToolContext,
+) -> Result<Probe, ToolError> {
+    Ok(match tell(world, "applied", name, &context).await?.as_str() {
+        "yes" => Probe::Happened(ToolOutput::text(result_of(name))),
+        _ => Probe::DidNot,
+    })
+}
+
+async fn undo(
+    world: SocketAddr,
+    name: &'static str,
+    context: ToolContext,
+) -> Result<(), ToolError> {
+    tell(world, "undo", name, &context).await.map(|_| ())
+}
+
+async fn tell(
+    world: SocketAddr,
+    verb: &str,
+    name: &str,
+    context: &ToolContext,
+) -> Result<String, ToolError> {
+    let mut stream = TcpStream::connect(world).await?;
+    stream.write_all(format!("{verb} {name} {}\n", context.key).as_bytes()).await?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).await?;
+    Ok(answer.trim().to_owned())
+}

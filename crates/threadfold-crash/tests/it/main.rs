@@ -1,0 +1,55 @@
+//! A run that is killed anywhere, resumed by two at once, or stopped past its lease.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
+use threadfold_crash::{Matrix, Raced, boundaries, control_fails, race, random_kills, zombie};
+
+fn matrix() -> Matrix {
+    Matrix { program: env!("CARGO_BIN_EXE_crash-loop").into(), pace: 10 }
+}
+
+#[test]
+fn a_run_killed_at_every_write_does_nothing_twice_and_loses_nothing() {
+    let report = boundaries(&matrix()).unwrap();
+    println!("{report}");
+    assert!(report.is_clean(), "{report}");
+    assert!(report.kills >= 60, "{report}");
+    assert!(report.decisions > 0, "no kill hit an unsafe tool: {report}");
+}
+
+#[test]
+fn runs_killed_100_times_at_random_do_nothing_twice_and_lose_nothing() {
+    let report = random_kills(&matrix(), 100, 1).unwrap();
+    println!("{report}");
+    assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn runs_killed_another_100_times_at_random_do_nothing_twice_and_lose_nothing() {
+    let report = random_kills(&matrix(), 100, 2).unwrap();
+    println!("{report}");
+    assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn a_loop_that_records_turns_after_tools_is_found_out() {
+    let report = control_fails(&matrix(), 20, 3).unwrap();
+    println!("{report}");
+    assert!(report.unsafe_twice > 0, "{report}");
+}
+
+#[test]
+fn of_two_that_resume_one_run_one_wins_100_times() {
+    let matrix = Matrix { pace: 2, ..matrix() };
+    for number in 0..100 {
+        let raced = race(&matrix).unwrap();
+        assert_eq!(raced, Raced { winners: 1, refused: 1, begun_twice: 0 }, "race {number}");
+    }
+}
+
+#[test]
+fn a_process_stopped_past_its_lease_writes_nothing_more() {
+    let (ended, is_untouched) = zombie(&matrix()).unwrap();
+    assert_eq!(ended, Some(5), "it is told that it was passed over");
+    assert!(is_untouched);
+}
