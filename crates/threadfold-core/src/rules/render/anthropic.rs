@@ -9,6 +9,9 @@ use crate::turn::{ConversationMessage, MessagePartBody, NativePart, Role};
 use super::super::surrogate::without_lone;
 use super::{NO_OUTPUT, Plain, item, kind_and_call, makes_call, other_calls, plain, plain_parts};
 
+/// What is said before an answer that nobody asked for.
+const CONTINUED: &str = "(continued)";
+
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block<'a> {
@@ -64,6 +67,16 @@ struct Message {
 /// ```
 pub fn render_anthropic(messages: &[ConversationMessage]) -> Json {
     let mut rendered: Vec<Message> = Vec::new();
+    // Whether something must speak first follows from the first message alone: what is added to
+    // a history changes nothing that was rendered before.
+    let is_prompt = |message: &ConversationMessage| match message.role {
+        Role::System | Role::User => plain_parts(message).next().is_some(),
+        Role::Assistant => false,
+        Role::Tool => true,
+    };
+    if messages.first().is_some_and(|first| !is_prompt(first)) {
+        rendered.push(Message { role: "user", content: vec![text(CONTINUED)] });
+    }
     let mut last = None;
     for message in messages {
         let (role, content) = match message.role {
@@ -82,10 +95,6 @@ pub fn render_anthropic(messages: &[ConversationMessage]) -> Json {
             _ => rendered.push(Message { role, content }),
         }
         last = Some(message.role);
-    }
-    if rendered.first().is_some_and(|it| it.role != "user") {
-        let content = vec![text("(continued)")];
-        rendered.insert(0, Message { role: "user", content });
     }
     item(&rendered)
 }
