@@ -4,7 +4,8 @@
 //! whole sessions, plausible and hostile, for property tests, and [`big_session`] long ones, for
 //! benchmarks; [`naive`] is the reducer that copies its list on every event and [`naive_load`] the
 //! loader that parses each line into a `Value`, to compare with; [`mod@store_suite`] is what every store
-//! is held to, and [`crash`] stops one at any moment. The rest runs real agents:
+//! is held to, and [`crash`] stops one at any moment; [`loops`] makes up loops of ours, and
+//! [`strict`] is a provider that takes no request that breaks a rule. The rest runs real agents:
 //!
 //! ```text
 //! test ─► ScriptedModel (127.0.0.1) ◄─ HTTP ─ real agent ─► stdout lines, transcript files
@@ -50,6 +51,7 @@ pub mod sessions_on_disk;
 mod skip;
 pub mod store_suite;
 pub mod story;
+pub mod strict;
 
 #[cfg(unix)]
 pub use claude_code::{ClaudeCode, Finished, Input, RunOptions, Running};

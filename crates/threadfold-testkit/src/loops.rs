@@ -1,12 +1,19 @@
 //! Made-up loops: turns with their calls, as a loop of ours would write them down.
+//!
+//! [`plausible_loop`] has a model say odd things; [`sound_loop`] has a provider's own items in the
+//! answers, each as that provider would have given it.
 
-use proptest::prelude::*;
-use proptest::sample::select;
+mod plausible;
+mod sound;
+
 use threadfold_core::{
-    CallId, ConversationMessage, Effect, Json, MessagePart, Outcome, Payload, ResultSource, Role,
-    SessionEvent, SourceKind, ToolCall, ToolFailed, ToolFinished, ToolRequested, ToolStarted,
-    ToolUnknown, TurnAnswered, TurnCompleted, TurnStarted, TurnState, call_key,
+    CallId, ConversationMessage, Effect, Json, Outcome, Payload, ResultSource, Role, SessionEvent,
+    SourceKind, ToolCall, ToolFailed, ToolFinished, ToolRequested, ToolStarted, ToolUnknown,
+    TurnAnswered, TurnCompleted, TurnStarted, TurnState, call_key,
 };
+
+pub use self::plausible::plausible_loop;
+pub use self::sound::sound_loop;
 
 /// Writes a loop's events down, each as it should follow on the others.
 #[derive(Default)]
@@ -39,11 +46,16 @@ impl LoopWriter {
 
     /// Begins the next turn with `messages`.
     pub fn start(&mut self, messages: Vec<ConversationMessage>) -> &mut Self {
+        self.start_at("anthropic", messages)
+    }
+
+    /// Begins the next turn with `messages`, and has `provider` answer it.
+    pub fn start_at(&mut self, provider: &str, messages: Vec<ConversationMessage>) -> &mut Self {
         let is_first = self.turn() == 0;
         self.say(Payload::TurnStarted(TurnStarted {
             turn: self.turn() + 1,
             evaluation_id: "e1".into(),
-            provider: "anthropic".into(),
+            provider: provider.into(),
             model: "model-1".into(),
             prompt_namespace: Some("prompts".into()),
             prompt_key: Some("coder".into()),
@@ -64,10 +76,15 @@ impl LoopWriter {
 
     /// Has the model answer, and writes its calls down.
     pub fn answer(&mut self, message: ConversationMessage) -> &mut Self {
+        let payload = Json::of(&message);
+        self.answer_as(message, payload)
+    }
+
+    /// Has the model answer in these words of its provider, and writes its calls down.
+    pub fn answer_as(&mut self, message: ConversationMessage, payload: Json) -> &mut Self {
         let turn = self.turn();
         let seq = self.events.len() as u64 + 1;
         let calls = message.tool_calls.clone();
-        let payload = Json::of(&message);
         let (usage, stop_reason) = (None, Some("end".into()));
         self.say(Payload::TurnAnswered(TurnAnswered {
             turn,
@@ -114,13 +131,18 @@ impl LoopWriter {
 
     /// Has a tool give its result.
     pub fn finish(&mut self, call: &str, text: &str) -> &mut Self {
+        self.finish_with(call, ConversationMessage::result(call, text))
+    }
+
+    /// Has a tool give its result, in words and pictures.
+    pub fn finish_with(&mut self, call: &str, result: ConversationMessage) -> &mut Self {
         let call_id = CallId::from(call);
         let attempt = self.attempt(&call_id);
         self.say(Payload::ToolFinished(ToolFinished {
-            result: ConversationMessage::result(call_id.clone(), text),
+            is_error: result.is_error,
+            result,
             call_id,
             attempt,
-            is_error: false,
             duration_ms: Some(7),
             source: ResultSource::Tool,
         }))
@@ -147,106 +169,4 @@ impl LoopWriter {
         let turn = self.turn();
         self.say(Payload::TurnCompleted(TurnCompleted { turn }))
     }
-}
-
-/// What happens in one turn.
-#[derive(Clone, Debug)]
-struct Turn {
-    prompts: Vec<String>,
-    content: Vec<MessagePart>,
-    is_named: bool,
-    calls: Vec<Call>,
-    at_once: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Call {
-    arguments: &'static str,
-    effect: Effect,
-    mishap: Option<bool>,
-    output: String,
-}
-
-fn text() -> impl Strategy<Value = String> {
-    select(vec!["", " \n", "x", "hé", "lo 😀", "\u{0}", "\"quoted\"\\"]).prop_map(str::to_owned)
-}
-
-fn part() -> impl Strategy<Value = MessagePart> {
-    let item = |text: &str| Json::parse(text).expect("it is JSON");
-    prop_oneof![
-        4 => text().prop_map(|text| MessagePart::text(&text)),
-        2 => text().prop_map(|text| MessagePart::thinking(&text, "sig")),
-        1 => Just(MessagePart::native("anthropic", item(r#"{"type":"redacted_thinking","data":"AA=="}"#))),
-        1 => Just(MessagePart::native("anthropic", item(r#"{"type":"server_tool_use","id":"srv1","name":"web_search","input":{}}"#))),
-        1 => Just(MessagePart::native("anthropic", item(r#"{"type":"web_search_tool_result","tool_use_id":"srv1","content":[]}"#))),
-        1 => Just(MessagePart::native("openai", item(r#"{ "type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"AA==" }"#))),
-        1 => Just(MessagePart::native("openai", item(r#"{"type":"reasoning","id":"rs_2","summary":[]}"#))),
-        1 => Just(MessagePart::native("other", item(r#"{"any":[1e400,"\ud800"]}"#))),
-    ]
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    let arguments = select(vec!["", "{}", "{ \"a\": 1 }", "{\"cut", "[1]", r#"{"a":"\ud800"}"#]);
-    let effects =
-        [Effect::Pure, Effect::Idempotent, Effect::Probe, Effect::Compensable, Effect::Unsafe];
-    let mishap = prop::option::weighted(0.3, any::<bool>());
-    (arguments, select(effects.to_vec()), mishap, text())
-        .prop_map(|(arguments, effect, mishap, output)| Call { arguments, effect, mishap, output })
-}
-
-fn turn() -> impl Strategy<Value = Turn> {
-    let prompts = prop::collection::vec(text(), 0..3);
-    let content = prop::collection::vec(part(), 0..4);
-    let calls = prop::collection::vec(call(), 0..4);
-    (prompts, content, any::<bool>(), calls, any::<bool>()).prop_map(
-        |(prompts, content, is_named, calls, at_once)| Turn {
-            prompts,
-            content,
-            is_named,
-            calls,
-            at_once,
-        },
-    )
-}
-
-/// Returns loops that could have been, from the first event to the last.
-pub fn plausible_loop() -> impl Strategy<Value = Vec<SessionEvent>> {
-    prop::collection::vec(turn(), 0..6).prop_map(|turns| {
-        let mut writer = LoopWriter::default();
-        turns.iter().for_each(|turn| write(&mut writer, turn));
-        writer.events
-    })
-}
-
-fn write(writer: &mut LoopWriter, turn: &Turn) {
-    let number = writer.turn() + 1;
-    let prompts = turn.prompts.iter().map(|it| ConversationMessage::text(Role::User, it));
-    writer.start(prompts.collect());
-    let named = |place| format!("t{number}c{place}");
-    let mut message = ConversationMessage::new(Role::Assistant);
-    message.message_id = turn.is_named.then(|| format!("m{number}").into());
-    message.content.clone_from(&turn.content);
-    message.tool_calls = (0..)
-        .zip(&turn.calls)
-        .map(|(place, call)| ToolCall::new(named(place), "Bash", call.arguments))
-        .collect();
-    writer.answer(message);
-    if turn.at_once {
-        for (place, call) in turn.calls.iter().enumerate() {
-            writer.run(&named(place), call.effect);
-        }
-    }
-    for (place, call) in turn.calls.iter().enumerate().rev() {
-        let name = named(place);
-        if !turn.at_once {
-            writer.run(&name, call.effect);
-        }
-        match call.mishap {
-            Some(true) => _ = writer.fail(&name),
-            Some(false) => _ = writer.lose(&name).run(&name, call.effect),
-            None => {}
-        }
-        writer.finish(&name, &call.output);
-    }
-    writer.close();
 }

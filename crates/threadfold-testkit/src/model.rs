@@ -6,17 +6,17 @@
 //! The server remembers nothing of a conversation; it counts ids, and attempts at a step for
 //! faults that are to happen once.
 
-mod anthropic;
+pub(crate) mod anthropic;
 mod fault;
-mod http;
-mod openai;
+pub(crate) mod http;
+pub(crate) mod openai;
 mod play;
-mod protocol;
+pub(crate) mod protocol;
 mod ready;
 mod script;
 mod select;
-mod server;
-mod stage;
+pub(crate) mod server;
+pub(crate) mod stage;
 
 use std::{
     collections::HashMap,

@@ -31,6 +31,7 @@ pub fn check_anthropic(request: &[u8]) -> Vec<Violation> {
     check.results();
     check.roles();
     check.contents();
+    check.system(&read.fields);
     check.server_tools();
     check.marks(&read.fields);
     if request.len() > REQUEST_LIMIT {
@@ -57,9 +58,22 @@ impl Block<'_> {
         matches!(&*self.kind, "thinking" | "redacted_thinking")
     }
 
-    fn is_server_result(&self) -> bool {
-        self.kind.ends_with("_tool_result")
+    /// Says whether it is a text that says nothing.
+    pub(super) fn is_blank(&self) -> bool {
+        let text = || self.plain.clone().or_else(|| self.fields.text("text"));
+        self.kind == "text" && text().is_none_or(|text| text.trim().is_empty())
     }
+}
+
+/// Says whether a block of this kind is a call of a tool that ran at the provider's side:
+/// `server_tool_use`, `mcp_tool_use`.
+pub(super) fn is_server_call(kind: &str) -> bool {
+    kind.ends_with("_tool_use")
+}
+
+/// Says whether a block of this kind is the result of such a call.
+pub(super) fn is_server_result(kind: &str) -> bool {
+    kind.ends_with("_tool_result")
 }
 
 pub(super) fn read_messages<'a>(messages: &[&'a RawValue]) -> Vec<Message<'a>> {
@@ -97,8 +111,12 @@ impl Check<'_> {
     }
 
     fn ids(&self, message: usize, kind: &str, id: &str) -> Vec<String> {
+        self.ids_of(message, |it| it == kind, id)
+    }
+
+    fn ids_of(&self, message: usize, is_kind: impl Fn(&str) -> bool, id: &str) -> Vec<String> {
         let blocks = self.messages.get(message).map_or(&[][..], |it| &it.blocks);
-        blocks.iter().filter(|it| it.kind == kind).map(|it| it.fields.word(id)).collect()
+        blocks.iter().filter(|it| is_kind(&it.kind)).map(|it| it.fields.word(id)).collect()
     }
 
     fn calls(&mut self) {
@@ -126,7 +144,7 @@ impl Check<'_> {
         for at in 0..self.messages.len() {
             let place = format!("messages.{at}");
             let mut calls = self.ids(at, "tool_use", "id");
-            calls.extend(self.ids(at, "server_tool_use", "id"));
+            calls.extend(self.ids_of(at, is_server_call, "id"));
             for call in calls {
                 if !seen.insert(call.clone()) {
                     self.add(Rule::A2, &place, format!("a second call `{call}`"));
@@ -148,6 +166,17 @@ impl Check<'_> {
                     self.add(Rule::A2, &place, format!("a second result for `{result}`"));
                 }
             }
+        }
+    }
+
+    fn system(&mut self, request: &Item<'_>) {
+        for (at, block) in request.items("system").iter().enumerate() {
+            if block.word("type") == "text" && block.word("text").trim().is_empty() {
+                self.add(Rule::A4, format!("system.{at}"), "an empty text");
+            }
+        }
+        if request.get("messages").is_some() && self.messages.is_empty() {
+            self.add(Rule::A3, "messages", "nobody speaks first");
         }
     }
 
@@ -191,9 +220,9 @@ impl Check<'_> {
             let mut open = BTreeSet::new();
             for (index, block) in message.blocks.iter().enumerate() {
                 let place = format!("messages.{at}.content.{index}");
-                if block.kind == "server_tool_use" {
+                if is_server_call(&block.kind) {
                     open.insert((block.fields.word("id"), place));
-                } else if block.is_server_result() {
+                } else if is_server_result(&block.kind) {
                     let id = block.fields.word("tool_use_id");
                     match open.iter().find(|(call, _)| *call == id).cloned() {
                         Some(call) => _ = open.remove(&call),
@@ -230,9 +259,7 @@ fn check_block(role: &str, block: &Block<'_>) -> Vec<(Rule, String)> {
     let fields = &block.fields;
     let is_blank = |text: Option<String>| text.is_none_or(|text| text.trim().is_empty());
     match &*block.kind {
-        "text" if is_blank(block.plain.clone().or_else(|| fields.text("text"))) => {
-            vec![(Rule::A4, "an empty text".to_owned())]
-        }
+        "text" if block.is_blank() => vec![(Rule::A4, "an empty text".to_owned())],
         "tool_result" => check_output(fields),
         "thinking" | "redacted_thinking" => {
             let mark = if block.kind == "thinking" { "signature" } else { "data" };

@@ -8,7 +8,8 @@ use super::violation::{Rule, Violation};
 ///
 /// Thinking that the model is to go on from, because it waits for its tools, must be there byte
 /// for byte and in its place. Where thinking goes back, all that stood before it must be
-/// unchanged, by bytes.
+/// unchanged, by bytes; where that changed, no thinking is missed. Thinking that only
+/// empty text follows cannot go back, for no message may end with it.
 pub fn check_anthropic_continuation(
     before: &[u8],
     answer: &[u8],
@@ -29,21 +30,29 @@ pub fn check_anthropic_continuation(
 
     let given = thinking(answered.first());
     let returned = thinking(messages.get(place));
+    let changed = changed(&before, &request);
     let waits = answered.iter().flat_map(|it| &it.blocks).any(|it| it.kind == "tool_use");
-    if returned != given && (waits || !returned.is_empty()) {
+    // Where something else stands in the answer's place, it was put before the answer.
+    let is_there = messages.get(place).is_none_or(|it| it.role == "assistant");
+    let is_missed = waits && changed.is_empty() && is_there;
+    if returned != given && (is_missed || !returned.is_empty()) {
         let told = format!("{} thinking blocks, not as the {} given", returned.len(), given.len());
         found.push(Violation::new(Rule::A5, format!("messages.{place}"), told));
     }
     if !returned.is_empty() {
-        found.extend(changed(&before, &request));
+        found.extend(changed);
     }
     found
 }
 
-/// Returns a message's thinking, each with its place.
+/// Returns a message's thinking that something follows, each with its place.
 fn thinking<'a>(message: Option<&Message<'a>>) -> Vec<(usize, &'a str)> {
-    let blocks = message.map_or(&[][..], |it| &it.blocks).iter().enumerate();
-    blocks
+    let blocks = message.map_or(&[][..], |it| &it.blocks);
+    let length =
+        blocks.iter().rposition(|it| !it.is_thinking() && !it.is_blank()).unwrap_or_default();
+    blocks[..length]
+        .iter()
+        .enumerate()
         .filter(|(_, block)| block.is_thinking())
         .filter_map(|(at, block)| Some((at, block.raw?.get())))
         .collect()

@@ -98,3 +98,9 @@ fn other_calls<'a>(
 ) -> impl Iterator<Item = &'a ToolCall> {
     message.tool_calls.iter().filter(|call| !told.iter().any(|it| it == call.call_id.as_str()))
 }
+
+/// Returns the words of a message as OpenAI spelt it.
+pub(super) fn words_of(native: &NativePart) -> String {
+    let parts = Item::read(native.item.raw()).items("content");
+    parts.iter().map(|part| part.word("text")).collect()
+}

@@ -13,7 +13,7 @@ use crate::turn::{ConversationMessage, MessagePart, Role};
 
 mod parts;
 
-use parts::Parts;
+use parts::{Changed, Parts};
 
 /// What the model is told of a call that was interrupted.
 pub const INTERRUPTED: &str = "interrupted; its outcome is not known";
@@ -126,7 +126,7 @@ pub fn repair(history: &[ConversationMessage]) -> Repaired {
         parts: Parts::default(),
         messages: Vec::with_capacity(history.len()),
         repairs: Vec::new(),
-        is_changed: false,
+        changed: Changed::default(),
     };
     for at in 0..history.len() {
         work.take(at);
@@ -143,8 +143,8 @@ struct Work<'a> {
     parts: Parts,
     messages: Vec<ConversationMessage>,
     repairs: Vec<Repair>,
-    /// Something changed that was not only appended.
-    is_changed: bool,
+    /// For whom something changed that was not only appended.
+    changed: Changed,
 }
 
 /// A call that waits for its result.
@@ -171,17 +171,21 @@ impl Work<'_> {
             return;
         }
         let mut message = message.clone();
+        let before = self.changed;
         let waiting = match message.role {
             Role::Assistant => self.name_calls(&mut message),
             Role::System | Role::User | Role::Tool => Vec::new(),
         };
-        self.mend(&mut message, at);
+        let is_renamed = waiting.iter().any(|it| it.from != it.to);
+        // Calls stand behind thinking, but reasoning belongs to the call that follows it.
+        let renamed = if is_renamed { Changed::behind_all(&message) } else { Changed::default() };
+        self.mend(&mut message, at, before.or(renamed));
         self.messages.push(message);
         self.answer(waiting, at);
     }
 
     fn change(&mut self, repair: Repair) {
-        self.is_changed = true;
+        self.changed = Changed::ALL;
         self.repairs.push(repair);
     }
 
@@ -204,19 +208,19 @@ impl Work<'_> {
         waiting
     }
 
-    /// Takes out of a message what cannot be sent.
-    fn mend(&mut self, message: &mut ConversationMessage, at: usize) {
+    /// Takes out of a message what cannot be sent, and what is held to something that changed.
+    fn mend(&mut self, message: &mut ConversationMessage, at: usize, before: Changed) {
         let dropped = self.parts.drop_unsendable(message, at);
-        dropped.into_iter().for_each(|repair| self.change(repair));
-        if self.is_changed {
-            let before = message.content.len();
-            message.content.retain(|part| !parts::is_bound(part));
-            // Words stay, but not as an item that its provider holds to the thinking before it.
-            message.content.iter_mut().for_each(MessagePart::forget_form);
-            if message.content.len() < before {
-                self.repairs.push(Repair::ThinkingDropped { message: at });
-            }
+        self.repairs.extend(dropped.repairs);
+        let changed = before.or(dropped.first);
+        // Words stay, but not as an item that its provider holds to the thinking before it.
+        if let Some(first) = changed.first() {
+            message.content.iter_mut().skip(first).for_each(MessagePart::forget_form);
         }
+        if parts::drop_bound(&mut message.content, changed) {
+            self.repairs.push(Repair::ThinkingDropped { message: at });
+        }
+        self.changed = self.changed.or(dropped.first.behind());
     }
 
     /// Puts results behind the calls of the message at `at`: those that stand there, those that
@@ -241,7 +245,9 @@ impl Work<'_> {
             }
         }
         for call in waiting.into_iter().filter(|it| !it.is_answered) {
-            self.is_changed |= next < self.history.len();
+            if next < self.history.len() {
+                self.changed = Changed::ALL;
+            }
             self.repairs.push(Repair::ResultAdded { call: call.to.clone() });
             self.messages.push(interrupted(call.to));
         }
@@ -260,7 +266,7 @@ impl Work<'_> {
         let mut message = message.clone();
         message.tool_call_id = Some(call.clone());
         self.taken.insert(at);
-        self.mend(&mut message, at);
+        self.mend(&mut message, at, self.changed);
         self.messages.push(message);
         Some(call)
     }

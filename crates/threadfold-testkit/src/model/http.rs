@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a scripted model needs.
+//! As much of HTTP/1.1 as a scripted model and a strict provider need.
 //!
 //! It is written out here, over a blocking socket, because a fault must be able to end a
 //! connection at an exact byte, which frameworks take care not to let happen.
@@ -18,6 +18,15 @@ pub(crate) struct HttpRequest {
     /// The path without its query.
     pub(crate) path: String,
     pub(crate) body: Vec<u8>,
+    /// What the client wants to become of the connection.
+    pub(crate) then: Then,
+}
+
+/// What becomes of a connection after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    KeepAlive,
+    Close,
 }
 
 /// Reads one request; `None` when the client hung up without asking for anything.
@@ -37,6 +46,7 @@ pub(crate) fn read_request(stream: &TcpStream) -> io::Result<Option<HttpRequest>
 
     let mut length = 0;
     let mut chunked = false;
+    let mut then = Then::KeepAlive;
     loop {
         let line = read_line(&mut head)?;
         if line.is_empty() {
@@ -49,6 +59,7 @@ pub(crate) fn read_request(stream: &TcpStream) -> io::Result<Option<HttpRequest>
                 length = value.parse().map_err(|_| invalid("a length that is no number"))?;
             }
             "transfer-encoding" => chunked = value.eq_ignore_ascii_case("chunked"),
+            "connection" if value.eq_ignore_ascii_case("close") => then = Then::Close,
             "expect" => (&mut &*stream).write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?,
             _ => {}
         }
@@ -56,17 +67,18 @@ pub(crate) fn read_request(stream: &TcpStream) -> io::Result<Option<HttpRequest>
 
     let body =
         if chunked { read_chunked(&mut reader)? } else { read_exactly(&mut reader, length)? };
-    Ok(Some(HttpRequest { method: method.to_owned(), path: path.to_owned(), body }))
+    Ok(Some(HttpRequest { method: method.to_owned(), path: path.to_owned(), body, then }))
 }
 
-/// Writes a whole response and says that the connection ends with it.
+/// Writes a whole response and says what becomes of the connection.
 pub(crate) fn write_json(
     stream: &TcpStream,
     status: u16,
     headers: &[(&str, String)],
     body: &[u8],
+    then: Then,
 ) -> io::Result<()> {
-    let mut response = head(status, "application/json");
+    let mut response = head(status, "application/json", then);
     response.push_str(&format!("content-length: {}\r\n", body.len()));
     for (name, value) in headers {
         response.push_str(&format!("{name}: {value}\r\n"));
@@ -78,8 +90,8 @@ pub(crate) fn write_json(
 }
 
 /// Starts a response whose body comes in chunks.
-pub(crate) fn start_stream(stream: &TcpStream) -> io::Result<()> {
-    let mut response = head(200, "text/event-stream");
+pub(crate) fn start_stream(stream: &TcpStream, then: Then) -> io::Result<()> {
+    let mut response = head(200, "text/event-stream", then);
     response.push_str("cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n");
     (&mut &*stream).write_all(response.as_bytes())
 }
@@ -97,7 +109,7 @@ pub(crate) fn end_stream(stream: &TcpStream) -> io::Result<()> {
     (&mut &*stream).write_all(b"0\r\n\r\n")
 }
 
-fn head(status: u16, content_type: &str) -> String {
+fn head(status: u16, content_type: &str, then: Then) -> String {
     let reason = match status {
         200 => "OK",
         400 => "Bad Request",
@@ -107,7 +119,11 @@ fn head(status: u16, content_type: &str) -> String {
         529 => "Overloaded",
         _ => "Scripted",
     };
-    format!("HTTP/1.1 {status} {reason}\r\ncontent-type: {content_type}\r\nconnection: close\r\n")
+    let then = match then {
+        Then::KeepAlive => "keep-alive",
+        Then::Close => "close",
+    };
+    format!("HTTP/1.1 {status} {reason}\r\ncontent-type: {content_type}\r\nconnection: {then}\r\n")
 }
 
 fn read_line(reader: &mut impl BufRead) -> io::Result<String> {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{
     anthropic::{self, Anthropic},
     fault::Fault,
-    http::{self, HttpRequest},
+    http::{self, HttpRequest, Then},
     openai::OpenAi,
     play::{Action, perform},
     protocol::{Answer, Protocol},
@@ -21,8 +21,18 @@ use super::{
     stage::{ModelRequest, Played, Stage},
 };
 
-/// Serves until the stage is stopped, and returns when every connection has ended.
+/// Serves scripts until the stage is stopped, and returns when every connection has ended.
 pub(crate) fn serve(listener: &TcpListener, stage: &Arc<Stage>) {
+    serve_with(listener, stage, |stream| converse(stage, stream));
+}
+
+/// Lets `converse` talk on every connection until the stage is stopped.
+pub(crate) fn serve_with(
+    listener: &TcpListener,
+    stage: &Stage,
+    converse: impl Fn(&TcpStream) -> io::Result<()> + Sync,
+) {
+    let converse = &converse;
     thread::scope(|scope| {
         for stream in listener.incoming() {
             if stage.is_stopped() {
@@ -34,7 +44,7 @@ pub(crate) fn serve(listener: &TcpListener, stage: &Arc<Stage>) {
             };
             scope.spawn(move || {
                 // A client that hangs up has ended the play by itself.
-                converse(stage, &stream).ok();
+                converse(&stream).ok();
                 stage.close(number);
                 stream.shutdown(Shutdown::Both).ok();
             });
@@ -66,7 +76,7 @@ fn converse(stage: &Stage, stream: &TcpStream) -> io::Result<()> {
                 .map(|seconds| ("retry-after", seconds.to_string()))
                 .into_iter()
                 .collect();
-            http::write_json(stream, status, &headers, body.to_string().as_bytes())
+            http::write_json(stream, status, &headers, body.to_string().as_bytes(), Then::Close)
         }
         Reply::Stream(actions) => play(stage, stream, actions),
         Reply::Nothing => Ok(()),
@@ -74,7 +84,7 @@ fn converse(stage: &Stage, stream: &TcpStream) -> io::Result<()> {
 }
 
 fn play(stage: &Stage, stream: &TcpStream, actions: Vec<Action>) -> io::Result<()> {
-    http::start_stream(stream)?;
+    http::start_stream(stream, Then::Close)?;
     for action in actions {
         let goes_on = match action {
             Action::Send(bytes) => {

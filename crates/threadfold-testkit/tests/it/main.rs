@@ -8,6 +8,7 @@ mod claude_control;
 #[cfg(unix)]
 mod claude_scripts;
 mod client;
+mod histories;
 mod model_anthropic;
 mod model_faults;
 mod model_openai;
@@ -18,3 +19,4 @@ mod parity_opencode;
 mod real;
 #[cfg(unix)]
 mod store_crash;
+mod strict;

@@ -11,6 +11,9 @@ use super::{
     NO_OUTPUT, Plain, item, kind_and_call, makes_call, other_calls, own_form, plain, plain_parts,
 };
 
+/// What is said before an answer that nobody asked for.
+const CONTINUED: &str = "(continued)";
+
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block<'a> {
@@ -66,9 +69,15 @@ struct Message {
 /// ```
 pub fn render_anthropic(messages: &[ConversationMessage]) -> Json {
     let mut rendered = render(messages);
-    if rendered.first().is_some_and(|it| it.role != "user") {
-        let content = vec![text("(continued)")];
-        rendered.insert(0, Message { role: "user", content });
+    // Whether something must speak first follows from the first message alone: what is added to
+    // a history changes nothing that was rendered before.
+    let is_prompt = |message: &ConversationMessage| match message.role {
+        Role::System | Role::User => plain_parts(message).next().is_some(),
+        Role::Assistant => false,
+        Role::Tool => true,
+    };
+    if messages.first().is_some_and(|first| !is_prompt(first)) {
+        rendered.insert(0, Message { role: "user", content: vec![text(CONTINUED)] });
     }
     item(&rendered)
 }

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use crate::json::Json;
-use crate::turn::{ConversationMessage, MessagePartBody, NativePart, Role};
+use crate::turn::{ConversationMessage, MessagePart, MessagePartBody, Role};
 
 use super::super::request::Item as RawItem;
 use super::{
     Plain, image_url, item, kind_and_call, makes_call, other_calls, output, own_form, plain,
-    plain_parts,
+    plain_parts, words_of,
 };
 
 #[derive(Serialize)]
@@ -29,7 +29,8 @@ enum Part {
 
 /// Returns the list `input` for OpenAI's Responses, for a request that is not stored.
 ///
-/// Reasoning that is not encrypted could only go back by its id, and is left out.
+/// Reasoning that is not encrypted could only go back by its id, and is left out. The items that
+/// were made with it then go without their names, for with those they would be refused.
 pub fn render_responses(messages: &[ConversationMessage]) -> Json {
     item(&items(messages))
 }
@@ -64,12 +65,17 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
     let mut told = Vec::new();
     // Reasoning that nothing follows is refused, and so it does not count as content.
     let mut length = 0;
+    let is_readable = message.content.iter().all(|part| !is_reasoning_by_id(part));
     for part in &message.content {
         match &part.body {
             MessagePartBody::Native(native) if &*native.provider == "openai" => {
                 let (kind, call) = kind_and_call(native, "call_id");
                 match &*kind {
-                    "reasoning" if is_encrypted(native) => {
+                    "message" if !is_readable => {
+                        items.extend(said(words_of(native)));
+                    }
+                    _ if !is_readable => continue,
+                    "reasoning" => {
                         items.push(native.item.clone());
                         continue;
                     }
@@ -89,10 +95,8 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
             }
             _ => match plain(part) {
                 Some(Plain::Text(text)) => {
-                    items.push(own_form(part, "openai").unwrap_or_else(|| {
-                        let content = vec![Part::OutputText { text }];
-                        item(&Item::Message { role: Role::Assistant, content })
-                    }));
+                    let own = own_form(part, "openai").filter(|_| is_readable);
+                    items.extend(own.or_else(|| said(text)));
                 }
                 Some(Plain::Image(_)) | None => continue,
             },
@@ -111,6 +115,19 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
     items
 }
 
-fn is_encrypted(native: &NativePart) -> bool {
-    !RawItem::read(native.item.raw()).word("encrypted_content").is_empty()
+/// Returns words of the model's as an item without a name.
+fn said(text: String) -> Option<Json> {
+    if text.trim().is_empty() {
+        return None;
+    }
+    let content = vec![Part::OutputText { text }];
+    Some(item(&Item::Message { role: Role::Assistant, content }))
+}
+
+fn is_reasoning_by_id(part: &MessagePart) -> bool {
+    let MessagePartBody::Native(native) = &part.body else { return false };
+    let item = RawItem::read(native.item.raw());
+    &*native.provider == "openai"
+        && item.word("type") == "reasoning"
+        && item.word("encrypted_content").is_empty()
 }

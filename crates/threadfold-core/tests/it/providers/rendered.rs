@@ -1,0 +1,138 @@
+//! Messages as each provider wants them.
+
+use super::*;
+
+fn history() -> Vec<ConversationMessage> {
+    let mut answer = calling(&["c1"]);
+    answer.content = vec![
+        MessagePart::thinking("hm", "sig"),
+        native("anthropic", r#"{ "type":"redacted_thinking","data":"AA==" }"#),
+        native("openai", r#"{ "type":"reasoning","id":"r1","encrypted_content":"AA==" }"#),
+        MessagePart::text("I look."),
+        MessagePart::text(" "),
+    ];
+    answer.tool_calls.push(ToolCall::new("c2", "Bash", r#"{ "z": 1.0, "a": "\ud800" }"#));
+    answer.tool_calls.push(ToolCall::new("c3", "Bash", "{ not json"));
+    let mut prompt = user("look");
+    prompt.content.push(serde_part(r#"{"type":"image","mediaType":"image/png","data":"AA=="}"#));
+    let mut failed = ConversationMessage::result("c2", "");
+    failed.is_error = true;
+    vec![
+        ConversationMessage::text(Role::System, "be kind"),
+        prompt,
+        answer,
+        result("c1"),
+        failed,
+        result("c3"),
+        user("thanks"),
+    ]
+}
+
+fn serde_part(part: &str) -> MessagePart {
+    let message = format!(r#"{{"role":"user","content":[{part}]}}"#);
+    ConversationMessage::from_json(&message).unwrap().content.remove(0)
+}
+
+#[test]
+fn for_anthropic() {
+    assert_snapshot!(render_anthropic(&history()), @r#"[{"role":"user","content":[{"type":"text","text":"be kind"}]},{"role":"user","content":[{"type":"text","text":"look"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AA=="}}]},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"sig"},{ "type":"redacted_thinking","data":"AA==" },{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"Bash","input":{}},{"type":"tool_use","id":"c2","name":"Bash","input":{ "z": 1.0, "a": "\ufffd" }},{"type":"tool_use","id":"c3","name":"Bash","input":{"arguments":"{ not json"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"out"}]},{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"(no output)"}],"is_error":true},{"type":"tool_result","tool_use_id":"c3","content":[{"type":"text","text":"out"}]}]},{"role":"user","content":[{"type":"text","text":"thanks"}]}]"#);
+}
+
+#[test]
+fn for_chat_completions() {
+    assert_snapshot!(render_chat(&history()), @r#"[{"role":"system","content":"be kind"},{"role":"user","content":[{"type":"text","text":"look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]},{"role":"assistant","content":"I look. ","tool_calls":[{"id":"c1","type":"function","function":{"name":"Bash","arguments":"{}"}},{"id":"c2","type":"function","function":{"name":"Bash","arguments":"{ \"z\": 1.0, \"a\": \"\\ud800\" }"}},{"id":"c3","type":"function","function":{"name":"Bash","arguments":"{ not json"}}]},{"role":"tool","content":"out","tool_call_id":"c1"},{"role":"tool","content":"(no output)","tool_call_id":"c2"},{"role":"tool","content":"out","tool_call_id":"c3"},{"role":"user","content":"thanks"}]"#);
+}
+
+#[test]
+fn for_responses() {
+    assert_snapshot!(render_responses(&history()), @r#"[{"type":"message","role":"system","content":[{"type":"input_text","text":"be kind"}]},{"type":"message","role":"user","content":[{"type":"input_text","text":"look"},{"type":"input_image","image_url":"data:image/png;base64,AA=="}]},{ "type":"reasoning","id":"r1","encrypted_content":"AA==" },{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look."}]},{"type":"function_call","call_id":"c1","name":"Bash","arguments":"{}"},{"type":"function_call","call_id":"c2","name":"Bash","arguments":"{ \"z\": 1.0, \"a\": \"\\ud800\" }"},{"type":"function_call","call_id":"c3","name":"Bash","arguments":"{ not json"},{"type":"function_call_output","call_id":"c1","output":"out"},{"type":"function_call_output","call_id":"c2","output":"(no output)"},{"type":"function_call_output","call_id":"c3","output":"out"},{"type":"message","role":"user","content":[{"type":"input_text","text":"thanks"}]}]"#);
+}
+
+#[test]
+fn a_call_as_its_provider_spelt_it_goes_back_as_that() {
+    let mut answer = calling(&["c1"]);
+    answer.content = vec![
+        native("anthropic", r#"{ "type":"tool_use","id":"c1","name":"Bash","input":{ } }"#),
+        native(
+            "openai",
+            r#"{ "type":"function_call","id":"f1","call_id":"c1","name":"Bash","arguments":"{}" }"#,
+        ),
+    ];
+    let said = [render_anthropic(&[user("u"), answer.clone()]), render_responses(&[answer])];
+    assert_snapshot!(said.map(|it| it.to_string()).join("\n"), @r#"
+    [{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{ "type":"tool_use","id":"c1","name":"Bash","input":{ } }]}]
+    [{ "type":"function_call","id":"f1","call_id":"c1","name":"Bash","arguments":"{}" }]
+    "#);
+}
+
+#[test]
+fn reasoning_that_is_not_encrypted_or_that_nothing_follows_is_left_out() {
+    let encrypted = r#"{"type":"reasoning","id":"r1","encrypted_content":"AA=="}"#;
+    let mut answer = ConversationMessage::new(Role::Assistant);
+    answer.content = vec![
+        native("openai", r#"{"type":"reasoning","id":"r0"}"#),
+        MessagePart::text("hi"),
+        native("openai", encrypted),
+        MessagePart::text(" "),
+    ];
+    assert_snapshot!(render_responses(&[answer]), @r#"[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"hi"}]}]"#);
+}
+
+#[test]
+fn an_answer_that_speaks_first_gets_a_prompt_before_it() {
+    let rendered = render_anthropic(&[user(" "), ConversationMessage::text(Role::Assistant, "hi")]);
+    assert_eq!(check_anthropic(rendered.as_str().as_bytes()), []);
+    assert_snapshot!(rendered, @r#"[{"role":"user","content":[{"type":"text","text":"(continued)"}]},{"role":"assistant","content":[{"type":"text","text":"hi"}]}]"#);
+}
+
+#[test]
+fn what_is_added_to_a_blank_prompt_leaves_the_first_message_as_it_was() {
+    let blank = user(" ");
+    let alone = render_anthropic(std::slice::from_ref(&blank));
+    assert_snapshot!(alone, @r#"[{"role":"user","content":[{"type":"text","text":"(continued)"}]}]"#);
+    let more = render_anthropic(&[blank, user("hi")]);
+    assert!(more.as_str().starts_with(alone.as_str().trim_end_matches(']')), "{more}");
+}
+
+#[test]
+fn items_whose_reasoning_cannot_go_back_go_without_their_names() {
+    let mut answer = calling(&["c1"]);
+    answer.content = vec![
+        native("openai", r#"{"type":"reasoning","id":"r1","summary":[]}"#),
+        native("openai", r#"{"type":"web_search_call","id":"w1"}"#),
+        native(
+            "openai",
+            r#"{"type":"message","id":"m1","role":"assistant","content":[{"type":"output_text","text":"I look."}]}"#,
+        ),
+        native(
+            "openai",
+            r#"{"type":"function_call","id":"f1","call_id":"c1","name":"Bash","arguments":"{}"}"#,
+        ),
+    ];
+    assert_snapshot!(render_responses(&[answer]), @r#"[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look."}]},{"type":"function_call","call_id":"c1","name":"Bash","arguments":"{}"}]"#);
+}
+
+#[test]
+fn words_go_back_to_their_provider_in_the_item_that_it_said_them_in() {
+    let block = r#"{"type":"text","text":"hi","citations":[{ "z":1 }]}"#;
+    let item = r#"{"id":"m1","type":"message","content":[{"type":"output_text","text":"hi"}]}"#;
+    let said = |provider: &str, item: &str| {
+        let mut answer = ConversationMessage::new(Role::Assistant);
+        let item = Json::parse(item).unwrap();
+        answer.content = vec![MessagePart::text("hi").spelt(provider, item)];
+        answer
+    };
+    let plain = ConversationMessage::text(Role::Assistant, "hi");
+    let both = [said("anthropic", block), said("openai", item)];
+    assert_eq!(
+        Dialect::Anthropic.items(&both[..1])[0].as_str(),
+        format!(r#"{{"role":"assistant","content":[{block}]}}"#)
+    );
+    assert_eq!(Dialect::Responses.items(&both[1..])[0].as_str(), item);
+    let others = [Dialect::Anthropic.items(&both[1..]), Dialect::Responses.items(&both[..1])];
+    let of_plain =
+        [Dialect::Anthropic, Dialect::Responses].map(|it| it.items(&[plain.clone()]));
+    assert_eq!(others, of_plain);
+    let again = ConversationMessage::from_json(Json::of(&both[0]).as_str()).unwrap();
+    assert_eq!(again, both[0]);
+}

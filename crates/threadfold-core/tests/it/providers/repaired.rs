@@ -1,0 +1,263 @@
+//! What is done to a history that was cut, and what is told of it.
+
+use super::*;
+
+/// Tells what is left of a history, and what was done to it.
+fn told(history: &[ConversationMessage]) -> String {
+    let Repaired { messages, repairs, untouched } = repair(history);
+    let lines = messages.iter().map(|it| {
+        let calls: Vec<_> = it.tool_calls.iter().map(|call| call.call_id.as_str()).collect();
+        let answers = it.tool_call_id.as_ref().map_or("", |call| call.as_str());
+        let error = if it.is_error { " error" } else { "" };
+        format!("{} {}{}{error} {:?}", it.role, calls.join(","), answers, it.to_text())
+    });
+    let mut lines: Vec<_> = lines.collect();
+    lines.insert(untouched, "---".to_owned());
+    lines.extend(repairs.iter().map(|it| format!("! {it}")));
+    lines.join("\n")
+}
+
+#[test]
+fn a_call_at_the_end_gets_a_result_and_nothing_else_changes() {
+    assert_snapshot!(told(&[user("u"), thinking_and_calling("c1")]), @r#"
+    user  "u"
+    assistant c1 ""
+    ---
+    tool c1 error "interrupted; its outcome is not known"
+    ! call `c1` had no result: one was added
+    "#);
+    let thinking = ConversationMessage {
+        content: vec![MessagePart::thinking("hm", "sig")],
+        ..calling(&["c1", "c2"])
+    };
+    assert_snapshot!(told(&[user("u"), thinking, result("c2")]), @r#"
+    user  "u"
+    assistant c1,c2 ""
+    tool c2 "out"
+    ---
+    tool c1 error "interrupted; its outcome is not known"
+    ! call `c1` had no result: one was added
+    "#);
+}
+
+#[test]
+fn a_defect_in_the_middle_costs_the_thinking_behind_it() {
+    let history = [
+        user("u"),
+        thinking_and_calling("c1"),
+        result("c1"),
+        thinking_and_calling("c2"),
+        user("and now"),
+        thinking_and_calling("c3"),
+        result("c3"),
+    ];
+    assert_snapshot!(told(&history), @r#"
+    user  "u"
+    assistant c1 ""
+    tool c1 "out"
+    assistant c2 ""
+    ---
+    tool c2 error "interrupted; its outcome is not known"
+    user  "and now"
+    assistant c3 ""
+    tool c3 "out"
+    ! call `c2` had no result: one was added
+    ! thinking was dropped from message 5
+    "#);
+    assert_eq!(repair(&history).messages[3], history[3], "made before the defect");
+}
+
+#[test]
+fn a_providers_own_thinking_goes_with_the_rest_and_the_call_stays() {
+    let mut late = thinking_and_calling("c2");
+    late.content.extend([
+        native("anthropic", r#"{"type":"redacted_thinking","data":"AA=="}"#),
+        native("openai", r#"{"type":"reasoning","id":"r1","encrypted_content":"AA=="}"#),
+        native("openai", r#"{"type":"function_call","id":"f1","call_id":"c2"}"#),
+        MessagePart::text("I look."),
+    ]);
+    let history = [user("u"), calling(&["c1"]), user("and now"), late, result("c2")];
+    let kept = &repair(&history).messages[4];
+    assert_eq!(kept.content, [MessagePart::text("I look.")]);
+    assert_eq!(kept.tool_calls, calling(&["c2"]).tool_calls);
+}
+
+#[test]
+fn a_late_result_is_moved_and_a_stray_one_dropped() {
+    let history =
+        [user("u"), calling(&["c1"]), user("and now"), result("c1"), result("c1"), result("c9")];
+    assert_snapshot!(told(&history), @r#"
+    user  "u"
+    assistant c1 ""
+    ---
+    tool c1 "out"
+    user  "and now"
+    ! the result of call `c1` was moved to its call
+    ! message 4 was dropped: nothing waits for a result of `c1`
+    ! message 5 was dropped: nothing waits for a result of `c9`
+    "#);
+}
+
+#[test]
+fn a_result_is_not_taken_from_a_later_call_of_the_same_name() {
+    let mut kept = result("c1");
+    kept.content = vec![MessagePart::text("later")];
+    let history =
+        [user("u"), calling(&["c1", "c2"]), user("u"), calling(&["c1"]), kept, result("c2")];
+    assert_snapshot!(told(&history), @r#"
+    user  "u"
+    assistant c1,c2 ""
+    ---
+    tool c2 "out"
+    tool c1 error "interrupted; its outcome is not known"
+    user  "u"
+    assistant c1-2 ""
+    tool c1-2 "later"
+    ! the result of call `c2` was moved to its call
+    ! call `c1` had no result: one was added
+    ! a second call `c1` was renamed to `c1-2`
+    "#);
+}
+
+#[test]
+fn two_calls_of_one_name_get_two() {
+    let history =
+        [user("u"), calling(&["c", "c"]), result("c"), result("c"), calling(&["c"]), result("c")];
+    assert_snapshot!(told(&history), @r#"
+    user  "u"
+    ---
+    assistant c,c-2 ""
+    tool c "out"
+    tool c-2 "out"
+    assistant c-3 ""
+    tool c-3 "out"
+    ! a second call `c` was renamed to `c-2`
+    ! a second call `c` was renamed to `c-3`
+    "#);
+    let history = [user("u"), calling(&["c"]), user("u"), calling(&["c"]), result("c")];
+    assert_snapshot!(told(&history), @r#"
+    user  "u"
+    assistant c ""
+    ---
+    tool c error "interrupted; its outcome is not known"
+    user  "u"
+    assistant c-2 ""
+    tool c-2 "out"
+    ! call `c` had no result: one was added
+    ! a second call `c` was renamed to `c-2`
+    "#);
+}
+
+#[test]
+fn items_that_stand_alone_or_twice_are_dropped() {
+    let mut first = ConversationMessage::text(Role::Assistant, "a");
+    first.content.push(native("openai", r#"{"type":"web_search_call","id":"w1"}"#));
+    let mut second = ConversationMessage::text(Role::Assistant, "b");
+    second.content.push(native("openai", r#"{"type":"web_search_call","id":"w1"}"#));
+    second.content.push(native("anthropic", r#"{"type":"server_tool_use","id":"s1"}"#));
+    second.content.push(native("anthropic", r#"{"type":"x_tool_result","tool_use_id":"s2"}"#));
+    second.content.push(native("anthropic", r#"{"type":"x","text":"\udc00"}"#));
+    assert_snapshot!(told(&[user("u"), first, second]), @r#"
+    user  "u"
+    assistant  "a"
+    ---
+    assistant  "b"
+    ! an item of `openai` was dropped from message 2
+    ! an item of `anthropic` was dropped from message 2
+    ! an item of `anthropic` was dropped from message 2
+    ! an item of `anthropic` was dropped from message 2
+    "#);
+}
+
+#[test]
+fn an_image_is_dropped_when_it_would_be_refused_and_not_before() {
+    let with_image = |size: usize| {
+        let data = "A".repeat(size);
+        let message = format!(
+            r#"{{"role":"user","content":[{{"type":"text","text":"see"}},{{"type":"image","data":"{data}"}}]}}"#
+        );
+        [ConversationMessage::from_json(&message).unwrap()]
+    };
+    let largest = with_image(5_000_000);
+    assert_eq!(repair(&largest).messages, largest);
+    assert_eq!(broken(&largest), []);
+    let too_large = with_image(5_000_001);
+    assert_eq!(broken(&too_large)[0].rule, Rule::A8);
+    assert_snapshot!(told(&too_large), @r#"
+    ---
+    user  "see"
+    ! an image that was too large was dropped from message 0
+    "#);
+}
+
+#[test]
+fn arguments_of_any_depth_are_rendered_and_checked() {
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    let mut asked = ConversationMessage::new(Role::Assistant);
+    asked.tool_calls.push(ToolCall::new("c1", "Bash", &deep));
+    let repaired = repair(&[user("u"), asked]);
+    assert!(render_anthropic(&repaired.messages).as_str().contains(&deep));
+    assert_eq!(broken(&repaired.messages), []);
+}
+
+#[test]
+fn a_tool_of_another_server_keeps_its_result() {
+    let mut answer = ConversationMessage::text(Role::Assistant, "a");
+    answer.content.extend([
+        native("anthropic", r#"{"type":"mcp_tool_use","id":"m1","name":"ask","input":{}}"#),
+        native("anthropic", r#"{"type":"mcp_tool_result","tool_use_id":"m1","content":[]}"#),
+    ]);
+    let history = [user("u"), answer];
+    assert_eq!(repair(&history).messages, history);
+}
+
+#[test]
+fn thinking_before_the_first_defect_of_its_message_stays() {
+    let mut answer = calling(&["c1"]);
+    answer.content = vec![
+        MessagePart::thinking("first", "sig1"),
+        native("anthropic", r#"{"type":"server_tool_use","id":"s1"}"#),
+        MessagePart::thinking("second", "sig2"),
+        MessagePart::text("so"),
+    ];
+    let repaired = repair(&[user("u"), answer, result("c1"), thinking_and_calling("c2")]);
+    let kept = [MessagePart::thinking("first", "sig1"), MessagePart::text("so")];
+    assert_eq!(repaired.messages[1].content, kept);
+    assert_eq!(repaired.messages[3].content, [], "it was thought of the item that is gone");
+}
+
+#[test]
+fn a_renamed_call_leaves_the_thinking_before_it() {
+    let mut twice = thinking_and_calling("c1");
+    twice.tool_calls.push(ToolCall::new("c1", "Bash", "{}"));
+    let repaired = repair(&[user("u"), twice.clone(), result("c1"), result("c1")]);
+    assert_eq!(repaired.messages[1].content, twice.content);
+}
+
+#[test]
+fn an_item_of_one_provider_costs_the_other_nothing() {
+    let mut answer = thinking_and_calling("c1");
+    let search = native("openai", r#"{"type":"web_search_call","id":"w1"}"#);
+    answer.content.extend([search.clone(), search, native("other", r#"["\ud800"]"#)]);
+    let history = [user("u"), answer, result("c1"), thinking_and_calling("c2"), result("c2")];
+    let repaired = repair(&history);
+    assert_eq!(repaired.messages[1].content, history[1].content[..2]);
+    assert_eq!(repaired.messages[3], history[3]);
+    let sent = |messages: &[ConversationMessage]| render_anthropic(messages).to_string();
+    assert_eq!(sent(&repaired.messages), sent(&history));
+}
+
+#[test]
+fn with_reasoning_go_the_items_that_were_made_with_it_and_their_words_stay() {
+    let mut late = calling(&["c2"]);
+    late.content = vec![
+        native("openai", r#"{"type":"reasoning","id":"r1","encrypted_content":"AA=="}"#),
+        native(
+            "openai",
+            r#"{"type":"message","id":"m1","role":"assistant","content":[{"type":"output_text","text":"I look."}]}"#,
+        ),
+        native("openai", r#"{"type":"web_search_call","id":"w1"}"#),
+    ];
+    let history = [user("u"), calling(&["c1"]), user("and now"), late, result("c2")];
+    assert_eq!(repair(&history).messages[4].content, [MessagePart::text("I look.")]);
+}

@@ -1,0 +1,83 @@
+//! Whatever a loop did: said twice, in any order, kept and gone on with.
+
+use super::*;
+
+proptest! {
+    #[test]
+    fn an_event_of_a_loop_said_twice_is_said_once(events in plausible_loop()) {
+        let mut state = TurnState::default();
+        for event in &events {
+            prop_assert_eq!(state.apply(event), Outcome::Applied);
+            let once = state.clone();
+            prop_assert_eq!(state.apply(event), Outcome::Unchanged);
+            prop_assert_eq!(&state, &once);
+        }
+        for event in &events {
+            prop_assert!(!matches!(state.apply(event), Outcome::Applied | Outcome::Noted(_)));
+        }
+        prop_assert_eq!(&state, &fold(&events));
+    }
+
+    #[test]
+    fn events_of_a_loop_in_any_order_break_nothing(
+        events in plausible_loop(),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+    ) {
+        let mut state = TurnState::default();
+        for index in order.iter().filter(|_| !events.is_empty()) {
+            let event = index.get(&events);
+            let before = state.clone();
+            match state.apply(event) {
+                Outcome::Ignored(_) | Outcome::Unchanged => prop_assert_eq!(&before, &state),
+                Outcome::Applied | Outcome::Noted(_) => prop_assert_ne!(&before, &state),
+            }
+            let once = state.clone();
+            prop_assert!(!matches!(state.apply(event), Outcome::Applied | Outcome::Noted(_)));
+            prop_assert_eq!(&once, &state);
+        }
+    }
+
+    #[test]
+    fn a_plausible_loop_is_shown_without_an_anomaly(events in plausible_loop()) {
+        let mut state = ConversationState::default();
+        for event in &events {
+            let outcome = state.apply(event);
+            prop_assert!(outcome.anomaly().is_none(), "{:?} {:?}", event, outcome);
+        }
+        let before = state.clone();
+        for event in &events {
+            prop_assert_ne!(state.apply(event), Outcome::Applied, "{:?}", event);
+        }
+        prop_assert_eq!(state, before);
+    }
+
+    #[test]
+    fn a_kept_loop_and_the_rest_is_the_whole(
+        events in plausible_loop(),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let at = at.index(events.len() + 1);
+        let kept = fold(&events[..at]).to_json();
+        let mut state = TurnState::restore(&kept).expect("it was just kept");
+        state.extend(&events[at..]);
+        prop_assert_eq!(&state, &fold(&events));
+        prop_assert_eq!(state.prefix_hash(), fold(&events).prefix_hash());
+    }
+
+    #[test]
+    fn whatever_stopped_a_loop_finished_calls_are_replayed_and_no_others(
+        events in plausible_loop(),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let at = at.index(events.len() + 1);
+        let state = fold(&events[..at]);
+        let plan = resume_plan(&state, |_| Effect::Pure);
+        for planned in &plan.calls {
+            let is_finished = planned.call.result().is_some();
+            prop_assert_eq!(planned.action == CallAction::Replay, is_finished);
+            if planned.action == CallAction::Run {
+                prop_assert_eq!(planned.call.attempt, 0, "it never ran before");
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What does not follow is left aside and told.
+
+use super::*;
+
+fn event(kind: &str, payload: &str) -> SessionEvent {
+    SessionEvent::from_json(&format!(r#"{{"type":"{kind}","payload":{payload}}}"#)).unwrap()
+}
+
+/// Says one thing more, which must leave the state equal unless it is noted.
+fn after(writer: &LoopWriter, kind: &str, payload: &str) -> String {
+    let mut state = writer.turns.clone();
+    let outcome = state.apply(&event(kind, payload));
+    match outcome {
+        Outcome::Ignored(_) | Outcome::Unchanged => assert_eq!(state, writer.turns),
+        Outcome::Applied | Outcome::Noted(_) => assert_ne!(state, writer.turns),
+    }
+    told(&outcome)
+}
+
+fn started(turn: u64, hash: &str) -> String {
+    format!(
+        r#"{{"turn":{turn},"evaluationId":"e","provider":"p","model":"m","prefixHash":"{hash}"}}"#
+    )
+}
+
+#[test]
+fn what_does_not_follow_is_left_aside_and_told() {
+    let writer = half_done();
+    let said = [
+        after(&writer, "turn:started", &started(1, "")),
+        after(&writer, "turn:started", &started(2, "")),
+        after(&writer, "turn:started", &started(0, "")),
+        after(&writer, "turn:started", &started(u64::MAX, "")),
+        after(&writer, "turn:answered", r#"{"turn":1,"message":{"role":"assistant"},"payload":1}"#),
+        after(&writer, "turn:answered", r#"{"turn":2,"message":{"role":"assistant"},"payload":1}"#),
+        after(&writer, "turn:completed", r#"{"turn":1}"#),
+        after(&writer, "turn:completed", r#"{"turn":9}"#),
+        after(
+            &writer,
+            "tool:requested",
+            r#"{"turn":1,"callId":"c1","ordinal":0,"key":"k","name":"Read","arguments":"{}"}"#,
+        ),
+        after(
+            &writer,
+            "tool:requested",
+            r#"{"turn":2,"callId":"c1","ordinal":0,"key":"k","name":"Read","arguments":"{}"}"#,
+        ),
+        after(&writer, "tool:started", r#"{"callId":"c2","key":"k","attempt":1,"effect":"pure"}"#),
+        after(&writer, "tool:started", r#"{"callId":"c9","key":"k","attempt":1,"effect":"pure"}"#),
+        after(
+            &writer,
+            "tool:finished",
+            r#"{"callId":"c1","attempt":1,"result":{"role":"tool"},"source":"tool"}"#,
+        ),
+        after(
+            &writer,
+            "tool:finished",
+            r#"{"callId":"c2","attempt":0,"result":{"role":"user"},"source":"tool"}"#,
+        ),
+        after(
+            &writer,
+            "tool:finished",
+            r#"{"callId":"c2","attempt":1,"result":{"role":"tool"},"source":"tool"}"#,
+        ),
+        after(&writer, "tool:failed", r#"{"callId":"c1","attempt":1,"error":1}"#),
+        after(&writer, "tool:failed", r#"{"callId":"c2","attempt":0,"error":1}"#),
+        after(&writer, "tool:unknown", r#"{"callId":"c2","attempt":1,"reason":"r"}"#),
+    ];
+    assert_snapshot!(said.join("\n"), @"
+    ignored: turn 1 was told otherwise before
+    ignored: turn 1 lacks its answer or the result of a call
+    ignored: turn 0 came where turn 2 should
+    ignored: turn 18446744073709551615 came where turn 2 should
+    ignored: turn 1 was told otherwise before
+    ignored: turn 2 never began
+    ignored: turn 1 lacks its answer or the result of a call
+    ignored: turn 9 never began
+    ignored: call `c1` was told otherwise before
+    ignored: call `c1` was never made
+    ignored: call `c2` was told otherwise before
+    ignored: call `c9` was never made
+    ignored: call `c1` has its result already
+    ignored: a message of the role `user` stands where `tool` should speak
+    noted: attempt 1 of call `c2` was never started
+    ignored: call `c1` has its result already
+    ignored: attempt 0 of call `c2` was never started
+    ignored: attempt 1 of call `c2` was never started
+    ");
+}
+
+#[test]
+fn an_attempt_that_another_followed_is_stale() {
+    let mut writer = half_done();
+    writer.run("c2", Effect::Pure).lose("c2").run("c2", Effect::Pure);
+    let said = [
+        after(
+            &writer,
+            "tool:finished",
+            r#"{"callId":"c2","attempt":1,"result":{"role":"tool"},"source":"tool"}"#,
+        ),
+        after(&writer, "tool:failed", r#"{"callId":"c2","attempt":1,"error":1}"#),
+    ];
+    assert_snapshot!(said.join("\n"), @"
+    ignored: attempt 1 of call `c2` came after attempt 2
+    ignored: attempt 1 of call `c2` came after attempt 2
+    ");
+}
+
+#[test]
+fn an_answer_before_its_turn_and_one_of_the_wrong_role_are_told() {
+    let mut writer = LoopWriter::default();
+    writer.ask("look");
+    let said = [
+        after(&writer, "turn:answered", r#"{"turn":1,"message":{"role":"user"},"payload":1}"#),
+        after(
+            &writer,
+            "turn:answered",
+            r#"{"turn":1,"message":{"role":"assistant","toolCalls":[{"callId":"c","name":"n","arguments":""},{"callId":"c","name":"n","arguments":""}]},"payload":1}"#,
+        ),
+        after(&writer, "turn:started", &started(2, "other")),
+        after(&writer, "turn:completed", r#"{"turn":1}"#),
+    ];
+    assert_snapshot!(said.join("\n"), @"
+    ignored: a message of the role `user` stands where `assistant` should speak
+    noted: an answer has two calls `c`
+    noted: what was sent before turn 2 is not what is kept here
+    ignored: turn 1 lacks its answer or the result of a call
+    ");
+}
+
+#[test]
+fn another_prefix_than_was_kept_is_told() {
+    let state = &mut TurnState::default();
+    let outcome = state.apply(&event("turn:started", &started(1, "other")));
+    assert_snapshot!(told(&outcome), @"noted: what was sent before turn 1 is not what is kept here");
+    let hash = TurnState::default().prefix_hash();
+    let outcome = TurnState::default().apply(&event("turn:started", &started(1, hash.as_str())));
+    assert_eq!(outcome, Outcome::Applied);
+}

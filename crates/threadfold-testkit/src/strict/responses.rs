@@ -1,0 +1,198 @@
+//! Judges requests to OpenAI's Responses.
+
+use std::collections::HashSet;
+
+use super::{
+    Refusal,
+    json::Value,
+    memory::{GivenItem, Memory},
+};
+
+pub(super) fn judge(request: &Value<'_>, memory: &Memory) -> Vec<Refusal> {
+    let mut judge = Judge { memory, is_stored: !request.denies("store"), refusals: Vec::new() };
+    if request.word("model").is_empty() {
+        judge.refusals.push(Refusal::shape("`model` is not there"));
+    }
+    let input = request.get("input");
+    if !input.is_some_and(|it| it.as_text().is_some() || it.as_list().is_some()) {
+        judge.refusals.push(Refusal::shape("`input` is neither text nor a list"));
+    }
+    let mut waiting = Vec::new();
+    if let Some(previous) = request.get("previous_response_id").and_then(Value::as_text) {
+        match memory.stored(previous) {
+            Some(calls) => waiting.extend(calls.iter().map(String::as_str)),
+            None => judge.refuse("O5", 0, format!("no response `{previous}` was stored")),
+        }
+    }
+    let items = request.items("input");
+    judge.calls(items, waiting);
+    judge.order(items);
+    for (at, item) in items.iter().enumerate() {
+        judge.item(at, item);
+    }
+    judge.refusals
+}
+
+struct Judge<'m> {
+    memory: &'m Memory,
+    /// The request may name what was stored.
+    is_stored: bool,
+    refusals: Vec<Refusal>,
+}
+
+/// Returns an item's kind; a message may leave it out.
+fn kind<'v>(item: &'v Value<'_>) -> &'v str {
+    match item.word("type") {
+        "" if !item.word("role").is_empty() => "message",
+        kind => kind,
+    }
+}
+
+impl<'m> Judge<'m> {
+    fn refuse(&mut self, rule: &'static str, at: usize, found: impl Into<String>) {
+        self.refusals.push(Refusal::new(rule, format!("input.{at}: {}", found.into())));
+    }
+
+    /// Judges what an item is by itself.
+    fn item(&mut self, at: usize, item: &Value<'_>) {
+        let has = |name: &str| item.get(name).is_some_and(|it| it.as_text().is_some());
+        let is_whole = match kind(item) {
+            "message" => {
+                let content = item.get("content");
+                matches!(item.word("role"), "user" | "assistant" | "system" | "developer")
+                    && content.is_some_and(|it| {
+                        it.as_text().is_some() || it.as_list().is_some_and(|it| !it.is_empty())
+                    })
+            }
+            "function_call" => has("call_id") && has("name") && has("arguments"),
+            "function_call_output" => has("call_id") && has("output"),
+            "reasoning" => {
+                self.reasoning(at, item);
+                item.get("summary").is_some_and(|it| it.as_list().is_some())
+            }
+            "item_reference" => {
+                self.reference(at, item.word("id"));
+                true
+            }
+            "web_search_call" | "file_search_call" => has("id"),
+            _ => false,
+        };
+        if !is_whole {
+            let found = format!("input.{at}: no `{}` that is whole", kind(item));
+            self.refusals.push(Refusal::shape(found));
+        }
+    }
+
+    /// Judges whether reasoning can be read again.
+    fn reasoning(&mut self, at: usize, item: &Value<'_>) {
+        let encrypted = item.word("encrypted_content");
+        let is_known = match encrypted {
+            "" => self.is_stored && self.is_kept(item.word("id")),
+            _ => self.memory.items_named(encrypted).any(|it| it.encrypted == encrypted),
+        };
+        if !is_known {
+            self.refuse("O4", at, "reasoning whose content is not here, and was not stored");
+        }
+    }
+
+    fn reference(&mut self, at: usize, id: &str) {
+        if !(self.is_stored && self.is_kept(id)) {
+            self.refuse("O4", at, format!("`{id}` was not stored"));
+        }
+    }
+
+    fn is_kept(&self, id: &str) -> bool {
+        self.memory.items_named(id).any(|it| it.is_stored && it.id == id)
+    }
+
+    fn calls<'v>(&mut self, items: &'v [Value<'_>], mut waiting: Vec<&'v str>)
+    where
+        'm: 'v,
+    {
+        let mut names: HashSet<&str> = waiting.iter().copied().collect();
+        for (at, item) in items.iter().enumerate() {
+            let call = item.word("call_id");
+            match kind(item) {
+                "function_call" => {
+                    if !names.insert(call) {
+                        self.refuse("O2", at, format!("a second call `{call}`"));
+                    }
+                    waiting.push(call);
+                }
+                "function_call_output" => match waiting.iter().position(|it| *it == call) {
+                    Some(place) => _ = waiting.swap_remove(place),
+                    None => self.refuse("O2", at, format!("no call `{call}` waits for an output")),
+                },
+                _ => {}
+            }
+        }
+        for call in waiting {
+            self.refuse("O2", items.len(), format!("no output for the call `{call}`"));
+        }
+    }
+
+    /// Judges whether reasoning and its items stand as they were given.
+    fn order(&mut self, items: &[Value<'_>]) {
+        let mut ids = HashSet::new();
+        for (at, item) in items.iter().enumerate() {
+            let id = item.word("id");
+            if !id.is_empty() && kind(item) != "item_reference" && !ids.insert(id) {
+                self.refuse("O3", at, format!("a second item `{id}`"));
+            }
+            if kind(item) == "reasoning" {
+                self.followed(at, item, items.get(at + 1));
+            }
+            self.led(at, id, at.checked_sub(1).and_then(|at| items.get(at)));
+        }
+    }
+
+    /// Reasoning is followed by what it was followed by.
+    fn followed(&mut self, at: usize, item: &Value<'_>, next: Option<&Value<'_>>) {
+        let encrypted = item.word("encrypted_content");
+        let name = if encrypted.is_empty() { item.word("id") } else { encrypted };
+        let mut given =
+            self.memory.items_named(name).filter(|it| it.kind == "reasoning").peekable();
+        // What was never given out is not known here, and refused for that.
+        if given.peek().is_none() {
+            return;
+        }
+        let fits = |it: &GivenItem| {
+            let is_named = item.word("id").is_empty() || item.word("id") == it.id;
+            let after = self.memory.item(it.after);
+            is_named && next.is_some_and(|next| after.is_some_and(|it| is_given(it, next)))
+        };
+        if !given.any(fits) {
+            self.refuse("O3", at, "reasoning without the item that it belongs to");
+        }
+    }
+
+    /// An item that comes back by its name has the reasoning before it that it was made with.
+    fn led(&mut self, at: usize, id: &str, before: Option<&Value<'_>>) {
+        let mut given = self.memory.items_named(id).filter(|it| it.id == id).peekable();
+        if id.is_empty() || given.peek().is_none() {
+            return;
+        }
+        let fits = |it: &GivenItem| match self.memory.item(it.before) {
+            Some(reasoning) => before.is_some_and(|before| is_given(reasoning, before)),
+            None => true,
+        };
+        if !given.any(fits) {
+            self.refuse("O3", at, format!("`{id}` without the reasoning that it was made with"));
+        }
+    }
+}
+
+/// Says whether an item is the one that was given. It may have lost its name, but not changed it.
+fn is_given(given: &GivenItem, item: &Value<'_>) -> bool {
+    let is_named = |name: &str, was: &str| name.is_empty() || name == was;
+    match kind(item) {
+        "item_reference" => item.word("id") == given.id,
+        kind => {
+            kind == given.kind
+                && is_named(item.word("id"), &given.id)
+                && item.word("call_id") == given.call
+                && is_named(item.word("encrypted_content"), &given.encrypted)
+                && (kind != "message" || item.word("role") == "assistant")
+        }
+    }
+}
