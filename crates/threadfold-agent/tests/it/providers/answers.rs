@@ -61,7 +61,7 @@ async fn an_answer_is_the_same_whether_it_was_streamed_or_not() {
 }
 
 #[tokio::test]
-async fn what_a_provider_said_goes_back_to_it_byte_for_byte() {
+async fn what_a_provider_said_goes_back_to_it_unchanged() {
     for kind in [Kind::Anthropic, Kind::Responses] {
         let (answer, _) = answered(kind, everything(kind)).await;
         let payload: Fields = serde_json::from_str(answer.payload.as_str()).unwrap();
@@ -75,8 +75,12 @@ async fn what_a_provider_said_goes_back_to_it_byte_for_byte() {
         };
         let list = |json: &Json| serde_json::from_str::<Vec<Json>>(json.as_str()).unwrap();
         for (said, back) in list(&said).iter().zip(list(&back)) {
-            // What the neutral form holds is written in another order; the rest is verbatim.
             assert_eq!(*said, back, "{kind:?}");
+            // What the neutral form holds may be written in another order.
+            let is_neutral = [r#""thinking""#, r#""text""#, r#""tool_use""#].iter().any(|name| {
+                kind == Kind::Anthropic && said.as_str().contains(&format!(r#""type":{name}"#))
+            });
+            assert!(is_neutral || said.as_str() == back.as_str(), "{said} {back}");
         }
         assert_eq!(list(&said).len(), list(&back).len());
         assert_eq!(kind.dialect().check(&next_request(kind, &answer)), [], "{kind:?}");
@@ -186,7 +190,7 @@ async fn tokens_and_the_reason_to_stop_are_told() {
 }
 
 async fn fault(kind: Kind, fault: Fault) -> ProviderError {
-    let model = model(Step::new().text("some words").fault(Attempts::Every, fault));
+    let model = model(Step::new().chunk_chars(2).text("some words").fault(Attempts::Every, fault));
     ask(&*kind.at(&model.base_url()), kind.request("it", true)).await.0.unwrap_err()
 }
 

@@ -167,7 +167,8 @@ async fn silence_and_missing_connections_are_broken() {
 #[tokio::test]
 async fn an_answer_without_end_is_given_up() {
     const MEGABYTE: usize = 1024 * 1024;
-    for (start, filling) in [("data: ", "x"), ("{\"a\":\"", "x"), ("", "data: {}\n\n")] {
+    let lines = format!(": {}\n", "x".repeat(99));
+    for (start, filling) in [("data: ", "x"), ("{\"a\":\"", "x"), ("", &*lines)] {
         let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{start}").into_bytes();
         let filling = filling.repeat(MEGABYTE / filling.len()).into_bytes();
         let pieces = std::iter::once(head).chain(std::iter::repeat_n(filling, 100));
