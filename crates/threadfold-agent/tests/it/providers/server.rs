@@ -94,7 +94,7 @@ fn play(mut stream: &TcpStream, reply: Reply) {
         }
     }
     if reply.is_held {
-        stream.read(&mut [0]).ok();
+        stream.read_to_end(&mut Vec::new()).ok();
     }
 }
 
