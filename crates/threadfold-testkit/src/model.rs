@@ -9,10 +9,12 @@
 pub(crate) mod anthropic;
 mod fault;
 pub(crate) mod http;
+mod json;
 pub(crate) mod openai;
 mod play;
 pub(crate) mod protocol;
 mod ready;
+mod responses;
 mod script;
 mod select;
 pub(crate) mod server;
@@ -37,8 +39,8 @@ use crate::TestkitError;
 
 /// A running model, which stops when it is dropped.
 ///
-/// It speaks Anthropic Messages at `/v1/messages` and OpenAI Chat Completions at
-/// `/v1/chat/completions`. A request without a directive gets a short text, one that names no
+/// It speaks Anthropic Messages at `/v1/messages`, OpenAI Chat Completions at
+/// `/v1/chat/completions` and OpenAI Responses at `/v1/responses`. A request without a directive gets a short text, one that names no
 /// known script status 400, and one past the end of its script is told so in a text.
 pub struct ScriptedModel {
     stage: Arc<Stage>,

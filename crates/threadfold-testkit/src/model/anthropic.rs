@@ -75,6 +75,12 @@ impl Protocol for Anthropic {
                 Block::ToolUse { name, input } => {
                     json!({ "type": "tool_use", "id": tool_id, "name": name, "input": input })
                 }
+                Block::WrittenToolUse { name, arguments } => {
+                    let text = || Value::String(arguments.clone());
+                    let input = serde_json::from_str(arguments).unwrap_or_else(|_| text());
+                    json!({ "type": "tool_use", "id": tool_id, "name": name, "input": input })
+                }
+                Block::Item(item) => item.clone(),
             })
             .collect();
         message(answer, &content)
@@ -119,10 +125,11 @@ fn block_pieces(
         Block::RedactedThinking(data) => {
             (json!({ "type": "redacted_thinking", "data": data }), Vec::new())
         }
-        Block::ToolUse { name, input } => (
+        Block::ToolUse { name, .. } | Block::WrittenToolUse { name, .. } => (
             json!({ "type": "tool_use", "id": tool_id, "name": name, "input": {} }),
-            deltas("input_json_delta", "partial_json", chunks(&input.to_string())),
+            deltas("input_json_delta", "partial_json", chunks(&block.arguments())),
         ),
+        Block::Item(item) => (item.clone(), Vec::new()),
     };
 
     let within = |deltas| Some(Place::Within { block: index, deltas });

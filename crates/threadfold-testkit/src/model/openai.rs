@@ -45,7 +45,7 @@ impl Protocol for OpenAi {
         let mut calls = 0;
         for (index, block, tool_id) in answer.blocks() {
             let deltas = deltas(answer, block, tool_id, calls);
-            calls += usize::from(matches!(block, Block::ToolUse { .. }));
+            calls += usize::from(block.is_call());
 
             let count = deltas.len();
             for (number, delta) in (1..).zip(deltas) {
@@ -79,12 +79,14 @@ impl Protocol for OpenAi {
             match block {
                 Block::Text(it) => text.push_str(it),
                 Block::Thinking { text, .. } => reasoning.push_str(text),
-                Block::RedactedThinking(_) => {}
-                Block::ToolUse { name, input } => calls.push(json!({
-                    "id": tool_id,
-                    "type": "function",
-                    "function": { "name": name, "arguments": input.to_string() },
-                })),
+                Block::RedactedThinking(_) | Block::Item(_) => {}
+                Block::ToolUse { name, .. } | Block::WrittenToolUse { name, .. } => {
+                    calls.push(json!({
+                        "id": tool_id,
+                        "type": "function",
+                        "function": { "name": name, "arguments": block.arguments() },
+                    }))
+                }
             }
         }
 
@@ -134,15 +136,15 @@ fn deltas(answer: &Answer<'_>, block: &Block, tool_id: &str, calls: usize) -> Ve
     match block {
         Block::Text(text) => under("content", text),
         Block::Thinking { text, .. } => under("reasoning_content", text),
-        Block::RedactedThinking(_) => Vec::new(),
-        Block::ToolUse { name, input } => {
+        Block::RedactedThinking(_) | Block::Item(_) => Vec::new(),
+        Block::ToolUse { name, .. } | Block::WrittenToolUse { name, .. } => {
             let mut all = vec![json!({ "tool_calls": [{
                 "index": calls,
                 "id": tool_id,
                 "type": "function",
                 "function": { "name": name, "arguments": "" },
             }] })];
-            let arguments = answer.step.chunks(&input.to_string());
+            let arguments = answer.step.chunks(&block.arguments());
             all.extend(arguments.into_iter().map(
                 |it| json!({ "tool_calls": [{ "index": calls, "function": { "arguments": it } }] }),
             ));

@@ -62,7 +62,7 @@ pub(crate) fn text_of(content: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts
             .iter()
-            .filter(|it| it["type"] == "text")
+            .filter(|it| it["type"] == "text" || it["type"] == "input_text")
             .filter_map(|it| it["text"].as_str())
             .collect::<Vec<_>>()
             .join("\n"),

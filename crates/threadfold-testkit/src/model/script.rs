@@ -163,7 +163,7 @@ impl Step {
 
     /// Returns how the answer ends.
     pub fn stop_reason(&self) -> StopReason {
-        let calls_a_tool = || self.blocks.iter().any(|it| matches!(it, Block::ToolUse { .. }));
+        let calls_a_tool = || self.blocks.iter().any(Block::is_call);
         match self.stop_reason {
             Some(reason) => reason,
             None if calls_a_tool() => StopReason::ToolUse,
@@ -220,6 +220,33 @@ pub enum Block {
         /// What it is called with.
         input: Value,
     },
+    /// A call of a tool, with arguments in the very words of the model.
+    WrittenToolUse {
+        /// The tool's name.
+        name: String,
+        /// The arguments, which need not be JSON.
+        arguments: String,
+    },
+    /// An item of the provider's own, such as a tool that ran at its side.
+    ///
+    /// Chat Completions has no place for it.
+    Item(Value),
+}
+
+impl Block {
+    /// Says whether it calls a tool of the agent's.
+    pub(crate) fn is_call(&self) -> bool {
+        matches!(self, Self::ToolUse { .. } | Self::WrittenToolUse { .. })
+    }
+
+    /// Returns what a tool is called with, as the model writes it.
+    pub(crate) fn arguments(&self) -> String {
+        match self {
+            Self::ToolUse { input, .. } => input.to_string(),
+            Self::WrittenToolUse { arguments, .. } => arguments.clone(),
+            _ => String::new(),
+        }
+    }
 }
 
 /// Why an answer ended.

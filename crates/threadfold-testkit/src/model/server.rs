@@ -16,6 +16,7 @@ use super::{
     openai::OpenAi,
     play::{Action, perform},
     protocol::{Answer, Protocol},
+    responses::Responses,
     script::{Block, Step},
     select::choose,
     stage::{ModelRequest, Played, Stage},
@@ -106,6 +107,7 @@ fn reply(stage: &Stage, request: &HttpRequest) -> Reply {
     match (request.method.as_str(), request.path.as_str()) {
         ("POST", "/v1/messages") => answer(stage, request, &Anthropic),
         ("POST", "/v1/chat/completions") => answer(stage, request, &OpenAi),
+        ("POST", "/v1/responses") => answer(stage, request, &Responses),
         ("POST", "/v1/messages/count_tokens") => {
             record(stage, request, None);
             Reply::status(200, anthropic::count_tokens(&request.body))
@@ -171,9 +173,9 @@ fn tell(
         _ => {}
     }
 
-    let tool_id = |block: &Block| match block {
-        Block::ToolUse { .. } => stage.tool_id(protocol.tool_prefix()),
-        _ => String::new(),
+    let tool_id = |block: &Block| match block.is_call() {
+        true => stage.tool_id(protocol.tool_prefix()),
+        false => String::new(),
     };
     let answer = Answer {
         step,

@@ -110,13 +110,14 @@ impl Block {
             citations.append(&mut self.citations);
             self.fields.insert("citations", Json::of(&citations));
         }
-        if !self.input.is_empty() {
+        let is_blank = self.input.trim().is_empty();
+        if !is_blank {
             // An answer that was cut short may end within an input.
             let input = Json::parse(&self.input).unwrap_or_else(|_| Json::string(&self.input));
             self.fields.insert("input", input);
         }
         let mut whole = Whole::new(Json::of(&self.fields))?;
-        if !self.input.trim().is_empty() {
+        if !is_blank {
             whole.arguments = self.input;
         }
         Ok(whole)

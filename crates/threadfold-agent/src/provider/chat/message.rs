@@ -36,7 +36,10 @@ impl Message {
     /// Takes in a delta, or a whole message, which is the same as one delta.
     pub(super) fn add(&mut self, delta: &Json, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
         let delta: Fields = read(delta)?;
-        for (name, value) in delta.iter() {
+        // In one piece, thoughts and words stand in any order, but it thinks before it speaks.
+        let (thoughts, others): (Vec<_>, Vec<_>) =
+            delta.iter().partition(|(name, _)| THOUGHTS.contains(name));
+        for (name, value) in thoughts.into_iter().chain(others) {
             match name {
                 "tool_calls" => {
                     for call in list(&delta, name)? {
