@@ -8,9 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use threadfold_agent::{
-    Agent, AgentError, Decision, Progress, Rendered, Resume, Scripted,
-};
+use threadfold_agent::{Agent, AgentError, Decision, Progress, Rendered, Resume, Scripted};
 use threadfold_core::CallId;
 use threadfold_engine::holder;
 use threadfold_store::{SqliteStore, Store};
@@ -62,9 +60,8 @@ pub struct ChildArgs {
 
 /// Runs the child. What is acknowledged is told on stdout, a line each.
 pub fn child(args: &ChildArgs) -> Result<ExitCode, BoxError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all();
-    let runtime = { runtime }.build()?;
-    runtime.block_on(run(args))
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).enable_all().build()?.block_on(run(args))
 }
 
 async fn run(args: &ChildArgs) -> Result<ExitCode, BoxError> {

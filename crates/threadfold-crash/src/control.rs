@@ -41,10 +41,8 @@ pub(crate) async fn record_after(
                     let tool = tools.iter().find(|it| it.definition().name == *call.name);
                     let tool = tool.ok_or("the script names a tool that is not there")?;
                     let context = context(&call.call_id, recorder.cursor().seq, ordinal);
-                    results.push((
-                        call.call_id.clone(),
-                        tool.call(&call.arguments, &context).await?,
-                    ));
+                    results
+                        .push((call.call_id.clone(), tool.call(&call.arguments, &context).await?));
                 }
                 recorder.answer(answer).await?;
                 for (call, output) in results {

@@ -105,7 +105,9 @@ pub fn random_kills(matrix: &Matrix, kills: u64, seed: u64) -> Result<Report, Bo
     let mut report = Report::default();
     while report.kills < kills {
         let seed = random.u64(..);
-        report.add(&matrix.killed_run(Kill::Randomly { seed, lasting: expected.lasting }, &expected)?);
+        report.add(
+            &matrix.killed_run(Kill::Randomly { seed, lasting: expected.lasting }, &expected)?,
+        );
     }
     Ok(report)
 }
@@ -206,7 +208,8 @@ impl Matrix {
         report.doubled += world.effects().1;
         for (tool, effect) in TOOLS {
             if effect == threadfold_core::Effect::Unsafe {
-                report.unsafe_twice += world.begun_by(tool).iter().filter(|it| **it > 1).count() as u64;
+                report.unsafe_twice +=
+                    world.begun_by(tool).iter().filter(|it| **it > 1).count() as u64;
             }
         }
         Ok(report)

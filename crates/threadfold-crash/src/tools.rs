@@ -23,9 +23,8 @@ struct Errand {
 /// Returns the tools, each of which takes about this long.
 pub(crate) fn tools(world: SocketAddr, pace: Duration) -> Vec<Arc<dyn Tool>> {
     let all = TOOLS.iter().map(|&(name, effect)| {
-        let run = tool(name, "An errand", move |_: Errand, context| {
-            errand(world, name, context, pace)
-        });
+        let run =
+            tool(name, "An errand", move |_: Errand, context| errand(world, name, context, pace));
         let it: Arc<dyn Tool> = match effect {
             Effect::Probe => Arc::new(run.probe(move |_, context| probe(world, name, context))),
             Effect::Compensable => Arc::new(run.undo(move |_, context| undo(world, name, context))),

@@ -6,7 +6,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use threadfold_core::Effect;
+
 use crate::BoxError;
+use crate::story::TOOLS;
 
 /// What tools did, and a server that they tell it to.
 #[derive(Clone)]
@@ -29,6 +32,12 @@ struct Known {
     /// A tool that is kept waiting.
     held: Option<String>,
     is_holding: bool,
+}
+
+/// Says whether doing it again without taking it back does something again.
+fn harms_twice(tool: &str) -> bool {
+    let effect = TOOLS.iter().find(|(name, _)| *name == tool).map(|(_, effect)| *effect);
+    effect.is_none_or(|effect| effect > Effect::Idempotent)
 }
 
 impl World {
@@ -87,9 +96,8 @@ impl World {
                 "ok"
             }
             "apply" => {
-                if !known.applied.insert(key.to_owned()) && !matches!(tool, "put" | "set") {
-                    known.doubled += 1;
-                }
+                let is_new = known.applied.insert(key.to_owned());
+                known.doubled += u64::from(!is_new && harms_twice(tool));
                 "ok"
             }
             "undo" => {

@@ -4,9 +4,9 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use proptest::sample::select;
 use threadfold_core::{
-    ConversationMessage, Dialect, Json, MessagePart, Repaired, Role, Rule, ToolCall, TurnState, Violation,
-    check_anthropic, check_anthropic_continuation, check_chat, check_responses, render_anthropic,
-    render_chat, render_responses, repair,
+    ConversationMessage, Dialect, Json, MessagePart, Repaired, Role, Rule, ToolCall, TurnState,
+    Violation, check_anthropic, check_anthropic_continuation, check_chat, check_responses,
+    render_anthropic, render_chat, render_responses, repair,
 };
 use threadfold_testkit::loops::plausible_loop;
 

@@ -17,6 +17,9 @@ use crate::error::StoreError;
 /// How long a lock of another process is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How a rollback journal of SQLite begins.
+const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
 /// Where a store is.
 #[derive(Clone, Debug)]
 pub(super) struct Location {
@@ -144,11 +147,23 @@ pub(super) fn check_version(location: &Location, connection: &Connection) -> Res
 
 /// Says whether a database is one that we began to make, or had made when the machine stopped.
 fn is_blank(location: &Location) -> Result<bool, Stop> {
+    if was_empty_before(location) {
+        return Ok(true);
+    }
     let connection = reader(location, Access::Shared)?;
     let application: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
     let tables: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(application == APPLICATION_ID || (application == 0 && tables == 0))
+}
+
+/// Says whether a process was killed in its first write to an empty file: its journal tells how
+/// large the file was, and nobody who only reads can take that write back.
+fn was_empty_before(location: &Location) -> bool {
+    let mut header = [0; 20];
+    let journal = File::open(location.beside("-journal"));
+    let is_read = journal.is_ok_and(|mut file| file.read_exact(&mut header).is_ok());
+    is_read && header.starts_with(&JOURNAL_MAGIC) && header[16..] == [0; 4]
 }
 
 /// Opens a connection that writes, and makes durable whatever it finds.

@@ -44,6 +44,41 @@ fn only_the_user_may_read_a_store_and_its_folder() -> Result {
     Ok(())
 }
 
+/// Leaves a file as a process does that was killed in its first write to it: `pages` is how many
+/// it had before.
+fn killed_in_the_first_write(path: &Path, tables: &str, pages: u32) -> Result {
+    Connection::open(path)?.execute_batch(tables)?;
+    let mut journal = vec![0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    for word in [0, 7, pages, 512, 4096] {
+        journal.extend(u32::to_be_bytes(word));
+    }
+    journal.resize(512, 0);
+    fs::write(format!("{}-journal", path.display()), journal)?;
+    Ok(())
+}
+
+#[test]
+fn a_store_whose_maker_was_killed_in_its_first_write_is_made_again() -> Result {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("store.db");
+    killed_in_the_first_write(&path, "CREATE TABLE t (x); DROP TABLE t", 0)?;
+    run(async {
+        make(&path).await;
+    });
+    Ok(())
+}
+
+#[test]
+fn the_unfinished_write_of_another_program_is_not_taken_back() -> Result {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("other.db");
+    killed_in_the_first_write(&path, "CREATE TABLE t (x)", 2)?;
+    let before = fs::read(&path)?;
+    assert!(SqliteStore::open(&path).is_err());
+    assert_eq!(fs::read(&path)?, before);
+    Ok(())
+}
+
 #[test]
 fn what_is_not_a_store_is_refused_and_left_alone() -> Result {
     let folder = tempfile::tempdir()?;
