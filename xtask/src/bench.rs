@@ -24,6 +24,8 @@ enum Benchmark {
     Load,
     /// The cost of keeping a session
     Store,
+    /// The cost of keeping a turn of a loop
+    Checkpoint,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -32,6 +34,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Benchmark::Load => &[("threadfold-testkit", "load")],
         // Records and whole sessions; the latter need the crate above the store.
         Benchmark::Store => &[("threadfold-testkit", "store"), ("threadfold-engine", "sessions")],
+        Benchmark::Checkpoint => &[("threadfold-agent", "checkpoint")],
     };
     for (package, target) in targets {
         shell::run(
