@@ -1,8 +1,13 @@
 //! The durable agent loop: turns, tools and checkpoints that survive `kill -9`.
 
+mod builtin;
+mod mcp;
 mod provider;
 mod tool;
 
+#[cfg(unix)]
+pub use builtin::{CALL_VARIABLE, end_leftovers};
+pub use builtin::{Folder, builtin_tool, builtin_tools};
 pub use provider::{Answer, Delta, Deltas, Provider, ProviderError};
 pub use threadfold_core::{Dialect, Effect};
 pub use tool::{

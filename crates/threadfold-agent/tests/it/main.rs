@@ -1,0 +1,10 @@
+//! The agent crate, as a program that uses it sees it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
+mod builtin;
+mod calls;
+#[cfg(unix)]
+mod confined;
+#[cfg(unix)]
+mod shell;
