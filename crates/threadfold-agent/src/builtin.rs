@@ -46,10 +46,13 @@ pub use folder::Folder;
 #[cfg(unix)]
 pub use shell::{CALL_VARIABLE, end_leftovers};
 
-pub(crate) use clip::{Clip, shorten};
+#[cfg(unix)]
+pub(crate) use clip::shorten;
 #[cfg(unix)]
 pub(crate) use process::Group;
+#[cfg(unix)]
 pub(crate) use read::is_shown_image;
+#[cfg(unix)]
 pub(crate) use task::Stop;
 
 /// The longest message of an error, in bytes.

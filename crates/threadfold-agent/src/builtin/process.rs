@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -42,6 +43,28 @@ impl Group {
             while waitid(WaitId::Pid(pid), options).is_err_and(|it| it == Errno::INTR) {}
         });
         async move { waiting.await.unwrap_or_default() }
+    }
+
+    /// Returns how the leader ended, in words, if it has.
+    pub(crate) fn how_ended(&self) -> Option<String> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let status = waitid(WaitId::Pid(self.pid), options).ok()??;
+        Some(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => format!("it ended with exit code {code}"),
+            (None, Some(signal)) => format!("it was killed by signal {signal}"),
+            (None, None) => "it ended".to_owned(),
+        })
+    }
+
+    /// Gives the leader some time to end by itself, then kills all; does not wait for it.
+    pub(crate) fn retire(self, grace: Duration) {
+        thread::spawn(move || {
+            let begin = Instant::now();
+            while self.how_ended().is_none() && begin.elapsed() < grace {
+                thread::sleep(Duration::from_millis(20));
+            }
+            self.end()
+        });
     }
 
     /// Kills all that are left, and returns how the leader ended. Waits for it.

@@ -90,3 +90,13 @@ pub(crate) fn told(result: Result<ToolOutput, ToolError>) -> String {
         Err(ToolError { message, outcome: ErrorOutcome::Unknown }) => format!("unknown: {message}"),
     }
 }
+
+/// Waits until something holds that other processes bring about.
+#[cfg(unix)]
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "it does not come about");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -7,4 +7,8 @@ mod calls;
 #[cfg(unix)]
 mod confined;
 #[cfg(unix)]
+mod mcp;
+#[cfg(unix)]
+mod mcp_server;
+#[cfg(unix)]
 mod shell;
