@@ -8,6 +8,9 @@ mod main_loop;
 mod output;
 mod progress;
 mod prompt;
+mod builtin;
+#[cfg(unix)]
+mod mcp;
 mod provider;
 mod recorder;
 mod request;
@@ -29,6 +32,11 @@ pub use provider::{
 pub use recorder::{Attempt, NewTurn, Origin, Recorder};
 pub use request::{render_tools, request};
 pub use run::{Finished, waits, waits_for};
+#[cfg(unix)]
+pub use builtin::{CALL_VARIABLE, end_leftovers};
+pub use builtin::{Folder, builtin_tool, builtin_tools};
+#[cfg(unix)]
+pub use mcp::{McpConfig, McpError, McpLog, McpServerConfig, connect as connect_mcp};
 pub use threadfold_core::{Dialect, Effect};
 pub use tool::{
     ErrorOutcome, Probe, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput, TypedTool, tool,

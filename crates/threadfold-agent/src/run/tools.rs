@@ -74,6 +74,9 @@ impl Run<'_> {
             let text = error.to_text().unwrap_or_else(|| error.as_str().to_owned());
             return self.tell_failure(&call, text).await;
         }
+        if call.attempt > 0 {
+            self.end_leftovers(&call).await?;
+        }
         if let Some(decision) = self.resume.decisions.get(&call.call_id).cloned() {
             return self.obey(decision, &call, stop).await;
         }
@@ -91,6 +94,21 @@ impl Run<'_> {
             }
             _ => self.run_tool(&call, &tool, stop).await,
         }
+    }
+
+    /// Ends the processes that an attempt left running whose own process was killed, before
+    /// anything is decided about it.
+    async fn end_leftovers(&self, call: &ToolCallRecord) -> Result<(), AgentError> {
+        #[cfg(unix)]
+        {
+            let attempt = self.last_attempt(call).await?;
+            if let Err(error) = crate::builtin::end_leftovers(&attempt.key).await {
+                let reason = format!("it may still be running: {error}");
+                self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
+                return Err(undecided(question(call)));
+            }
+        }
+        Ok(())
     }
 
     async fn obey(

@@ -1,9 +1,20 @@
-//! The agent crate from the outside: what is sent, what is recorded, and what runs.
+//! The agent crate, as a program that uses it sees it: what is sent, what is recorded, and what
+//! runs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+mod builtin;
+mod calls;
+#[cfg(unix)]
+mod confined;
+#[cfg(unix)]
+mod mcp;
+#[cfg(unix)]
+mod mcp_server;
 mod providers;
 mod resuming;
 mod running;
+#[cfg(unix)]
+mod shell;
 mod support;
 mod typed;

@@ -10,13 +10,14 @@ use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use threadfold_agent::{
-    Agent, Anthropic, Key, Limits, OpenAiChat, OpenAiResponses, Provider, Script, Scripted,
+    Agent, Anthropic, Folder, Key, Limits, McpConfig, McpLog, OpenAiChat, OpenAiResponses,
+    Provider, Script, Scripted, Tool, builtin_tools, connect_mcp,
 };
 use threadfold_core::{Fields, Json, OptionsUpdate, SessionId};
 use threadfold_engine::holder;
 
 use super::demo;
-use crate::error::CommandError;
+use crate::error::{CommandError, say};
 use crate::store::OpenStore;
 
 /// Whom to ask
@@ -100,7 +101,40 @@ impl RunSetup {
         if self.provider == ProviderArg::Demo {
             return Ok(agent.tools([demo::count(store, session)?]));
         }
-        Ok(agent)
+        Ok(agent.tools(self.builtin()?).tools(self.mcp_tools().await?))
+    }
+
+    /// Returns the tools that come with the program and were asked for.
+    fn builtin(&self) -> Result<Vec<Arc<dyn Tool>>, CommandError> {
+        let folder = Folder::open(&self.folder)
+            .with_context(|| format!("`{}` cannot be opened", self.folder.display()))
+            .map_err(|error| CommandError::new(error, "`--folder` names a folder"))?;
+        let all = builtin_tools(&folder);
+        let names: Vec<_> = all.iter().map(|it| it.definition().name).collect();
+        let is_wanted = |name: &String| self.tools.iter().any(|it| it == name || it == "all");
+        for wanted in self.tools.iter().filter(|it| !matches!(it.as_str(), "all" | "none" | "")) {
+            if !names.contains(wanted) {
+                return Err(CommandError::new(
+                    anyhow!("there is no tool `{wanted}`"),
+                    format!("`--tools` takes some of {}, or `all`, or `none`", names.join(", ")),
+                ));
+            }
+        }
+        let chosen = all.into_iter().zip(&names).filter(|(_, name)| is_wanted(name));
+        Ok(chosen.map(|(tool, _)| tool).collect())
+    }
+
+    async fn mcp_tools(&self) -> Result<Vec<Arc<dyn Tool>>, CommandError> {
+        let Some(path) = &self.mcp else { return Ok(Vec::new()) };
+        let hint = r#"it looks like `{"mcpServers": {"name": {"command": …, "args": […]}}}`"#;
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("`{}` cannot be read", path.display()))
+            .map_err(|error| CommandError::new(error, hint))?;
+        let config = McpConfig::parse(&text).map_err(|error| CommandError::new(error, hint))?;
+        let log: McpLog = Arc::new(|server, line| say(format_args!("{server}: {line}")));
+        connect_mcp(&config, log).await.map_err(|error| {
+            CommandError::new(error, "look whether the server's command runs by itself")
+        })
     }
 
     fn limits(&self) -> Limits {
@@ -148,7 +182,7 @@ impl RunSetup {
         };
         let key = key.map_err(|error| CommandError::new(error, hint))?;
         if key.is_exposed() {
-            crate::error::say("others on this machine can read the file with the key");
+            say("others on this machine can read the file with the key");
         }
         Ok(key)
     }

@@ -1,0 +1,209 @@
+//! `shell`: runs a command.
+//!
+//! A command and all that it started end with the call, however that ends; and with this process,
+//! however that ends. The second is seen to by a *life-line*: a pipe of which this process holds
+//! the only end for writing. A watcher in the command's process group reads from it, and at its
+//! end, which comes when this process is no more, kills the group. What left the group is found
+//! by the variable in its environment; see [`end_leftovers`].
+
+mod leftovers;
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::Signal;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::{sleep, timeout};
+
+use super::clip::Clip;
+use super::folder::Folder;
+use super::process::Group;
+use super::task::{Stop, Stopped};
+use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
+
+pub use leftovers::{CALL_VARIABLE, end_leftovers};
+
+/// How many bytes are kept of the beginning of the output, and of its end.
+const KEPT: usize = 32 * 1024;
+/// How long a command may take if the model does not say, in seconds.
+const TIMEOUT: u64 = 600;
+/// How long a command has to end by itself when it is told to.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long output is waited for when nobody should be left to write any.
+const DRAIN: Duration = Duration::from_secs(1);
+
+const DESCRIPTION: &str = "Runs a command with `/bin/sh -c`, beginning in the folder; the command \
+    itself can go anywhere the user can. Gives standard output and standard error as they came, \
+    and the exit code; of long output the first and the last 32 KiB. There is no standard input. \
+    All that the command started ends with it, background processes too.";
+
+/// Runs the command `$1` in a group that is killed at the end of standard input.
+const WRAPPER: &str = "\
+exec 3<&0 </dev/null
+{ trap '' HUP INT TERM; while read -r line <&3; do :; done; kill -KILL 0; } >/dev/null 2>&1 &
+exec /bin/sh -c \"$1\" sh 3<&-";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The command.
+    command: String,
+    /// After how many seconds it is stopped; 600 if left out.
+    timeout_seconds: Option<u64>,
+}
+
+pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
+    let folder = folder.clone();
+    tool::tool("shell", DESCRIPTION, move |arguments: Arguments, context: ToolContext| {
+        let folder = folder.clone();
+        async move { run(&folder, &arguments, &context).await }
+    })
+}
+
+/// How a command came to its end.
+enum Ending {
+    ByItself,
+    Stopped(Stopped),
+}
+
+async fn run(
+    folder: &Folder,
+    arguments: &Arguments,
+    context: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    let seconds = arguments.timeout_seconds.unwrap_or(TIMEOUT).clamp(1, 24 * 60 * 60);
+    let stop = Stop::of(context).by(Instant::now() + Duration::from_secs(seconds));
+    stop.check()?;
+    if context.is_resume {
+        end_leftovers(&context.key).await?;
+    }
+
+    let (reader, writer) = io::pipe()?;
+    let mut group = start(folder, arguments, context, writer)?;
+    let _life_line = group.leader().stdin.take();
+    let mut output = Output::new(reader)?;
+
+    let (ending, status) = {
+        let mut ended = pin!(group.ended());
+        let ending = tokio::select! {
+            () = output.read_while(&mut ended) => Ending::ByItself,
+            stopped = stop.reached() => Ending::Stopped(stopped),
+        };
+        if let Ending::Stopped(_) = ending {
+            group.signal(Signal::TERM);
+            tokio::select! {
+                () = output.read_while(&mut ended) => {}
+                () = sleep(GRACE) => {
+                    group.signal(Signal::KILL);
+                    let gone = timeout(GRACE, output.read_while(&mut ended)).await;
+                    gone.map_err(|_| ToolError::unknown("the command cannot be killed"))?;
+                }
+            }
+        }
+        // The leader has ended, so this does not wait.
+        (ending, group.end()?)
+    };
+    end_leftovers(&context.key).await?;
+    timeout(DRAIN, output.read_to_end()).await.ok();
+
+    let mut text = output.kept.into_text();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&told(&ending, status, seconds));
+    let is_error = !status.success() || matches!(ending, Ending::Stopped(_));
+    Ok(ToolOutput { is_error, ..ToolOutput::text(text) })
+}
+
+fn start(
+    folder: &Folder,
+    arguments: &Arguments,
+    context: &ToolContext,
+    writer: PipeWriter,
+) -> Result<Group, ToolError> {
+    // The command is dropped here, and with it this process's ends of the pipe for writing.
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", WRAPPER, "sh", &arguments.command])
+        .current_dir(folder.path())
+        .env(CALL_VARIABLE, context.key.as_str())
+        .stdin(Stdio::piped())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    Group::spawn(&mut command).map_err(|error| {
+        let message = match error.kind() {
+            io::ErrorKind::InvalidInput => {
+                "a command cannot hold a NUL character; leave it out".to_owned()
+            }
+            _ if error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error()) => {
+                "the command is too long for the system; `write` it to a file and run that"
+                    .to_owned()
+            }
+            _ => format!("the command could not be started: {error}"),
+        };
+        ToolError::failed(message)
+    })
+}
+
+fn told(ending: &Ending, status: ExitStatus, seconds: u64) -> String {
+    let how = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("killed by signal {signal}"),
+        (None, None) => status.to_string(),
+    };
+    match ending {
+        Ending::ByItself => format!("[{how}]"),
+        Ending::Stopped(Stopped::Cancelled) => format!("[stopped: it was cancelled; {how}]"),
+        Ending::Stopped(Stopped::Late) => format!(
+            "[stopped: its time was up, at most {seconds} seconds; {how}; what it did until then \
+             is done]"
+        ),
+    }
+}
+
+/// What a command prints.
+struct Output {
+    pipe: Receiver,
+    is_open: bool,
+    buffer: Box<[u8]>,
+    kept: Clip,
+}
+
+impl Output {
+    fn new(reader: PipeReader) -> io::Result<Self> {
+        let pipe = Receiver::from_owned_fd(OwnedFd::from(reader))?;
+        let buffer = vec![0; 64 * 1024].into_boxed_slice();
+        Ok(Self { pipe, is_open: true, buffer, kept: Clip::new(KEPT) })
+    }
+
+    /// Reads until `ended` is.
+    async fn read_while(&mut self, mut ended: impl Future<Output = ()> + Unpin) {
+        loop {
+            tokio::select! {
+                () = &mut ended => return,
+                () = self.read(), if self.is_open => {}
+            }
+        }
+    }
+
+    async fn read_to_end(&mut self) {
+        while self.is_open {
+            self.read().await;
+        }
+    }
+
+    async fn read(&mut self) {
+        match self.pipe.read(&mut self.buffer).await {
+            Ok(0) | Err(_) => self.is_open = false,
+            Ok(length) => self.kept.push(&self.buffer[..length]),
+        }
+    }
+}

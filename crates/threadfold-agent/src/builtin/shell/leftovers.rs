@@ -1,0 +1,92 @@
+//! What a call started and did not end with it: found by its environment.
+
+use threadfold_core::CallKey;
+
+use crate::tool::ToolError;
+
+/// The variable that every process of a call has in its environment, with the call's key.
+pub const CALL_VARIABLE: &str = "THREADFOLD_CALL";
+
+/// Kills the processes of this user that the call of this key started and that are still there,
+/// and returns how many there were.
+///
+/// Before it is decided what becomes of a call that was begun, nobody may still be at work on it.
+/// Found are those with the key in the environment that they were started with, also when they
+/// left the call's process group; not found are those that were started with an empty one. Only
+/// Linux tells the environment of processes: elsewhere nothing is found.
+pub async fn end_leftovers(key: &CallKey) -> Result<usize, ToolError> {
+    let key = key.clone();
+    let ended = tokio::task::spawn_blocking(move || end_all(&key)).await;
+    ended.map_err(|error| ToolError::unknown(format!("leftovers were not ended: {error}")))?
+}
+
+#[cfg(not(target_os = "linux"))]
+fn end_all(_: &CallKey) -> Result<usize, ToolError> {
+    Ok(0)
+}
+
+#[cfg(target_os = "linux")]
+fn end_all(key: &CallKey) -> Result<usize, ToolError> {
+    use std::collections::BTreeSet;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    let mark = format!("{CALL_VARIABLE}={}", key.as_str());
+    let mut ended = BTreeSet::new();
+    // One that was killed takes a moment to go, and may have started another before.
+    for round in 0..200_u64 {
+        let found = linux::kill(mark.as_bytes())?;
+        if found.is_empty() {
+            return Ok(ended.len());
+        }
+        ended.extend(found);
+        sleep(Duration::from_millis(round.min(20)));
+    }
+    Err(ToolError::unknown("processes of an earlier attempt cannot be ended"))
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs;
+    use std::io;
+
+    use rustix::io::Errno;
+    use rustix::process::{
+        Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
+    };
+
+    /// Kills each process that has `mark` in its environment, and returns which they were.
+    pub(super) fn kill(mark: &[u8]) -> io::Result<Vec<i32>> {
+        let mut killed = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let Ok(entry) = entry else { continue };
+            let name = entry.file_name();
+            let Some(number) = name.to_str().and_then(|it| it.parse::<i32>().ok()) else {
+                continue;
+            };
+            let Some(pid) = Pid::from_raw(number).filter(|it| *it != getpid()) else { continue };
+            // The handle comes before the look: if the number passes on to another process in
+            // between, the signal goes to the one that is no more.
+            let handle = pidfd_open(pid, PidfdFlags::empty());
+            if !has(&entry.path().join("environ"), mark) {
+                continue;
+            }
+            let sent = match handle {
+                Ok(handle) => pidfd_send_signal(handle, Signal::KILL),
+                Err(Errno::NOSYS) => kill_process(pid, Signal::KILL),
+                Err(error) => Err(error),
+            };
+            if sent.is_ok() {
+                killed.push(number);
+            }
+        }
+        Ok(killed)
+    }
+
+    /// Says whether one of the variables is `mark`. Those of other users cannot be read, and those
+    /// of a process that has ended are empty.
+    fn has(environment: &std::path::Path, mark: &[u8]) -> bool {
+        let variables = fs::read(environment).unwrap_or_default();
+        variables.split(|it| *it == 0).any(|it| it == mark)
+    }
+}
