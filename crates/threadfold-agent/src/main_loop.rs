@@ -54,6 +54,18 @@ impl Agent {
         finish(run, session, driven).await
     }
 
+    /// Goes on with a session that is not finished, or says something in it.
+    pub async fn run_or_resume(
+        &self,
+        session: &SessionId,
+        prompt: &Rendered,
+    ) -> Result<Finished, AgentError> {
+        let mut run = Run::open(self, session, prompt, Resume::default()).await?;
+        let said = if run.is_done() { prompt.messages.clone() } else { Vec::new() };
+        let driven = run.drive(said).await;
+        finish(run, session, driven).await
+    }
+
     /// Runs a prompt, in a new session or from a checkpoint on.
     pub async fn evaluate(
         &self,

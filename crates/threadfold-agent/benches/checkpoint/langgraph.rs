@@ -40,7 +40,8 @@ fn read(line: &str) -> Option<Vec<Cost>> {
 /// Installs it into a folder of its own; returns the Python that has it.
 fn install(folder: &Path) -> Option<std::path::PathBuf> {
     eprintln!("installing LangGraph's checkpoints …");
-    let made = Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")).output().ok()?;
+    let made =
+        Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")).output().ok()?;
     let python = folder.join("venv/bin/python");
     let installed = made.status.success().then(|| {
         let mut pip = Command::new(&python);

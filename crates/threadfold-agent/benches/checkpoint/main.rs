@@ -60,7 +60,9 @@ fn measure(is_quick: bool) -> Result<(), AnyError> {
         true => None,
         false => langgraph::measure(turns),
     };
-    println!("| turn | its own bytes | written / own | time | snapshot of all: bytes / own | time | LangGraph: bytes / own | time |");
+    println!(
+        "| turn | its own bytes | written / own | time | snapshot of all: bytes / own | time | LangGraph: bytes / own | time |"
+    );
     println!("|---|---|---|---|---|---|---|---|");
     for (index, place) in places.iter().enumerate() {
         let ratio = |bytes: u64| format!("{:.2}", bytes as f64 / place.own as f64);
