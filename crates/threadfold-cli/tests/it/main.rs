@@ -23,6 +23,7 @@ mod opencode_hostile;
 mod pager;
 mod pipes;
 mod restore;
+mod runs;
 mod store_place;
 mod terminal_safety;
 mod unruly;

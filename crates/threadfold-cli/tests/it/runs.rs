@@ -1,0 +1,177 @@
+//! Runs of our own loop: killed, resumed, decided about.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+use serde_json::json;
+use threadfold_testkit::model::{Script, ScriptedModel};
+
+use crate::env::{TestEnv, seen};
+
+/// Starts the program, and kills it as soon as a line of its stderr has `mark` in it.
+fn killed_at(env: &TestEnv, arguments: &[&str], mark: &str) {
+    let mut child = start(env.command(arguments));
+    let said = BufReader::new(child.stderr.take().unwrap());
+    let reached = said.lines().map_while(Result::ok).any(|line| line.contains(mark));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(reached, "nothing had `{mark}` in it");
+}
+
+fn start(mut command: Command) -> Child {
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Writes a script whose first answer is one call of `shell`.
+fn shell_script(env: &TestEnv, command: &str) {
+    let script = json!({ "name": "shell", "steps": [
+        { "text": "I run it.", "calls": [{ "name": "shell", "arguments": { "command": command } }] },
+        { "text": "It ran." },
+    ] });
+    env.write("script.json", script.to_string());
+}
+
+const SCRIPTED: [&str; 6] = ["run", "--script", "script.json", "--tools", "all", "Go."];
+
+#[test]
+fn a_demonstration_that_was_killed_counts_each_number_once() {
+    let env = TestEnv::new();
+    killed_at(&env, &["run", "--demo", "--session", "demo"], "\"number\": 4");
+    assert!(env.done(&["runs"]).contains("turn 2 has tools to run"), "{}", env.run(&["runs"]));
+    let resumed = env.done(&["resume"]);
+    assert_snapshot!(resumed, @r"
+    Half of it.
+    The last two.
+    I counted to eight.
+    ");
+    let file = env.path(".local/share/threadfold/demo/demo.txt");
+    let text = fs::read_to_string(file).unwrap();
+    let mut numbers: Vec<_> = text.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, ["1", "2", "3", "4", "5", "6", "7", "8"]);
+    assert_snapshot!(env.run(&["runs"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    every run is finished
+    ");
+    assert!(env.done(&["view", "demo"]).contains("counted 8"), "it is a session like any other");
+}
+
+#[test]
+fn of_an_unsafe_tool_a_person_decides_and_nothing_of_it_lives_on() {
+    let env = TestEnv::new();
+    let mark = format!("{}", 400_000 + std::process::id());
+    shell_script(&env, &format!("echo once >> counted; sleep {mark} & sleep {mark}"));
+    let arguments = [&SCRIPTED[..], &["--session", "s1"]].concat();
+    let mut child = start(env.command(&arguments));
+    wait_until(|| env.path("counted").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until(|| !is_running(&mark));
+    assert_snapshot!(env.run(&["resume", "s1"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    session s1
+    error: call `toolu_shell_0_0` of tool `shell` was started and its outcome is not known after attempt 1: run it again, give its result, or give it up
+    hint: find out what happened, then `threadfold resume s1 --result toolu_shell_0_0=TEXT` if it did, `--retry toolu_shell_0_0` to run it again, or `--give-up toolu_shell_0_0`
+    ");
+    let done = env.done(&["resume", "s1", "--result", "toolu_shell_0_0=it ran = fine"]);
+    assert_eq!(done, "It ran.\n");
+    assert_eq!(fs::read_to_string(env.path("counted")).unwrap(), "once\n");
+    assert!(env.done(&["view", "s1", "--full"]).contains("it ran = fine"));
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it did not come about");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Says whether a process has this among its arguments.
+fn is_running(mark: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.map(|it| it.path().join("cmdline")).any(|path| {
+        let line = fs::read(path).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    })
+}
+
+#[test]
+fn what_was_decided_twice_or_names_no_call_is_refused() {
+    let env = TestEnv::new();
+    assert_snapshot!(env.run(&["resume", "s1", "--result", "c1"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `--result c1` names no call
+    hint: it looks like `--result CALL=TEXT`
+    ");
+    assert_snapshot!(env.run(&["resume", "s1", "--retry", "c1", "--give-up", "c1"]), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: call `c1` is decided about twice
+    hint: give one of `--retry`, `--result` and `--give-up` for a call
+    ");
+}
+
+#[test]
+fn what_changed_is_named_and_can_be_adopted() {
+    let env = TestEnv::new();
+    shell_script(&env, "echo hello");
+    let limited = [&SCRIPTED[..], &["--session", "s1", "--max-turns", "1"]].concat();
+    let stopped = env.run(&limited);
+    assert!(stopped.contains("limit of 1 turns"), "{stopped}");
+    // The tools of a session are noted with it; here they change behind its back.
+    env.write("mcp.json", r#"{"mcpServers":{}}"#);
+    let told = env.run(&["run", "--script", "script.json", "--session", "s1", "More."]);
+    assert!(told.contains("the tools changed since the conversation was kept"), "{told}");
+    assert!(told.contains("threadfold resume s1 --adopt"), "{told}");
+    assert_eq!(env.done(&["resume", "s1", "--adopt", "--max-turns", "9"]), "It ran.\n");
+}
+
+#[test]
+fn a_run_without_a_key_or_with_an_unknown_tool_is_refused_before_anything_is_kept() {
+    let env = TestEnv::new();
+    let mut command = env.command(&["run", "--model", "m", "Hello"]);
+    let told = seen(&command.env_remove("ANTHROPIC_API_KEY").output().unwrap());
+    assert!(told.contains("the key is empty"), "{told}");
+    assert!(told.contains("ANTHROPIC_API_KEY"), "{told}");
+    shell_script(&env, "true");
+    let told = env.run(&["run", "--script", "script.json", "--tools", "fly", "Go."]);
+    assert!(told.contains("there is no tool `fly`"), "{told}");
+    assert!(env.run(&["runs"]).contains("every run is finished"), "{}", env.run(&["runs"]));
+}
+
+#[test]
+fn a_model_over_http_is_heard_and_its_key_is_kept_nowhere() {
+    let key = "sk-test-0123456789abcdef";
+    let script = r#"{ "name": "hello", "steps": [{ "text": "Hello there." }] }"#;
+    let model = ScriptedModel::builder().script(Script::from_json(script).unwrap()).start().unwrap();
+    for provider in ["anthropic", "openai", "openai-responses"] {
+        let env = TestEnv::new();
+        let base = model.base_url();
+        let arguments =
+            ["run", "--provider", provider, "--model", "m", "--base-url", &base, "[[play:hello]]"];
+        let mut command = env.command(&arguments);
+        command.env("ANTHROPIC_API_KEY", key).env("OPENAI_API_KEY", key);
+        let output = command.output().unwrap();
+        let told = seen(&output);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "Hello there.\n", "{provider}: {told}");
+        assert!(!told.contains(key), "{told}");
+        let folder = env.path(".local/share/threadfold");
+        for file in fs::read_dir(folder).unwrap().flatten() {
+            let bytes = fs::read(file.path()).unwrap();
+            let holds = bytes.windows(key.len()).any(|it| it == key.as_bytes());
+            assert!(!holds, "{} holds the key", file.path().display());
+        }
+    }
+}
