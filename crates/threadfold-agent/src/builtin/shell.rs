@@ -135,6 +135,8 @@ fn start(
         .args(["-c", WRAPPER, "sh", &arguments.command])
         .current_dir(folder.path())
         .env(CALL_VARIABLE, context.key.as_str())
+        .env_remove("ANTHROPIC_API_KEY")
+        .env_remove("OPENAI_API_KEY")
         .stdin(Stdio::piped())
         .stdout(writer.try_clone()?)
         .stderr(writer);

@@ -103,7 +103,9 @@ impl<A> TypedTool<A> {
         let text = if arguments.trim().is_empty() { "{}" } else { arguments };
         serde_json::from_str(text).map_err(|error| {
             let name = &self.definition.name;
-            ToolError::failed(format!("these are no arguments of `{name}`: {error}"))
+            // The error may repeat what the model wrote, however long that is.
+            let why: String = error.to_string().chars().take(500).collect();
+            ToolError::failed(format!("these are no arguments of `{name}`: {why}"))
         })
     }
 }

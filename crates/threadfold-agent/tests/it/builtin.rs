@@ -119,9 +119,9 @@ async fn a_written_file_is_replaced_whole_and_keeps_its_mode() {
     {
         use std::os::unix::fs::PermissionsExt;
         let path = place.path.join("new/deep/run.sh");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         place.call("write", r#"{"path":"new/deep/run.sh","content":"x"}"#).await;
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o751);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o777);
     }
     assert_eq!(
         place.call("write", r#"{"path":"new","content":"x"}"#).await,

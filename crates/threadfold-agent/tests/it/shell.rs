@@ -77,7 +77,9 @@ fn memory() -> u64 {
 
 #[tokio::test]
 async fn what_a_command_started_ends_with_it() {
-    let told = call("sleep 1000 & setsid sleep 1000 & echo begun", &context("shell-after")).await;
+    let command = "sleep 1000 & setsid sh -c 'echo > left; sleep 1000' & \
+                   while [ ! -e left ]; do :; done; echo begun";
+    let told = call(command, &context("shell-after")).await;
     assert_eq!(told, "begun\n[exit code 0]");
     assert_eq!(alive("shell-after"), Vec::<String>::new());
 }
