@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use serde_json::json;
-use threadfold_testkit::model::{Script, ScriptedModel};
+use threadfold_testkit::{Script, ScriptedModel};
 
 use crate::env::{TestEnv, seen};
 
