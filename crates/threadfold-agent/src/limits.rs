@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use threadfold_core::{EvaluationId, TurnState};
+use threadfold_core::{EvaluationId, Json, TurnState};
 
 use crate::error::Reached;
 use crate::provider::usage_of;
@@ -57,34 +57,51 @@ impl Default for Limits {
 
 impl Limits {
     /// Returns the limit that a run reached, before it begins another turn.
-    pub(crate) fn reached(
-        &self,
-        state: &TurnState,
-        run: &EvaluationId,
-        passed: Duration,
-    ) -> Option<Reached> {
-        let turns = || state.turns().filter(|turn| turn.evaluation_id() == run);
-        if let Some(limit) = self.turns.filter(|&limit| turns().count() as u64 >= limit) {
+    pub(crate) fn reached(&self, spent: &Spent, passed: Duration) -> Option<Reached> {
+        if let Some(limit) = self.turns.filter(|&limit| spent.turns >= limit) {
             return Some(Reached::Turns(limit));
         }
         if let Some(limit) = self.time.filter(|&limit| passed >= limit) {
             return Some(Reached::Time(limit));
         }
-        if self.tokens.is_none() && (self.cost_usd.is_none() || self.prices.is_none()) {
-            return None;
-        }
-        let (mut input, mut output) = (0, 0);
-        for usage in turns().filter_map(|turn| turn.answer()?.usage.as_ref()).map(usage_of) {
-            input += usage.input + usage.cache_read + usage.cache_write;
-            output += usage.output;
-        }
-        if let Some(limit) = self.tokens.filter(|&limit| input + output >= limit) {
+        let tokens = spent.input + spent.output;
+        if let Some(limit) = self.tokens.filter(|&limit| tokens >= limit) {
             return Some(Reached::Tokens(limit));
         }
         let prices = self.prices?;
         #[expect(clippy::cast_precision_loss, reason = "a price needs no more")]
-        let cost = (input as f64 * prices.input + output as f64 * prices.output) / 1e6;
+        let cost = (spent.input as f64 * prices.input + spent.output as f64 * prices.output) / 1e6;
         self.cost_usd.filter(|&limit| cost >= limit).map(Reached::Cost)
+    }
+}
+
+/// What a run has spent. It is counted on with each turn, and not anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    turns: u64,
+    input: u64,
+    output: u64,
+}
+
+impl Spent {
+    /// Counts what was spent before a resume.
+    pub(crate) fn until_now(state: &TurnState, run: &EvaluationId) -> Self {
+        let mut spent = Self::default();
+        for turn in state.turns().filter(|turn| turn.evaluation_id() == run) {
+            spent.add_turn();
+            spent.add_answer(turn.answer().and_then(|answer| answer.usage.as_ref()));
+        }
+        spent
+    }
+
+    pub(crate) fn add_turn(&mut self) {
+        self.turns += 1;
+    }
+
+    pub(crate) fn add_answer(&mut self, usage: Option<&Json>) {
+        let usage = usage.map(usage_of).unwrap_or_default();
+        self.input += usage.input + usage.cache_read + usage.cache_write;
+        self.output += usage.output;
     }
 }
 

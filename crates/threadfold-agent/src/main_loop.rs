@@ -162,25 +162,17 @@ impl<P: Prompt> MainLoop<P> {
             }
             None => self.checkpoints.name(&key).await?,
         };
-        let begun = Checkpoint { session: session.clone(), log: None, seq: 0 };
         if known.is_none() {
+            let begun = Checkpoint { session: session.clone(), log: None, seq: 0 };
             self.checkpoints.save(&key, &begun).await?;
         }
         let mut run = Run::open(&self.agent, &session, &rendered, resume).await?;
+        run.keep_checkpoints(&*self.checkpoints, &key);
         let driven = self.drive(&mut run, &rendered).await;
-        let cursor = run.recorder().cursor();
-        let reached = Checkpoint { log: Some(cursor.log), seq: cursor.seq, ..begun };
         run.close().await?;
-        match driven {
-            Ok(output) => {
-                self.checkpoints.clear(&key).await?;
-                Ok(output)
-            }
-            Err(error) => {
-                self.checkpoints.save(&key, &reached).await?;
-                Err(error)
-            }
-        }
+        let output = driven?;
+        self.checkpoints.clear(&key).await?;
+        Ok(output)
     }
 
     /// Returns the rendered prompt, with what the answer must look like.

@@ -17,9 +17,11 @@ use threadfold_engine::Options;
 use tokio::sync::Mutex;
 
 use crate::agent::{Agent, Resume};
+use crate::checkpoint::{Checkpoint, CheckpointHandler};
 use crate::error::AgentError;
+use crate::limits::Spent;
 use crate::progress::Progress;
-use crate::prompt::Rendered;
+use crate::prompt::{Rendered, RunKey};
 use crate::recorder::{NewTurn, Recorder};
 
 /// A run in this process.
@@ -30,6 +32,8 @@ pub(crate) struct Run<'a> {
     setup: NewTurn,
     resume: Resume,
     began: Instant,
+    spent: Spent,
+    checkpoints: Option<(&'a dyn CheckpointHandler, &'a RunKey)>,
     /// The conversation is to be sent anew.
     restart: bool,
 }
@@ -48,6 +52,7 @@ impl<'a> Run<'a> {
             Some(known) if !is_done(recorder.state()) => known.clone(),
             _ => EvaluationId::from(uuid::Uuid::new_v4().to_string()),
         };
+        let spent = Spent::until_now(recorder.state(), &evaluation_id);
         let today = agent.new_turn(Vec::new());
         let setup = NewTurn {
             evaluation_id,
@@ -63,6 +68,8 @@ impl<'a> Run<'a> {
             setup,
             resume,
             began: Instant::now(),
+            spent,
+            checkpoints: None,
             restart: false,
         };
         if let Err(error) = run.check_setup() {
@@ -141,9 +148,7 @@ impl<'a> Run<'a> {
 
     async fn begin(&mut self, messages: Vec<ConversationMessage>) -> Result<(), AgentError> {
         let recorder = self.recorder.get_mut();
-        let passed = self.began.elapsed();
-        let run = &self.setup.evaluation_id;
-        if let Some(reached) = self.agent.limits.reached(recorder.state(), run, passed) {
+        if let Some(reached) = self.agent.limits.reached(&self.spent, self.began.elapsed()) {
             return Err(AgentError::Limit(reached));
         }
         let restart = std::mem::take(&mut self.restart);
@@ -151,22 +156,33 @@ impl<'a> Run<'a> {
         for repair in recorder.begin(turn).await? {
             self.agent.tell(&Progress::Repaired(repair));
         }
+        self.spent.add_turn();
         Ok(())
     }
 
     async fn close_turn(&mut self, turn: u64) -> Result<(), AgentError> {
         let recorder = self.recorder.get_mut();
         recorder.complete().await?;
-        recorder.checkpoint(&format!("turn-{turn}")).await
+        recorder.checkpoint(&format!("turn-{turn}")).await?;
+        self.save_checkpoint().await
+    }
+
+    /// Has every turn that is closed told to a handler of checkpoints.
+    pub(crate) fn keep_checkpoints(&mut self, handler: &'a dyn CheckpointHandler, key: &'a RunKey) {
+        self.checkpoints = Some((handler, key));
+    }
+
+    /// Tells the handler of checkpoints how far the run has come.
+    pub(crate) async fn save_checkpoint(&mut self) -> Result<(), AgentError> {
+        let Some((handler, key)) = self.checkpoints else { return Ok(()) };
+        let cursor = self.recorder.get_mut().cursor();
+        let session = self.session.clone();
+        handler.save(key, &Checkpoint { session, log: Some(cursor.log), seq: cursor.seq }).await
     }
 
     /// Returns what is known of the loop.
     pub(crate) fn state(&mut self) -> &TurnState {
         self.recorder.get_mut().state()
-    }
-
-    pub(crate) fn recorder(&mut self) -> &mut Recorder {
-        self.recorder.get_mut()
     }
 
     /// Leaves the session to others.

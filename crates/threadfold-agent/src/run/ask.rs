@@ -95,8 +95,10 @@ impl Run<'_> {
         match answered {
             Ok(answer) => {
                 let calls = answer.message.tool_calls.len();
+                let usage = answer.usage.clone();
                 let recorded = recorder.answer_instead_of(answer, preview.take_back()).await;
                 recorded.map_err(NoAnswer::Agent)?;
+                self.spent.add_answer(usage.as_ref());
                 agent.tell(&Progress::Answered { turn, calls });
                 Ok(())
             }

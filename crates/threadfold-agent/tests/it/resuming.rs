@@ -7,7 +7,7 @@ use threadfold_agent::{
     Agent, AgentError, Answer, Decision, Effect, NewTurn, Probe, Recorder, Rendered, Resume,
     ToolOutput, tool,
 };
-use threadfold_core::{ConversationMessage, Role, SetupPart};
+use threadfold_core::{ConversationMessage, Json, Payload, Role, SetupPart, TurnStarted};
 use threadfold_engine::{Options, holder};
 use threadfold_store::Store;
 
@@ -46,21 +46,38 @@ async fn a_resume_sends_the_stored_bytes_and_renders_nothing_that_was_sent() {
     let store = store();
     let model = Model::new(vec![says("done")]);
     let agent = agent(&store, &model);
-    let mut recorder = begun(&agent, &store).await;
-    // What was sent is no longer how it would be rendered: only the stored bytes have this mark.
-    let mut turn = agent.new_turn(Vec::new());
-    turn.messages = vec![ConversationMessage::text(Role::User, "more")];
-    recorder.answer(Answer::from(says("go on"))).await.unwrap();
-    recorder.complete().await.unwrap();
-    recorder.begin(turn).await.unwrap();
-    let kept: Vec<String> =
-        recorder.state().sent_items().iter().map(|it| it.as_str().to_owned()).collect();
+    // As another version of the program would have rendered it: nobody here spells it so.
+    let item = r#"{ "content" : "Go",  "role" : "user" }"#;
+    let turn = agent.new_turn(vec![ConversationMessage::text(Role::User, "Go")]);
+    let options = Options::new(holder("a test"));
+    let mut recorder = Recorder::open(store.clone(), &"s1".into(), options).await.unwrap();
+    let started = TurnStarted {
+        turn: 1,
+        evaluation_id: turn.evaluation_id,
+        provider: turn.provider,
+        model: turn.model,
+        prompt_namespace: None,
+        prompt_key: None,
+        system: turn.system,
+        tools: turn.tools,
+        parameters: turn.parameters,
+        messages: turn.messages,
+        items: vec![Json::parse(item).unwrap()],
+        restart: false,
+        prefix_hash: recorder.state().prefix_hash(),
+    };
+    recorder.say(vec![Payload::TurnStarted(started)]).await.unwrap();
     recorder.close().await.unwrap();
+
     resume(&agent).await.unwrap();
+    agent.run(&"s1".into(), &Rendered::text("More")).await.unwrap();
+
     let sent = model.sent();
-    let text = std::str::from_utf8(&sent[0]).unwrap();
-    let list = format!(r#""messages":[{}]"#, kept.join(","));
-    assert!(text.contains(&list), "{text}");
+    for request in &sent {
+        let text = std::str::from_utf8(request).unwrap();
+        assert!(text.contains(&format!(r#""messages":[{item}"#)), "{text}");
+    }
+    assert_eq!(sent.len(), 2);
 }
 
 #[tokio::test]

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use insta::assert_snapshot;
 use serde_json::Value;
 use threadfold_agent::{
-    AgentError, Effect, Limits, ProviderError, Reached, Rendered, ToolError, ToolOutput,
+    Agent, AgentError, Answer, Delta, Deltas, Dialect, Effect, Limits, Progress, Provider,
+    ProviderError, Reached, Rendered, ToolError, ToolOutput,
 };
+use threadfold_core::{BlockBody, Json};
 use threadfold_engine::{Slices, load};
 
-use crate::support::{Counting, Model, agent, asks, says, store, told, turns};
+use crate::support::{Counting, Model, agent, asks, says, soon, store, told, turns};
 
 #[tokio::test]
 async fn a_run_goes_on_until_the_model_asks_for_nothing_more() {
@@ -158,6 +161,76 @@ async fn a_provider_that_is_busy_is_asked_again_with_the_same_bytes() {
     let sent = model.sent();
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[0], sent[1]);
+}
+
+/// A model whose first answer breaks off in the middle.
+struct BreaksOff(Model);
+
+#[async_trait::async_trait]
+impl Provider for BreaksOff {
+    fn name(&self) -> &str {
+        "breaks-off"
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.0.dialect()
+    }
+
+    fn parameters(&self) -> Json {
+        self.0.parameters()
+    }
+
+    async fn ask(&self, request: Bytes, deltas: &Deltas) -> Result<Answer, ProviderError> {
+        let is_first = self.0.sent().is_empty();
+        let answer = self.0.ask(request, deltas).await;
+        if !is_first {
+            return answer;
+        }
+        deltas.send(Delta::Text { part: 0, text: "Half of the ans".into() }).await;
+        let (provider, what) = ("breaks-off".to_owned(), "the line was cut".to_owned());
+        Err(ProviderError::Broken { provider, what, source: None })
+    }
+}
+
+#[tokio::test]
+async fn what_came_of_an_answer_that_broke_off_is_kept_and_the_request_is_made_again() {
+    let store = store();
+    let model = Model::new(vec![says("The answer.")]);
+    let provider = Arc::new(BreaksOff(model.clone()));
+    let agent = Agent::new(store.clone(), provider, "m").retries(soon());
+    let finished = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    assert_eq!((finished.text().as_str(), finished.turns), ("The answer.", 1));
+    let sent = model.sent();
+    assert_eq!((sent.len(), &sent[0]), (2, &sent[1]));
+    let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
+    let blocks = loaded.fold.conversation().unwrap().blocks();
+    let shown: Vec<_> = blocks
+        .iter()
+        .filter_map(|block| match &block.body {
+            BlockBody::AssistantText(body) => {
+                Some((body.content.to_str().into_owned(), block.interrupted))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(shown, [("Half of the ans".to_owned(), true), ("The answer.".to_owned(), false)]);
+}
+
+#[tokio::test]
+async fn a_provider_that_asks_for_a_pause_gets_it() {
+    let store = store();
+    let pause = Duration::from_millis(60);
+    let busy = ProviderError::of_status("told", 429, "slow down", Some(pause));
+    let model = Model::new(vec![says("done")]).failing(busy);
+    let pauses = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = pauses.clone();
+    let agent = agent(&store, &model).watch(move |progress| {
+        if let Progress::AskingAgain { after, .. } = progress {
+            noted.lock().unwrap().push(*after);
+        }
+    });
+    agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    assert_eq!(*pauses.lock().unwrap(), [pause]);
 }
 
 #[tokio::test]

@@ -148,11 +148,14 @@ pub(crate) fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
 }
 
+/// Asks again at once.
+pub(crate) fn soon() -> Retries {
+    Retries { first: std::time::Duration::from_millis(1), ..Retries::default() }
+}
+
 pub(crate) fn agent(store: &Arc<dyn Store>, model: &Model) -> Agent {
-    let retries = Retries { first: std::time::Duration::from_millis(1), ..Retries::default() };
-    Agent::new(store.clone(), Arc::new(model.clone()), "model-1")
-        .system("You work.")
-        .retries(retries)
+    let model = Arc::new(model.clone());
+    Agent::new(store.clone(), model, "model-1").system("You work.").retries(soon())
 }
 
 /// Returns what is kept of a session's loop.

@@ -155,7 +155,8 @@ fn a_run_without_a_key_or_with_an_unknown_tool_is_refused_before_anything_is_kep
 fn a_model_over_http_is_heard_and_its_key_is_kept_nowhere() {
     let key = "sk-test-0123456789abcdef";
     let script = r#"{ "name": "hello", "steps": [{ "text": "Hello there." }] }"#;
-    let model = ScriptedModel::builder().script(Script::from_json(script).unwrap()).start().unwrap();
+    let model =
+        ScriptedModel::builder().script(Script::from_json(script).unwrap()).start().unwrap();
     for provider in ["anthropic", "openai", "openai-responses"] {
         let env = TestEnv::new();
         let base = model.base_url();
