@@ -1,7 +1,8 @@
 //! Sessions on their way into the store.
 
+mod folder;
 mod plan;
 mod take;
 
-pub(crate) use plan::{Content, Planned, Planner, Task};
+pub(crate) use plan::{Content, Planned, Planner, Task, kept_as_it_is};
 pub(crate) use take::{Imported, take, take_new};

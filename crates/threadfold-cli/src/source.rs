@@ -18,7 +18,7 @@ use threadfold_convert::{Agent, Feed, FeedKind, Unpacked, unpack};
 use threadfold_core::SessionId;
 
 use crate::error::CommandError;
-use detect::{detect, is_sqlite, packing, read_head, recognize};
+use detect::{detect, holds_records, is_sqlite, packing, read_head, recognize};
 use feeding::Feeding;
 use opencode_shelf::EachRecord;
 
@@ -45,6 +45,8 @@ pub(crate) enum Format {
     OpencodeStorage,
     /// Threadfold's own events, one a line
     Events,
+    /// Anything else: every line is kept, and shown as it is
+    Other,
 }
 
 impl Format {
@@ -57,6 +59,7 @@ impl Format {
             | Self::OpencodeDb
             | Self::OpencodeStorage => Some(Agent::Opencode),
             Self::Events => None,
+            Self::Other => Some(Agent::Other),
         }
     }
 
@@ -111,7 +114,7 @@ pub(crate) fn open(file: Option<&Path>, said: Option<Format>) -> Result<Opened, 
             "give the folder `storage`",
         ));
     }
-    if is_sqlite(&head) && format != Format::OpencodeDb {
+    if is_sqlite(&head) && !matches!(format, Format::OpencodeDb | Format::Other) {
         return Err(CommandError::new(
             anyhow!("{name} is a SQLite database, and `--from` says that it is something else"),
             "`--from opencode-db` reads OpenCode's database",
@@ -123,9 +126,17 @@ pub(crate) fn open(file: Option<&Path>, said: Option<Format>) -> Result<Opened, 
 
 /// Finds out what a file is; nothing if it does not tell.
 pub(crate) fn recognize_file(path: &Path) -> Result<Option<Format>, CommandError> {
+    Ok(recognize(&head_of(path)?))
+}
+
+/// Says whether a file holds records, and those of no agent that is known.
+pub(crate) fn is_of_another(path: &Path) -> bool {
+    head_of(path).is_ok_and(|head| recognize(&head).is_none() && holds_records(&head))
+}
+
+fn head_of(path: &Path) -> Result<Vec<u8>, CommandError> {
     let read = fs::File::open(path).and_then(|mut opened| read_head(&mut opened));
-    let head = read.map_err(|error| unreadable(&format!("`{}`", path.display()), error))?;
-    Ok(recognize(&head))
+    read.map_err(|error| unreadable(&format!("`{}`", path.display()), error))
 }
 
 /// Opens a folder that holds sessions of OpenCode's.
@@ -195,9 +206,10 @@ impl Opened {
     fn feed(mut self, feeding: &mut Feeding<'_>) -> Result<(), CommandError> {
         match self.format {
             Format::OpencodeDb | Format::OpencodeStorage => self.feed_shelf(feeding),
-            Format::OpencodeExport => {
+            Format::OpencodeExport | Format::Other => {
                 let bytes = self.read_all()?;
-                let feed = Feed::new(Agent::Opencode, FeedKind::Main, &self.place());
+                let agent = self.format.agent().unwrap_or(Agent::Other);
+                let feed = Feed::new(agent, FeedKind::Main, &self.place());
                 if !is_one_document(&bytes) {
                     return feeding.all(FeedKind::Main, &self.place(), &mut Cursor::new(bytes));
                 }

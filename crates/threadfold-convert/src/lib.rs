@@ -26,6 +26,7 @@ mod combined;
 pub mod lines;
 mod memory;
 pub mod opencode;
+pub mod other;
 mod pairs;
 pub mod parity;
 mod record;
@@ -71,6 +72,7 @@ pub fn converter(agent: Agent) -> Box<dyn Converter> {
     match agent {
         Agent::Claude => Box::new(claude::ClaudeConverter::default()),
         Agent::Opencode => Box::new(opencode::OpencodeConverter::default()),
+        Agent::Other => Box::new(other::OtherConverter::default()),
     }
 }
 
@@ -79,6 +81,7 @@ pub fn converter_of_session(agent: Agent, session: &SessionId) -> Box<dyn Conver
     match agent {
         Agent::Claude => converter(agent),
         Agent::Opencode => Box::new(opencode::OpencodeConverter::of_session(session.as_str())),
+        Agent::Other => Box::new(other::OtherConverter::of_session(session)),
     }
 }
 

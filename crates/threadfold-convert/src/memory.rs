@@ -6,6 +6,7 @@ use threadfold_core::Json;
 
 use crate::claude::ClaudeConverter;
 use crate::opencode::OpencodeConverter;
+use crate::other::OtherConverter;
 use crate::{Agent, Converter};
 
 const VERSION: u32 = 1;
@@ -55,6 +56,7 @@ pub fn converter_from(agent: Agent, memory: &Json) -> Result<Box<dyn Converter>,
     Ok(match agent {
         Agent::Claude => Box::new(read::<ClaudeConverter>(memory)?),
         Agent::Opencode => Box::new(read::<OpencodeConverter>(memory)?),
+        Agent::Other => Box::new(read::<OtherConverter>(memory)?),
     })
 }
 

@@ -12,12 +12,14 @@ pub enum Agent {
     Claude,
     /// OpenCode.
     Opencode,
+    /// Any other: its words are kept and shown as they came.
+    Other,
 }
 
 impl Agent {
     /// Returns the agent of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Claude, Self::Opencode].into_iter().find(|agent| agent.name() == name)
+        [Self::Claude, Self::Opencode, Self::Other].into_iter().find(|agent| agent.name() == name)
     }
 
     /// Returns the agent's name as events carry it.
@@ -25,6 +27,7 @@ impl Agent {
         match self {
             Self::Claude => "claude",
             Self::Opencode => "opencode",
+            Self::Other => "other",
         }
     }
 }

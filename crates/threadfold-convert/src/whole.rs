@@ -89,6 +89,9 @@ pub fn parse_transcript(agent: Agent, files: &[SessionFile<'_>]) -> Conversation
 
 /// Returns the files in the order to read them: notes, the main file, the subagents'.
 fn in_order<'a>(agent: Agent, files: &[SessionFile<'a>]) -> Vec<(FeedKind, SessionFile<'a>)> {
+    if agent == Agent::Other {
+        return files.iter().map(|file| (FeedKind::Main, *file)).collect();
+    }
     if agent == Agent::Opencode {
         let paths: Vec<&str> = files.iter().map(|file| file.path).collect();
         let found = |path: &str| files.iter().find(|file| file.path == path).copied();

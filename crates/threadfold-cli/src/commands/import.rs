@@ -1,14 +1,16 @@
 //! `threadfold import`: sessions of agents into the store.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use threadfold_convert::Agent;
 
 use crate::error::{CommandError, say};
-use crate::import::{Imported, Planned, Planner, Task, take};
+use crate::import::{Imported, Planned, Planner, Task, kept_as_it_is, take};
 use crate::printable::{printable, write_json};
 use crate::source::Format;
 use crate::store::{OpenStore, StoreArgs};
@@ -23,7 +25,7 @@ use crate::view::{count, size};
 pub(crate) struct ImportArgs {
     /// What to import: sessions by id or the beginning of one, files that an agent wrote, files of
     /// events, OpenCode's database, or folders with any of these; without, all sessions that
-    /// `list` finds
+    /// `list` finds. A file of records that no known agent wrote is kept as it is
     #[arg(value_name = "SESSION|FILE|FOLDER")]
     sessions: Vec<String>,
     /// Say what the files are
@@ -32,6 +34,9 @@ pub(crate) struct ImportArgs {
     /// Take this session of OpenCode's, where a file holds several
     #[arg(long = "session", value_name = "ID", requires = "sessions")]
     of_session: Option<String>,
+    /// Take every file, whatever it is: those that no known agent wrote are kept as they are
+    #[arg(long, requires = "sessions", conflicts_with = "from")]
+    any: bool,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -40,7 +45,7 @@ pub(crate) struct ImportArgs {
 }
 
 pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
-    let planner = Planner { from: args.from, session: args.of_session.as_deref() };
+    let planner = Planner { from: args.from, session: args.of_session.as_deref(), any: args.any };
     let tasks = planner.plan(&args.sessions)?;
     if tasks.is_empty() {
         say("there is nothing to import: `threadfold list` tells where it looks for sessions");
@@ -102,12 +107,14 @@ struct Report {
     read: u64,
     unchanged: usize,
     failed: usize,
+    /// Those that no known agent wrote.
+    others: Vec<PathBuf>,
 }
 
 impl Default for Report {
     fn default() -> Self {
         let bar = ProgressBar::hidden();
-        Self { is_json: false, bar, read: 0, unchanged: 0, failed: 0 }
+        Self { is_json: false, bar, read: 0, unchanged: 0, failed: 0, others: Vec::new() }
     }
 }
 
@@ -123,6 +130,9 @@ impl Report {
 
     fn tell(&mut self, planned: &Planned, imported: &Imported) -> Result<(), CommandError> {
         self.unchanged += usize::from(imported.is_unchanged);
+        if planned.agent == Some(Agent::Other) {
+            self.others.push(planned.place.clone());
+        }
         let taken = imported.taken;
         let status = match imported {
             Imported { is_unchanged: true, .. } => "unchanged",
@@ -187,6 +197,14 @@ impl Report {
     }
 
     fn end(&self, total: usize) -> Result<(), CommandError> {
+        match self.others.as_slice() {
+            [] => {}
+            [other] => say(kept_as_it_is(other)),
+            others => {
+                let others = count(others.len(), "file", "files");
+                say(format_args!("{others}: no known agent's sessions; kept as they are"));
+            }
+        }
         if total > 1 {
             let (unchanged, failed) = (self.unchanged, self.failed);
             let all = count(total, "session", "sessions");

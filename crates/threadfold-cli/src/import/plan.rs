@@ -9,11 +9,12 @@ use std::rc::Rc;
 use anyhow::anyhow;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, unpack};
 use threadfold_engine::{Form, InputFile, SourceSpec, SpecKind, claude_files};
 
 use crate::error::CommandError;
-use crate::sessions::{FoundSession, Given, Kept, Sessions, find_given, find_opencode};
+use crate::sessions::{FoundSession, Given, Kept, Sessions, find_given};
 use crate::source::{Database, Format, Shelf, Storage, open, recognize_file};
 
 /// A session that is to be imported.
@@ -43,9 +44,12 @@ pub(crate) struct Task {
 }
 
 /// Finds out what is meant.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Planner<'a> {
     pub(crate) from: Option<Format>,
     pub(crate) session: Option<&'a str>,
+    /// Takes what nobody knows, too, whatever it is.
+    pub(crate) any: bool,
 }
 
 impl Planned {
@@ -109,13 +113,13 @@ impl Planner<'_> {
         let is_file = self.from.is_some() || self.session.is_some();
         match if is_file { Given::path(given) } else { find_given(given)? } {
             Given::Session(found) => Ok(vec![Task::of_found(&found)]),
-            Given::Folder(folder) if self.from.is_none() => folder_tasks(&folder),
+            Given::Folder(folder) if self.from.is_none() => self.plan_folder(&folder),
             Given::Folder(path) | Given::File(path) => self.plan_file(&path),
         }
     }
 
     /// Plans a file, or notes why it cannot be taken.
-    fn tasks_of(&self, path: &Path) -> Vec<Task> {
+    pub(super) fn tasks_of(&self, path: &Path) -> Vec<Task> {
         self.plan_file(path).unwrap_or_else(|error| {
             vec![Task { name: format!("`{}`", path.display()), planned: Err(error) }]
         })
@@ -135,9 +139,30 @@ impl Planner<'_> {
             ));
         }
         let format = match self.from {
-            None if path.is_file() => Some(known_format(path)?),
+            None if path.is_file() => Some(self.format_of(path)?),
             said => said,
         };
+        let tasks = self.plan_as(path, format);
+        let is_taken = |tasks: &Vec<Task>| tasks.iter().any(|task| task.planned.is_ok());
+        if self.any && self.from.is_none() && !tasks.as_ref().is_ok_and(is_taken) {
+            return self.plan_as(path, Some(Format::Other));
+        }
+        tasks
+    }
+
+    /// Returns what a file is. One that does not tell is kept as it is, if that may be meant.
+    fn format_of(&self, path: &Path) -> Result<Format, CommandError> {
+        match recognize_file(path)? {
+            Some(format) => Ok(format),
+            None if self.any || is_named_as_records(path) => Ok(Format::Other),
+            None => Err(CommandError::new(
+                anyhow!("`{}` is nothing that an agent or Threadfold writes", path.display()),
+                "`--from` says what it is, and `--any` keeps it as it is",
+            )),
+        }
+    }
+
+    fn plan_as(&self, path: &Path, format: Option<Format>) -> Result<Vec<Task>, CommandError> {
         let opened = open(Some(path), format)?;
         match opened.format {
             Format::OpencodeDb => {
@@ -192,11 +217,13 @@ impl Planner<'_> {
             Format::ClaudeStream | Format::OpencodeEvents => one(SpecKind::Stream, packed_form()),
             Format::OpencodeExport if is_one_value(path) => one(SpecKind::Main, Form::Document),
             Format::OpencodeExport => one(SpecKind::Main, Form::Lines),
+            Format::Other if is_one_document(path) => one(SpecKind::Main, Form::Document),
+            Format::Other => one(SpecKind::Main, Form::Lines),
             _ => one(SpecKind::Events, Form::Lines),
         };
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let told = match format {
-            Format::ClaudeTranscript => None,
+            Format::ClaudeTranscript | Format::Other => None,
             Format::Events => first_of_events(path)?,
             _ => match self.session {
                 Some(session) => Some(session.to_owned()),
@@ -213,59 +240,14 @@ impl Planner<'_> {
     }
 }
 
-/// Returns what a file is, and refuses one that does not tell.
-fn known_format(path: &Path) -> Result<Format, CommandError> {
-    recognize_file(path)?.ok_or_else(|| {
-        CommandError::new(
-            anyhow!("`{}` is nothing that an agent or Threadfold writes", path.display()),
-            "`--from` says what it is",
-        )
-    })
+/// Returns what is said of a file that no known agent wrote.
+pub(crate) fn kept_as_it_is(path: &Path) -> String {
+    format!("`{}` is no known agent's session; kept as it is", path.display())
 }
 
-/// Plans all that lies in a folder: sessions of Claude Code and OpenCode, and files of any kind
-/// that is known.
-fn folder_tasks(folder: &Path) -> Result<Vec<Task>, CommandError> {
-    let mut sessions = Sessions::below(folder);
-    if sessions.found.is_empty() {
-        sessions = Sessions::below(&folder.join("projects"));
-    }
-    find_opencode(folder, &mut sessions);
-    sessions.say_unreadable();
-    let planner = Planner { from: None, session: None };
-    let mut tasks = Vec::new();
-    for found in &sessions.found {
-        // A file that does not tell what it is has the name of a transcript.
-        let other = match found.kept {
-            Kept::File { .. } if !found.main.is_file() => None,
-            Kept::File { .. } => recognize_file(&found.main).ok().flatten(),
-            Kept::Shelf { .. } => None,
-        };
-        match other.filter(|it| *it != Format::ClaudeTranscript) {
-            Some(_) => tasks.extend(planner.tasks_of(&found.main)),
-            None => tasks.push(Task::of_found(found)),
-        }
-    }
-    let mut exports: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|it| it == "json") && path.is_file())
-        .collect();
-    exports.sort();
-    for path in exports {
-        if matches!(recognize_file(&path), Ok(Some(Format::OpencodeExport))) {
-            tasks.extend(planner.tasks_of(&path));
-        }
-    }
-    if tasks.is_empty() {
-        return Err(CommandError::new(
-            anyhow!("there is no session in `{}`", folder.display()),
-            "`threadfold list` shows the sessions on this machine",
-        ));
-    }
-    Ok(tasks)
+/// Says whether a file is named as agents name what they keep.
+fn is_named_as_records(path: &Path) -> bool {
+    path.extension().is_some_and(|it| ["jsonl", "json", "ndjson"].iter().any(|known| it == *known))
 }
 
 /// Gives exports of children to the session that made them, if that is imported as well.
@@ -314,6 +296,21 @@ fn is_packed(path: &Path, agent: Option<Agent>) -> bool {
         Some(Agent::Claude) => fs::read(path).is_ok_and(|bytes| unpack(&bytes).is_some()),
         _ => is_one_value(path),
     }
+}
+
+/// The largest file that is one record.
+const LARGEST_DOCUMENT: u64 = 64 << 20;
+
+/// Says whether a file is one JSON value of several lines, and so no list of records.
+fn is_one_document(path: &Path) -> bool {
+    let has_room = path.metadata().is_ok_and(|it| it.len() <= LARGEST_DOCUMENT);
+    let has_lines = || {
+        fs::read(path).is_ok_and(|bytes| {
+            let first = lines(&bytes).next();
+            first.is_some_and(|it| serde_json::from_slice::<IgnoredAny>(it.bytes).is_err())
+        })
+    };
+    has_room && is_one_value(path) && has_lines()
 }
 
 /// Says whether a file is one JSON value, however many lines it has.

@@ -86,6 +86,13 @@ impl Marks<'_> {
         self.kind.as_ref().and_then(serde_json::Value::as_str).unwrap_or("")
     }
 
+    /// Says whether it is an event of ours; other agents have a payload as well.
+    fn is_event(&self) -> bool {
+        let kind = self.kind();
+        let is_whole = self.context.is_some() || matches!(kind, "log" | "error");
+        kind.contains(':') || (self.payload.is_some() && is_whole)
+    }
+
     /// Returns which form of OpenCode's this is, if it is one.
     fn of_opencode(&self) -> Option<Format> {
         self.of_opencode_within(WRAPPERS)
@@ -136,13 +143,14 @@ pub(super) fn recognize(head: &[u8]) -> Option<Format> {
             return Some(format);
         }
         let kind = marks.kind();
-        if marks.payload.is_some() || marks.context.is_some() || kind.contains(':') {
+        if marks.is_event() {
             return Some(Format::Events);
         }
         if matches!(kind, "stream_event" | "result" | "control_response" | "control_request") {
             return Some(Format::ClaudeStream);
         }
-        if marks.file_session.is_some() {
+        // Others name a session so, and keep all its messages in one object.
+        if marks.file_session.is_some() && marks.messages.is_none() {
             return Some(Format::ClaudeTranscript);
         }
         if marks.session_id.is_some() {
@@ -157,17 +165,29 @@ pub(super) fn recognize(head: &[u8]) -> Option<Format> {
         _ if lines(head).take(LINES).any(|line| line.bytes.starts_with(b"data:")) => {
             Some(Format::OpencodeEvents)
         }
-        Some('[') => first_of_list(head).or(Some(Format::ClaudeStream)),
+        Some('[') => first_of_list(head),
         Some(_) => Some(Format::ClaudeTranscript),
         None => None,
     }
 }
 
-/// Returns which form of OpenCode's the first record of a list is, if it is one.
+/// Finds out what a list is by its first record; one that cannot be read is taken for a stream.
 fn first_of_list(head: &[u8]) -> Option<Format> {
     let start = head.iter().position(|byte| *byte == b'[')? + 1;
     let mut records = serde_json::Deserializer::from_slice(&head[start..]).into_iter();
-    records.next()?.ok().as_ref().and_then(Marks::of_opencode)
+    let Some(Ok(marks)) = records.next() else { return Some(Format::ClaudeStream) };
+    let marks: Marks<'_> = marks;
+    let is_claude = marks.session_id.is_some() || marks.file_session.is_some();
+    marks.of_opencode().or(is_claude.then_some(Format::ClaudeStream))
+}
+
+/// Says whether an input holds records, whoever wrote them.
+pub(super) fn holds_records(head: &[u8]) -> bool {
+    let is_object = |line: &[u8]| {
+        line.trim_ascii_start().starts_with(b"{")
+            && serde_json::from_slice::<IgnoredAny>(line).is_ok()
+    };
+    packing(head).is_some() || lines(head).take(LINES).any(|line| is_object(line.bytes))
 }
 
 /// Says whether an input is a database.

@@ -10,8 +10,8 @@ use threadfold_convert::Agent;
 use threadfold_core::SessionId;
 use threadfold_engine::{Form, InputFile, Session, SpecKind};
 
-use crate::error::CommandError;
-use crate::import::{Content, Planned, Planner, take_new};
+use crate::error::{CommandError, say};
+use crate::import::{Content, Planned, Planner, kept_as_it_is, take_new};
 use crate::source::{Database, Format, Shelf, Storage, open};
 use crate::store::OpenStore;
 
@@ -53,9 +53,14 @@ impl Watched {
         if path.is_dir() && from.is_none() && !Storage::is_one(path) {
             return Ok(Self::Folder(path.to_owned()));
         }
-        let mut tasks = Planner { from, session }.plan(&[what.to_owned()])?;
+        let mut tasks = Planner { from, session, any: false }.plan(&[what.to_owned()])?;
         match (tasks.len(), tasks.pop().map(|task| task.planned)) {
-            (1, Some(Ok(planned))) => Ok(Self::of(planned)),
+            (1, Some(Ok(planned))) => {
+                if planned.agent == Some(Agent::Other) {
+                    say(kept_as_it_is(&planned.place));
+                }
+                Ok(Self::of(planned))
+            }
             (1, Some(Err(error))) => match store.find(what) {
                 Ok(entry) => Ok(Self::Kept(entry.session)),
                 Err(_) => Err(error),

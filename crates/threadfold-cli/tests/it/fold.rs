@@ -482,6 +482,7 @@ fn the_help_tells_what_there_is() {
                 runs
               - opencode-storage:  The folder `storage` of files that OpenCode kept up to 1.1
               - events:            Threadfold's own events, one a line
+              - other:             Anything else: every line is kept, and shown as it is
 
           --session <ID>
               Take this session of OpenCode's, where the input holds several

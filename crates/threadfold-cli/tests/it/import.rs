@@ -191,7 +191,7 @@ fn one_that_cannot_be_read_does_not_stop_the_others() {
     --- stdout
     --- stderr
     error: `notes.txt` is nothing that an agent or Threadfold writes
-    hint: `--from` says what it is
+    hint: `--from` says what it is, and `--any` keeps it as it is
     ");
     assert_eq!(
         env.done(&["list", "--json"]).matches("\"store\"").count(),

@@ -20,6 +20,7 @@ mod made;
 mod opencode;
 mod opencode_forms;
 mod opencode_hostile;
+mod others;
 mod pager;
 mod pipes;
 mod restore;

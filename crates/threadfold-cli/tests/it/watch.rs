@@ -187,3 +187,16 @@ fn what_cannot_be_watched_is_said_with_a_hint() {
     hint: an address looks like `http://127.0.0.1:4096`
     ");
 }
+
+#[test]
+fn a_file_of_an_unknown_agent_is_followed() {
+    let env = TestEnv::new();
+    env.write("strange.jsonl", "{\"type\":\"session\",\"version\":3}\n");
+    let watching = Watching::new(&env, &["strange.jsonl", "--json"]);
+    watching.wait_for(r#""version":3"#);
+    append(&env, "strange.jsonl", "{\"type\":\"message\",\"text\":\"more of it\"}\n");
+    watching.wait_for("more of it");
+    let (code, said) = watching.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("`strange.jsonl` is no known agent's session; kept as it is"), "{said}");
+}

@@ -36,6 +36,8 @@ pub fn rules(agent: Agent) -> &'static [Rule] {
     match agent {
         Agent::Claude => CLAUDE,
         Agent::Opencode => OPENCODE,
+        // Only what is understood can be compared.
+        Agent::Other => &[],
     }
 }
 

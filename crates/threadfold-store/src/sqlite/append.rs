@@ -13,69 +13,82 @@ use crate::error::StoreError;
 use crate::lease::Epoch;
 use crate::log::{Append, Appended, BatchId};
 use crate::pack::{Batch, batches, pack_row, unpack_row};
-use crate::record::Timestamp;
+use crate::record::{NewRecord, Timestamp};
 
 /// An append, with what can be done before the writer's turn.
 pub(super) struct PreparedAppend {
-    append: Append,
+    session: SessionId,
+    epoch: Epoch,
+    after: u64,
+    batch: BatchId,
+    count: u64,
     latest: Timestamp,
-    /// The row of the tail; nothing if it is too large for one.
-    row: Option<Vec<u8>>,
+    content: Content,
+}
+
+/// What is appended.
+enum Content {
+    /// A row of the tail.
+    Row(Vec<u8>),
+    /// More than a row should have.
+    Records(Vec<NewRecord>),
 }
 
 impl PreparedAppend {
     pub(super) fn new(append: Append) -> Self {
-        let latest = append.records.last().map_or(Timestamp(0), |record| record.received);
-        let size: u64 = append.records.iter().map(|record| record.bytes.len() as u64).sum();
-        let first = append.after.saturating_add(1);
-        let row = (size < LONG_TAIL.bytes)
-            .then(|| pack_row(first, &[batch_of(&append, first)], &append.records));
-        Self { append, latest, row }
+        let Append { session, epoch, after, batch, records } = append;
+        let latest = records.last().map_or(Timestamp(0), |record| record.received);
+        let size: u64 = records.iter().map(|record| record.bytes.len() as u64).sum();
+        let first = after.saturating_add(1);
+        let count = records.len() as u64;
+        let content = if size < LONG_TAIL.bytes {
+            Content::Row(pack_row(first, &[Batch { id: batch, first, count }], &records))
+        } else {
+            Content::Records(records)
+        };
+        Self { session, epoch, after, batch, count, latest, content }
     }
 }
 
-fn batch_of(append: &Append, first: u64) -> Batch {
-    Batch { id: append.batch, first, count: append.records.len() as u64 }
-}
-
-pub(super) fn append(ledger: &mut Ledger<'_>, prepared: PreparedAppend) -> Result<Appended, Stop> {
-    let PreparedAppend { append, latest, row } = prepared;
-    let session = &append.session;
-    let known = ledger.memory.session(ledger.connection, session)?;
-    if append.after < known.head {
+pub(super) fn append(ledger: &mut Ledger<'_>, append: PreparedAppend) -> Result<Appended, Stop> {
+    let PreparedAppend { session, epoch, after, batch, count, latest, content } = append;
+    let known = ledger.memory.session(ledger.connection, &session)?;
+    if after < known.head {
         let id = known.id;
         ledger.settle()?;
-        if let Some(appended) = find_batch(ledger.connection, id, append.after, append.batch)? {
+        if let Some(appended) = find_batch(ledger.connection, id, after, batch)? {
             return Ok(appended);
         }
     }
-    let known = ledger.memory.session(ledger.connection, session)?;
-    check_epoch(session, known, append.epoch)?;
-    check_place(&append, known.head)?;
-    let count = append.records.len() as u64;
+    let known = ledger.memory.session(ledger.connection, &session)?;
+    check_epoch(&session, known, epoch)?;
+    check_place(&session, after, count, known.head)?;
     let first = known.head + 1;
     let appended = Appended { first, last: known.head + count };
     if count == 0 {
         return Ok(appended);
     }
-    if let Some(row) = row {
-        known.tail.rows += 1;
-        known.tail.bytes += row.len() as u64;
-        known.head = appended.last;
-        ledger.seals.consider(session, known);
-        ledger.rows.push(PendingRow { session: known.id, first, count, latest, row });
-    } else {
-        let id = known.id;
-        ledger.settle()?;
-        let mut rows = tail_rows(ledger.connection, id)?;
-        let batches = vec![batch_of(&append, first)];
-        rows.push(TailRow { first, batches, is_stored: false, records: append.records });
-        let tail = replace_tail(ledger.connection, session, id, rows)?;
-        let known = ledger.memory.session(ledger.connection, session)?;
-        known.tail = tail;
-        known.head = appended.last;
+    match content {
+        Content::Row(row) => {
+            known.tail.rows += 1;
+            known.tail.bytes += row.len() as u64;
+            known.head = appended.last;
+            ledger.seals.consider(&session, known);
+            ledger.rows.push(PendingRow { session: known.id, first, count, latest, row });
+        }
+        Content::Records(records) => {
+            let id = known.id;
+            ledger.settle()?;
+            let mut rows = tail_rows(ledger.connection, id)?;
+            let batches = vec![Batch { id: batch, first, count }];
+            rows.push(TailRow { first, batches, is_stored: false, records });
+            let tail = replace_tail(ledger.connection, &session, id, rows)?;
+            let known = ledger.memory.session(ledger.connection, &session)?;
+            known.tail = tail;
+            known.head = appended.last;
+        }
     }
-    ledger.grown.push(session.clone());
+    ledger.grown.push(session);
     Ok(appended)
 }
 
@@ -103,14 +116,14 @@ pub(super) fn check_epoch(session: &SessionId, known: &Known, ours: Epoch) -> Re
     Err(StoreError::Fenced { session, ours, current: known.epoch, holder }.into())
 }
 
-fn check_place(append: &Append, head: u64) -> Result<(), Stop> {
-    if append.after != head {
-        let (session, expected) = (append.session.clone(), append.after);
-        return Err(StoreError::Conflict { session, expected, found: head }.into());
+fn check_place(session: &SessionId, after: u64, count: u64, head: u64) -> Result<(), Stop> {
+    if after != head {
+        let session = session.clone();
+        return Err(StoreError::Conflict { session, expected: after, found: head }.into());
     }
-    if append.records.len() as u64 > most_records() - head {
+    if count > most_records() - head {
         return Err(StoreError::Unwritable {
-            place: format!("session `{}`", append.session),
+            place: format!("session `{session}`"),
             source: format!("a log has at most {} records", most_records()).into(),
         }
         .into());

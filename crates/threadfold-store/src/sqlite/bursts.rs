@@ -5,19 +5,20 @@
 //! their sessions' tails later, when each has more to move. As long as there is a burst, all
 //! appends go into bursts: what is in them comes after what is in the tails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, params};
 
 use super::append::insert_row;
 use super::fault::Stop;
+use super::known::TailSize;
 use crate::pack::{DirectoryEntry, merge_rows, pack_directory, unpack_directory};
 use crate::record::Timestamp;
 
 /// So many appends in one commit are put together.
 const MANY: usize = 16;
 /// With so many bursts, they are moved to the tails.
-pub(super) const MOST: u64 = 32;
+pub(super) const MOST: u64 = 64;
 
 /// A row that waits for the end of its group.
 pub(super) struct PendingRow {
@@ -89,18 +90,40 @@ pub(super) fn each(
     Ok(())
 }
 
-/// Returns the last record of each session that has some in bursts, and when it was received.
-pub(super) fn heads(connection: &Connection) -> Result<BTreeMap<i64, (u64, i64)>, Stop> {
-    let mut heads = BTreeMap::new();
+/// What bursts hold of a session.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    /// Its last record, and when it was received.
+    pub(super) last: u64,
+    pub(super) latest: i64,
+    pub(super) size: TailSize,
+}
+
+/// Returns what bursts hold of each session that has something in them.
+pub(super) fn parts(connection: &Connection) -> Result<BTreeMap<i64, Part>, Stop> {
+    let mut parts: BTreeMap<i64, Part> = BTreeMap::new();
     each(connection, |entry, _| {
-        heads.insert(entry.session.cast_signed(), (entry.last(), entry.latest.0));
+        let part = parts.entry(entry.session.cast_signed()).or_default();
+        part.last = entry.last();
+        part.latest = entry.latest.0;
+        part.size.rows += 1;
+        part.size.bytes += entry.range.len() as u64;
         Ok(())
     })?;
-    Ok(heads)
+    Ok(parts)
+}
+
+/// What became of the rows of a session that were in bursts.
+#[derive(Debug)]
+pub(super) struct Moved {
+    /// How much they were.
+    pub(super) from: TailSize,
+    /// How much they are in the tail.
+    pub(super) to: TailSize,
 }
 
 /// Moves all that is in bursts to the tails, one row a session.
-pub(super) fn distribute(connection: &Connection) -> Result<(), Stop> {
+pub(super) fn distribute(connection: &Connection) -> Result<HashMap<i64, Moved>, Stop> {
     let mut sessions: BTreeMap<i64, Vec<(DirectoryEntry, Vec<u8>)>> = BTreeMap::new();
     each(connection, |entry, data| {
         let rows = sessions.entry(entry.session.cast_signed()).or_default();
@@ -113,12 +136,17 @@ pub(super) fn distribute(connection: &Connection) -> Result<(), Stop> {
         let parts: Vec<(u64, &[u8])> =
             rows.iter().map(|(entry, row)| (entry.first, row.as_slice())).collect();
         if let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) {
-            merged.push((*session, first.first, last, merge_rows(&parts)?));
+            let bytes = parts.iter().map(|(_, row)| row.len() as u64).sum();
+            let from = TailSize { rows: parts.len() as u64, bytes };
+            merged.push((*session, first.first, last, from, merge_rows(&parts)?));
         }
     }
-    for (session, first, last, row) in merged {
+    let mut moved = HashMap::with_capacity(merged.len());
+    for (session, first, last, from, row) in merged {
         insert_row(connection, session, first, last.last() + 1 - first, last.latest, &row)?;
+        let to = TailSize { rows: 1, bytes: row.len() as u64 };
+        moved.insert(session, Moved { from, to });
     }
     connection.prepare_cached("DELETE FROM bursts")?.execute([])?;
-    Ok(())
+    Ok(moved)
 }

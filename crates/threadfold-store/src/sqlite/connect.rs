@@ -175,6 +175,7 @@ pub(super) fn writer(location: &Location) -> Result<Connection, Stop> {
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -16384;
          PRAGMA journal_size_limit = 67108864;",
     )?;
     schema::migrate(&mut connection, &location.name)?;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
 
-use super::bursts;
+use super::bursts::{self, Moved};
 use super::fault::Stop;
 use super::schema::{first_of, last_place, place};
 use crate::error::StoreError;
@@ -24,7 +24,7 @@ pub(super) struct Known {
     pub(super) holder: Option<Holder>,
     /// Its last record.
     pub(super) head: u64,
-    /// How much of it is in the tail.
+    /// How much of it is in the tail and in bursts.
     pub(super) tail: TailSize,
 }
 
@@ -62,9 +62,15 @@ impl Memory {
         *self = Self::default();
     }
 
-    /// Forgets how large tails are.
-    pub(super) fn forget_sessions(&mut self) {
-        self.sessions.clear();
+    /// Remembers that bursts were moved to the tails.
+    pub(super) fn settled(&mut self, moved: &HashMap<i64, Moved>) {
+        self.bursts = 0;
+        for known in self.sessions.values_mut() {
+            if let Some(Moved { from, to }) = moved.get(&known.id) {
+                known.tail.rows = (known.tail.rows + to.rows).saturating_sub(from.rows);
+                known.tail.bytes = (known.tail.bytes + to.bytes).saturating_sub(from.bytes);
+            }
+        }
     }
 
     pub(super) fn forget(&mut self, session: &SessionId) {
@@ -97,8 +103,15 @@ fn look_up(connection: &Connection, session: &SessionId) -> Result<Known, Stop> 
         return Err(StoreError::NotFound { session: session.clone() }.into());
     };
     let holder = holder.as_deref().map(parse_holder).transpose()?;
-    let (head, _) = head(connection, id)?;
-    let tail = tail_size(connection, id)?;
+    let mut tail = tail_size(connection, id)?;
+    let head = match bursts::parts(connection)?.get(&id) {
+        Some(part) => {
+            tail.rows += part.size.rows;
+            tail.bytes += part.size.bytes;
+            part.last
+        }
+        None => settled_head(connection, id)?.0,
+    };
     Ok(Known { id, epoch: Epoch(epoch), holder, head, tail })
 }
 
@@ -109,8 +122,8 @@ pub(super) fn parse_holder(json: &str) -> Result<Holder, Stop> {
 
 /// Returns the last record of a session and when it was received; 0 if there is none.
 pub(super) fn head(connection: &Connection, id: i64) -> Result<(u64, Option<i64>), Stop> {
-    if let Some((last, latest)) = bursts::heads(connection)?.get(&id) {
-        return Ok((*last, Some(*latest)));
+    if let Some(part) = bursts::parts(connection)?.get(&id) {
+        return Ok((part.last, Some(part.latest)));
     }
     settled_head(connection, id)
 }

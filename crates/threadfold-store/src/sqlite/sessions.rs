@@ -64,12 +64,12 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<SessionEntry>, Stop> {
          FROM sessions ORDER BY name",
     )?;
     let mut rows = statement.query([])?;
-    let in_bursts = bursts::heads(connection)?;
+    let in_bursts = bursts::parts(connection)?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
         let id = row.get(0)?;
         let head = match in_bursts.get(&id) {
-            Some((last, latest)) => (*last, Some(*latest)),
+            Some(part) => (part.last, Some(part.latest)),
             None => known::settled_head(connection, id)?,
         };
         entries.push(entry(row, head)?);

@@ -26,7 +26,7 @@ const GROUP: usize = 1024;
 /// So many jobs in one group are many.
 const MANY_TOGETHER: usize = 16;
 /// How long it is waited for as many as came together before.
-const WAITED_FOR: Duration = Duration::from_micros(300);
+const WAITED_FOR: Duration = Duration::from_micros(500);
 
 /// So many tails are made into groups before waiting jobs have their turn.
 const SEALED_AT_ONCE: usize = 4;
@@ -67,9 +67,7 @@ impl Ledger<'_> {
 
 fn settle(connection: &Connection, memory: &mut Memory) -> Result<(), Stop> {
     if memory.bursts > 0 {
-        bursts::distribute(connection)?;
-        memory.bursts = 0;
-        memory.forget_sessions();
+        memory.settled(&bursts::distribute(connection)?);
     }
     Ok(())
 }
@@ -197,21 +195,24 @@ struct State {
 
 impl State {
     fn serve(&mut self, jobs: &Receiver<Box<dyn Job>>) {
-        let mut before = 0;
-        while let Ok(first) = jobs.recv() {
-            let group = gather(first, jobs, before);
-            before = group.len();
-            self.commit(group);
+        let mut waiting = Vec::new();
+        let mut together = 0;
+        while let Some(mut group) = gather(&mut waiting, jobs, together) {
+            let mut grown = Vec::new();
+            let done = self.attempt(&mut group, &mut grown);
+            // Before anybody is answered, for those ask again.
+            waiting.extend(jobs.try_iter().take(GROUP));
+            together = group.len() + waiting.len();
+            self.answer(group, done, &grown);
             self.seal();
         }
     }
 
-    /// Does a group of jobs in one transaction, and answers them when it is durable.
-    fn commit(&mut self, mut group: Vec<Box<dyn Job>>) {
-        let mut grown = Vec::new();
-        match self.attempt(&mut group, &mut grown) {
+    /// Answers a group of jobs.
+    fn answer(&mut self, group: Vec<Box<dyn Job>>, done: Result<(), Stop>, grown: &[SessionId]) {
+        match done {
             Ok(()) => {
-                self.wakes.grown(&grown);
+                self.wakes.grown(grown);
                 for job in group {
                     job.succeed();
                 }
@@ -226,6 +227,7 @@ impl State {
         }
     }
 
+    /// Does a group of jobs in one transaction, and returns when it is durable.
     fn attempt(
         &mut self,
         group: &mut [Box<dyn Job>],
@@ -304,19 +306,26 @@ impl State {
 
 /// Takes all that wait. Where many came together before, as many are waited for a little: those
 /// who were answered just now are about to ask again, and one sync serves all of them.
-fn gather(first: Box<dyn Job>, jobs: &Receiver<Box<dyn Job>>, before: usize) -> Vec<Box<dyn Job>> {
-    let mut group = vec![first];
-    group.extend(jobs.try_iter().take(GROUP - 1));
-    if before < MANY_TOGETHER {
-        return group;
+fn gather(
+    waiting: &mut Vec<Box<dyn Job>>,
+    jobs: &Receiver<Box<dyn Job>>,
+    together: usize,
+) -> Option<Vec<Box<dyn Job>>> {
+    let mut group = std::mem::take(waiting);
+    if group.is_empty() {
+        group.push(jobs.recv().ok()?);
+    }
+    group.extend(jobs.try_iter().take(GROUP - group.len().min(GROUP)));
+    if together < MANY_TOGETHER {
+        return Some(group);
     }
     let end = Instant::now() + WAITED_FOR;
-    while group.len() < before.min(GROUP)
+    while group.len() < together.min(GROUP)
         && let Ok(job) = jobs.recv_timeout(end.saturating_duration_since(Instant::now()))
     {
         group.push(job);
     }
-    group
+    Some(group)
 }
 
 fn seal_some(connection: &Connection, memory: &mut Memory, seals: &mut Seals) -> Result<(), Stop> {

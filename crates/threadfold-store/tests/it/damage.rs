@@ -1,8 +1,7 @@
-//! A file that was cut off or changed: all that was acknowledged by then, or a clear error.
+//! A file that was changed: all that was acknowledged, or a clear error.
 
 use std::error::Error;
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,7 +17,7 @@ use crate::opening::make;
 type Result = std::result::Result<(), Box<dyn Error>>;
 
 /// Returns a folder in memory where there is one: thousands of files are made in it.
-fn quick_folder() -> std::io::Result<TempDir> {
+pub(crate) fn quick_folder() -> std::io::Result<TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }
 
@@ -29,7 +28,7 @@ async fn read(store: &SqliteStore) -> std::result::Result<Vec<StoredRecord>, Sto
 }
 
 /// Says whether an error is one that tells a person what is wrong with a file.
-fn is_clear(error: &StoreError) -> bool {
+pub(crate) fn is_clear(error: &StoreError) -> bool {
     matches!(
         error,
         StoreError::Damaged { .. }
@@ -37,104 +36,6 @@ fn is_clear(error: &StoreError) -> bool {
             | StoreError::Unreachable { .. }
             | StoreError::NotFound { .. }
     )
-}
-
-#[test]
-fn a_write_ahead_file_that_was_cut_off_anywhere_holds_what_was_acknowledged_by_then() -> Result {
-    let folder = quick_folder()?;
-    let path = folder.path().join("store.db");
-    let cut = folder.path().join("cut.db");
-    run(async {
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("it can be made"));
-        let mut writer = Writer::begin(&store, "session").await;
-        let wal = path.with_file_name("store.db-wal");
-        let length = || fs::metadata(&wal).map_or(0, |it| it.len());
-        let begun = length();
-        // The length of the file when each append was acknowledged.
-        let mut lengths = Vec::new();
-        for number in 0..12 {
-            let append = vec![line(&writer.session, number), line(&writer.session, 39)];
-            writer.append(append).await.expect("it is in order");
-            lengths.push(length());
-        }
-        let (file, log) = (fs::read(&path).unwrap(), fs::read(&wal).unwrap());
-        assert!(lengths.last().is_some_and(|last| *last == log.len() as u64));
-        // Every byte of the last page and its header, and some of those before.
-        let last = log.len() - 4200;
-        for end in (last..=log.len()).chain((0..last).rev().step_by(41)) {
-            copy_cut(&cut, &file, &log[..end]);
-            // Every place is read; some are also opened for writing, which takes longer.
-            let opened = if end % 97 == 0 {
-                SqliteStore::open(&cut)
-            } else {
-                SqliteStore::open_read_only(&cut)
-            };
-            let found = match opened {
-                Ok(store) => read(&store).await,
-                Err(error) => Err(error),
-            };
-            let found = match found {
-                Ok(found) => found,
-                // Not even the session had been acknowledged.
-                Err(error) if end < begun as usize => {
-                    assert!(is_clear(&error), "{error:?}");
-                    continue;
-                }
-                Err(error) => panic!("at {end}: {error}"),
-            };
-            let acknowledged = lengths.iter().filter(|length| **length <= end as u64).count() * 2;
-            assert!(found.len() >= acknowledged, "{} of {acknowledged} at {end}", found.len());
-            assert!(found.len() % 2 == 0, "half an append at {end}");
-            assert!(found == writer.written[..found.len()]);
-        }
-    });
-    Ok(())
-}
-
-fn copy_cut(path: &Path, file: &[u8], log: &[u8]) {
-    let shm = path.with_file_name("cut.db-shm");
-    if shm.exists() {
-        fs::remove_file(shm).expect("it is there");
-    }
-    fs::write(path, file).expect("there is room");
-    fs::write(path.with_file_name("cut.db-wal"), log).expect("there is room");
-}
-
-#[test]
-fn a_file_that_was_cut_off_anywhere_is_read_exactly_or_refused() -> Result {
-    let folder = quick_folder()?;
-    let path = folder.path().join("store.db");
-    run(async {
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("it can be made"));
-        let mut writer = Writer::begin(&store, "session").await;
-        for number in 0..30 {
-            writer.append(vec![line(&writer.session, number)]).await.expect("it is in order");
-        }
-        let written = writer.written.clone();
-        drop((store, writer));
-        let whole = fs::read(&path).unwrap();
-        let mut refused = 0;
-        let last = whole.len() - 4096;
-        for end in (last..whole.len()).chain((0..last).step_by(61)) {
-            fs::write(&path, &whole[..end]).unwrap();
-            let found = match SqliteStore::open_read_only(&path) {
-                Ok(store) => read(&store).await,
-                Err(error) => Err(error),
-            };
-            match found {
-                Ok(found) => assert!(found == written, "at {end}"),
-                Err(error) => {
-                    assert!(is_clear(&error), "at {end}: {error:?}");
-                    refused += 1;
-                }
-            }
-        }
-        assert!(refused > 0);
-        fs::write(&path, &whole).unwrap();
-        let store = SqliteStore::open(&path).expect("it is whole");
-        assert!(read(&store).await.expect("it is whole") == written);
-    });
-    Ok(())
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What stores promise, asked of each; and what can befall a file.
 
+mod cuts;
 mod damage;
 mod memory;
 mod opening;

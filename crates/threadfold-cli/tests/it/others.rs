@@ -1,0 +1,231 @@
+//! Files of agents that nobody here knows: kept to the last byte, and shown as they are.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::env::TestEnv;
+use crate::import::files_below;
+
+/// Records as one agent writes them that is not known.
+const ROLLOUT: &str = r#"{"timestamp":"2026-01-02T03:04:05Z","type":"session_meta","payload":{"id":"one","cwd":"/p"}}
+{"timestamp":"2026-01-02T03:04:06Z","type":"response_item","payload":{"role":"user","text":"Hello"}}
+{"timestamp":"2026-01-02T03:04:07Z","type":"event_msg","payload":{"type":"done"}}
+"#;
+
+/// And as another does.
+const TREE: &str = r#"{"type":"session","version":3,"id":"two","cwd":"/p"}
+{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"Hi"}}
+"#;
+
+/// One object over several lines, with a name for the session that Claude Code uses, too.
+const WHOLE: &str = "{\n  \"sessionId\": \"three\",\n  \"messages\": [\n    {\"id\": 1}\n  ]\n}\n";
+
+/// Lines that are no text, a zero byte, and no end.
+const DAMAGED: &[u8] =
+    b"{\"type\":\"note\",\"text\":\"\xff\xfe\"}\n\x00\x01\x02 not a record\r\n\n[1,2";
+
+fn env() -> TestEnv {
+    let env = TestEnv::new();
+    for (name, bytes) in [
+        ("rollout-one.jsonl", ROLLOUT.as_bytes()),
+        ("two.jsonl", TREE.as_bytes()),
+        ("three.json", WHOLE.as_bytes()),
+        ("damaged.ndjson", DAMAGED),
+    ] {
+        env.write(name, bytes);
+    }
+    env
+}
+
+const NAMES: [&str; 4] = ["damaged.ndjson", "rollout-one.jsonl", "three.json", "two.jsonl"];
+
+#[test]
+fn a_file_of_an_unknown_agent_is_kept_and_the_program_says_so() {
+    let env = env();
+    assert_snapshot!(env.run(&["import", "rollout-one.jsonl"]), @"
+    exit 0
+    --- stdout
+    rollout-one  new: 3 records, 276 B
+    --- stderr
+    `rollout-one.jsonl` is no known agent's session; kept as it is
+    ");
+    assert_snapshot!(env.run(&["import", "rollout-one.jsonl"]), @"
+    exit 0
+    --- stdout
+    rollout-one  unchanged
+    --- stderr
+    `rollout-one.jsonl` is no known agent's session; kept as it is
+    ");
+    assert_snapshot!(env.run(&["view", "rollout-one"]), @"
+    exit 0
+    --- stdout
+    session rollout-one
+
+      ? unknown record: session_meta
+      ? unknown record: response_item
+      ? unknown record: event_msg
+
+    ────────────────────────────────────────────────────────────────────────────────
+    3 blocks
+    --- stderr
+    ");
+    assert_snapshot!(env.run(&["import", "damaged.ndjson"]), @"
+    exit 0
+    --- stdout
+    damaged  new: 4 records, 51 B
+    --- stderr
+    `damaged.ndjson` is no known agent's session; kept as it is
+    ");
+    assert_snapshot!(env.run(&["view", "damaged"]), @"
+    exit 0
+    --- stdout
+    session damaged
+
+      ? unknown record: not readable
+      ? unknown record: not readable
+      ? unknown record: not readable
+
+    ────────────────────────────────────────────────────────────────────────────────
+    3 blocks
+    --- stderr
+    ");
+    assert_snapshot!(env.run(&["import", "three.json"]), @"
+    exit 0
+    --- stdout
+    three  new: 1 record, 62 B
+    --- stderr
+    `three.json` is no known agent's session; kept as it is
+    ");
+    // One object over several lines is one record.
+    let log = env.done(&["log", "three", "--json"]);
+    assert_eq!(log.matches(r#""kind":"document""#).count(), 1, "{log}");
+}
+
+#[test]
+fn every_byte_of_an_unknown_agent_comes_out_as_it_went_in() {
+    let env = env();
+    let before: Vec<_> = NAMES.iter().map(|name| fs::read(env.path(name)).unwrap()).collect();
+    env.done(&["import", NAMES[0], NAMES[1], NAMES[2], NAMES[3]]);
+    env.done(&["export", "--format", "original", "--output", "out"]);
+    let out = files_below(&env.path("out"));
+    assert_eq!(out.len(), NAMES.len(), "{:?}", out.keys());
+    for (name, bytes) in NAMES.iter().zip(before) {
+        let found = out.iter().find(|(path, _)| path.ends_with(name));
+        assert!(found.is_some_and(|(_, found)| *found == bytes), "{name}");
+    }
+    assert_snapshot!(env.told(&["doctor"]), @"
+    exit 0
+    --- stdout
+    all is well: 4 sessions, 14 records, 53 KB, 0 B of it free
+    --- stderr
+    looked at `<home>/.local/share/threadfold/store.db`
+    ");
+    assert_snapshot!(env.run(&["reindex"]), @"
+    exit 0
+    --- stdout
+    damaged  same: 5 records, 3 blocks
+    rollout-one  same: 4 records, 3 blocks
+    three  same: 2 records, 1 block
+    two  same: 3 records, 2 blocks
+    --- stderr
+    ");
+}
+
+#[test]
+fn what_was_added_to_a_file_of_an_unknown_agent_is_read_on() {
+    let env = env();
+    env.done(&["import", "two.jsonl"]);
+    let longer = format!("{TREE}{}", "{\"type\":\"message\",\"id\":\"b\",\"parentId\":\"a\"}\n");
+    env.write("two.jsonl", longer.as_bytes());
+    assert_snapshot!(env.run(&["import", "two.jsonl"]), @"
+    exit 0
+    --- stdout
+    two  grown: 1 record, 43 B
+    --- stderr
+    `two.jsonl` is no known agent's session; kept as it is
+    ");
+    env.done(&["export", "two", "--format", "original", "--output", "out"]);
+    assert_eq!(fs::read(env.path("out")).unwrap(), longer.into_bytes());
+}
+
+#[test]
+fn a_folder_is_imported_as_far_as_it_is_known_and_the_rest_is_told_of() {
+    let env = env();
+    let folder = env.path("mixed");
+    fs::create_dir_all(folder.join("deeper")).unwrap();
+    let claude = r#"{"type":"user","uuid":"u1","sessionId":"four","message":{"role":"user","content":"Hello"}}"#;
+    fs::write(folder.join("four.jsonl"), claude).unwrap();
+    fs::write(folder.join("one.jsonl"), ROLLOUT).unwrap();
+    fs::write(folder.join("deeper/one.jsonl"), TREE).unwrap();
+    fs::write(folder.join("deeper/picture"), b"\x89PNG\r\n\x1a\n\x00\x00").unwrap();
+    assert_snapshot!(env.run(&["import", "mixed"]), @"
+    exit 0
+    --- stdout
+    four  new: 1 record, 90 B
+    --- stderr
+    left 3 files of `mixed` aside that no known agent wrote as a session: `--any` takes every file
+    ");
+    assert_snapshot!(env.run(&["import", "mixed", "--any"]), @"
+    exit 0
+    --- stdout
+    four  unchanged
+    one  new: 3 records, 276 B
+    deeper-one.jsonl  new: 2 records, 138 B
+    picture  new: 3 records, 10 B
+    --- stderr
+    3 files: no known agent's sessions; kept as they are
+    4 sessions: 3 with something new, 1 unchanged, 0 failed
+    ");
+    assert_snapshot!(env.run(&["import", "mixed", "--any"]), @"
+    exit 0
+    --- stdout
+    four  unchanged
+    one  unchanged
+    deeper-one.jsonl  unchanged
+    picture  unchanged
+    --- stderr
+    3 files: no known agent's sessions; kept as they are
+    4 sessions: 0 with something new, 4 unchanged, 0 failed
+    ");
+    env.done(&["export", "--format", "original", "--output", "out"]);
+    let mut out: Vec<_> = files_below(&env.path("out")).into_values().collect();
+    let mut before: Vec<_> = files_below(&folder).into_values().collect();
+    out.sort();
+    before.sort();
+    assert!(out == before);
+}
+
+#[test]
+fn a_folder_without_a_known_session_tells_how_to_take_its_files() {
+    let env = env();
+    fs::create_dir(env.path("strange")).unwrap();
+    fs::write(env.path("strange/one.jsonl"), ROLLOUT).unwrap();
+    assert_snapshot!(env.run(&["import", "strange"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: there is no session in `strange`
+    hint: `--any` takes every file, whatever it is
+    ");
+}
+
+#[test]
+fn a_file_that_is_not_named_as_records_is_taken_if_anything_is() {
+    let env = env();
+    env.write("notes.txt", b"some notes\n");
+    assert_snapshot!(env.run(&["import", "notes.txt"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: `notes.txt` is nothing that an agent or Threadfold writes
+    hint: `--from` says what it is, and `--any` keeps it as it is
+    ");
+    assert_snapshot!(env.run(&["import", "notes.txt", "--any"]), @"
+    exit 0
+    --- stdout
+    notes  new: 1 record, 11 B
+    --- stderr
+    `notes.txt` is no known agent's session; kept as it is
+    ");
+}
