@@ -57,7 +57,7 @@ pub(crate) async fn watch(
 enum Following {
     Claude(ClaudeFollower),
     Files(Vec<Follower>),
-    Rows(what::Rows),
+    Rows(Box<what::Rows>),
 }
 
 impl Following {

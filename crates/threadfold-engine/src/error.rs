@@ -8,6 +8,7 @@ use threadfold_store::StoreError;
 
 use crate::slice::SliceError;
 use crate::snapshot::SnapshotRestoreError;
+use crate::sources::DatabaseError;
 
 /// Why something could not be done with a session.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +23,9 @@ pub enum EngineError {
     /// See [`SliceError`].
     #[error(transparent)]
     Slice(#[from] SliceError),
+    /// See [`DatabaseError`].
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
     /// Look at the file.
     #[error("`{}` cannot be read", path.display())]
     File {

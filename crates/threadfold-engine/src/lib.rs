@@ -76,7 +76,8 @@ pub use slice::{
 pub use snapshot::{SliceSnapshot, Snapshot, SnapshotRestoreError};
 pub use source::{Chain, Source, SourceSpec, SpecKind};
 pub use sources::{
-    ClaudeFollower, FolderFollower, FolderNews, OpencodeServer, Pipe, ServerError, ServerSession,
-    claude_sessions, follow_pipe,
+    ClaudeFollower, DatabaseError, DbSession, FolderFollower, FolderNews, LogRead, OpencodeDb,
+    OpencodeDbFollower, OpencodeServer, Pipe, ServerError, ServerSession, claude_sessions,
+    follow_pipe,
 };
 pub use summary::SessionSummary;

@@ -1,5 +1,6 @@
 //! A session that is written: the spine, and all that goes through it.
 
+mod back;
 mod lease;
 mod words;
 

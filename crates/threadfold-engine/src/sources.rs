@@ -5,9 +5,11 @@
 mod claude;
 mod folder;
 mod opencode;
+mod opencode_db;
 mod pipe;
 
 pub use claude::ClaudeFollower;
 pub use folder::{FolderFollower, FolderNews, claude_sessions};
 pub use opencode::{OpencodeServer, ServerError, ServerSession};
+pub use opencode_db::{DatabaseError, DbSession, LogRead, OpencodeDb, OpencodeDbFollower};
 pub use pipe::{Pipe, follow_pipe};

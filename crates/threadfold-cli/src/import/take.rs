@@ -2,20 +2,20 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use threadfold_convert::Agent;
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    EngineError, Form, Incoming, InputFile, Options, Session, SourceSpec, SpecKind, Taken, holder,
-    take_files, take_lines,
+    EngineError, Form, Incoming, InputFile, OpencodeDbFollower, Options, Session, SourceSpec,
+    SpecKind, Taken, holder, take_files,
 };
 use threadfold_store::RecordKind;
 
 use super::plan::{Content, Planned};
 use crate::error::{CommandError, say};
-use crate::source::{Shelf, ShelfFile};
+use crate::source::{Database, ShelfFile};
 use crate::store::OpenStore;
 
 /// As many bytes of records are folded while they are taken; a larger session is only kept, and
@@ -66,8 +66,8 @@ pub(crate) async fn take_new(session: &mut Session, planned: &Planned) -> Result
 enum Ready {
     Files(Vec<InputFile>),
     Documents(Vec<ShelfFile>),
-    /// Rows of a database as lines, and what they are to the session.
-    Rows(SourceSpec, Vec<u8>),
+    /// A database, and the session in it.
+    Database(PathBuf, String),
 }
 
 fn ready(planned: &Planned) -> Result<Ready, CommandError> {
@@ -81,7 +81,10 @@ fn ready(planned: &Planned) -> Result<Ready, CommandError> {
                 files.iter().try_for_each(|it| check_readable(&it.path))?;
                 Ok(Ready::Documents(files))
             }
-            None => read_rows(&**shelf, planned),
+            None => {
+                Database::open(&planned.place)?.family_of(&planned.id)?;
+                Ok(Ready::Database(planned.place.clone(), planned.id.clone()))
+            }
         },
     }
 }
@@ -95,20 +98,6 @@ fn check_readable(path: &Path) -> Result<(), EngineError> {
     found.map_err(|source| EngineError::File { path: path.to_owned(), source })
 }
 
-fn read_rows(shelf: &dyn Shelf, planned: &Planned) -> Result<Ready, CommandError> {
-    let mut lines = Vec::new();
-    shelf.read(&planned.id, &mut |record| {
-        // JSON has no line ends inside strings.
-        lines.extend(record.iter().map(|it| if matches!(it, b'\n' | b'\r') { b' ' } else { *it }));
-        lines.push(b'\n');
-        Ok(())
-    })?;
-    let place = std::path::absolute(&planned.place).unwrap_or_else(|_| planned.place.clone());
-    let name = format!("{}.rows.jsonl", planned.id);
-    let spec = SourceSpec::new(Agent::Opencode, SpecKind::Rows, name).at(place.to_string_lossy());
-    Ok(Ready::Rows(spec, lines))
-}
-
 async fn take_content(
     session: &mut Session,
     content: &Ready,
@@ -117,7 +106,7 @@ async fn take_content(
     match content {
         Ready::Files(files) => Ok(take_files(session, files, progress).await?),
         Ready::Documents(files) => take_documents(session, files, progress).await,
-        Ready::Rows(spec, lines) => Ok(take_lines(session, spec, lines).await?),
+        Ready::Database(path, id) => Ok(OpencodeDbFollower::new(path, id).poll(session).await?),
     }
 }
 

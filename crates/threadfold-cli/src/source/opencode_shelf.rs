@@ -7,6 +7,8 @@ use anyhow::anyhow;
 use super::Format;
 use crate::error::CommandError;
 
+pub(crate) use threadfold_engine::DbSession as SessionRow;
+
 /// What is done with a record.
 pub(crate) type EachRecord<'a> = dyn FnMut(&[u8]) -> Result<(), CommandError> + 'a;
 
@@ -32,15 +34,6 @@ pub(crate) struct ShelfFile {
     /// Its name within the place.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
-}
-
-/// A session as the place itself tells it.
-pub(crate) struct SessionRow {
-    pub(crate) id: String,
-    /// The folder that was worked in.
-    pub(crate) directory: String,
-    /// When it changed last, in milliseconds.
-    pub(crate) updated: Option<i64>,
 }
 
 /// Returns the one session of those found in `place`.

@@ -46,6 +46,7 @@ impl From<EngineError> for CommandError {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Store(error) => error.into(),
+            EngineError::Database(error) => error.into(),
             EngineError::Written { .. } => {
                 Self::new(error, "look whether the disk is full, and whether it may be written to")
             }

@@ -3,16 +3,15 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::SystemTime;
 
 use anyhow::anyhow;
 use threadfold_convert::Agent;
 use threadfold_core::SessionId;
-use threadfold_engine::{Form, InputFile, Session, SpecKind};
+use threadfold_engine::{Form, InputFile, OpencodeDbFollower, Session, SpecKind};
 
 use crate::error::{CommandError, say};
 use crate::import::{Content, Planned, Planner, kept_as_it_is, take_new};
-use crate::source::{Database, Format, Shelf, Storage, open};
+use crate::source::{Format, Storage, open};
 use crate::store::OpenStore;
 
 /// What is to be watched.
@@ -24,7 +23,7 @@ pub(crate) enum Watched {
     /// Files that grow.
     Files { id: SessionId, files: Vec<InputFile> },
     /// A session on a shelf of OpenCode's.
-    Rows(Rows),
+    Rows(Box<Rows>),
     /// A session of a running server.
     Server { address: String, session: Option<String> },
     /// All sessions of a folder.
@@ -75,7 +74,11 @@ impl Watched {
     fn of(planned: Planned) -> Self {
         let id = SessionId::from(planned.id.as_str());
         match planned.content {
-            Content::Shelf(_) => Self::Rows(Rows { planned, id, seen: None }),
+            Content::Shelf(_) => {
+                let follower = (!Storage::is_one(&planned.place))
+                    .then(|| OpencodeDbFollower::new(&planned.place, &planned.id));
+                Self::Rows(Box::new(Rows { planned, id, follower }))
+            }
             Content::Files(files) => {
                 let is_main = |it: &&InputFile| {
                     planned.agent == Some(Agent::Claude)
@@ -91,11 +94,12 @@ impl Watched {
     }
 }
 
-/// A session on a shelf of OpenCode's, which is read anew whenever the shelf was written to.
+/// A session on a shelf of OpenCode's.
 pub(crate) struct Rows {
     planned: Planned,
     id: SessionId,
-    seen: Option<Vec<(u64, Option<SystemTime>)>>,
+    /// Nothing for a folder of files, which is read anew at every look.
+    follower: Option<OpencodeDbFollower>,
 }
 
 impl Rows {
@@ -104,31 +108,13 @@ impl Rows {
     }
 
     pub(super) async fn poll(&mut self, session: &mut Session) -> Result<(), CommandError> {
-        let seen = Some(stamp(&self.planned.place));
-        if self.seen == seen {
+        if let Some(follower) = &mut self.follower {
+            follower.poll(session).await?;
             return Ok(());
         }
-        let place = &self.planned.place;
-        let shelf: Rc<dyn Shelf> = match Storage::is_one(place) {
-            true => Rc::new(Storage::open(place)),
-            false => Rc::new(Database::open(place)?),
-        };
-        self.planned.content = Content::Shelf(shelf);
-        take_new(session, &self.planned).await?;
-        self.seen = seen;
-        Ok(())
+        self.planned.content = Content::Shelf(Rc::new(Storage::open(&self.planned.place)));
+        take_new(session, &self.planned).await
     }
-}
-
-/// Returns how a database and its log look, or nothing that can be compared for a folder.
-fn stamp(place: &Path) -> Vec<(u64, Option<SystemTime>)> {
-    let mut log = place.as_os_str().to_owned();
-    log.push("-wal");
-    let look = |path: &Path| {
-        let metadata = path.metadata().ok()?;
-        Some((metadata.len(), metadata.modified().ok()))
-    };
-    [look(place), look(Path::new(&log))].into_iter().flatten().collect()
 }
 
 /// Returns a name for a stream that tells none.

@@ -5,6 +5,9 @@
 mod follow;
 mod generation;
 mod kept;
+#[path = "../../../threadfold-cli/src/source/opencode_db/tests/made.rs"]
+mod made;
+mod opencode_db;
 mod opencode_server;
 mod pipes;
 mod recordings;

@@ -12,7 +12,9 @@ use threadfold_convert::parity::{Verdict, compare};
 use threadfold_convert::{Agent, SessionFile, parse_transcript};
 use threadfold_core::ConversationState;
 
-use super::{Database, Read, Shelf};
+use threadfold_engine::{DatabaseError, LogRead as Read};
+
+use super::{Database, Shelf};
 use crate::error::CommandError;
 use made::{Filled, fill, insert, recording, recordings};
 
@@ -38,7 +40,7 @@ impl Made {
         let read = self.open().read_session(&self.session, &mut |record| {
             lines.push_str(record);
             lines.push('\n');
-            Ok(())
+            Ok::<_, DatabaseError>(())
         });
         read.map_err(words).unwrap();
         lines.into_bytes()
@@ -57,8 +59,8 @@ impl Made {
     }
 }
 
-fn words(error: CommandError) -> String {
-    match error {
+fn words(error: impl Into<CommandError>) -> String {
+    match error.into() {
         CommandError::Failed { error, hint } => format!("{error:#}; {hint}"),
         other => format!("{other:?}"),
     }
@@ -142,7 +144,7 @@ fn the_log_is_read_on_from_where_it_was_left() {
         let mut each = |record: &str| {
             let record: Value = serde_json::from_str(record).unwrap();
             records.push(record["id"].as_str().unwrap().to_owned());
-            Ok(())
+            Ok::<_, DatabaseError>(())
         };
         database.read_log(&family, &mut read, &mut each).map_err(words).unwrap();
     }
@@ -244,7 +246,7 @@ fn damage_anywhere_is_told_or_read_around_and_never_a_crash() {
     let read = |bytes: &[u8]| {
         fs::write(made.path(), bytes).unwrap();
         let database = Database::open(&made.path()).map_err(words)?;
-        database.read_session(&made.session, &mut |_| Ok(())).map_err(words)
+        database.read_session(&made.session, &mut |_| Ok::<_, DatabaseError>(())).map_err(words)
     };
     let mut told = 0;
     for place in (0..whole.len()).step_by(397) {

@@ -1,0 +1,22 @@
+//! Looking back into one's own log.
+
+use threadfold_store::{Limit, StoredRecord};
+
+use super::Session;
+use crate::error::EngineError;
+
+impl Session {
+    /// Hands on every record of the log, from its beginning.
+    pub(crate) async fn read_back(
+        &self,
+        mut each: impl FnMut(&StoredRecord),
+    ) -> Result<(), EngineError> {
+        let mut after = 0;
+        loop {
+            let records = self.store.read(&self.id, after, Limit::default()).await?;
+            let Some(last) = records.last() else { return Ok(()) };
+            after = last.seq;
+            records.iter().for_each(&mut each);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! OpenCode's database, followed while OpenCode writes it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use serde_json::Value;
+use threadfold_convert::{Agent, SessionFile, parse_transcript};
+use threadfold_core::{SessionId, StateHash};
+use threadfold_engine::{DatabaseError, OpencodeDb, OpencodeDbFollower, Session};
+use threadfold_store::{MemoryStore, Store};
+
+use crate::made::{Filled, insert, recording, recordings};
+use crate::recordings::{Dice, open, settled_hash};
+
+/// Something that OpenCode writes at once.
+type Write = Vec<(&'static str, String, Value)>;
+
+/// Returns what OpenCode wrote of a recording, one commit after another, and the session.
+fn writes(folder: &Path, filled: Filled) -> (Vec<Write>, String) {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    let rows: Vec<Value> = read("db_rows.jsonl").lines().map(parse).collect();
+    let root = rows[0]["row"]["id"].as_str().unwrap().to_owned();
+    let insert = |it: &Value| ("insert", it["table"].as_str().unwrap().into(), it["row"].clone());
+    if filled == Filled::RowsOnly {
+        let mut writes: Vec<Write> = Vec::new();
+        for record in &rows {
+            // A text is kept empty when it begins, and whole when it ends.
+            let mut begun = record.clone();
+            if record["row"]["data"]["type"] == "text" {
+                begun["row"]["data"]["text"] = "".into();
+                begun["row"]["time_updated"] = record["row"]["time_created"].clone();
+                writes.push(vec![insert(&begun)]);
+                writes.push(vec![("update", "part".into(), record["row"].clone())]);
+            } else {
+                writes.push(vec![insert(record)]);
+            }
+        }
+        return (writes, root);
+    }
+    let mut begun = BTreeSet::new();
+    let events = read("db_event.jsonl");
+    let writes = events.lines().map(parse).map(|event| {
+        let session = event["aggregate_id"].as_str().unwrap().to_owned();
+        let mut write: Write = Vec::new();
+        // The rows of a session come with the first event of its log.
+        if begun.insert(session.clone()) {
+            let is_own = |it: &&Value| {
+                [&it["row"]["session_id"], &it["row"]["id"]].iter().any(|id| **id == session)
+            };
+            write.extend(rows.iter().filter(is_own).map(insert));
+        }
+        write.push(("insert", "event".into(), event));
+        write
+    });
+    let writes = writes.collect();
+    (writes, root)
+}
+
+fn perform(connection: &Connection, write: &Write) {
+    connection.execute_batch("BEGIN").unwrap();
+    for (what, table, row) in write {
+        if *what == "update" {
+            let id = row["id"].as_str().unwrap();
+            connection.execute(&format!("DELETE FROM {table} WHERE id = ?1"), [id]).unwrap();
+        }
+        insert(connection, table, row);
+    }
+    connection.execute_batch("COMMIT").unwrap();
+}
+
+fn empty_database(path: &Path) -> Connection {
+    let connection = Connection::open(path).unwrap();
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../threadfold-cli/src/source/opencode_db/tests/schema.sql");
+    connection.execute_batch(&fs::read_to_string(schema).unwrap()).unwrap();
+    connection
+}
+
+fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
+}
+
+/// Follows a database while it is written, stopped now and then; returns how much was taken.
+async fn follow(
+    store: &Arc<dyn Store>,
+    (path, session): (&Path, &str),
+    writes: &[Write],
+    dice: &mut Dice,
+) -> u64 {
+    let connection = empty_database(path);
+    let id = SessionId::from(session);
+    let mut taken = 0;
+    let mut following: Option<(Session, OpencodeDbFollower)> = None;
+    for (number, write) in writes.iter().enumerate() {
+        perform(&connection, write);
+        if dice.below(3) > 0 && number + 1 < writes.len() {
+            continue;
+        }
+        if dice.below(4) == 0
+            && let Some((session, _)) = following.take()
+        {
+            session.close().await.unwrap();
+        }
+        let (session, follower) = match &mut following {
+            Some(following) => following,
+            none => none.insert((open(store, &id).await, OpencodeDbFollower::new(path, session))),
+        };
+        taken += follower.poll(session).await.unwrap().records;
+    }
+    let (mut last, mut follower) = following.unwrap();
+    assert_eq!(follower.poll(&mut last).await.unwrap().records, 0);
+    let mut again = OpencodeDbFollower::new(path, session);
+    assert_eq!(again.poll(&mut last).await.unwrap().records, 0, "what is in the log is not new");
+    last.close().await.unwrap();
+    taken
+}
+
+/// Returns the hash of what the database tells without a store.
+fn read_at_once(path: &Path, session: &str) -> StateHash {
+    let mut bytes = Vec::new();
+    let each = &mut |record: &str| {
+        bytes.extend_from_slice(record.as_bytes());
+        bytes.push(b'\n');
+        Ok::<_, DatabaseError>(())
+    };
+    OpencodeDb::open(path).unwrap().read_session(session, each).unwrap();
+    parse_transcript(Agent::Opencode, &[SessionFile { path: "rows", bytes: &bytes }]).hash()
+}
+
+async fn check(recording: &Path, filled: Filled, seed: u64) {
+    let name = recording.display();
+    let (writes, session) = writes(recording, filled);
+    if writes.is_empty() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("opencode.db");
+    let followed = store();
+    let taken = follow(&followed, (&path, &session), &writes, &mut Dice::new(seed)).await;
+
+    let imported = store();
+    let id = SessionId::from(session.as_str());
+    let mut whole = open(&imported, &id).await;
+    let at_once = OpencodeDbFollower::new(&path, &session).poll(&mut whole).await.unwrap().records;
+    whole.close().await.unwrap();
+    let hashes = (settled_hash(&followed, &id).await, settled_hash(&imported, &id).await);
+    assert_eq!(hashes.0, hashes.1, "{name}");
+    assert_eq!(hashes.1, read_at_once(&path, &session), "{name}");
+    match filled {
+        // Nothing of a log is taken twice.
+        Filled::All if recording.join("db_event.jsonl").exists() => {
+            assert_eq!(taken, at_once, "{name}");
+        }
+        // Rows are taken again when they changed, and sessions with each look.
+        _ => assert!(taken >= at_once, "{name}"),
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_followed_over_restarts_tells_what_an_import_tells() {
+    for (seed, recording) in recordings().iter().enumerate() {
+        check(recording, Filled::All, seed as u64 + 1).await;
+    }
+}
+
+#[tokio::test]
+async fn rows_that_are_followed_over_restarts_tell_what_an_import_tells() {
+    for (seed, recording) in recordings().iter().enumerate() {
+        check(recording, Filled::RowsOnly, seed as u64 + 1).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_new_is_taken_and_not_the_session() {
+    let (writes, session) = writes(&recording("tools"), Filled::All);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("opencode.db");
+    let connection = empty_database(&path);
+    let store = store();
+    let mut kept = open(&store, &SessionId::from(session.as_str())).await;
+    let mut follower = OpencodeDbFollower::new(&path, &session);
+    for write in &writes {
+        perform(&connection, write);
+        let taken = follower.poll(&mut kept).await.unwrap();
+        assert_eq!((taken.records, taken.new_parts), (1, 0));
+    }
+    kept.close().await.unwrap();
+}
