@@ -1,0 +1,78 @@
+//! A shelf in memory, that can be told to fail.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use threadfold_core::{ConversationState, Shelf, SnapshotPart};
+
+/// Holds text in memory.
+#[derive(Default)]
+pub struct MemoryShelf {
+    text: Mutex<Vec<u8>>,
+    is_broken: AtomicBool,
+}
+
+impl MemoryShelf {
+    /// Returns how many bytes were put.
+    pub fn len(&self) -> usize {
+        self.text().len()
+    }
+
+    /// Says whether nothing was put.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes it answer nothing from here on.
+    pub fn break_down(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
+    }
+
+    fn text(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn works(&self) -> Option<()> {
+        (!self.is_broken.load(Ordering::Relaxed)).then_some(())
+    }
+}
+
+impl Shelf for MemoryShelf {
+    fn put(&self, text: &str) -> Option<u64> {
+        self.works()?;
+        let mut all = self.text();
+        let place = all.len() as u64;
+        all.extend_from_slice(text.as_bytes());
+        Some(place)
+    }
+
+    fn fetch(&self, place: u64, length: usize) -> Option<Vec<u8>> {
+        self.works()?;
+        let start = usize::try_from(place).ok()?;
+        self.text().get(start..start.checked_add(length)?).map(<[u8]>::to_vec)
+    }
+}
+
+/// Returns the JSON of a state's snapshot, put together of its parts, and how many of them were
+/// put away.
+pub fn snapshot_of_parts(state: &ConversationState) -> (String, usize) {
+    let (mut json, mut away) = (Vec::new(), 0);
+    let done: Result<(), ()> = state.snapshot_parts(|part| {
+        match part {
+            SnapshotPart::Text(text) => json.extend_from_slice(text.as_bytes()),
+            SnapshotPart::Away { shelf, place, length } => {
+                away += 1;
+                json.extend(shelf.fetch(place, usize::try_from(length).map_err(drop)?).ok_or(())?);
+            }
+        }
+        Ok(())
+    });
+    done.expect("the shelf has what was put");
+    (String::from_utf8(json).expect("JSON is text"), away)
+}
+
+/// Returns a shelf that states take.
+pub fn shelf() -> (Arc<MemoryShelf>, Arc<dyn Shelf>) {
+    let shelf = Arc::new(MemoryShelf::default());
+    (shelf.clone(), shelf)
+}
