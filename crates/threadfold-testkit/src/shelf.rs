@@ -57,17 +57,16 @@ impl Shelf for MemoryShelf {
 /// put away.
 pub fn snapshot_of_parts(state: &ConversationState) -> (String, usize) {
     let (mut json, mut away) = (Vec::new(), 0);
-    let done: Result<(), ()> = state.snapshot_parts(|part| {
+    for part in state.snapshot_parts() {
         match part {
-            SnapshotPart::Text(text) => json.extend_from_slice(text.as_bytes()),
+            SnapshotPart::Text(text) => json.extend(text.into_bytes()),
             SnapshotPart::Away { shelf, place, length } => {
+                let length = usize::try_from(length).expect("it was in memory");
+                json.extend(shelf.fetch(place, length).expect("the shelf has what was put"));
                 away += 1;
-                json.extend(shelf.fetch(place, usize::try_from(length).map_err(drop)?).ok_or(())?);
             }
         }
-        Ok(())
-    });
-    done.expect("the shelf has what was put");
+    }
     (String::from_utf8(json).expect("JSON is text"), away)
 }
 

@@ -1,29 +1,32 @@
 //! A snapshot as text, part after part: a large one is never in memory as a whole.
 
+use std::collections::VecDeque;
+use std::iter::once;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::super::conversation::Conversation;
+use super::super::entry::is_false;
 use super::super::shelf::{BlockText, Shelf};
-use super::super::subagent::{Names, RankSet, Run};
+use super::super::subagent::{Names, RankSet, Run, Subagent};
 use super::super::{ConversationState, Entry};
 use super::{VERSION, sorted};
 use crate::event::Rank;
 use crate::id::{BlockId, ToolUseId};
 
-/// As much text is gathered before it is handed on.
+/// As much text is gathered before it is handed out.
 const BATCH: usize = 64 << 10;
 
 /// A part of a snapshot's JSON.
-#[derive(Clone, Copy)]
-pub enum SnapshotPart<'a> {
+#[derive(Clone)]
+pub enum SnapshotPart {
     /// Text.
-    Text(&'a str),
+    Text(String),
     /// Text that was put away.
     Away {
         /// Where it was put.
-        shelf: &'a Arc<dyn Shelf>,
+        shelf: Arc<dyn Shelf>,
         /// Where it begins there.
         place: u64,
         /// How many bytes it has.
@@ -32,38 +35,25 @@ pub enum SnapshotPart<'a> {
 }
 
 impl ConversationState {
-    /// Hands out the JSON of the state's [`snapshot`](Self::snapshot), part after part. Blocks
-    /// that were put away one after another are one part, and are not fetched.
-    pub fn snapshot_parts<E>(
-        &self,
-        hand_on: impl FnMut(SnapshotPart<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let state = self.without_open_texts();
-        let mut out = Parts { hand_on, text: String::new(), away: None };
-        out.text.push_str("{\"version\":");
-        out.json(&VERSION);
-        out.text.push_str(",\"main\":");
-        out.conversation(&state.settled.main)?;
-        out.text.push_str(",\"subagents\":[");
-        for (index, subagent) in state.settled.subagents.iter().enumerate() {
-            if index > 0 {
-                out.text.push(',');
-            }
-            out.json(&SubagentHead {
-                names: &subagent.names,
-                runs: &subagent.runs,
-                idle: subagent.idle,
-                united: subagent.united,
-            });
-            // The conversation is one more field of the object that was just written.
-            out.text.pop();
-            out.text.push_str(",\"conversation\":");
-            out.conversation(&subagent.conversation)?;
-            out.text.push('}');
-        }
-        out.text.push_str("]}");
-        out.flush()
+    /// Returns the JSON of the state's [`snapshot`](Self::snapshot), part after part. Blocks that
+    /// were put away one after another are one part, and are not fetched.
+    pub fn snapshot_parts(&self) -> impl Iterator<Item = SnapshotPart> + Send + use<> {
+        let settled = self.without_open_texts().settled;
+        let subagents = settled.subagents.clone().into_iter().enumerate();
+        let items = once(Item::Text(format!("{{\"version\":{VERSION},\"main\":")))
+            .chain(conversation(&settled.main))
+            .chain(once(Item::Text(",\"subagents\":[".to_owned())))
+            .chain(subagents.flat_map(|(index, it)| subagent(index, &it)))
+            .chain(once(Item::Text("]}".to_owned())));
+        Parts { items, ready: VecDeque::new(), text: String::new(), away: None }
     }
+}
+
+/// What a snapshot is made of, in order.
+enum Item {
+    Text(String),
+    /// A block, and whether it is the first of its conversation.
+    Block(Arc<Entry>, bool),
 }
 
 #[derive(Serialize)]
@@ -71,8 +61,23 @@ struct SubagentHead<'a> {
     names: &'a Names,
     runs: &'a [Run],
     idle: RankSet,
-    #[serde(skip_serializing_if = "super::super::entry::is_false")]
+    #[serde(skip_serializing_if = "is_false")]
     united: bool,
+}
+
+fn subagent(index: usize, subagent: &Subagent) -> impl Iterator<Item = Item> + Send + use<> {
+    let head = json(&SubagentHead {
+        names: &subagent.names,
+        runs: &subagent.runs,
+        idle: subagent.idle,
+        united: subagent.united,
+    });
+    let comma = if index > 0 { "," } else { "" };
+    // The conversation is one more field of that object.
+    let fields = &head[..head.len() - 1];
+    once(Item::Text(format!("{comma}{fields},\"conversation\":")))
+        .chain(conversation(&subagent.conversation))
+        .chain(once(Item::Text("}".to_owned())))
 }
 
 #[derive(Serialize)]
@@ -89,83 +94,84 @@ struct ConversationTail<'a> {
     compacted: &'a [Option<BlockId>; 2],
 }
 
-/// Text on its way out; either `text` or `away` waits, never both.
-struct Parts<F> {
-    hand_on: F,
+fn conversation(conversation: &Conversation) -> impl Iterator<Item = Item> + Send + use<> {
+    let rare = &conversation.rare;
+    let tail = json(&ConversationTail {
+        aliases: sorted(&rare.aliases),
+        taken_out: sorted(&rare.taken_out),
+        calls: sorted(&rare.calls),
+        results: sorted(&rare.results),
+        compacted: &rare.compacted,
+    });
+    let name = json(&conversation.name);
+    let entries = conversation.entries.clone().into_iter().enumerate();
+    once(Item::Text(format!("{{\"name\":{name},\"blocks\":[")))
+        .chain(entries.map(|(index, entry)| Item::Block(entry, index == 0)))
+        // The fields of the tail are fields of the object that was begun above.
+        .chain(once(Item::Text(format!("],{}", &tail[1..]))))
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("plain data has a form in JSON")
+}
+
+/// Gathers items to parts.
+struct Parts<I> {
+    items: I,
+    ready: VecDeque<SnapshotPart>,
+    /// What comes next: either text or what was put away, up to where that goes.
     text: String,
     away: Option<(Arc<dyn Shelf>, u64, u64)>,
 }
 
-impl<E, F: FnMut(SnapshotPart<'_>) -> Result<(), E>> Parts<F> {
-    fn conversation(&mut self, conversation: &Conversation) -> Result<(), E> {
-        self.text.push_str("{\"name\":");
-        self.json(&conversation.name);
-        self.text.push_str(",\"blocks\":[");
-        for (index, entry) in conversation.entries().enumerate() {
-            self.block(entry, index == 0)?;
-        }
-        self.flush_away()?;
-        let rare = &conversation.rare;
-        let tail = ConversationTail {
-            aliases: sorted(&rare.aliases),
-            taken_out: sorted(&rare.taken_out),
-            calls: sorted(&rare.calls),
-            results: sorted(&rare.results),
-            compacted: &rare.compacted,
-        };
-        let start = self.text.len();
-        self.json(&tail);
-        // The fields of the tail are fields of the object that was begun above.
-        self.text.replace_range(start..=start, "],");
-        Ok(())
-    }
+impl<I: Iterator<Item = Item>> Iterator for Parts<I> {
+    type Item = SnapshotPart;
 
-    fn block(&mut self, entry: &Entry, is_first: bool) -> Result<(), E> {
+    fn next(&mut self) -> Option<SnapshotPart> {
+        while self.ready.is_empty() {
+            let Some(item) = self.items.next() else {
+                self.flush();
+                break;
+            };
+            self.gather(item);
+        }
+        self.ready.pop_front()
+    }
+}
+
+impl<I> Parts<I> {
+    fn gather(&mut self, item: Item) {
+        let (entry, comma) = match item {
+            Item::Text(text) => return self.gather_text(&text),
+            Item::Block(entry, is_first) => (entry, if is_first { "" } else { "," }),
+        };
         let Some(away) = entry.away() else {
-            self.flush_away()?;
-            if !is_first {
-                self.text.push(',');
-            }
-            self.json(&BlockText { id: &entry.id, facts: &entry.facts() });
-            return if self.text.len() < BATCH { Ok(()) } else { self.flush_text() };
+            self.gather_text(comma);
+            return self.gather_text(&json(&BlockText { id: &entry.id, facts: &entry.facts() }));
         };
-        if let Some((shelf, _, end)) = &mut self.away
-            && away.follows(*end, shelf)
-        {
-            *end = away.end();
-            return Ok(());
-        }
-        self.flush_away()?;
-        if !is_first {
-            self.text.push(',');
-        }
-        self.flush_text()?;
-        self.away = Some((away.shelf().clone(), away.place, away.end()));
-        Ok(())
-    }
-
-    fn json<T: Serialize>(&mut self, value: &T) {
-        let text = serde_json::to_string(value).expect("plain data has a form in JSON");
-        self.text.push_str(&text);
-    }
-
-    fn flush_away(&mut self) -> Result<(), E> {
-        match self.away.take() {
-            Some((shelf, place, end)) => {
-                let length = end - place;
-                (self.hand_on)(SnapshotPart::Away { shelf: &shelf, place, length })
+        match &mut self.away {
+            Some((shelf, _, end)) if away.follows(*end, shelf) => *end = away.end(),
+            _ => {
+                self.gather_text(comma);
+                self.flush();
+                self.away = Some((away.shelf().clone(), away.place, away.end()));
             }
-            None => Ok(()),
         }
     }
 
-    fn flush_text(&mut self) -> Result<(), E> {
-        let text = std::mem::take(&mut self.text);
-        if text.is_empty() { Ok(()) } else { (self.hand_on)(SnapshotPart::Text(&text)) }
+    fn gather_text(&mut self, text: &str) {
+        if self.away.is_some() || self.text.len() >= BATCH {
+            self.flush();
+        }
+        self.text.push_str(text);
     }
 
-    fn flush(&mut self) -> Result<(), E> {
-        self.flush_away()?;
-        self.flush_text()
+    fn flush(&mut self) {
+        if let Some((shelf, place, end)) = self.away.take() {
+            self.ready.push_back(SnapshotPart::Away { shelf, place, length: end - place });
+        }
+        if !self.text.is_empty() {
+            self.ready.push_back(SnapshotPart::Text(std::mem::take(&mut self.text)));
+        }
     }
 }
