@@ -10,7 +10,7 @@ use crate::error::EngineError;
 use crate::fold::Fold;
 use crate::load::{read_on, restored};
 use crate::slice::Slices;
-use crate::snapshot::{Snapshot, write_snapshot};
+use crate::snapshot::{Snapshot, Taken};
 use crate::summary::SessionSummary;
 
 /// What was derived of a session up to a record.
@@ -71,7 +71,7 @@ pub async fn reindex(
             stops.clear();
         }
         if until == next_snapshot {
-            write_snapshot(store, &fold, &entry.head.log).await?;
+            Taken::of(&fold, &entry.head.log).write(store).await?;
             snapshots += 1;
         }
         if fold.seq() == head {

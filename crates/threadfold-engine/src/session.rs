@@ -26,7 +26,7 @@ use crate::fold::{Fold, Step};
 use crate::load::load_within;
 use crate::shelf::Budget;
 use crate::slice::Slices;
-use crate::snapshot::{Snapshot, write_snapshot};
+use crate::snapshot::{Snapshot, Taken};
 use crate::source::SourceSpec;
 use lease::Tenure;
 
@@ -260,12 +260,10 @@ impl Session {
     async fn write_snapshot(&mut self) {
         self.finish_snapshot().await;
         self.last_snapshot = self.fold.seq();
-        let (store, log) = (self.store.clone(), self.log.clone());
-        let fold = self.fold.fork();
-        let runtime = Handle::current();
-        self.snapshot = Some(tokio::task::spawn_blocking(move || {
-            runtime.block_on(write_snapshot(&*store, &fold, &log))
-        }));
+        let (store, runtime) = (self.store.clone(), Handle::current());
+        let taken = Taken::of(&self.fold, &self.log);
+        self.snapshot =
+            Some(tokio::task::spawn_blocking(move || runtime.block_on(taken.write(&*store))));
     }
 
     async fn finish_snapshot(&mut self) {
@@ -308,15 +306,12 @@ impl Drop for Session {
 
 /// Returns all slices of a fold.
 pub(crate) fn take(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> Snapshot {
-    Snapshot { slices: fold.slice_snapshots(), ..take_without_slices(fold, log, tags) }
+    let (state_hash, slices) = (fold.state_hash(), fold.slice_snapshots());
+    Snapshot { state_hash, slices, ..take_hollow(fold, log, tags) }
 }
 
-/// Returns all that a snapshot says beside the slices.
-pub(crate) fn take_without_slices(
-    fold: &Fold,
-    log: &LogId,
-    tags: BTreeMap<String, String>,
-) -> Snapshot {
+/// Returns a snapshot without its slices and without the hash of the conversation.
+pub(crate) fn take_hollow(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> Snapshot {
     let policies = fold.policies().into_iter();
     Snapshot {
         created_at: jiff::Timestamp::now().to_string(),
@@ -324,7 +319,7 @@ pub(crate) fn take_without_slices(
         log_id: log.clone(),
         generation: GENERATION,
         seq: fold.seq(),
-        state_hash: fold.state_hash(),
+        state_hash: String::new(),
         tags,
         policies: policies.map(|(name, policy)| (name, policy.name().to_owned())).collect(),
         slices: Vec::new(),

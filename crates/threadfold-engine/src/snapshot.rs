@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use threadfold_core::{Fields, Json, SessionId};
 use threadfold_store::LogId;
 
-pub(crate) use write::write_snapshot;
+pub(crate) use write::Taken;
 
 const VERSION: u32 = 1;
 /// The slice that holds the conversation.

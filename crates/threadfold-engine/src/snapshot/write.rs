@@ -6,57 +6,74 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use threadfold_convert::GENERATION;
-use threadfold_core::{Json, Shelf, SnapshotPart};
+use threadfold_core::{ConversationState, Json, Shelf, SnapshotPart};
 use threadfold_store::{LogId, SnapshotCutter, SnapshotWriter, Store, StoreError};
 
-use super::SliceSnapshot;
+use super::{SliceSnapshot, Snapshot};
 use crate::error::EngineError;
 use crate::fold::Fold;
-use crate::session::take_without_slices;
+use crate::session::take_hollow;
 use crate::shelf::FileShelf;
 
 /// How much is read at once of what was put away.
 const READ: u64 = 256 << 10;
 
-/// Keeps a snapshot of a fold: the JSON of all its slices, as `Snapshot::to_json` has it.
-pub(crate) async fn write_snapshot(
-    store: &dyn Store,
-    fold: &Fold,
-    log: &LogId,
-) -> Result<(), EngineError> {
-    match write(store, fold, log).await {
-        Err(EngineError::Store(StoreError::NoPiece { .. })) => {
-            if let Some(shelf) = fold.shelf() {
-                shelf.forget_pieces();
-            }
-            write(store, fold, log).await
-        }
-        done => done,
-    }
+/// A fold at one record, ready to be written: its conversation, and all other slices as text.
+pub(crate) struct Taken {
+    /// The snapshot without its slices and without the hash.
+    hollow: Snapshot,
+    /// The slices, that of the conversation without its item.
+    slices: Vec<SliceSnapshot>,
+    conversation: ConversationState,
+    shelf: Option<Arc<FileShelf>>,
 }
 
-async fn write(store: &dyn Store, fold: &Fold, log: &LogId) -> Result<(), EngineError> {
-    let mut out = Outgoing {
-        writer: store.write_snapshot(fold.session(), GENERATION, fold.seq()),
-        cutter: SnapshotCutter::default(),
-        shelf: fold.shelf(),
-    };
-    let hollow = take_without_slices(fold, log, BTreeMap::new());
-    let (before, behind) = around(&hollow, "slices");
-    out.text(&before).await?;
-    for (index, slice) in fold.slices_but_conversation().iter().enumerate() {
-        if index > 0 {
-            out.text(",").await?;
+impl Taken {
+    pub(crate) fn of(fold: &Fold, log: &LogId) -> Self {
+        Self {
+            hollow: take_hollow(fold, log, BTreeMap::new()),
+            slices: fold.slices_but_conversation(),
+            conversation: fold.conversation().clone(),
+            shelf: fold.shelf().cloned(),
         }
-        out.slice(slice, fold).await?;
     }
-    out.text(&behind).await?;
-    for piece in out.cutter.finish() {
-        out.writer.add(piece).await?;
+
+    /// Keeps the snapshot: the JSON of all slices, as `Snapshot::to_json` has it.
+    pub(crate) async fn write(mut self, store: &dyn Store) -> Result<(), EngineError> {
+        self.hollow.state_hash = self.conversation.hash().to_string();
+        match (self.write_once(store).await, &self.shelf) {
+            (Err(EngineError::Store(StoreError::NoPiece { .. })), Some(shelf)) => {
+                shelf.forget_pieces();
+                self.write_once(store).await
+            }
+            (done, _) => done,
+        }
     }
-    fold.check()?;
-    Ok(out.writer.finish().await?)
+
+    async fn write_once(&self, store: &dyn Store) -> Result<(), EngineError> {
+        let Snapshot { session_id, generation, seq, .. } = &self.hollow;
+        let mut out = Outgoing {
+            writer: store.write_snapshot(session_id, *generation, *seq),
+            cutter: SnapshotCutter::default(),
+            shelf: self.shelf.as_ref(),
+        };
+        let (before, behind) = around(&self.hollow, "slices");
+        out.text(&before).await?;
+        for (index, slice) in self.slices.iter().enumerate() {
+            if index > 0 {
+                out.text(",").await?;
+            }
+            out.slice(slice, &self.conversation).await?;
+        }
+        out.text(&behind).await?;
+        for piece in out.cutter.finish() {
+            out.writer.add(piece).await?;
+        }
+        if let Some(shelf) = &self.shelf {
+            shelf.check()?;
+        }
+        Ok(out.writer.finish().await?)
+    }
 }
 
 /// Returns the JSON of an object before and behind the items of a field that is an empty list.
@@ -77,7 +94,11 @@ struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    async fn slice(&mut self, slice: &SliceSnapshot, fold: &Fold) -> Result<(), EngineError> {
+    async fn slice(
+        &mut self,
+        slice: &SliceSnapshot,
+        conversation: &ConversationState,
+    ) -> Result<(), EngineError> {
         if !slice.extra.is_empty() {
             return self.text(Json::of(slice).as_str()).await;
         }
@@ -85,7 +106,7 @@ impl Outgoing<'_> {
         let (before, behind) = around(&hollow, "items");
         self.text(&before).await?;
         if slice.is_conversation() {
-            for part in fold.conversation().snapshot_parts() {
+            for part in conversation.snapshot_parts() {
                 match part {
                     SnapshotPart::Text(text) => self.text(&text).await?,
                     SnapshotPart::Away { shelf, place, length } => {

@@ -5,9 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_engine::{
-    Fold, Options, Session, Slices, claude_files, holder, load, originals, take_files,
-};
+use threadfold_engine::{Fold, Options, Session, Slices, claude_files, holder, load, originals};
 use threadfold_store::{Limit, MemoryStore, Store};
 
 use crate::recordings::{claude_recordings, import, parsed_hash, settled_hash};
