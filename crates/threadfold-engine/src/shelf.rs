@@ -134,4 +134,10 @@ impl Shelf for FileShelf {
             Ok(bytes)
         })
     }
+
+    fn hear_damage(&self, place: u64) {
+        let what = format!("what stands at byte {place} is not what was put there");
+        let error = io::Error::new(io::ErrorKind::InvalidData, what);
+        self.trouble.get_or_init(|| Arc::new(error));
+    }
 }

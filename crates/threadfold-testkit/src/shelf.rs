@@ -23,6 +23,16 @@ impl MemoryShelf {
         self.len() == 0
     }
 
+    /// Puts other bytes in place of all that was put.
+    pub fn damage(&self) {
+        self.text().fill(b'?');
+    }
+
+    /// Says whether it answers nothing any more.
+    pub fn is_broken(&self) -> bool {
+        self.works().is_none()
+    }
+
     /// Makes it answer nothing from here on.
     pub fn break_down(&self) {
         self.is_broken.store(true, Ordering::Relaxed);
@@ -50,6 +60,10 @@ impl Shelf for MemoryShelf {
         self.works()?;
         let start = usize::try_from(place).ok()?;
         self.text().get(start..start.checked_add(length)?).map(<[u8]>::to_vec)
+    }
+
+    fn hear_damage(&self, _: u64) {
+        self.break_down();
     }
 }
 

@@ -32,6 +32,9 @@ pub trait Shelf: Send + Sync {
 
     /// Returns what stands at a place; nothing if it cannot be read.
     fn fetch(&self, place: u64, length: usize) -> Option<Vec<u8>>;
+
+    /// Hears that what was fetched from a place is not what was put there: it has failed.
+    fn hear_damage(&self, place: u64);
 }
 
 /// What stays of a block that was put away.
@@ -62,9 +65,16 @@ impl Away {
     }
 
     pub(super) fn facts(&self) -> Facts {
-        let text = self.shelf.fetch(self.place, self.length as usize);
-        let read = text.and_then(|text| serde_json::from_slice::<BlockFacts>(&text).ok());
-        read.map(|it| it.facts).unwrap_or_default()
+        let Some(text) = self.shelf.fetch(self.place, self.length as usize) else {
+            return Facts::default();
+        };
+        match serde_json::from_slice::<BlockFacts>(&text) {
+            Ok(read) => read.facts,
+            Err(_) => {
+                self.shelf.hear_damage(self.place);
+                Facts::default()
+            }
+        }
     }
 
     pub(super) fn shown(&self, id: &BlockId) -> Arc<Block> {
@@ -113,8 +123,8 @@ impl Entry {
     }
 
     /// Appends to `texts` what is known of the block, and returns the entry that it has once they
-    /// stand at `place`. Nothing if it is to stay in memory: while it is open, and where it shows
-    /// more than what was said of it.
+    /// stand on the shelf; its place is counted from where they begin. Nothing if it is to stay in
+    /// memory: while it is open, and where it shows more than what was said of it.
     fn put_away(
         &self,
         conversation: &ConversationId,

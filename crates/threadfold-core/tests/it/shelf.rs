@@ -144,6 +144,18 @@ fn blocks_of_another_type_are_not_fetched_to_find_one() {
 }
 
 #[test]
+fn what_is_not_what_was_put_away_is_told_to_the_shelf() {
+    let (kept, shelf) = shelf();
+    let mut state = ConversationState::default();
+    state.extend(&closed(0..5));
+    state.put_away(&shelf);
+    kept.damage();
+    assert!(!kept.is_broken());
+    assert_eq!(state.blocks().iter().count(), 5);
+    assert!(kept.is_broken());
+}
+
+#[test]
 fn a_shelf_that_breaks_down_panics_nobody() {
     let (kept, shelf) = shelf();
     let mut state = ConversationState::default();
