@@ -198,26 +198,22 @@ impl Conversation {
 
     /// Puts closed blocks away, all that are new since the last time.
     fn put_away(&mut self, shelf: &Arc<dyn Shelf>, is_growing: impl Fn(&BlockId) -> bool) {
-        let mut left = imbl::Vector::new();
         let mut texts = String::new();
         let mut waiting: Vec<(usize, Entry)> = Vec::new();
         for position in self.fresh_positions() {
             let entry = &self.entries[position];
-            let away = match is_growing(&entry.id) {
-                true => None,
-                false => entry.put_away(&self.name, shelf, &mut texts),
-            };
-            match away {
-                Some(away) => waiting.push((position, away)),
-                None if entry.may_close() => left.push_back(entry.id.clone()),
-                None => {}
+            if !is_growing(&entry.id)
+                && let Some(away) = entry.put_away(&self.name, shelf, &mut texts)
+            {
+                waiting.push((position, away));
             }
             if texts.len() >= BATCH {
                 self.hand_over(shelf, &mut texts, &mut waiting);
             }
         }
         self.hand_over(shelf, &mut texts, &mut waiting);
-        self.fresh = Some(left);
+        // What stays is set once more when it is closed, and is fresh again then.
+        self.fresh = Some(imbl::Vector::new());
     }
 
     fn hand_over(
@@ -239,13 +235,6 @@ impl Conversation {
 
     fn has_fresh(&self) -> bool {
         self.fresh.as_ref().map_or(self.len() > 0, |fresh| !fresh.is_empty())
-    }
-}
-
-impl Entry {
-    /// Says whether the block is in memory now and could be put away later.
-    fn may_close(&self) -> bool {
-        matches!(&self.kept, Kept::Here { facts, .. } if facts.call.is_none())
     }
 }
 

@@ -115,17 +115,48 @@ fn a_block_that_is_open_stays_and_goes_once_it_is_closed() {
     assert_eq!(state, fold(&story));
 }
 
+fn rewind(head: &str) -> SessionEvent {
+    let payload = format!(r#"{{"kind":"rewind","head":"{head}"}}"#);
+    let json = format!(r#"{{"type":"context:changed","payload":{payload}}}"#);
+    SessionEvent::from_json(&json).unwrap()
+}
+
+#[test]
+fn blocks_that_are_away_go_off_the_active_path_and_come_back() {
+    let (_, shelf) = shelf();
+    let story = [closed(0..50), vec![rewind("b9")], closed(50..60), vec![rewind("b19")]];
+    let mut state = ConversationState::default();
+    for events in &story {
+        state.extend(events);
+        state.put_away(&shelf);
+    }
+    let plain = fold(story.iter().flatten());
+    assert_eq!(state, plain);
+    assert!(!plain.blocks().get(15).unwrap().inactive, "it was off and came back");
+}
+
+#[test]
+fn a_stream_finds_its_place_among_blocks_that_are_away() {
+    let (_, shelf) = shelf();
+    let story = events(
+        "file say a A after=-\nfile say b B after=a\nstream say a A after=-\n\
+         stream say x X after=a\nfile say c C after=b\nstream say c C after=x",
+    );
+    let mut state = ConversationState::default();
+    for event in &story {
+        state.extend([event]);
+        state.put_away(&shelf);
+    }
+    assert_eq!(show(&state), show(&fold(&story)));
+}
+
 #[test]
 fn a_block_that_was_away_goes_away_again_when_it_is_marked() {
     let (_, shelf) = shelf();
     let mut state = ConversationState::default();
     state.extend(&closed(0..50));
     state.put_away(&shelf);
-    let rewind = SessionEvent::from_json(
-        r#"{"type":"context:changed","payload":{"kind":"rewind","head":"b9"}}"#,
-    )
-    .unwrap();
-    state.extend([&rewind]);
+    state.extend([&rewind("b9")]);
     let marked = state.blocks().iter().filter(|block| block.inactive).count();
     let (json, away) = snapshot_of_parts(&state);
     assert_eq!((marked, away), (40, 2), "all blocks are still away: 10 in one part, 40 in another");
