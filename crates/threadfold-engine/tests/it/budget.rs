@@ -126,7 +126,7 @@ async fn a_session_is_loaded_within_its_budget_and_goes_on() {
 #[tokio::test]
 async fn pieces_that_the_store_has_no_more_are_written_again() {
     let folder = tempfile::tempdir().unwrap();
-    let (id, files) = made_up(folder.path(), 1_000_000);
+    let (id, files) = made_up(folder.path(), 3_000_000);
     for store in [
         Arc::new(MemoryStore::default()) as Arc<dyn Store>,
         Arc::new(SqliteStore::open(folder.path().join("gone.db")).unwrap()),
@@ -140,7 +140,7 @@ async fn pieces_that_the_store_has_no_more_are_written_again() {
             let (kind, position, bytes) = (cut.kind, cut.position, cut.bytes);
             let incoming = threadfold_engine::Incoming { kind, source, position, bytes };
             session.accept(vec![incoming]).await.unwrap();
-            if index == 100 {
+            if index == 500 {
                 store.delete_derived(&id).await.unwrap();
                 store.collect_garbage(Timestamp(i64::MAX)).await.unwrap();
             }
