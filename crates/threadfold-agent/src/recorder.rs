@@ -135,7 +135,7 @@ impl Recorder {
     }
 
     /// Returns the last attempt of a call that was begun, once the lease is known to hold.
-    pub async fn last_attempt(&self, call: &CallId) -> Result<Attempt, AgentError> {
+    pub async fn last_attempt(&mut self, call: &CallId) -> Result<Attempt, AgentError> {
         let record = self.record(call)?;
         let (key, number) = (self.key_of(record)?, record.attempt);
         Ok(Attempt { key, number, epoch: self.session.hold().await? })

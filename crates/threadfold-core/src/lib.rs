@@ -80,7 +80,8 @@ pub use rules::{
     render_responses, repair,
 };
 pub use state::{
-    Blocks, ConversationState, RunHeader, Snapshot, SnapshotError, SubagentHeader, SubagentRef,
+    Blocks, ConversationState, RunHeader, Shelf, Snapshot, SnapshotError, SnapshotPart,
+    SubagentHeader, SubagentRef,
 };
 pub use text::Text;
 pub use turn::{

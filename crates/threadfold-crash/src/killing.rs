@@ -10,7 +10,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use threadfold_core::SessionId;
 use threadfold_store::{
     Append, Appended, BlobHash, Collected, Epoch, Head, Holder, Lease, Limit, LogId, SessionEntry,
-    Store, StoreError, StoredRecord, StoredSnapshot, Summary, Timestamp,
+    SnapshotWriter, Store, StoreError, StoredRecord, StoredSnapshot, Summary, Timestamp,
 };
 
 use crate::child::Fail;
@@ -107,12 +107,13 @@ impl Store for Killing {
         self.inner.release(session, epoch).await
     }
 
-    async fn put_snapshot(
-        &self,
+    fn write_snapshot<'a>(
+        &'a self,
         session: &SessionId,
-        snapshot: StoredSnapshot,
-    ) -> Result<(), StoreError> {
-        self.inner.put_snapshot(session, snapshot).await
+        generation: u32,
+        seq: u64,
+    ) -> Box<dyn SnapshotWriter + 'a> {
+        self.inner.write_snapshot(session, generation, seq)
     }
 
     async fn snapshot(

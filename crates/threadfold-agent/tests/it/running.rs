@@ -83,7 +83,7 @@ async fn a_loop_is_shown_like_any_session() {
     let agent = agent(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
     agent.run(&"s1".into(), &Rendered::text("Look")).await.unwrap();
     let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
-    let state = loaded.fold.conversation().unwrap();
+    let state = loaded.fold.conversation();
     let kinds: Vec<_> = state.blocks().iter().map(|block| block.body.kind().to_owned()).collect();
     assert_eq!(kinds, ["user_message", "tool_use", "tool_result", "assistant_text"]);
     assert_eq!(loaded.fold.oddities(), 0);
@@ -203,7 +203,7 @@ async fn what_came_of_an_answer_that_broke_off_is_kept_and_the_request_is_made_a
     let sent = model.sent();
     assert_eq!((sent.len(), &sent[0]), (2, &sent[1]));
     let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
-    let blocks = loaded.fold.conversation().unwrap().blocks();
+    let blocks = loaded.fold.conversation().blocks();
     let shown: Vec<_> = blocks
         .iter()
         .filter_map(|block| match &block.body {
@@ -280,4 +280,15 @@ async fn a_stopped_run_says_so_and_can_be_resumed() {
     assert_eq!(agent.resume(&"s1".into(), Default::default()).await.unwrap().text(), "done");
     assert_eq!(look.count(), 1, "what it gave was kept");
     assert!(turns(&store, "s1").await.last().unwrap().is_completed());
+}
+
+#[tokio::test]
+async fn a_run_can_be_spawned() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
+    let agent = agent(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
+    let running = tokio::spawn(async move {
+        agent.run_or_resume(&"s1".into(), &Rendered::text("Go")).await.map(|it| it.text())
+    });
+    assert_eq!(running.await.unwrap().unwrap(), "done");
 }

@@ -2,6 +2,8 @@
 //!
 //! Works on a flat list of nodes instead of by recursion, for input may be nested without bound.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 /// Returns `raw` with keys sorted, strings in their shortest spelling and no white space.
@@ -11,19 +13,19 @@ pub(crate) fn canonical(raw: &RawValue) -> String {
     write(&read(raw.get()))
 }
 
-enum Node {
+enum Node<'a> {
     /// A number, `true`, `false`, `null` or a string, as it is written.
-    Leaf(String),
+    Leaf(Cow<'a, str>),
     Array(Vec<usize>),
-    Object(Vec<(String, usize)>),
+    Object(Vec<(Cow<'a, str>, usize)>),
 }
 
 /// Reads text that is known to be JSON; the first node is the whole value.
-fn read(text: &str) -> Vec<Node> {
+fn read(text: &str) -> Vec<Node<'_>> {
     let bytes = text.as_bytes();
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut nodes: Vec<Node<'_>> = Vec::new();
     let mut containers: Vec<usize> = Vec::new();
-    let mut key: Vec<Option<String>> = Vec::new();
+    let mut key: Vec<Option<Cow<'_, str>>> = Vec::new();
     let mut at = 0;
 
     while at < bytes.len() {
@@ -36,7 +38,7 @@ fn read(text: &str) -> Vec<Node> {
             }
             b'"' => {
                 let end = end_of_string(bytes, at);
-                let spelt = string(&text[at + 1..end - 1]);
+                let spelt = string(&text[at..end]);
                 at = end;
                 let names_a_member = match containers.last() {
                     Some(&container) => {
@@ -70,7 +72,7 @@ fn read(text: &str) -> Vec<Node> {
                         matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r')
                     })
                     .map_or(bytes.len(), |length| at + length);
-                add(&mut nodes, &containers, &mut key, Node::Leaf(text[at..end].to_owned()));
+                add(&mut nodes, &containers, &mut key, Node::Leaf(text[at..end].into()));
                 at = end;
             }
         }
@@ -78,11 +80,11 @@ fn read(text: &str) -> Vec<Node> {
     nodes
 }
 
-fn add(
-    nodes: &mut Vec<Node>,
+fn add<'a>(
+    nodes: &mut Vec<Node<'a>>,
     containers: &[usize],
-    key: &mut [Option<String>],
-    node: Node,
+    key: &mut [Option<Cow<'a, str>>],
+    node: Node<'a>,
 ) -> usize {
     let place = nodes.len();
     nodes.push(node);
@@ -111,19 +113,15 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Returns the quoted canonical spelling of what stands between two quotes.
-fn string(inner: &str) -> String {
-    if !inner.contains('\\') {
-        return format!("\"{inner}\"");
-    }
-    let mut out = String::with_capacity(inner.len() + 2);
-    out.push('"');
-    let mut rest = inner.chars();
-    while let Some(letter) = rest.next() {
-        if letter != '\\' {
-            out.push(letter);
-            continue;
-        }
+/// Returns the canonical spelling of a string, which stands between its quotes.
+fn string(quoted: &str) -> Cow<'_, str> {
+    let Some((plain, escaped)) = quoted.split_once('\\') else {
+        return Cow::Borrowed(quoted);
+    };
+    let mut out = String::with_capacity(quoted.len());
+    out.push_str(plain);
+    let mut rest = escaped.chars();
+    loop {
         match rest.next() {
             Some('u') => unicode_escape(&mut rest, &mut out),
             Some('/') => out.push('/'),
@@ -133,9 +131,13 @@ fn string(inner: &str) -> String {
             }
             None => {}
         }
+        let Some((plain, escaped)) = rest.as_str().split_once('\\') else {
+            out.push_str(rest.as_str());
+            return Cow::Owned(out);
+        };
+        out.push_str(plain);
+        rest = escaped.chars();
     }
-    out.push('"');
-    out
 }
 
 fn unicode_escape(rest: &mut std::str::Chars<'_>, out: &mut String) {
@@ -174,20 +176,20 @@ fn four_hex(rest: &mut std::str::Chars<'_>) -> u32 {
     rest.by_ref().take(4).fold(0, |sum, digit| sum * 16 + digit.to_digit(16).unwrap_or(0))
 }
 
-enum Task {
+enum Task<'a> {
     Value(usize),
     Text(&'static str),
-    Key(String),
+    Key(&'a str),
 }
 
-fn write(nodes: &[Node]) -> String {
+fn write(nodes: &[Node<'_>]) -> String {
     let mut out = String::new();
     let mut tasks = vec![Task::Value(0)];
     while let Some(task) = tasks.pop() {
         match task {
             Task::Text(text) => out.push_str(text),
             Task::Key(key) => {
-                out.push_str(&key);
+                out.push_str(key);
                 out.push(':');
             }
             Task::Value(place) => match nodes.get(place) {
@@ -210,7 +212,7 @@ fn write(nodes: &[Node]) -> String {
                     tasks.push(Task::Text("}"));
                     for (index, (key, value)) in sorted.into_iter().enumerate().rev() {
                         tasks.push(Task::Value(*value));
-                        tasks.push(Task::Key(key.clone()));
+                        tasks.push(Task::Key(key));
                         if index > 0 {
                             tasks.push(Task::Text(","));
                         }
