@@ -130,7 +130,8 @@ fn words_go_back_to_their_provider_in_the_item_that_it_said_them_in() {
     );
     assert_eq!(Dialect::Responses.items(&both[1..])[0].as_str(), item);
     let others = [Dialect::Anthropic.items(&both[1..]), Dialect::Responses.items(&both[..1])];
-    let of_plain = [Dialect::Anthropic, Dialect::Responses].map(|it| it.items(&[plain.clone()]));
+    let of_plain =
+        [Dialect::Anthropic, Dialect::Responses].map(|it| it.items(std::slice::from_ref(&plain)));
     assert_eq!(others, of_plain);
     let again = ConversationMessage::from_json(Json::of(&both[0]).as_str()).unwrap();
     assert_eq!(again, both[0]);
