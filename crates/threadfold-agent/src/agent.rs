@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use threadfold_core::{CallId, ConversationMessage, Effect, Json};
+use threadfold_core::{CallId, ConversationMessage, Effect, Json, Payload};
 use threadfold_engine::holder;
 use threadfold_store::{Holder, Store};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,7 @@ pub struct Agent {
     pub(crate) lease: Duration,
     pub(crate) cancel: CancellationToken,
     pub(crate) watcher: Option<Watcher>,
+    pub(crate) notes: Vec<Payload>,
 }
 
 /// What a person decided about a call of which nobody knows whether it happened.
@@ -77,6 +78,7 @@ impl Agent {
             lease: Duration::from_secs(30),
             cancel: CancellationToken::new(),
             watcher: None,
+            notes: Vec::new(),
         }
     }
 
@@ -150,6 +152,13 @@ impl Agent {
     #[must_use]
     pub fn watch(mut self, watcher: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.watcher = Some(Arc::new(watcher));
+        self
+    }
+
+    /// Has something recorded with the next turn that a run begins, in the same write.
+    #[must_use]
+    pub fn noting(mut self, note: Payload) -> Self {
+        self.notes.push(note);
         self
     }
 

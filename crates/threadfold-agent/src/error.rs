@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use threadfold_core::{ConversationStateMismatch, SessionId, ToolIdempotencyError, Violation};
+use threadfold_core::{
+    CallId, ConversationStateMismatch, SessionId, ToolIdempotencyError, Violation,
+};
 use threadfold_engine::{EngineError, SnapshotRestoreError};
 use threadfold_store::{Holder, StoreError};
 
@@ -66,6 +68,20 @@ pub enum AgentError {
         session: SessionId,
         /// What it waits for.
         waits: String,
+    },
+    /// Run a prompt in it.
+    #[error("nothing was asked in session `{session}` yet")]
+    NotBegun {
+        /// The session.
+        session: SessionId,
+    },
+    /// Decide about another call, or about none.
+    #[error("there is nothing to decide about call `{call}`: {why}")]
+    NothingToDecide {
+        /// The call.
+        call: CallId,
+        /// Why not.
+        why: &'static str,
     },
     /// Report it: this request would be refused by the provider.
     #[error("the request breaks {}", rules(.0))]

@@ -81,8 +81,8 @@ pub use output::{Output, OutputError, Typed};
 pub use progress::Progress;
 pub use prompt::{Prompt, Rendered, RunKey};
 pub use provider::{
-    AccessError, Answer, Anthropic, Delta, Deltas, Key, OpenAiChat, OpenAiResponses, Provider,
-    ProviderError, Script, ScriptCall, ScriptStep, Scripted, Timeouts, Usage, usage_of,
+    AccessError, Answer, Anthropic, Delta, Deltas, KEY_VARIABLES, Key, OpenAiChat, OpenAiResponses,
+    Provider, ProviderError, Script, ScriptCall, ScriptStep, Scripted, Timeouts, Usage, usage_of,
 };
 pub use recorder::{Attempt, NewTurn, Origin, Recorder};
 pub use request::{render_tools, request};

@@ -50,6 +50,10 @@ impl Agent {
         resume: Resume,
     ) -> Result<Finished, AgentError> {
         let mut run = Run::open(self, session, &Rendered::default(), resume).await?;
+        if run.state().last().is_none() {
+            run.close().await?;
+            return Err(AgentError::NotBegun { session: session.clone() });
+        }
         let driven = run.drive(Vec::new()).await;
         finish(run, session, driven).await
     }
@@ -118,8 +122,10 @@ async fn finish(
     let state = run.state().clone();
     let closed = run.close().await;
     driven?;
-    let last = state.last().and_then(|turn| turn.assistant_message().cloned());
+    let answer = state.last().and_then(|turn| turn.answer());
+    let last = answer.map(|answer| answer.message.clone());
     Ok(Finished {
+        stop_reason: answer.and_then(|answer| answer.stop_reason.clone()),
         session: session.clone(),
         message: last.unwrap_or_else(|| ConversationMessage::new(Role::Assistant)),
         history: state.history(),

@@ -32,6 +32,9 @@ pub use remote::{Anthropic, OpenAiChat, OpenAiResponses};
 pub use scripted::{Script, ScriptCall, ScriptStep, Scripted};
 pub use usage::{Usage, usage_of};
 
+/// The variables in which people keep their keys. No tool is handed them.
+pub const KEY_VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
+
 /// A model's whole answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {

@@ -5,14 +5,15 @@
 
 mod turn;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use threadfold_core::{
-    CallId, CallKey, CheckpointSaved, ConversationMessage, Effect, Json, MessagePart, Outcome,
-    Payload, ResultSource, ResumePlan, Role, SessionEvent, SessionId, SourceKind, ToolCallRecord,
-    ToolFailed, ToolFinished, ToolStarted, ToolUnknown, TurnCompleted, TurnState, resume_plan,
+    CallId, CallKey, CheckpointSaved, ConversationMessage, ConversationTurn, Effect, Json,
+    MessageId, MessagePart, Outcome, Payload, ResultSource, ResumePlan, Role, SessionEvent,
+    SessionId, SourceKind, ToolCallRecord, ToolFailed, ToolFinished, ToolStarted, ToolUnknown,
+    TurnCompleted, TurnState, resume_plan,
 };
 use threadfold_engine::{Options, Session, SessionHandle};
 use threadfold_store::{Cursor, Epoch, Store};
@@ -58,6 +59,8 @@ pub use turn::NewTurn;
 /// ```
 pub struct Recorder {
     session: Session,
+    /// The names of the answers so far.
+    answers: BTreeSet<MessageId>,
 }
 
 /// An attempt that may begin: it is in the ledger.
@@ -88,7 +91,10 @@ impl Recorder {
         options: Options,
     ) -> Result<Self, AgentError> {
         let session = Session::open(store, session, options).await?;
-        Ok(Self { session })
+        let turns = session.fold().turns().turns();
+        let name = |turn: &Arc<ConversationTurn>| turn.assistant_message()?.message_id.clone();
+        let answers = turns.filter_map(name).collect();
+        Ok(Self { session, answers })
     }
 
     /// Returns what is known of the loop.
@@ -287,8 +293,12 @@ impl Recorder {
     }
 
     /// Leaves the session to others. Returns what went wrong beside the way.
-    pub async fn close(self) -> Result<Vec<String>, AgentError> {
-        Ok(self.session.close().await?)
+    pub async fn close(mut self) -> Result<Vec<String>, AgentError> {
+        self.leave().await
+    }
+
+    pub(crate) async fn leave(&mut self) -> Result<Vec<String>, AgentError> {
+        Ok(self.session.leave().await?)
     }
 
     /// Returns a snapshot of the whole session, complete in itself.

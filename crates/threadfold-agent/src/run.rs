@@ -7,22 +7,26 @@ mod ask;
 mod preview;
 mod tools;
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use threadfold_core::{
     CallAction, ConversationMessage, Effect, Empty, EvaluationId, NextStep, Payload, PlannedCall,
-    ResumePlan, SessionId, Setup, TurnState, resume_plan,
+    ResumePlan, SessionEvent, SessionId, Setup, TurnState, resume_plan,
 };
 use threadfold_engine::Options;
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, Resume};
 use crate::checkpoint::{Checkpoint, CheckpointHandler};
-use crate::error::AgentError;
+use crate::error::{AgentError, Reached};
 use crate::limits::Spent;
 use crate::progress::Progress;
 use crate::prompt::{Rendered, RunKey};
 use crate::recorder::{NewTurn, Recorder};
+use crate::request::request;
 
 /// A run in this process.
 pub(crate) struct Run<'a> {
@@ -34,8 +38,21 @@ pub(crate) struct Run<'a> {
     began: Instant,
     spent: Spent,
     checkpoints: Option<(&'a dyn CheckpointHandler, &'a RunKey)>,
+    /// What is recorded with the next turn.
+    notes: Vec<Payload>,
+    /// Stops what runs: when the agent is stopped, or the time is over.
+    stop: CancellationToken,
+    timer: Option<JoinHandle<()>>,
     /// The conversation is to be sent anew.
     restart: bool,
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if let Some(timer) = &self.timer {
+            timer.abort();
+        }
+    }
 }
 
 impl<'a> Run<'a> {
@@ -61,6 +78,7 @@ impl<'a> Run<'a> {
             system: prompt.system.clone().or(today.system),
             ..today
         };
+        let stop = agent.cancel.child_token();
         let mut run = Self {
             agent,
             session: session.clone(),
@@ -70,6 +88,9 @@ impl<'a> Run<'a> {
             began: Instant::now(),
             spent,
             checkpoints: None,
+            notes: agent.notes.clone(),
+            timer: agent.limits.time.map(|time| tokio::spawn(stop_after(time, stop.clone()))),
+            stop,
             restart: false,
         };
         if let Err(error) = run.check_setup() {
@@ -104,11 +125,21 @@ impl<'a> Run<'a> {
     /// Goes on until the model asks for nothing more. `input` is what is said next.
     pub(crate) async fn drive(
         &mut self,
-        mut input: Vec<ConversationMessage>,
+        input: Vec<ConversationMessage>,
     ) -> Result<(), AgentError> {
+        match (self.go_on(input).await, self.agent.limits.time) {
+            (Err(AgentError::Cancelled), Some(time)) if !self.agent.cancel.is_cancelled() => {
+                Err(AgentError::Limit(Reached::Time(time)))
+            }
+            (driven, _) => driven,
+        }
+    }
+
+    async fn go_on(&mut self, mut input: Vec<ConversationMessage>) -> Result<(), AgentError> {
+        self.check_decisions()?;
         self.close_what_broke_off().await?;
         loop {
-            if self.agent.cancel.is_cancelled() {
+            if self.stop.is_cancelled() {
                 return Err(AgentError::Cancelled);
             }
             let plan = self.plan();
@@ -118,9 +149,10 @@ impl<'a> Run<'a> {
                 NextStep::AskAgain { turn } => self.ask(turn).await?,
                 NextStep::RunTools { .. } => self.run_tools(plan).await?,
                 NextStep::CloseTurn { turn } => self.close_turn(turn).await?,
-                NextStep::Done if !input.is_empty() || self.was_paused() => {
+                NextStep::Done if !input.is_empty() => {
                     self.begin(std::mem::take(&mut input)).await?;
                 }
+                NextStep::Done if self.was_paused() => self.begin(Vec::new()).await?,
                 NextStep::Done => return Ok(()),
             }
         }
@@ -139,23 +171,52 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Says whether the provider stopped in the middle of tools of its own.
+    /// Says whether the provider stopped in the middle of tools of its own, and is to be asked to
+    /// go on: only if there is something that it was not sent yet.
     fn was_paused(&mut self) -> bool {
         let last = self.recorder.get_mut().state().last().cloned();
         let answer = last.as_ref().and_then(|turn| turn.answer());
-        answer.is_some_and(|it| it.stop_reason.as_deref() == Some("pause_turn"))
+        let is_paused = answer.is_some_and(|it| it.stop_reason.as_deref() == Some("pause_turn"));
+        is_paused && !self.recorder.get_mut().prepare(self.setup.clone()).0.items.is_empty()
     }
 
+    /// Refuses decisions about calls that wait for none.
+    fn check_decisions(&mut self) -> Result<(), AgentError> {
+        let plan = self.plan();
+        for call in self.resume.decisions.keys() {
+            let planned = plan.calls.iter().find(|it| it.call.call_id == *call);
+            let why = match planned.map(|it| it.call.result().is_some()) {
+                None => "the last turn has no such call",
+                Some(true) => "it has its result",
+                Some(false) => continue,
+            };
+            return Err(AgentError::NothingToDecide { call: call.clone(), why });
+        }
+        Ok(())
+    }
+
+    /// Begins a turn. A request that the provider would refuse is not recorded.
     async fn begin(&mut self, messages: Vec<ConversationMessage>) -> Result<(), AgentError> {
         let recorder = self.recorder.get_mut();
-        if let Some(reached) = self.agent.limits.reached(&self.spent, self.began.elapsed()) {
+        let is_prompt = !messages.is_empty();
+        if !is_prompt
+            && let Some(reached) = self.agent.limits.reached(&self.spent, self.began.elapsed())
+        {
             return Err(AgentError::Limit(reached));
         }
-        let restart = std::mem::take(&mut self.restart);
-        let turn = NewTurn { messages, restart, ..self.setup.clone() };
-        for repair in recorder.begin(turn).await? {
-            self.agent.tell(&Progress::Repaired(repair));
+        let turn = NewTurn { messages, restart: self.restart, ..self.setup.clone() };
+        let (started, repairs) = recorder.prepare(turn);
+        let started = Payload::TurnStarted(started);
+        let mut state = recorder.state().clone();
+        state.extend([&SessionEvent::new(started.clone())]);
+        let violations = self.setup.dialect.check(&request(self.setup.dialect, &state));
+        if !violations.is_empty() {
+            return Err(AgentError::Invalid(violations));
         }
+        let notes = std::mem::take(&mut self.notes).into_iter();
+        recorder.say(notes.chain([started]).collect()).await?;
+        self.restart = false;
+        repairs.into_iter().for_each(|repair| self.agent.tell(&Progress::Repaired(repair)));
         self.spent.add_turn();
         Ok(())
     }
@@ -186,8 +247,8 @@ impl<'a> Run<'a> {
     }
 
     /// Leaves the session to others.
-    pub(crate) async fn close(self) -> Result<Vec<String>, AgentError> {
-        self.recorder.into_inner().close().await
+    pub(crate) async fn close(&mut self) -> Result<Vec<String>, AgentError> {
+        self.recorder.get_mut().leave().await
     }
 }
 
@@ -202,6 +263,8 @@ pub struct Finished {
     pub history: Vec<ConversationMessage>,
     /// How many turns the conversation has.
     pub turns: u64,
+    /// Why the model stopped, in the provider's words.
+    pub stop_reason: Option<Arc<str>>,
     /// What went wrong beside the way.
     pub troubles: Vec<String>,
 }
@@ -211,6 +274,22 @@ impl Finished {
     pub fn text(&self) -> String {
         self.message.to_text()
     }
+
+    /// Says whether the last answer was cut off, refused or filtered, rather than ended.
+    pub fn is_cut(&self) -> bool {
+        self.stop_reason.as_deref().is_some_and(is_cut)
+    }
+}
+
+/// Says whether a provider's reason to stop means that there should have been more.
+pub(crate) fn is_cut(reason: &str) -> bool {
+    let cut = ["max_tokens", "length", "incomplete", "refusal", "content_filter"];
+    cut.contains(&reason) || reason == "model_context_window_exceeded" || reason == "pause_turn"
+}
+
+async fn stop_after(time: Duration, stop: CancellationToken) {
+    tokio::time::sleep(time).await;
+    stop.cancel();
 }
 
 pub(crate) fn is_done(state: &TurnState) -> bool {

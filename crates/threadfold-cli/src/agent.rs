@@ -8,9 +8,9 @@ mod told;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use threadfold_agent::{Agent, Finished, Recorder, Rendered, Resume, waits};
-use threadfold_core::{Effect, Payload, SessionEvent, SessionId, TurnState};
-use threadfold_engine::{Options, Slices, holder, load};
+use threadfold_agent::{Agent, AgentError, Finished, Rendered, Resume, waits};
+use threadfold_core::{Effect, Payload, SessionEvent, SessionId, ToolIdempotencyError, TurnState};
+use threadfold_engine::{Slices, load};
 use threadfold_store::{Limit, SessionEntry, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,9 @@ use crate::store::OpenStore;
 pub(crate) use demo::counted;
 pub(crate) use setup::{ProviderArg, RunSetup, absolute};
 pub(crate) use show::{Show, show_finished};
-pub(crate) use told::told;
+
+use show::short;
+use told::{Doing, told};
 
 /// Says something in a session, and shows what comes of it.
 pub(crate) fn run(
@@ -33,10 +35,8 @@ pub(crate) fn run(
 ) -> Result<Finished, CommandError> {
     store.wait(async {
         let agent = agent(store, session, setup, show).await?;
-        let noted = note(&store.shared(), session, setup).await;
-        noted.map_err(|error| told(session, error))?;
         let finished = agent.run_with(session, &Rendered::text(prompt), resume).await;
-        finished.map_err(|error| told(session, error))
+        finished.map_err(|error| told(session, error, Doing::Run))
     })
 }
 
@@ -48,10 +48,46 @@ pub(crate) fn resume(
     resume: Resume,
     show: Show,
 ) -> Result<Finished, CommandError> {
-    store.wait(async {
+    let finished = store.wait(async {
         let agent = agent(store, session, setup, show).await?;
-        agent.resume(session, resume).await.map_err(|error| told(session, error))
+        agent.resume(session, resume).await.map_err(Stopped::Agent)
+    });
+    finished.map_err(|stopped| match stopped {
+        Stopped::Command(error) => error,
+        Stopped::Agent(error) => {
+            if let AgentError::Undecided { calls } = &error {
+                tell_calls(store, session, calls);
+            }
+            told(session, error, Doing::Resume)
+        }
     })
+}
+
+/// Why a run was not gone on with.
+enum Stopped {
+    Command(CommandError),
+    Agent(AgentError),
+}
+
+impl From<CommandError> for Stopped {
+    fn from(error: CommandError) -> Self {
+        Self::Command(error)
+    }
+}
+
+/// Shows what the calls are that a person must decide about.
+fn tell_calls(store: &OpenStore, session: &SessionId, calls: &[ToolIdempotencyError]) {
+    let Ok(state) = turns_of(store, session) else { return };
+    for call in calls.iter().filter_map(|it| state.call(&it.call)) {
+        say(format_args!("? {} {} {}", call.call_id, call.name, short(&call.arguments)));
+    }
+}
+
+/// Returns what is kept of a session's loop.
+pub(crate) fn turns_of(store: &OpenStore, session: &SessionId) -> Result<TurnState, CommandError> {
+    let shared = store.shared();
+    let loaded = store.wait(load(&*shared, session, u64::MAX, Slices::default()))?;
+    Ok(loaded.fold.turns().clone())
 }
 
 async fn agent(
@@ -60,7 +96,15 @@ async fn agent(
     setup: &RunSetup,
     show: Show,
 ) -> Result<Agent, CommandError> {
-    let agent = setup.agent(store, session).await?;
+    let mut agent = setup.agent(store, session).await?;
+    let is_known = match store.shared().head(session).await? {
+        Some(_) => noted(&store.shared(), session).await?.as_ref() == Some(setup),
+        None => false,
+    };
+    if !is_known {
+        // In the same write as the prompt: another process can go on, or there is nothing yet.
+        agent = agent.noting(Payload::OptionsUpdate(setup.to_event()));
+    }
     let cancel = CancellationToken::new();
     tokio::spawn(stop_when_asked(cancel.clone()));
     Ok(agent.cancel(cancel).watch(show.into_watcher()))
@@ -75,22 +119,6 @@ async fn stop_when_asked(cancel: CancellationToken) {
     if tokio::signal::ctrl_c().await.is_ok() {
         std::process::exit(130);
     }
-}
-
-/// Notes how a run is set up, so that another process can go on with it.
-async fn note(
-    store: &Arc<dyn Store>,
-    session: &SessionId,
-    setup: &RunSetup,
-) -> Result<(), threadfold_agent::AgentError> {
-    if noted(store, session).await.ok().flatten().as_ref() == Some(setup) {
-        return Ok(());
-    }
-    let options = Options::new(holder("threadfold run"));
-    let mut recorder = Recorder::open(store.clone(), session, options).await?;
-    let said = recorder.say(vec![Payload::OptionsUpdate(setup.to_event())]).await;
-    recorder.close().await?;
-    said
 }
 
 /// Returns how a session's run was set up last.
@@ -143,11 +171,9 @@ pub(crate) fn unfinished(store: &OpenStore) -> Result<Vec<Unfinished>, CommandEr
         if !crate::store::summary_of(store, &entry)?.is_unfinished {
             continue;
         }
-        let shared = store.shared();
-        let loaded = store.wait(load(&*shared, &entry.session, u64::MAX, Slices::default()))?;
-        let turns: &TurnState = loaded.fold.turns();
+        let turns = turns_of(store, &entry.session)?;
         // What was noted when a call was started counts, whatever tools there are today.
-        if let Some(waits) = waits(turns, |_| Effect::Pure) {
+        if let Some(waits) = waits(&turns, |_| Effect::Pure) {
             found.push(Unfinished { entry, turn: turns.turns().len() as u64, waits });
         }
     }

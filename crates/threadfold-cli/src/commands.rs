@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Verify(verify::VerifyArgs),
     Watch(watch::WatchArgs),
     Run(Box<run::RunArgs>),
-    Resume(resume::ResumeArgs),
+    Resume(Box<resume::ResumeArgs>),
     Runs(runs::RunsArgs),
 }
 

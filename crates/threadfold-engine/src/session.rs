@@ -300,6 +300,11 @@ impl Session {
     ///
     /// Returns what went wrong beside the way.
     pub async fn close(mut self) -> Result<Vec<String>, EngineError> {
+        self.leave().await
+    }
+
+    /// Leaves the session as [`close`](Self::close) does, where it cannot be given away.
+    pub async fn leave(&mut self) -> Result<Vec<String>, EngineError> {
         self.finish_snapshot().await;
         let noted = self.note_summary().await;
         self.tenure.end().await?;

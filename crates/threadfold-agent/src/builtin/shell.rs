@@ -135,11 +135,12 @@ fn start(
         .args(["-c", WRAPPER, "sh", &arguments.command])
         .current_dir(folder.path())
         .env(CALL_VARIABLE, context.key.as_str())
-        .env_remove("ANTHROPIC_API_KEY")
-        .env_remove("OPENAI_API_KEY")
         .stdin(Stdio::piped())
         .stdout(writer.try_clone()?)
         .stderr(writer);
+    for name in crate::provider::KEY_VARIABLES {
+        command.env_remove(name);
+    }
     Group::spawn(&mut command).map_err(|error| {
         let message = match error.kind() {
             io::ErrorKind::InvalidInput => {

@@ -99,6 +99,9 @@ pub(super) async fn start(
 
 fn spawn(config: &McpServerConfig, life_line: &LifeLine) -> io::Result<Group> {
     let mut command = life_line.command(config);
+    for name in crate::provider::KEY_VARIABLES {
+        command.env_remove(name);
+    }
     command.envs(&config.env);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(folder) = &config.cwd {

@@ -71,6 +71,13 @@ impl Recorder {
     ///
     /// What was sent before is not rendered again. Returns what had to be repaired of what is new.
     pub async fn begin(&mut self, turn: NewTurn) -> Result<Vec<Repair>, AgentError> {
+        let (started, repairs) = self.prepare(turn);
+        self.say(vec![Payload::TurnStarted(started)]).await?;
+        Ok(repairs)
+    }
+
+    /// Returns what would be recorded of a turn, and what had to be repaired for it.
+    pub(crate) fn prepare(&self, turn: NewTurn) -> (TurnStarted, Vec<Repair>) {
         let state = self.state();
         let number = state.turns().len() as u64 + 1;
         let unsent = match turn.restart {
@@ -107,8 +114,7 @@ impl Recorder {
             restart: turn.restart && number > 1,
             prefix_hash: state.prefix_hash(),
         };
-        self.say(vec![Payload::TurnStarted(started)]).await?;
-        Ok(repaired.repairs)
+        (started, repaired.repairs)
     }
 
     /// Says what the model answered, with the names of its calls. When this returns its tools may
@@ -127,6 +133,11 @@ impl Recorder {
     ) -> Result<(), AgentError> {
         let turn = self.state().turns().len() as u64;
         name_calls(self.state(), &mut answer.message);
+        // Some servers give every answer the same name; blocks go by it.
+        if answer.message.message_id.as_ref().is_some_and(|id| self.answers.contains(id)) {
+            answer.message.message_id = None;
+        }
+        self.answers.extend(answer.message.message_id.clone());
         let calls = answer.message.tool_calls.clone();
         let cursor = self.cursor();
         let seq = cursor.seq + 1;

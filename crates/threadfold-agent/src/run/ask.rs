@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use threadfold_core::{Log, Payload};
+use threadfold_core::{Log, MessagePart, Payload};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::Run;
 use super::preview::Preview;
+use crate::agent::Agent;
 use crate::error::AgentError;
 use crate::progress::Progress;
-use crate::provider::{Answer, Deltas, ProviderError};
+use crate::provider::{Answer, Delta, Deltas, ProviderError};
 use crate::request::request;
 
 /// How often an answer that is being made is shown to others.
@@ -46,7 +47,7 @@ impl Run<'_> {
             let after = agent.retries.pause(attempts, source.retry_after());
             self.note(&source, after).await?;
             tokio::select! {
-                () = agent.cancel.cancelled() => return Err(AgentError::Cancelled),
+                () = self.stop.cancelled() => return Err(AgentError::Cancelled),
                 () = sleep(after) => {}
             }
         }
@@ -62,7 +63,7 @@ impl Run<'_> {
     }
 
     async fn ask_once(&mut self, body: Bytes, turn: u64) -> Result<(), NoAnswer> {
-        let agent = self.agent;
+        let (agent, stop) = (self.agent, self.stop.clone());
         let recorder = self.recorder.get_mut();
         let mut preview = Preview::new(turn, recorder.cursor().seq);
         let (deltas, mut pieces) = Deltas::channel();
@@ -73,7 +74,7 @@ impl Run<'_> {
         let answered: Result<Answer, ProviderError> = loop {
             tokio::select! {
                 biased;
-                () = agent.cancel.cancelled() => {
+                () = stop.cancelled() => {
                     recorder.say(preview.break_off()).await.map_err(NoAnswer::Agent)?;
                     return Err(NoAnswer::Agent(AgentError::Cancelled));
                 }
@@ -96,6 +97,9 @@ impl Run<'_> {
             Ok(answer) => {
                 let calls = answer.message.tool_calls.len();
                 let usage = answer.usage.clone();
+                if !preview.has_words() {
+                    tell_words(agent, &answer);
+                }
                 let recorded = recorder.answer_instead_of(answer, preview.take_back()).await;
                 recorded.map_err(NoAnswer::Agent)?;
                 self.spent.add_answer(usage.as_ref());
@@ -106,6 +110,15 @@ impl Run<'_> {
                 recorder.say(preview.break_off()).await.map_err(NoAnswer::Agent)?;
                 Err(NoAnswer::Provider(error))
             }
+        }
+    }
+}
+
+/// Shows the words of an answer that came in one piece.
+fn tell_words(agent: &Agent, answer: &Answer) {
+    for (part, words) in answer.message.content.iter().map(MessagePart::to_text).enumerate() {
+        if let Some(text) = words {
+            agent.tell(&Progress::Delta(Delta::Text { part, text }));
         }
     }
 }

@@ -64,6 +64,11 @@ impl Preview {
         self.pieces.entry(piece).or_insert_with(new).text.push_str(text);
     }
 
+    /// Says whether words came.
+    pub(super) fn has_words(&self) -> bool {
+        self.pieces.values().any(|it| matches!(it.body, BlockBody::AssistantText(_)))
+    }
+
     /// Says whether there is something that others were not shown.
     pub(super) fn has_news(&self) -> bool {
         self.pieces.values().any(|it| it.shown != Some(it.text.len()))

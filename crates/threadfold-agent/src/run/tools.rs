@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
 use threadfold_core::{
-    CallAction, PlannedCall, ResultSource, ResumePlan, ToolCallRecord, ToolIdempotencyError,
+    CallAction, CallId, PlannedCall, ResultSource, ResumePlan, ToolCallRecord, ToolIdempotencyError,
 };
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -31,7 +31,7 @@ enum Ended {
 impl Run<'_> {
     /// Sees to all calls of a turn, several at once.
     pub(super) async fn run_tools(&mut self, plan: ResumePlan) -> Result<(), AgentError> {
-        let stop = self.agent.cancel.child_token();
+        let stop = self.stop.child_token();
         let run = &*self;
         let calls = plan.calls.into_iter().map(|planned| {
             let stop = &stop;
@@ -73,6 +73,9 @@ impl Run<'_> {
         if let CallAction::TellFailure { error } = &action {
             let text = error.to_text().unwrap_or_else(|| error.as_str().to_owned());
             return self.tell_failure(&call, text).await;
+        }
+        if call.attempt == 0 && self.cut_call().await.as_ref() == Some(&call.call_id) {
+            return self.tell_cut(&call).await;
         }
         if call.attempt > 0 {
             self.end_leftovers(&call).await?;
@@ -129,6 +132,21 @@ impl Run<'_> {
             },
         };
         self.finish(call, output, ResultSource::Person, None).await
+    }
+
+    /// Returns the call that stood last in an answer that was cut off: nobody knows whether it is
+    /// whole.
+    async fn cut_call(&self) -> Option<CallId> {
+        let recorder = self.recorder.lock().await;
+        let answer = recorder.state().last()?.answer()?;
+        let is_cut = answer.stop_reason.as_deref().is_some_and(super::is_cut);
+        answer.message.tool_calls.last().filter(|_| is_cut).map(|call| call.call_id.clone())
+    }
+
+    async fn tell_cut(&self, call: &ToolCallRecord) -> Result<(), AgentError> {
+        let text = "the answer was cut off at this call, so it was not run; make it again";
+        let output = ToolOutput { is_error: true, ..ToolOutput::text(text) };
+        self.finish(call, output, ResultSource::Repair, None).await
     }
 
     async fn tell_missing(&self, call: &ToolCallRecord) -> Result<(), AgentError> {

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use threadfold_agent::{Probe, Script, Tool, ToolContext, ToolError, ToolOutput, tool};
 use threadfold_core::SessionId;
+use threadfold_store::Epoch;
 
 use crate::error::CommandError;
 use crate::store::OpenStore;
@@ -68,10 +69,25 @@ async fn write_down(
     context: ToolContext,
 ) -> Result<ToolOutput, ToolError> {
     tokio::time::sleep(PACE).await;
+    if written_since(&path, context.epoch)? {
+        return Err(ToolError::failed("another process has taken over"));
+    }
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    file.write_all(format!("{} {}\n", count.number, context.key).as_bytes())?;
+    let line = format!("{} {} {}\n", count.number, context.epoch.0, context.key);
+    file.write_all(line.as_bytes())?;
     tokio::time::sleep(PACE).await;
     Ok(ToolOutput::text(format!("counted {}", count.number)))
+}
+
+/// Says whether somebody counted who has a later lease: a fence stops what a process writes to
+/// its log that was passed over, and this is the tool's own.
+fn written_since(path: &Path, epoch: Epoch) -> Result<bool, ToolError> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        read => read?,
+    };
+    let epochs = text.lines().filter_map(|line| line.split(' ').nth(1)?.parse().ok());
+    Ok(epochs.max().is_some_and(|latest: u64| latest > epoch.0))
 }
 
 fn has_counted(path: &Path, context: &ToolContext) -> Result<bool, ToolError> {

@@ -113,7 +113,8 @@ impl Shown {
     }
 }
 
-fn short(text: &str) -> String {
+/// Returns text as it stands on a line.
+pub(super) fn short(text: &str) -> String {
     let line = one_line(text);
     match line.char_indices().nth(SHORT) {
         Some((end, _)) => format!("{}…", &line[..end]),
@@ -126,8 +127,13 @@ pub(crate) fn show_finished(finished: &Finished, show: Show) -> Result<(), Comma
     for trouble in &finished.troubles {
         say(trouble);
     }
+    if finished.is_cut() {
+        let reason = finished.stop_reason.as_deref().unwrap_or_default();
+        say(format_args!("the answer did not come to its end: {reason}"));
+    }
     if show == Show::Json {
         let line = json!({
+            "stopReason": finished.stop_reason,
             "session": finished.session.as_str(),
             "turns": finished.turns,
             "text": finished.text(),

@@ -1,14 +1,15 @@
 //! `threadfold resume`: a run goes on where it stopped.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
 use threadfold_agent::{Decision, Resume};
-use threadfold_core::{CallId, SessionId};
+use threadfold_core::{CallId, Effect, NextStep, SessionId, TurnState, resume_plan};
 
 use super::run::{LimitArgs, tell_count};
-use crate::agent::{self, ProviderArg, Show};
+use crate::agent::{self, ProviderArg, RunSetup, Show};
 use crate::error::{CommandError, ambiguous, say};
 use crate::store::{OpenStore, StoreArgs};
 
@@ -33,6 +34,8 @@ pub(crate) struct ResumeArgs {
     #[arg(long)]
     adopt: bool,
     #[command(flatten)]
+    instead: InsteadArgs,
+    #[command(flatten)]
     limits: LimitArgs,
     /// Print one line of JSON at the end, and no words as they come
     #[arg(long)]
@@ -41,16 +44,67 @@ pub(crate) struct ResumeArgs {
     store: StoreArgs,
 }
 
+/// What is used instead of what the run was begun with. Another model, prompt or tool must be
+/// adopted.
+#[derive(Args)]
+struct InsteadArgs {
+    /// Ask this model instead
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Ask at this address instead
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Take the key from this file instead
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Play this script instead
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// Give the model these tools instead
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tools: Vec<String>,
+    /// Keep the tools to this folder instead
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// Give the model the tools of these MCP servers instead
+    #[arg(long, value_name = "CONFIG")]
+    mcp: Option<PathBuf>,
+}
+
+impl InsteadArgs {
+    fn put_into(&self, setup: &mut RunSetup) -> Result<(), CommandError> {
+        let path = |path: &Option<PathBuf>| path.as_deref().map(agent::absolute).transpose();
+        setup.model = self.model.clone().unwrap_or_else(|| setup.model.clone());
+        setup.base_url = self.base_url.clone().or(setup.base_url.take());
+        setup.key_file = path(&self.key_file)?.or(setup.key_file.take());
+        setup.script = path(&self.script)?.or(setup.script.take());
+        setup.mcp = path(&self.mcp)?.or(setup.mcp.take());
+        if let Some(folder) = path(&self.folder)? {
+            setup.folder = folder;
+        }
+        if !self.tools.is_empty() {
+            setup.tools.clone_from(&self.tools);
+        }
+        Ok(())
+    }
+}
+
 pub(crate) fn run(args: &ResumeArgs) -> Result<(), CommandError> {
-    let resume = Resume { decisions: decisions(args)?, adopt: args.adopt };
+    let results = results(args)?;
     let store = args.store.open()?;
     let session = session(args, &store)?;
     let mut setup = agent::setup_of(&store, &session)?;
     args.limits.put_into(&mut setup);
+    args.instead.put_into(&mut setup)?;
+    let turns = agent::turns_of(&store, &session)?;
+    let resume = Resume { decisions: decisions(args, &results, &turns)?, adopt: args.adopt };
     say(format_args!("session {session}"));
     let show = if args.json { Show::Json } else { Show::Live };
     let finished = agent::resume(&store, &session, &setup, resume, show)?;
     agent::show_finished(&finished, show)?;
+    if resume_plan(&turns, |_| Effect::Unsafe).next == NextStep::Done {
+        say("it was finished already");
+    }
     if setup.provider == ProviderArg::Demo {
         tell_count(&agent::counted(&store, &session));
     }
@@ -76,7 +130,26 @@ fn session(args: &ResumeArgs, store: &OpenStore) -> Result<SessionId, CommandErr
     }
 }
 
-fn decisions(args: &ResumeArgs) -> Result<BTreeMap<CallId, Decision>, CommandError> {
+/// Returns what was given as results, each with the places at which it may be cut.
+fn results(args: &ResumeArgs) -> Result<Vec<Vec<(&str, &str)>>, CommandError> {
+    let cuts = args.result.iter().map(|given| {
+        let cuts: Vec<_> = given.match_indices('=').map(|(at, _)| given.split_at(at)).collect();
+        match cuts.is_empty() {
+            true => Err(CommandError::new(
+                anyhow!("`--result {given}` names no call"),
+                "it looks like `--result CALL=TEXT`",
+            )),
+            false => Ok(cuts.into_iter().map(|(call, text)| (call, &text[1..])).collect()),
+        }
+    });
+    cuts.collect()
+}
+
+fn decisions(
+    args: &ResumeArgs,
+    results: &[Vec<(&str, &str)>],
+    turns: &TurnState,
+) -> Result<BTreeMap<CallId, Decision>, CommandError> {
     let mut decisions = BTreeMap::new();
     let mut decide = |call: &str, decision: Decision| match decisions.insert(call.into(), decision)
     {
@@ -92,14 +165,12 @@ fn decisions(args: &ResumeArgs) -> Result<BTreeMap<CallId, Decision>, CommandErr
     for call in &args.give_up {
         decide(call, Decision::GiveUp)?;
     }
-    for result in &args.result {
-        let Some((call, text)) = result.split_once('=') else {
-            return Err(CommandError::new(
-                anyhow!("`--result {result}` names no call"),
-                "it looks like `--result CALL=TEXT`",
-            ));
-        };
-        decide(call, Decision::Result(text.to_owned()))?;
+    for cuts in results {
+        // A call's name may hold the mark as well.
+        let known = cuts.iter().rfind(|(call, _)| turns.call(&(*call).into()).is_some());
+        if let Some((call, text)) = known.or(cuts.first()) {
+            decide(call, Decision::Result((*text).to_owned()))?;
+        }
     }
     Ok(decisions)
 }

@@ -10,7 +10,7 @@ use threadfold_core::SessionId;
 
 use crate::agent::{self, ProviderArg, RunSetup, Show};
 use crate::error::{CommandError, say};
-use crate::store::StoreArgs;
+use crate::store::{OpenStore, StoreArgs};
 
 /// Run an agent that can be killed and resumed
 ///
@@ -54,8 +54,8 @@ pub(crate) struct RunArgs {
     /// Give the model the tools of these MCP servers
     #[arg(long, value_name = "CONFIG")]
     mcp: Option<PathBuf>,
-    /// Go on in this session, or name a new one
-    #[arg(long, value_name = "ID")]
+    /// Go on in the session of this name, or give a new one this name
+    #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     session: Option<String>,
     /// Go on though the prompt, the tools or the model changed
     #[arg(long)]
@@ -73,7 +73,7 @@ pub(crate) struct RunArgs {
 #[derive(Args, Clone)]
 pub(crate) struct LimitArgs {
     /// Stop after so many turns
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_turns: Option<u64>,
     /// Stop after so many tokens
     #[arg(long, value_name = "N")]
@@ -104,11 +104,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CommandError> {
     let prompt = prompt(args)?;
     let setup = setup(args)?;
     let store = args.store.open_or_make()?;
-    let session = match &args.session {
-        Some(name) => SessionId::from(name.as_str()),
-        None => format!("run-{}", uuid::Uuid::new_v4().simple()).into(),
-    };
-    say(format_args!("session {session}"));
+    let session = session(args, &store)?;
     let show = if args.json { Show::Json } else { Show::Live };
     let resume = Resume { adopt: args.adopt, ..Resume::default() };
     let finished = agent::run(&store, &session, &setup, &prompt, resume, show)?;
@@ -119,6 +115,27 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Returns the session to go on in, or a name for a new one.
+fn session(args: &RunArgs, store: &OpenStore) -> Result<SessionId, CommandError> {
+    let name = match &args.session {
+        Some(name) => SessionId::from(name.as_str()),
+        None => format!("run-{}", uuid::Uuid::new_v4().simple()).into(),
+    };
+    let head = store.wait(store.shared().head(&name))?;
+    if head.is_none_or(|head| head.seq == 0) {
+        say(format_args!("new session {name}"));
+        return Ok(name);
+    }
+    if agent::turns_of(store, &name)?.last().is_none() {
+        return Err(CommandError::new(
+            anyhow!("session `{name}` is another agent's, and the model would not see it"),
+            "give another name by `--session`, or none",
+        ));
+    }
+    say(format_args!("session {name} goes on"));
+    Ok(name)
+}
+
 /// Says what the demonstration counted.
 pub(super) fn tell_count((path, numbers): &(PathBuf, Vec<String>)) {
     say(format_args!("counted in `{}`: {}", path.display(), numbers.join(" ")));
@@ -126,19 +143,23 @@ pub(super) fn tell_count((path, numbers): &(PathBuf, Vec<String>)) {
 
 fn prompt(args: &RunArgs) -> Result<String, CommandError> {
     let given = args.prompt.as_deref().unwrap_or("Count to eight.");
+    let mut text = given.to_owned();
     if given != "-" {
-        return Ok(given.to_owned());
+        return not_blank(text, "the prompt is empty");
     }
-    let mut text = String::new();
+    text.clear();
     io::stdin().read_to_string(&mut text).map_err(|error| {
         let error = anyhow::Error::new(error).context("standard input cannot be read");
         CommandError::new(error, "a prompt is text in UTF-8")
     })?;
-    if text.trim().is_empty() {
-        let error = anyhow!("there is nothing on standard input");
-        return Err(CommandError::new(error, "write the prompt there, or give it as an argument"));
+    not_blank(text, "there is nothing on standard input")
+}
+
+fn not_blank(text: String, why: &'static str) -> Result<String, CommandError> {
+    match text.trim().is_empty() {
+        true => Err(CommandError::new(anyhow!(why), "say what the model is to do")),
+        false => Ok(text),
     }
-    Ok(text)
 }
 
 fn setup(args: &RunArgs) -> Result<RunSetup, CommandError> {
