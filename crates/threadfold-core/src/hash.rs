@@ -60,9 +60,9 @@ impl ConversationState {
     fn conversation_hash(&self, slot: Slot) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
         for entry in self.settled.conversation(slot).entries() {
-            let hash = match self.with_open_text(slot, &entry.shown) {
+            let hash = match self.with_open_text(slot, entry) {
                 Some(grown) => block_hash(&grown),
-                None => *entry.hash.get_or_init(|| block_hash(&entry.shown)),
+                None => *entry.hash.get_or_init(|| block_hash(&entry.shown())),
             };
             hasher.update(&hash);
         }
@@ -70,7 +70,7 @@ impl ConversationState {
     }
 }
 
-fn block_hash(block: &Block) -> [u8; 32] {
+pub(crate) fn block_hash(block: &Block) -> [u8; 32] {
     *blake3::hash(Json::of(&WithoutRecord(block)).canonical().as_bytes()).as_bytes()
 }
 

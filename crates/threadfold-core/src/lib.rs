@@ -79,7 +79,8 @@ pub use rules::{
     check_chat, check_responses, render_anthropic, render_chat, render_responses, repair,
 };
 pub use state::{
-    Blocks, ConversationState, RunHeader, Snapshot, SnapshotError, SubagentHeader, SubagentRef,
+    Blocks, ConversationState, RunHeader, Shelf, Snapshot, SnapshotError, SnapshotPart,
+    SubagentHeader, SubagentRef,
 };
 pub use text::Text;
 pub use turn::{

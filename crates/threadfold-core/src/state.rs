@@ -18,6 +18,7 @@ mod conversation;
 mod entry;
 mod open;
 mod order;
+mod shelf;
 mod snapshot;
 mod subagent;
 mod view;
@@ -26,7 +27,8 @@ pub(crate) use conversation::{Conversation, Map};
 pub(crate) use entry::{Entry, Facts, RANKS};
 pub(crate) use open::{OPEN_LIMIT, OpenText};
 pub(crate) use order::News;
-pub use snapshot::{Snapshot, SnapshotError};
+pub use shelf::Shelf;
+pub use snapshot::{Snapshot, SnapshotError, SnapshotPart};
 pub(crate) use subagent::{Done, NameKind, Ranked, Run, RunShown, Subagent, fill};
 pub use subagent::{RunHeader, SubagentHeader};
 pub use view::{Blocks, SubagentRef};
@@ -171,7 +173,7 @@ impl Settled {
         let mut edges: Vec<_> =
             conversation.edges.iter().filter_map(|id| conversation.position(id)).collect();
         edges.sort_unstable();
-        edges.into_iter().filter_map(|at| self.called_by(&conversation.at(at)?.shown)).collect()
+        edges.into_iter().filter_map(|at| self.called_by(&conversation.at(at)?.shown())).collect()
     }
 
     fn called_by(&self, block: &Block) -> Option<usize> {

@@ -47,6 +47,7 @@ mod opencode;
 pub mod raw_count;
 pub mod sessions;
 pub mod sessions_on_disk;
+pub mod shelf;
 mod skip;
 pub mod store_suite;
 pub mod story;

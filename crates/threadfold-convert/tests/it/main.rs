@@ -7,6 +7,7 @@ mod lines;
 mod opencode;
 mod opencode_forms;
 mod parity;
+mod put_away;
 mod readme;
 mod recorded;
 mod recover;

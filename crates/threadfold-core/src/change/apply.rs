@@ -91,7 +91,7 @@ fn apply(state: &mut ConversationState, change: &Change) -> Option<()> {
             let conversation = &mut state.settled_mut().subagent_mut(index).conversation;
             conversation.name = to.clone();
             for position in 0..conversation.len() {
-                let mut block = Block::clone(&conversation.at(position)?.shown);
+                let mut block = Block::clone(&conversation.at(position)?.shown());
                 block.conversation_id = to.clone();
                 conversation.set(position, facts(&block), Arc::new(block));
             }
@@ -132,7 +132,7 @@ fn edit(
     state.settle_block(slot, id);
     let conversation = state.settled_mut().conversation_mut(slot);
     let position = conversation.position(id)?;
-    let mut block = Block::clone(&conversation.at(position)?.shown);
+    let mut block = Block::clone(&conversation.at(position)?.shown());
     change(&mut block);
     conversation.set(position, facts(&block), Arc::new(block));
     Some(())

@@ -47,7 +47,7 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, said: &BlockUpsert) -> Outc
     let rank = step.rank;
     let position = step.conversation(slot).position(&id);
     let known = position.and_then(|at| step.conversation(slot).at(at)).cloned();
-    let mut facts = known.as_ref().map(|entry| entry.facts.clone()).unwrap_or_default();
+    let mut facts = known.as_ref().map(|entry| entry.facts().into_owned()).unwrap_or_default();
 
     if said.preview && facts.is_firm() {
         if !facts.confirmed
@@ -69,10 +69,10 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, said: &BlockUpsert) -> Outc
     facts.answer = answer(step, slot, facts.tool_use_id(), &id);
 
     let mut anomaly = None;
-    let was_result = known.as_ref().and_then(|entry| entry.result_of().cloned());
+    let was_result = known.as_ref().and_then(|entry| entry.result_of());
     match (position, known) {
         (Some(position), Some(known)) => {
-            anomaly = type_change(&known.shown, &step.show(slot, &id, &facts));
+            anomaly = type_change(&known.shown(), &step.show(slot, &id, &facts));
             step.set(slot, position, facts);
             place(step, slot, position, &said.after, news);
         }
@@ -88,7 +88,7 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, said: &BlockUpsert) -> Outc
     if let Some(call) = left {
         subagent::stands_no_more(step, &call, slot);
     }
-    let is_result = step.conversation(slot).entry(&id).and_then(|it| it.result_of().cloned());
+    let is_result = step.conversation(slot).entry(&id).and_then(|it| it.result_of());
     for call in was_result.iter().chain(&is_result) {
         answer_call(step, slot, call);
     }
@@ -173,8 +173,9 @@ fn answer(
     block: &BlockId,
 ) -> Option<BlockStatus> {
     let result = step.conversation(slot).result(call?)?;
-    match &result.shown.body {
-        _ if result.shown.status.is_open() || result.id == *block => None,
+    let shown = result.shown();
+    match &shown.body {
+        _ if shown.status.is_open() || result.id == *block => None,
         BlockBody::ToolResult(body) if body.is_error => Some(BlockStatus::Error),
         BlockBody::ToolResult(_) => Some(BlockStatus::Complete),
         _ => None,
@@ -190,12 +191,16 @@ pub(super) fn answer_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId) {
         return;
     };
     let answer = answer(step, slot, Some(call), &entry.id);
-    if entry.facts.tool_use_id() == Some(call) && entry.facts.answer != answer {
+    let is_told = {
+        let facts = entry.facts();
+        facts.tool_use_id() != Some(call) || facts.answer == answer
+    };
+    if !is_told {
         step.state.settle_block(slot, &entry.id);
         let Some(entry) = step.conversation(slot).at(position) else {
             return;
         };
-        let facts = Facts { answer, ..entry.facts.clone() };
+        let facts = Facts { answer, ..entry.facts().into_owned() };
         step.set(slot, position, facts);
     }
 }
@@ -209,7 +214,7 @@ pub(super) fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockI
     step.state.settle_block(slot, &old);
     step.state.settle_block(slot, new);
     if let Some(position) = step.conversation(slot).position(&old) {
-        let Entry { mut facts, .. } = take_out(step, slot, position);
+        let mut facts = take_out(step, slot, position).facts().into_owned();
         let target = step.conversation(slot).position(new);
         match target {
             None => insert_at(step, slot, position, new.clone(), facts),
@@ -217,7 +222,7 @@ pub(super) fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockI
                 let Some(entry) = step.conversation(slot).at(target) else {
                     return;
                 };
-                let mut joined = entry.facts.clone();
+                let mut joined = entry.facts().into_owned();
                 for rank in RANKS {
                     if joined.said(rank).block.is_none() {
                         *joined.said_mut(rank) = std::mem::take(facts.said_mut(rank));
@@ -253,8 +258,9 @@ pub(super) fn remove(
 
     let rank = step.rank;
     if said.reason == RemoveReason::Abandoned {
-        let others = entry.facts.transcript.block.is_some() && rank == Rank::Stream;
-        if others || entry.facts.confirmed || entry.facts.call.is_some() {
+        let facts = entry.facts();
+        let others = facts.transcript.block.is_some() && rank == Rank::Stream;
+        if others || facts.confirmed || facts.call.is_some() {
             return Outcome::Unchanged;
         }
     }
@@ -265,14 +271,14 @@ pub(super) fn remove(
         Arc::make_mut(&mut conversation.rare).taken_out.insert(id, rank);
     }
     if let Some(call) = entry.result_of() {
-        answer_call(step, slot, call);
+        answer_call(step, slot, &call);
     }
     step.outcome()
 }
 
 fn take_out(step: &mut Step<'_>, slot: Slot, position: usize) -> Entry {
     let entry = step.conversation_mut(slot).remove(position);
-    if let Some(call) = &entry.facts.call {
+    if let Some(call) = entry.call() {
         subagent::stands_no_more(step, call, slot);
     }
     let block_id = entry.id.clone();

@@ -57,7 +57,7 @@ fn compact(step: &mut Step<'_>, slot: Slot, end: usize) {
     let last = (start..end)
         .rev()
         .filter_map(|at| conversation.at(at))
-        .find(|entry| entry.facts.said(rank).known)
+        .find(|entry| entry.is_known(rank))
         .map(|entry| entry.id.clone());
     if last.is_some() {
         let conversation = step.conversation_mut(slot);
@@ -75,10 +75,8 @@ fn go_back(step: &mut Step<'_>, slot: Slot, head: Option<usize>) {
     }
     let mut back = head;
     while let Some(position) = back {
-        let is_off = step
-            .conversation(slot)
-            .at(position)
-            .is_some_and(|entry| entry.facts.said(rank).inactive);
+        let is_off =
+            step.conversation(slot).at(position).is_some_and(|entry| entry.is_inactive(rank));
         if !is_off {
             break;
         }
@@ -92,9 +90,8 @@ fn mark(step: &mut Step<'_>, slot: Slot, position: usize, inactive: bool) {
     let Some(entry) = step.conversation(slot).at(position) else {
         return;
     };
-    let said = entry.facts.said(rank);
-    if said.known && said.inactive != inactive {
-        let mut facts = entry.facts.clone();
+    if entry.is_known(rank) && entry.is_inactive(rank) != inactive {
+        let mut facts = entry.facts().into_owned();
         facts.said_mut(rank).inactive = inactive;
         step.set(slot, position, facts);
     }

@@ -97,15 +97,16 @@ fn append_to_settled(
     };
     let (rank, field) = (step.rank, said.field);
 
-    if entry.facts.said(rank).block.is_none() {
-        let outranked = rank == Rank::Stream && entry.facts.transcript.block.is_some();
+    let facts = entry.facts();
+    if facts.said(rank).block.is_none() {
+        let outranked = rank == Rank::Stream && facts.transcript.block.is_some();
         return match outranked {
             true => Outcome::Unchanged,
             false => no_such_text(said),
         };
     }
-    let grows_alone = entry.facts.only_rank() == Some(rank)
-        && entry.facts.call.is_none()
+    let grows_alone = facts.only_rank() == Some(rank)
+        && facts.call.is_none()
         && *entry.id.as_str() == *said.block_id.as_str();
     if !grows_alone {
         let id = entry.id.clone();
@@ -118,7 +119,7 @@ fn append_to_settled(
     let name = conversation_now.name.clone();
     let text = conversation_now
         .entry(&said.block_id)
-        .and_then(|entry| entry.facts.said(rank).block.as_ref()?.text(field));
+        .and_then(|entry| entry.facts().said(rank).block.as_ref()?.text(field));
     let Some(mut text) = text else { return no_such_text(said) };
     let length = text.len();
     match new_text(said, length, |at, known| text.holds(at, known)) {
@@ -151,7 +152,7 @@ fn append_in_tree(step: &mut Step<'_>, slot: Slot, said: &BlockDelta) -> Outcome
     let Some(entry) = step.conversation(slot).at(position) else {
         return unknown();
     };
-    let mut facts = entry.facts.clone();
+    let mut facts = entry.facts().into_owned();
     let text = match &mut facts.said_mut(rank).block {
         Some(block) => Arc::make_mut(block).text_mut(said.field),
         None => None,

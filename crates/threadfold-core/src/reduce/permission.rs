@@ -24,7 +24,7 @@ pub(super) fn requested(
     question.status = BlockStatus::Pending;
     if let Some(known) =
         step.find(conversation).and_then(|slot| step.conversation(slot).entry(&question.id))
-        && let BlockBody::Permission(known) = &known.shown.body
+        && let BlockBody::Permission(known) = &known.shown().body
         && let BlockBody::Permission(asked) = &mut question.body
     {
         asked.answer.clone_from(&known.answer);
@@ -40,7 +40,7 @@ pub(super) fn resolved(
     let known = step
         .find(conversation)
         .and_then(|slot| step.conversation(slot).entry(&block_id(&said.request_id)))
-        .map(|entry| Block::clone(&entry.shown))
+        .map(|entry| Block::clone(&entry.shown()))
         .filter(|block| matches!(block.body, BlockBody::Permission(_)));
     let Some(mut question) = known else {
         let request = said.request_id.clone();

@@ -27,14 +27,14 @@ pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcom
         let Some(entry) = step.conversation(slot).at(position).cloned() else {
             continue;
         };
-        if let Some(call) = &entry.facts.call {
+        if let Some(call) = entry.call() {
             end_run(step, call);
-        } else if entry.facts.said(rank).known {
+        } else if entry.is_known(rank) {
             step.state.settle_block(slot, &entry.id);
             let Some(entry) = step.conversation(slot).at(position) else {
                 continue;
             };
-            let mut facts = entry.facts.clone();
+            let mut facts = entry.facts().into_owned();
             facts.said_mut(rank).idle = true;
             step.set(slot, position, facts);
         }

@@ -98,7 +98,7 @@ impl<'a> Step<'a> {
     /// Sets what is known of the block at `position`, and says what that moves.
     pub(super) fn set(&mut self, slot: Slot, position: usize, facts: Facts) {
         let entry = self.conversation(slot).at(position).expect("the position was just found");
-        let (id, old) = (entry.id.clone(), entry.shown.clone());
+        let (id, old) = (entry.id.clone(), entry.shown().into_owned());
         let shown = self.show(slot, &id, &facts);
         let shown = if shown == old { old.clone() } else { shown };
         self.conversation_mut(slot).set(position, facts, shown.clone());
@@ -123,7 +123,7 @@ impl<'a> Step<'a> {
     /// Shows the block at `position` anew, after something it depends on moved.
     pub(super) fn refresh(&mut self, slot: Slot, position: usize) {
         if let Some(entry) = self.conversation(slot).at(position) {
-            let facts = entry.facts.clone();
+            let facts = entry.facts().into_owned();
             self.set(slot, position, facts);
         }
     }

@@ -279,9 +279,9 @@ fn rename(step: &mut Step<'_>, index: usize) {
         let Some(entry) = conversation.at(position) else {
             continue;
         };
-        let mut shown = Block::clone(&entry.shown);
+        let mut shown = Block::clone(&entry.shown());
         shown.conversation_id = best.clone();
-        let facts = entry.facts.clone();
+        let facts = entry.facts().into_owned();
         conversation.set(position, facts, Arc::new(shown));
     }
     if !old.as_str().is_empty() {
@@ -311,7 +311,7 @@ fn stand(step: &mut Step<'_>, caller: Slot, call: &ToolUseId) {
             let Some(entry) = step.conversation(caller).at(position) else {
                 return;
             };
-            let mut facts = entry.facts.clone();
+            let mut facts = entry.facts().into_owned();
             facts.call = Some(call.clone());
             facts.said_mut(rank).known = true;
             step.set(caller, position, facts);

@@ -87,7 +87,7 @@ pub(super) fn unknown(step: &mut Step<'_>, context: &Context, said: &ToolUnknown
     let known = step.find(&context.conversation_id).and_then(|slot| {
         let conversation = step.conversation(slot);
         let entry = conversation.at(conversation.call(&call)?)?;
-        entry.facts.said(step.rank).block.as_deref().cloned()
+        entry.facts().said(step.rank).block.as_deref().cloned()
     });
     let Some(mut block) = known.filter(|it| matches!(it.body, BlockBody::ToolUse(_))) else {
         return Outcome::Ignored(Anomaly::UnknownCall { call: said.call_id.clone() });
@@ -100,7 +100,7 @@ pub(super) fn unknown(step: &mut Step<'_>, context: &Context, said: &ToolUnknown
 fn said_before(step: &Step<'_>, conversation: &ConversationId, id: &BlockId) -> Option<Block> {
     let conversation = step.conversation(step.find(conversation)?);
     let entry = conversation.entry(conversation.resolve(id))?;
-    entry.facts.said(step.rank).block.as_deref().cloned()
+    entry.facts().said(step.rank).block.as_deref().cloned()
 }
 
 fn is_finished(step: &Step<'_>, conversation: &ConversationId, call: &ToolUseId) -> bool {

@@ -57,13 +57,17 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
     move_edges(step, &entries, elder, younger);
     take_in(step, slot, &entries);
     let answered: Vec<_> =
-        step.conversation(slot).entries().filter_map(|entry| entry.result_of().cloned()).collect();
+        step.conversation(slot).entries().filter_map(|entry| entry.result_of()).collect();
     answered.iter().for_each(|call| answer_call(step, slot, call));
 
     step.moved(|settled| Change::SubagentUnited {
         conversation_id: name,
         into: settled.conversation(slot).name.clone(),
-        blocks: settled.conversation(slot).entries().map(|entry| entry.shown.clone()).collect(),
+        blocks: settled
+            .conversation(slot)
+            .entries()
+            .map(|entry| entry.shown().into_owned())
+            .collect(),
     });
 }
 
@@ -86,7 +90,7 @@ fn followed(aliases: &Map<BlockId, BlockId>) -> Map<BlockId, BlockId> {
 /// The calls that stood in the younger's conversation stand in the elder's now.
 fn move_edges(step: &mut Step<'_>, entries: &[Arc<Entry>], elder: usize, younger: usize) {
     let settled = step.state.settled_mut();
-    for call in entries.iter().filter_map(|entry| entry.facts.call.as_ref()) {
+    for call in entries.iter().filter_map(|entry| entry.call()) {
         let Some(&index) = settled.calls.get(call) else {
             continue;
         };
@@ -97,18 +101,18 @@ fn move_edges(step: &mut Step<'_>, entries: &[Arc<Entry>], elder: usize, younger
 }
 
 fn take_in(step: &mut Step<'_>, slot: Slot, entries: &[Arc<Entry>]) {
-    let heard = |rank| step.conversation(slot).entries().any(|entry| entry.facts.said(rank).known);
+    let heard = |rank| step.conversation(slot).entries().any(|entry| entry.is_known(rank));
     let start = |rank| {
         if heard(rank) { Place::Unsaid } else { Place::First }
     };
     let mut behind = RANKS.map(start);
     for entry in entries {
         let id = step.conversation(slot).resolve(&entry.id).clone();
-        let mut facts = entry.facts.clone();
+        let mut facts = entry.facts().into_owned();
         let known = step.conversation(slot).position(&id);
         let joined = known.and_then(|at| step.conversation(slot).at(at)).cloned();
         if let Some(mine) = &joined {
-            facts = join(&mine.facts, &facts);
+            facts = join(&mine.facts(), &facts);
         }
         if let Some(call) = &facts.call
             && !step.conversation(slot).may_claim(&id, call)
@@ -118,7 +122,7 @@ fn take_in(step: &mut Step<'_>, slot: Slot, entries: &[Arc<Entry>]) {
         let shown = step.show(slot, &id, &facts);
         let conversation = step.conversation_mut(slot);
         for (rank, behind) in RANKS.into_iter().zip(&mut behind) {
-            if !entry.facts.said(rank).known {
+            if !entry.is_known(rank) {
                 continue;
             }
             match conversation.position(&id) {
@@ -127,7 +131,7 @@ fn take_in(step: &mut Step<'_>, slot: Slot, entries: &[Arc<Entry>]) {
                     conversation.insert(position, id.clone(), facts.clone(), shown.clone());
                 }
                 Some(position) => {
-                    let first = joined.as_ref().is_none_or(|mine| !mine.facts.said(rank).known);
+                    let first = joined.as_ref().is_none_or(|mine| !mine.is_known(rank));
                     let news = if first { News::FirstSaid } else { News::SaidBefore };
                     conversation.set(position, facts.clone(), shown.clone());
                     conversation.bring_into_place(rank, position, behind, news);

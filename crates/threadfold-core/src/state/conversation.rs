@@ -1,7 +1,7 @@
 //! One conversation: its blocks in order, found by name.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use imbl::shared_ptr::DefaultSharedPtr;
 use imbl::{OrdSet, Vector};
@@ -10,7 +10,7 @@ use crate::block::{Block, BlockBody};
 use crate::event::Rank;
 use crate::id::{BlockId, ConversationId, ToolUseId};
 
-use super::entry::{Entry, Facts};
+use super::entry::{Entry, Facts, Kept};
 use super::order::Label;
 
 /// A map that shares structure. Its hasher has no random seed: two runs do the same.
@@ -29,6 +29,8 @@ pub(crate) struct Conversation {
     /// Blocks that are shown as subagents.
     pub(crate) edges: OrdSet<BlockId>,
     pub(crate) rare: Arc<Rare>,
+    /// Blocks that changed since blocks were put away; nothing if none ever were.
+    pub(super) fresh: Option<Vector<BlockId>>,
 }
 
 /// What most conversations do not have.
@@ -55,6 +57,7 @@ impl Conversation {
             open: OrdSet::new(),
             edges: OrdSet::new(),
             rare: Arc::default(),
+            fresh: None,
         }
     }
 
@@ -110,29 +113,33 @@ impl Conversation {
 
     /// Sets what is known and shown of the block at `position`.
     pub(crate) fn set(&mut self, position: usize, facts: Facts, shown: Arc<Block>) {
-        let old = self.entries[position].clone();
-        let entry = Entry {
-            label: old.label,
-            id: old.id.clone(),
-            facts,
-            hash: if Arc::ptr_eq(&old.shown, &shown) { old.hash.clone() } else { OnceLock::new() },
-            shown,
-        };
+        let shelf = self.entries[position].away().map(|away| away.shelf().clone());
+        let old = self.entries[position].fetched();
+        let mut entry = Entry::new(old.id.clone(), facts, shown);
+        entry.label = old.label;
+        if Arc::ptr_eq(&old.shown(), &entry.shown()) {
+            entry.hash = old.hash.clone();
+        }
         self.enlist(&entry);
-        if old.facts.call_of_block() != entry.facts.call_of_block()
+        if old.facts().call_of_block() != entry.facts().call_of_block()
             || old.result_of() != entry.result_of()
         {
             self.forget_call(&old);
         }
         self.name_call(&entry);
+        if let Some(shelf) = shelf {
+            entry = entry.put_back(&self.name, &shelf);
+        }
+        self.note_fresh(&entry);
         self.entries.set(position, Arc::new(entry));
     }
 
     /// Puts a new block at `position`.
     pub(crate) fn insert(&mut self, position: usize, id: BlockId, facts: Facts, shown: Arc<Block>) {
-        let entry = Entry { label: 0, id, facts, shown, hash: OnceLock::new() };
+        let entry = Entry::new(id, facts, shown);
         self.enlist(&entry);
         self.name_call(&entry);
+        self.note_fresh(&entry);
         self.put_in(position, entry);
     }
 
@@ -167,13 +174,20 @@ impl Conversation {
         }
     }
 
+    fn note_fresh(&mut self, entry: &Entry) {
+        if let (Some(fresh), Kept::Here { .. }) = (&mut self.fresh, &entry.kept) {
+            fresh.push_back(entry.id.clone());
+        }
+    }
+
     fn enlist(&mut self, entry: &Entry) {
-        if entry.shown.status.is_open() {
+        let shown = entry.shown();
+        if shown.status.is_open() {
             self.open.insert(entry.id.clone());
         } else if !self.open.is_empty() {
             self.open.remove(&entry.id);
         }
-        if let BlockBody::Subagent(_) = entry.shown.body {
+        if let BlockBody::Subagent(_) = shown.body {
             self.edges.insert(entry.id.clone());
         } else if !self.edges.is_empty() {
             self.edges.remove(&entry.id);
@@ -183,7 +197,7 @@ impl Conversation {
     /// Remembers the way from a call to its block, where the names differ. A call that two
     /// blocks claim stays with the first.
     fn name_call(&mut self, entry: &Entry) {
-        if let Some(call) = entry.facts.call_of_block()
+        if let Some(call) = entry.facts().call_of_block()
             && call.as_str() != entry.id.as_str()
             && !self.is_claimed(&self.rare.calls, call)
         {
@@ -191,10 +205,9 @@ impl Conversation {
             Arc::make_mut(&mut self.rare).calls.insert(call, entry.id.clone());
         }
         if let Some(call) = entry.result_of()
-            && entry.id != result_id(call)
-            && !self.is_claimed(&self.rare.results, call)
+            && entry.id != result_id(&call)
+            && !self.is_claimed(&self.rare.results, &call)
         {
-            let call = call.clone();
             Arc::make_mut(&mut self.rare).results.insert(call, entry.id.clone());
         }
     }
@@ -205,15 +218,15 @@ impl Conversation {
             return;
         }
         let rare = Arc::make_mut(&mut self.rare);
-        if let Some(call) = entry.facts.call_of_block()
+        if let Some(call) = entry.facts().call_of_block()
             && rare.calls.get(call) == Some(&entry.id)
         {
             rare.calls.remove(call);
         }
         if let Some(call) = entry.result_of()
-            && rare.results.get(call) == Some(&entry.id)
+            && rare.results.get(&call) == Some(&entry.id)
         {
-            rare.results.remove(call);
+            rare.results.remove(&call);
         }
     }
 
@@ -230,7 +243,7 @@ impl Conversation {
     pub(crate) fn edges_of(&self, call: &ToolUseId) -> impl Iterator<Item = usize> {
         let named = self.rare.calls.get(call).and_then(|block| self.position(block));
         let usual = self.position(&BlockId::from(call)).filter(|at| Some(*at) != named);
-        let shows = |&at: &usize| self.entries[at].facts.call.as_ref() == Some(call);
+        let shows = |&at: &usize| self.entries[at].call() == Some(call);
         named.into_iter().chain(usual).filter(shows)
     }
 }

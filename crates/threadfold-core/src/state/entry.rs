@@ -3,6 +3,7 @@
 //! What is shown is a function of what was said, so the order in which sources of different
 //! rank speak cannot matter.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::id::{BlockId, ConversationId, ToolUseId};
 use crate::json::Json;
 
 use super::order::Label;
+use super::shelf::Away;
 use super::subagent::RunShown;
 
 /// What one rank of sources has said and done about a block.
@@ -41,18 +43,79 @@ pub(crate) fn is_false(mark: &bool) -> bool {
 pub(crate) struct Entry {
     pub(crate) label: Label,
     pub(crate) id: BlockId,
-    pub(crate) facts: Facts,
-    /// What readers see.
-    pub(crate) shown: Arc<Block>,
-    /// The hash of `shown`, once someone asked.
+    /// The hash of what readers see, once someone asked.
     pub(crate) hash: OnceLock<[u8; 32]>,
+    pub(super) kept: Kept,
+}
+
+/// What is known of a block, and what readers see.
+#[derive(Clone)]
+pub(super) enum Kept {
+    Here { facts: Facts, shown: Arc<Block> },
+    Away(Away),
 }
 
 impl Entry {
+    /// Returns an entry that has no place yet.
+    pub(super) fn new(id: BlockId, facts: Facts, shown: Arc<Block>) -> Self {
+        Self { label: 0, id, hash: OnceLock::new(), kept: Kept::Here { facts, shown } }
+    }
+
+    /// Returns all that is known of the block.
+    pub(crate) fn facts(&self) -> Cow<'_, Facts> {
+        match &self.kept {
+            Kept::Here { facts, .. } => Cow::Borrowed(facts),
+            Kept::Away(away) => Cow::Owned(away.facts()),
+        }
+    }
+
+    /// Returns what readers see.
+    pub(crate) fn shown(&self) -> Cow<'_, Arc<Block>> {
+        match &self.kept {
+            Kept::Here { shown, .. } => Cow::Borrowed(shown),
+            Kept::Away(away) => Cow::Owned(away.shown(&self.id)),
+        }
+    }
+
+    /// Says whether a source of this rank has given the block a place.
+    pub(crate) fn is_known(&self, rank: Rank) -> bool {
+        match &self.kept {
+            Kept::Here { facts, .. } => facts.said(rank).known,
+            Kept::Away(away) => away.is_known(rank),
+        }
+    }
+
+    /// Says whether the block went off the active path of a source of this rank.
+    pub(crate) fn is_inactive(&self, rank: Rank) -> bool {
+        match &self.kept {
+            Kept::Here { facts, .. } => facts.said(rank).inactive,
+            Kept::Away(away) => away.is_inactive(rank),
+        }
+    }
+
+    /// Returns the call that made a subagent. A block that shows one is never put away.
+    pub(crate) fn call(&self) -> Option<&ToolUseId> {
+        match &self.kept {
+            Kept::Here { facts, .. } => facts.call.as_ref(),
+            Kept::Away(_) => None,
+        }
+    }
+
+    /// Says whether the block may be shown as one of this type.
+    pub(crate) fn may_be(&self, kind: &str) -> bool {
+        match &self.kept {
+            Kept::Here { shown, .. } => shown.body.kind() == kind,
+            Kept::Away(away) => away.may_be(kind),
+        }
+    }
+
     /// Returns the call whose result this is.
-    pub(crate) fn result_of(&self) -> Option<&ToolUseId> {
-        match &self.shown.body {
-            BlockBody::ToolResult(result) => Some(&result.tool_use_id),
+    pub(crate) fn result_of(&self) -> Option<ToolUseId> {
+        if !self.may_be("tool_result") {
+            return None;
+        }
+        match &self.shown().body {
+            BlockBody::ToolResult(result) => Some(result.tool_use_id.clone()),
             _ => None,
         }
     }

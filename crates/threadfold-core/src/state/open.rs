@@ -11,7 +11,7 @@ use crate::event::{Rank, TextField};
 use crate::id::{BlockId, ConversationId};
 use crate::text::{Buffer, Text};
 
-use super::{ConversationState, Slot};
+use super::{ConversationState, Entry, Slot};
 
 /// How many texts can grow at once before one is written back.
 pub(crate) const OPEN_LIMIT: usize = 16;
@@ -31,7 +31,7 @@ pub(crate) struct OpenText {
 }
 
 impl OpenText {
-    fn is_of(&self, slot: Slot, block: &BlockId) -> bool {
+    pub(super) fn is_of(&self, slot: Slot, block: &BlockId) -> bool {
         self.slot == slot && self.block == *block
     }
 }
@@ -49,11 +49,11 @@ impl ConversationState {
     }
 
     /// Returns the block with its growing text as long as it is in this state.
-    pub(crate) fn with_open_text(&self, slot: Slot, block: &Arc<Block>) -> Option<Block> {
+    pub(crate) fn with_open_text(&self, slot: Slot, entry: &Entry) -> Option<Block> {
         let grown =
-            self.open.iter().zip(self.lengths).find(|(open, _)| open.is_of(slot, &block.id));
+            self.open.iter().zip(self.lengths).find(|(open, _)| open.is_of(slot, &entry.id));
         let (open, length) = grown?;
-        let mut shown = Block::clone(block);
+        let mut shown = Block::clone(&entry.shown());
         if let Some(text) = shown.text_mut(open.field) {
             *text = Text::in_buffer(open.buffer.clone(), length as usize);
         }
@@ -86,7 +86,7 @@ impl ConversationState {
             return;
         };
 
-        let mut facts = entry.facts.clone();
+        let mut facts = entry.facts().into_owned();
         if let Some(block) = &mut facts.said_mut(open.rank).block
             && let Some(text) = Arc::make_mut(block).text_mut(open.field)
         {

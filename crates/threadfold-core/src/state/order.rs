@@ -104,7 +104,7 @@ impl Conversation {
     fn skip_unknown_to(&self, rank: Rank, start: usize) -> usize {
         // Skipping an iterator would walk all that stands before.
         (start..self.entries.len())
-            .find(|&at| self.entries[at].facts.said(rank).known)
+            .find(|&at| self.entries[at].is_known(rank))
             .unwrap_or(self.entries.len())
     }
 
@@ -114,7 +114,7 @@ impl Conversation {
         let before = (0..position)
             .rev()
             .map(|at| &self.entries[at])
-            .find(|entry| entry.facts.said(rank).known || Some(&entry.id) == wanted);
+            .find(|entry| entry.is_known(rank) || Some(&entry.id) == wanted);
         before.map(|entry| &entry.id) == wanted
     }
 
@@ -139,7 +139,7 @@ impl Conversation {
         if wanted.as_ref() == Some(&id) || self.stands_behind(rank, position, wanted.as_ref()) {
             return Vec::new();
         }
-        if rank == Rank::Stream && self.entries[position].facts.transcript.known {
+        if rank == Rank::Stream && self.entries[position].is_known(Rank::Transcript) {
             return match (news, wanted) {
                 (News::FirstSaid, Some(before)) => self.bring_stream_only_before(position, &before),
                 _ => Vec::new(),
@@ -166,7 +166,8 @@ impl Conversation {
         let Some(end) = self.position(last).filter(|&end| end > position) else {
             return Vec::new();
         };
-        let movable = |entry: &Entry| entry.facts.stream.known && !entry.facts.transcript.known;
+        let movable =
+            |entry: &Entry| entry.is_known(Rank::Stream) && !entry.is_known(Rank::Transcript);
         if !movable(&self.entries[end]) {
             return Vec::new();
         }

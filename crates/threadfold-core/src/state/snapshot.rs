@@ -12,6 +12,10 @@ use super::entry::Facts;
 use super::subagent::{Names, RankSet, Run, Subagent};
 use super::{ConversationState, Settled, Slot};
 
+mod parts;
+
+pub use parts::SnapshotPart;
+
 /// All that a state knows: what it shows, who said what, and under which names.
 ///
 /// A snapshot and the events after it give the state that all events give.
@@ -64,9 +68,9 @@ struct ConversationFacts {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct BlockFacts {
+pub(super) struct BlockFacts {
     id: BlockId,
-    facts: Facts,
+    pub(super) facts: Facts,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -83,11 +87,7 @@ struct SubagentFacts {
 impl ConversationState {
     /// Returns all that the state knows, as pure data.
     pub fn snapshot(&self) -> Snapshot {
-        let mut state = self.clone();
-        while let Some(open) = state.open.first() {
-            let slot = open.slot;
-            state.settle_conversation(slot);
-        }
+        let state = self.without_open_texts();
         let subagents = state.settled.subagents.iter().map(|subagent| SubagentFacts {
             names: subagent.names.clone(),
             runs: subagent.runs.clone(),
@@ -100,6 +100,15 @@ impl ConversationState {
             main: conversation_facts(&state.settled.main),
             subagents: subagents.collect(),
         }
+    }
+
+    fn without_open_texts(&self) -> Self {
+        let mut state = self.clone();
+        while let Some(open) = state.open.first() {
+            let slot = open.slot;
+            state.settle_conversation(slot);
+        }
+        state
     }
 
     /// Returns the state that `snapshot` was taken of.
@@ -140,7 +149,7 @@ fn conversation_facts(conversation: &Conversation) -> ConversationFacts {
         name: conversation.name.clone(),
         blocks: conversation
             .entries()
-            .map(|entry| BlockFacts { id: entry.id.clone(), facts: entry.facts.clone() })
+            .map(|entry| BlockFacts { id: entry.id.clone(), facts: entry.facts().into_owned() })
             .collect(),
         aliases: sorted(&rare.aliases),
         taken_out: sorted(&rare.taken_out),

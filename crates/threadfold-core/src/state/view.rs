@@ -1,6 +1,7 @@
 //! Reading a state: blocks in order, subagents with their names.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -10,7 +11,7 @@ use crate::id::{AgentId, BlockId, ConversationId, ToolUseId};
 use crate::object::Field;
 
 use super::conversation::Conversation;
-use super::{ConversationState, Slot, SubagentHeader};
+use super::{ConversationState, Entry, Slot, SubagentHeader};
 
 /// The blocks of one conversation, in order.
 #[derive(Clone, Copy)]
@@ -40,12 +41,12 @@ impl<'a> Blocks<'a> {
 
     /// Returns the block at `position`.
     pub fn get(&self, position: usize) -> Option<Cow<'a, Block>> {
-        self.conversation().at(position).map(|entry| self.shown(&entry.shown))
+        self.conversation().at(position).map(|entry| self.shown(entry))
     }
 
     /// Returns the block of this name.
     pub fn find(&self, id: &BlockId) -> Option<Cow<'a, Block>> {
-        self.conversation().entry(id).map(|entry| self.shown(&entry.shown))
+        self.conversation().entry(id).map(|entry| self.shown(entry))
     }
 
     /// Returns the place of the block of this name.
@@ -56,13 +57,22 @@ impl<'a> Blocks<'a> {
     /// Returns the blocks in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Cow<'a, Block>> + use<'a> {
         let blocks = *self;
-        self.conversation().entries().map(move |entry| blocks.shown(&entry.shown))
+        self.conversation().entries().map(move |entry| blocks.shown(entry))
     }
 
-    fn shown(&self, block: &'a std::sync::Arc<Block>) -> Cow<'a, Block> {
-        match self.state.with_open_text(self.slot, block) {
-            Some(grown) => Cow::Owned(grown),
-            None => Cow::Borrowed(block),
+    /// Returns the blocks of one type in order, without fetching others that are put away.
+    pub fn of_kind(&self, kind: &'a str) -> impl Iterator<Item = Cow<'a, Block>> + use<'a> {
+        let blocks = *self;
+        let entries = self.conversation().entries().filter(move |entry| entry.may_be(kind));
+        let shown = entries.map(move |entry| blocks.shown(entry));
+        shown.filter(move |block| block.body.kind() == kind)
+    }
+
+    fn shown(&self, entry: &'a Entry) -> Cow<'a, Block> {
+        match (self.state.with_open_text(self.slot, entry), entry.shown()) {
+            (Some(grown), _) => Cow::Owned(grown),
+            (None, Cow::Borrowed(shown)) => Cow::Borrowed(shown),
+            (None, Cow::Owned(shown)) => Cow::Owned(Arc::unwrap_or_clone(shown)),
         }
     }
 }

@@ -7,5 +7,6 @@ mod hash;
 mod laws;
 mod providers;
 mod rules;
+mod shelf;
 mod turns;
 mod wire;
