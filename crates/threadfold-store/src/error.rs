@@ -4,6 +4,7 @@ use std::error::Error;
 
 use threadfold_core::SessionId;
 
+use crate::blob::BlobHash;
 use crate::lease::{Epoch, Holder};
 use crate::record::Timestamp;
 
@@ -54,6 +55,12 @@ pub enum StoreError {
     NotFound {
         /// The session.
         session: SessionId,
+    },
+    /// Write the snapshot again, with all its pieces.
+    #[error("piece {piece} of a snapshot is not in the store")]
+    NoPiece {
+        /// The piece.
+        piece: BlobHash,
     },
     /// Make room or give leave to write, then try again. Nothing was written.
     #[error("nothing can be written to {place}")]

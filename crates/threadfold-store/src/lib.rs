@@ -66,6 +66,6 @@ pub use lease::{Epoch, Holder, Lease};
 pub use log::{Append, Appended, BatchId, Head, LogId, SessionEntry};
 pub use memory::MemoryStore;
 pub use record::{NewRecord, RecordKind, StoredRecord, Timestamp};
-pub use snapshot::{StoredSnapshot, Summary};
+pub use snapshot::{SnapshotCutter, SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
 pub use sqlite::{Finding, Size, SqliteStore};
 pub use store::{Collected, Limit, Store};

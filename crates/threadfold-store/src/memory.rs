@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
 use crate::log::{Append, Appended, BatchId, Head, LogId, SessionEntry};
 use crate::record::{StoredRecord, Timestamp};
-use crate::snapshot::{StoredSnapshot, Summary};
+use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
 use crate::store::{Collected, Limit, Store};
 
 /// A store that lives as long as the process.
@@ -40,7 +40,8 @@ struct Session {
     epoch: Epoch,
     lease: Option<Lease>,
     created: Timestamp,
-    snapshots: BTreeMap<(u32, u64), Bytes>,
+    /// The names of the pieces of each.
+    snapshots: BTreeMap<(u32, u64), Vec<BlobHash>>,
     summary: Option<Summary>,
     blobs: BTreeSet<BlobHash>,
 }
@@ -48,6 +49,11 @@ struct Session {
 impl Session {
     fn head(&self) -> Head {
         Head { log: self.log.clone(), seq: self.records.len() as u64, epoch: self.epoch }
+    }
+
+    /// Returns the names of all content that it keeps.
+    fn names(&self) -> impl Iterator<Item = BlobHash> {
+        self.blobs.iter().chain(self.snapshots.values().flatten()).copied()
     }
 
     /// Refuses whoever does not hold the latest lease.
@@ -106,6 +112,38 @@ impl Kept {
     fn session_mut(&mut self, session: &SessionId) -> Result<&mut Session, StoreError> {
         let found = self.sessions.get_mut(session);
         found.ok_or_else(|| StoreError::NotFound { session: session.clone() })
+    }
+}
+
+/// A snapshot on its way in.
+struct Writing<'a> {
+    store: &'a MemoryStore,
+    session: SessionId,
+    place: (u32, u64),
+    pieces: Vec<BlobHash>,
+}
+
+#[async_trait]
+impl SnapshotWriter for Writing<'_> {
+    async fn add(&mut self, piece: SnapshotPiece) -> Result<(), StoreError> {
+        self.pieces.push(piece.hash());
+        let kept = &mut self.store.kept().blobs;
+        kept.entry(piece.hash()).or_insert_with(|| (piece.bytes().clone(), Timestamp::now()));
+        Ok(())
+    }
+
+    fn add_known(&mut self, piece: BlobHash) {
+        self.pieces.push(piece);
+    }
+
+    async fn finish(self: Box<Self>) -> Result<(), StoreError> {
+        let mut kept = self.store.kept();
+        kept.session(&self.session)?;
+        if let Some(&piece) = self.pieces.iter().find(|it| !kept.blobs.contains_key(it)) {
+            return Err(StoreError::NoPiece { piece });
+        }
+        kept.session_mut(&self.session)?.snapshots.insert(self.place, self.pieces);
+        Ok(())
     }
 }
 
@@ -252,15 +290,14 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn put_snapshot(
-        &self,
+    fn write_snapshot<'a>(
+        &'a self,
         session: &SessionId,
-        snapshot: StoredSnapshot,
-    ) -> Result<(), StoreError> {
-        let mut kept = self.kept();
-        let place = (snapshot.generation, snapshot.seq);
-        kept.session_mut(session)?.snapshots.insert(place, snapshot.bytes);
-        Ok(())
+        generation: u32,
+        seq: u64,
+    ) -> Box<dyn SnapshotWriter + 'a> {
+        let (session, place) = (session.clone(), (generation, seq));
+        Box::new(Writing { store: self, session, place, pieces: Vec::new() })
     }
 
     async fn snapshot(
@@ -272,10 +309,10 @@ impl Store for MemoryStore {
         let kept = self.kept();
         let mut found =
             kept.session(session)?.snapshots.range((generation, 0)..=(generation, until));
-        Ok(found.next_back().map(|(&(generation, seq), bytes)| StoredSnapshot {
-            generation,
-            seq,
-            bytes: bytes.clone(),
+        Ok(found.next_back().map(|(&(generation, seq), pieces)| {
+            let pieces = pieces.iter().filter_map(|piece| kept.blobs.get(piece));
+            let bytes: Vec<u8> = pieces.flat_map(|(bytes, _)| bytes.iter().copied()).collect();
+            StoredSnapshot { generation, seq, bytes: bytes.into() }
         }))
     }
 
@@ -317,8 +354,7 @@ impl Store for MemoryStore {
 
     async fn collect_garbage(&self, before: Timestamp) -> Result<Collected, StoreError> {
         let mut kept = self.kept();
-        let named: BTreeSet<BlobHash> =
-            kept.sessions.values().flat_map(|session| session.blobs.iter().copied()).collect();
+        let named: BTreeSet<BlobHash> = kept.sessions.values().flat_map(Session::names).collect();
         let mut collected = Collected::default();
         kept.blobs.retain(|hash, (bytes, stored)| {
             let stays = named.contains(hash) || *stored >= before;

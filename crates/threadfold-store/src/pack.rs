@@ -26,7 +26,7 @@ mod squeeze;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use chunks::chunks;
+pub(crate) use chunks::{LONGEST_CHUNK, chunks};
 pub(crate) use directory::{DirectoryEntry, pack_directory, unpack_directory};
 pub(crate) use group::{Group, Packed, Packer, named_blobs, unpack};
 pub(crate) use meta::{Batch, batches};

@@ -42,7 +42,6 @@ use self::connect::{Access, Location};
 use self::fault::Stop;
 use self::leases::Claim;
 use self::readers::Readers;
-use self::snapshots::Pieces;
 use self::wake::{Wakes, Watcher};
 use self::writer::{Ledger, Writer};
 use crate::blob::BlobHash;
@@ -51,7 +50,7 @@ use crate::lease::{Epoch, Holder, Lease};
 use crate::log::{Append, Appended, Head, LogId, SessionEntry};
 use crate::pack::squeeze;
 use crate::record::{StoredRecord, Timestamp};
-use crate::snapshot::{StoredSnapshot, Summary};
+use crate::snapshot::{SnapshotWriter, StoredSnapshot, Summary};
 use crate::store::{Collected, Limit, Store};
 
 pub use self::check::Finding;
@@ -261,23 +260,13 @@ impl Store for SqliteStore {
         self.write_with(move |ledger| leases::release(ledger, &session, epoch)).await
     }
 
-    async fn put_snapshot(
-        &self,
+    fn write_snapshot<'a>(
+        &'a self,
         session: &SessionId,
-        snapshot: StoredSnapshot,
-    ) -> Result<(), StoreError> {
-        let (pieces, missing) = self
-            .read_with(move |connection| {
-                let pieces = Pieces::of(snapshot);
-                let missing = pieces.missing(connection)?;
-                Ok((pieces, missing))
-            })
-            .await?;
-        for portion in missing {
-            self.write_with(move |ledger| snapshots::put_pieces(ledger, &portion)).await?;
-        }
-        let session = session.clone();
-        self.write_with(move |ledger| snapshots::put(ledger, &session, &pieces)).await
+        generation: u32,
+        seq: u64,
+    ) -> Box<dyn SnapshotWriter + 'a> {
+        Box::new(snapshots::Writing::new(self, session, (generation, seq)))
     }
 
     async fn snapshot(

@@ -10,8 +10,9 @@ use crate::blob::BlobHash;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
 use crate::log::{Append, Appended, Head, LogId, SessionEntry};
+use crate::pack::chunks;
 use crate::record::{StoredRecord, Timestamp};
-use crate::snapshot::{StoredSnapshot, Summary};
+use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
 
 /// How much is read at once. At least one record is given if there is one.
 #[derive(Clone, Copy, Debug)]
@@ -102,12 +103,26 @@ pub trait Store: Send + Sync + 'static {
     /// Gives a lease back, if it is still the latest.
     async fn release(&self, session: &SessionId, epoch: Epoch) -> Result<(), StoreError>;
 
+    /// Begins a snapshot that is too large to be handed over as a whole.
+    fn write_snapshot<'a>(
+        &'a self,
+        session: &SessionId,
+        generation: u32,
+        seq: u64,
+    ) -> Box<dyn SnapshotWriter + 'a>;
+
     /// Keeps a snapshot, instead of one of the same generation and place.
     async fn put_snapshot(
         &self,
         session: &SessionId,
         snapshot: StoredSnapshot,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        let mut writer = self.write_snapshot(session, snapshot.generation, snapshot.seq);
+        for range in chunks(&snapshot.bytes) {
+            writer.add(SnapshotPiece::new(snapshot.bytes.slice(range))).await?;
+        }
+        writer.finish().await
+    }
 
     /// Returns the latest snapshot of a generation that holds nothing after `until`.
     async fn snapshot(

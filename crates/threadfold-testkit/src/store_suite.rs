@@ -72,6 +72,9 @@ macro_rules! store_suite {
             derived: the_latest_snapshot_is_found;
             derived: a_snapshot_takes_the_place_of_one_at_its_place;
             derived: large_snapshots_come_back_as_they_were;
+            derived: a_snapshot_in_pieces_is_there_when_it_is_finished;
+            derived: pieces_that_are_there_are_named_and_not_brought;
+            derived: a_piece_that_is_not_there_refuses_the_whole_snapshot;
             derived: what_is_derived_can_be_deleted;
             derived: a_summary_is_listed;
             blobs: content_is_found_by_its_name;

@@ -1,100 +1,133 @@
 //! Snapshots: content in pieces, most of which the one before has too.
 
 use std::collections::HashSet;
-use std::ops::Range;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 
-use super::blobs::{self, Content};
+use super::SqliteStore;
+use super::blobs;
 use super::fault::Stop;
 use super::sessions::session_id;
 use super::writer::Ledger;
 use crate::blob::BlobHash;
-use crate::pack::{chunks, squeeze};
-use crate::snapshot::StoredSnapshot;
+use crate::error::StoreError;
+use crate::pack::squeeze;
+use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot};
 
 /// How much of a snapshot is written at once; appends come in between.
-const PORTION: usize = 4 << 20;
+const PORTION: usize = 8 << 20;
 
-/// A snapshot in pieces.
-pub(super) struct Pieces {
-    snapshot: StoredSnapshot,
-    all: Vec<(BlobHash, Range<usize>)>,
+/// A snapshot on its way into the file.
+pub(super) struct Writing<'a> {
+    store: &'a SqliteStore,
+    session: SessionId,
+    place: (u32, u64),
+    all: Vec<BlobHash>,
+    /// Pieces that were added and are not written yet.
+    waiting: Vec<SnapshotPiece>,
+    /// How many bytes they have.
+    size: usize,
 }
 
 /// A piece, ready to be kept.
-pub(super) struct Piece {
+struct Squeezed {
     hash: BlobHash,
     length: usize,
-    squeezed: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
-impl Pieces {
-    pub(super) fn of(snapshot: StoredSnapshot) -> Self {
-        let bytes = &snapshot.bytes;
-        let all = chunks(bytes).map(|range| (BlobHash::of(&bytes[range.clone()]), range)).collect();
-        Self { snapshot, all }
+impl<'a> Writing<'a> {
+    pub(super) fn new(store: &'a SqliteStore, session: &SessionId, place: (u32, u64)) -> Self {
+        let session = session.clone();
+        Self { store, session, place, all: Vec::new(), waiting: Vec::new(), size: 0 }
     }
 
-    /// Returns the pieces that are not in the store, in portions.
-    pub(super) fn missing(&self, connection: &Connection) -> Result<Vec<Vec<Piece>>, Stop> {
-        let mut seen = HashSet::new();
-        let mut portions = Vec::new();
-        let mut portion = Vec::new();
-        let mut size = 0;
-        for (hash, range) in &self.all {
-            if !seen.insert(hash) || blobs::find(connection, hash)?.is_some() {
-                continue;
-            }
-            let squeezed = squeeze(&self.snapshot.bytes[range.clone()]);
-            size += squeezed.len();
-            portion.push(Piece { hash: *hash, length: range.len(), squeezed });
-            if size >= PORTION {
-                portions.push(std::mem::take(&mut portion));
-                size = 0;
-            }
+    async fn write_waiting(&mut self) -> Result<(), StoreError> {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.size = 0;
+        let missing = self.store.read_with(move |connection| squeeze_new(connection, &waiting));
+        let missing = missing.await?;
+        if missing.is_empty() {
+            return Ok(());
         }
-        portions.push(portion);
-        Ok(portions)
+        self.store.write_with(move |ledger| put_pieces(ledger, &missing)).await
     }
+}
+
+#[async_trait]
+impl SnapshotWriter for Writing<'_> {
+    async fn add(&mut self, piece: SnapshotPiece) -> Result<(), StoreError> {
+        self.all.push(piece.hash());
+        self.size += piece.bytes().len();
+        self.waiting.push(piece);
+        if self.size >= PORTION { self.write_waiting().await } else { Ok(()) }
+    }
+
+    fn add_known(&mut self, piece: BlobHash) {
+        self.all.push(piece);
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
+        self.write_waiting().await?;
+        let Self { store, session, place, all, .. } = *self;
+        store.write_with(move |ledger| put(ledger, &session, place, &all)).await
+    }
+}
+
+/// Returns the pieces that are not in the store, each once.
+fn squeeze_new(connection: &Connection, pieces: &[SnapshotPiece]) -> Result<Vec<Squeezed>, Stop> {
+    let mut seen = HashSet::new();
+    let mut new = Vec::new();
+    for piece in pieces {
+        let hash = piece.hash();
+        if seen.insert(hash) && blobs::find(connection, &hash)?.is_none() {
+            let length = piece.bytes().len();
+            new.push(Squeezed { hash, length, bytes: squeeze(piece.bytes()) });
+        }
+    }
+    Ok(new)
 }
 
 /// Keeps pieces, before the snapshot that is made of them.
-pub(super) fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[Piece]) -> Result<(), Stop> {
+fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[Squeezed]) -> Result<(), Stop> {
     for piece in pieces {
         if blobs::find(ledger.connection, &piece.hash)?.is_none() {
-            blobs::insert(ledger.connection, &piece.hash, piece.length, &piece.squeezed)?;
+            blobs::insert(ledger.connection, &piece.hash, piece.length, &piece.bytes)?;
         }
     }
     Ok(())
 }
 
-/// Keeps a snapshot. A piece that was collected meanwhile is kept again.
-pub(super) fn put(
+/// Keeps a snapshot of pieces that are in the store. One that was collected meanwhile refuses it.
+fn put(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
-    pieces: &Pieces,
+    (generation, seq): (u32, u64),
+    pieces: &[BlobHash],
 ) -> Result<(), Stop> {
     let connection = ledger.connection;
     let id = session_id(connection, session)?;
-    let StoredSnapshot { generation, seq, bytes } = &pieces.snapshot;
-    let manifest = manifest(pieces.all.iter().map(|(hash, _)| hash));
-    if let Some(old) = find(connection, id, *generation, *seq)? {
+    let mut stored = Vec::with_capacity(pieces.len());
+    for &piece in pieces {
+        let found = blobs::find(connection, &piece)?;
+        stored.push(found.ok_or(StoreError::NoPiece { piece })?);
+    }
+    if let Some(old) = find(connection, id, generation, seq)? {
         delete(connection, old)?;
     }
     connection
         .prepare_cached(
             "INSERT INTO snapshots (session, generation, seq, manifest) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![id, generation, seq.cast_signed(), manifest.as_bytes()])?;
+        .execute(params![id, generation, seq.cast_signed(), manifest(pieces.iter()).as_bytes()])?;
     let snapshot = connection.last_insert_rowid();
     let mut insert = connection.prepare_cached(
         "INSERT INTO snapshot_chunks (snapshot, number, blob) VALUES (?1, ?2, ?3)",
     )?;
-    for (number, (hash, range)) in pieces.all.iter().enumerate() {
-        let blob = blobs::keep_derived(connection, &Content::of(*hash, &bytes[range.clone()]))?;
+    for (number, blob) in stored.iter().enumerate() {
         insert.execute(params![snapshot, number, blob])?;
     }
     Ok(())

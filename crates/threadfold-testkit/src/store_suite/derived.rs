@@ -1,7 +1,7 @@
 //! Snapshots and summaries: kept, found, replaced, and dispensable.
 
 use bytes::Bytes;
-use threadfold_store::{StoredSnapshot, Summary};
+use threadfold_store::{SnapshotPiece, StoreError, StoredSnapshot, Summary, Timestamp};
 
 use super::Place;
 use super::writer::{Writer, record};
@@ -62,6 +62,78 @@ pub async fn large_snapshots_come_back_as_they_were(place: &dyn Place) {
         let found = writer.store.snapshot(&writer.session, 1, seq).await;
         let found = found.expect("a snapshot can be read").expect("it was kept");
         assert!(found == snapshot(1, seq, bytes.clone()));
+    }
+}
+
+/// Not before, and not at all if it is left off: what was at its place stays.
+pub async fn a_snapshot_in_pieces_is_there_when_it_is_finished(place: &dyn Place) {
+    let writer = Writer::begin(&place.open(), "session").await;
+    let (store, session) = (&writer.store, &writer.session);
+    let found = async || store.snapshot(session, 1, 5).await.expect("it can be read");
+    store.put_snapshot(session, snapshot(1, 5, "old")).await.expect("it can be kept");
+    let pieces = ["a".repeat(100_000), "b".repeat(5_000_000), "c".repeat(5_000_000)];
+    for is_finished in [false, true] {
+        let mut writing = store.write_snapshot(session, 1, 5);
+        for bytes in &pieces {
+            let piece = SnapshotPiece::new(bytes.clone().into());
+            writing.add(piece).await.expect("a piece can be kept");
+            assert!(found().await == Some(snapshot(1, 5, "old")));
+        }
+        if is_finished {
+            writing.finish().await.expect("it is whole");
+        } else {
+            drop(writing);
+        }
+    }
+    assert!(found().await == Some(snapshot(1, 5, pieces.concat())));
+    let places = store.snapshots(session).await.expect("they can be listed");
+    assert_eq!(places, [(1, 5)]);
+}
+
+/// By any session's snapshot.
+pub async fn pieces_that_are_there_are_named_and_not_brought(place: &dyn Place) {
+    let store = place.open();
+    let pieces = ["one", "two", "three"].map(|it| SnapshotPiece::new(it.into()));
+    for (name, wanted) in [("first", "onetwo"), ("second", "twothreetwo")] {
+        let writer = Writer::begin(&store, name).await;
+        let mut writing = store.write_snapshot(&writer.session, 1, 1);
+        if name == "first" {
+            for piece in &pieces[..2] {
+                writing.add(piece.clone()).await.expect("a piece can be kept");
+            }
+        } else {
+            writing.add_known(pieces[1].hash());
+            writing.add(pieces[2].clone()).await.expect("a piece can be kept");
+            writing.add_known(pieces[1].hash());
+        }
+        writing.finish().await.expect("all its pieces are there");
+        let found = store.snapshot(&writer.session, 1, 1).await.expect("it can be read");
+        assert_eq!(found, Some(snapshot(1, 1, wanted)));
+    }
+}
+
+/// Whether it never was or was collected; what was at its place stays.
+pub async fn a_piece_that_is_not_there_refuses_the_whole_snapshot(place: &dyn Place) {
+    let writer = Writer::begin(&place.open(), "session").await;
+    let (store, session) = (&writer.store, &writer.session);
+    store.put_snapshot(session, snapshot(1, 1, "old")).await.expect("it can be kept");
+    let gone = SnapshotPiece::new("gone".into());
+    for was_there in [false, true] {
+        let mut writing = store.write_snapshot(session, 1, 1);
+        writing.add(SnapshotPiece::new("new".into())).await.expect("a piece can be kept");
+        if was_there {
+            let mut other = store.write_snapshot(session, 1, 2);
+            other.add(gone.clone()).await.expect("a piece can be kept");
+            other.finish().await.expect("it is whole");
+            store.delete_derived(session).await.expect("it can be deleted");
+            store.collect_garbage(Timestamp(i64::MAX)).await.expect("garbage can be collected");
+            store.put_snapshot(session, snapshot(1, 1, "old")).await.expect("it can be kept");
+        }
+        writing.add_known(gone.hash());
+        let refused = writing.finish().await;
+        assert!(matches!(refused, Err(StoreError::NoPiece { .. })), "{refused:?}");
+        let found = store.snapshot(session, 1, 1).await.expect("it can be read");
+        assert_eq!(found, Some(snapshot(1, 1, "old")));
     }
 }
 
