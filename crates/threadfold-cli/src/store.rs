@@ -7,10 +7,11 @@ mod load;
 mod place;
 mod told;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use threadfold_engine::Budget;
 use threadfold_store::{SessionEntry, SqliteStore, Store, StoreError};
 use tokio::runtime::Runtime;
 
@@ -19,6 +20,9 @@ use crate::error::{CommandError, say};
 pub(crate) use find::{named, unique};
 pub(crate) use load::{load_kept, noted_summary, summary_of};
 pub(crate) use place::StoreArgs;
+
+/// As many bytes of a session's records are held in memory, understood, before they are put away.
+pub(crate) const BUDGET: usize = 16 << 20;
 
 /// A store that is open, with what it takes to wait for it.
 pub(crate) struct OpenStore {
@@ -117,6 +121,13 @@ impl OpenStore {
     /// Returns where it is.
     pub(crate) fn path(&self) -> &PathBuf {
         &self.path
+    }
+
+    /// Returns how much of a session is held in memory while it is taken in; the rest is put away
+    /// beside the store.
+    pub(crate) fn budget(&self) -> Budget {
+        let folder = self.path.parent().filter(|it| !it.as_os_str().is_empty());
+        Budget { bytes: BUDGET, folder: folder.unwrap_or(Path::new(".")).to_owned() }
     }
 
     /// Returns all sessions.

@@ -12,15 +12,17 @@ use std::time::{Duration, Instant};
 
 use threadfold_convert::{Agent, SessionFile, parse_transcript};
 use threadfold_core::SessionId;
-use threadfold_engine::{Options, Session, Slices, claude_files, holder, load, take_files};
+use threadfold_engine::{Budget, Options, Session, Slices, claude_files, holder, load, take_files};
 use threadfold_store::{SqliteStore, Store};
 use threadfold_testkit::big_session::write_transcript;
 
 type AnyError = Box<dyn std::error::Error>;
 
 const MB: u64 = 1_000_000;
-/// As the program imports: a larger session is only kept.
-const BUDGET: usize = 64 << 20;
+/// As the program imports: what is beyond is put away.
+const BUDGET: usize = 16 << 20;
+/// After how many records the program writes a snapshot.
+const EVERY: u64 = 16_384;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -47,7 +49,7 @@ fn measure(is_quick: bool) -> Result<(), AnyError> {
         let file = session_file(folder.path(), *size)?;
         let store = folder.path().join(format!("{size}.db"));
         let began = Instant::now();
-        let records = import(&file, &store, BUDGET)?;
+        let records = import(&file, &store)?;
         let importing = began.elapsed();
         let folding = fold_alone(&file)?;
         println!(
@@ -61,25 +63,30 @@ fn measure(is_quick: bool) -> Result<(), AnyError> {
 
     println!("\nopening a session, and going to any record of it\n");
     println!(
-        "| records | open | go to a record, mean of 20 | most records read after a snapshot |"
+        "| records | open | go to a record, mean of 20 | most records read after a snapshot | bar |"
     );
-    println!("|---|---|---|---|");
+    println!("|---|---|---|---|---|");
     let counts: &[u64] = if is_quick { &[1_000, 10_000] } else { &[1_000, 10_000, 100_000] };
     for count in counts {
         let store = folder.path().join(format!("open-{count}.db"));
         let file = lines_file(folder.path(), *count)?;
-        import(&file, &store, usize::MAX)?;
+        import(&file, &store)?;
         let (open, seek, most) = open_and_seek(&store, &file)?;
-        println!("| {count} | {:.1} ms | {:.1} ms | {most} |", millis(open), millis(seek));
+        println!(
+            "| {count} | {:.1} ms | {:.1} ms | {most} | {EVERY} |",
+            millis(open),
+            millis(seek)
+        );
     }
 
     println!("\nmemory of importing a session, at its peak\n");
-    println!("| session | peak | bar |");
-    println!("|---|---|---|");
+    println!("| session | peak | bar | snapshots | import |");
+    println!("|---|---|---|---|---|");
     let sizes: &[u64] = if is_quick { &[20] } else { &[20, 100, 500] };
     for size in sizes {
         let file = session_file(folder.path(), *size)?;
         let store = folder.path().join(format!("memory-{size}.db"));
+        let began = Instant::now();
         let child = Command::new(env::current_exe()?)
             .arg("--import-once")
             .args([&file, &store])
@@ -87,8 +94,11 @@ fn measure(is_quick: bool) -> Result<(), AnyError> {
         if !child.status.success() {
             return Err(String::from_utf8_lossy(&child.stderr).into());
         }
+        let took = began.elapsed();
         let peak: u64 = String::from_utf8(child.stdout)?.trim().parse()?;
-        println!("| {size} MB | {} MB | 256 MB |", peak / 1_000);
+        let snapshots = count_snapshots(&store, &file)?;
+        let (peak, speed) = (peak / 1_000, speed(*size, took));
+        println!("| {size} MB | {peak} MB | 256 MB | {snapshots} | {speed:.0} MB/s |");
         fs::remove_file(&file)?;
     }
     Ok(())
@@ -96,14 +106,16 @@ fn measure(is_quick: bool) -> Result<(), AnyError> {
 
 /// Imports in a process of its own, and prints the most memory that it had, in kilobytes.
 fn import_once(file: &Path, store: &Path) -> Result<(), AnyError> {
-    import(file, store, BUDGET)?;
+    import(file, store)?;
     let status = fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     println!("{}", peak.and_then(|it| it.split_whitespace().next()).unwrap_or("0"));
     Ok(())
 }
 
-fn import(file: &Path, store: &Path, budget: usize) -> Result<u64, AnyError> {
+fn import(file: &Path, store: &Path) -> Result<u64, AnyError> {
+    let folder = store.parent().ok_or("a store is in a folder")?.to_owned();
+    let budget = Some(Budget { bytes: BUDGET, folder });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(store)?);
     runtime.block_on(async {
@@ -114,6 +126,12 @@ fn import(file: &Path, store: &Path, budget: usize) -> Result<u64, AnyError> {
         let troubles = session.close().await?;
         if troubles.is_empty() { Ok(records) } else { Err(troubles.join("; ").into()) }
     })
+}
+
+fn count_snapshots(store: &Path, file: &Path) -> Result<usize, AnyError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let store = SqliteStore::open(store)?;
+    Ok(runtime.block_on(store.snapshots(&id_of(file)))?.len())
 }
 
 fn fold_alone(file: &Path) -> Result<Duration, AnyError> {

@@ -35,7 +35,7 @@ struct Progress {
 #[derive(Debug)]
 struct Published {
     seq: u64,
-    conversation: Option<ConversationState>,
+    conversation: ConversationState,
     metadata: SessionMetadata,
     /// The latest steps, one a record, without a gap.
     steps: VecDeque<Arc<Step>>,
@@ -52,7 +52,7 @@ pub enum Heard {
         /// The record that the state is at.
         seq: u64,
         /// The state.
-        conversation: Option<ConversationState>,
+        conversation: ConversationState,
     },
     /// Nobody writes the session any more.
     Ended,
@@ -70,7 +70,7 @@ impl SessionHandle {
     pub(crate) fn new(log: LogId, fold: &Fold) -> Self {
         let published = Published {
             seq: fold.seq(),
-            conversation: fold.conversation().cloned(),
+            conversation: fold.conversation().clone(),
             metadata: fold.metadata().clone(),
             steps: VecDeque::new(),
         };
@@ -87,7 +87,7 @@ impl SessionHandle {
     pub(crate) fn publish(&self, fold: &Fold, steps: Vec<Arc<Step>>) {
         let mut heard = self.heard();
         heard.seq = fold.seq();
-        heard.conversation = fold.conversation().cloned();
+        heard.conversation = fold.conversation().clone();
         heard.metadata = fold.metadata().clone();
         if steps.iter().any(|step| step.restored) {
             heard.steps.clear();
@@ -123,7 +123,7 @@ impl SessionHandle {
     }
 
     /// Returns the conversation, and the record it is at.
-    pub fn conversation(&self) -> (u64, Option<ConversationState>) {
+    pub fn conversation(&self) -> (u64, ConversationState) {
         let heard = self.heard();
         (heard.seq, heard.conversation.clone())
     }

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use threadfold_store::StoreError;
 
@@ -37,6 +38,14 @@ pub enum EngineError {
         name: String,
         /// Why.
         source: io::Error,
+    },
+    /// Make room there, then open the session anew: all its records are in the store.
+    #[error("`{}` does not hold what does not fit in memory", folder.display())]
+    PutAway {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: Arc<io::Error>,
     },
     /// Open the session anew: an append that was not acknowledged may be in its log.
     #[error("the session was left after a write that was not acknowledged")]

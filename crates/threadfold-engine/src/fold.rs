@@ -6,6 +6,8 @@ mod slices;
 
 pub(crate) use slices::SliceWord;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use imbl::Vector;
 use threadfold_convert::lines::{self, Position};
@@ -17,10 +19,11 @@ use threadfold_core::{
 };
 use threadfold_store::{BlobHash, RecordKind, StoredRecord};
 
+use crate::error::EngineError;
+use crate::shelf::{Budget, FileShelf, Spill};
 use crate::slice::{Item, Items, SliceError, Slices};
 use crate::snapshot::SliceSnapshot;
 use crate::source::{Chain, LongLine, Source, SourceSpec};
-use crate::summary::SessionSummary;
 
 /// The version of events as the log derives them.
 const EVENT_VERSION: u64 = 1;
@@ -33,10 +36,9 @@ pub struct Fold {
     seq: u64,
     sources: Vector<Source>,
     converter: Option<(Agent, Box<dyn Converter>)>,
-    /// Nothing once it was let go to save memory.
-    conversation: Option<ConversationState>,
-    /// What lists show of the conversation that was let go.
-    forgotten: Box<SessionSummary>,
+    conversation: ConversationState,
+    /// What does not fit in memory.
+    spill: Option<Spill>,
     metadata: SessionMetadata,
     slices: Slices,
     /// Slices of a snapshot that nobody here knows.
@@ -79,13 +81,29 @@ impl Fold {
             seq: 0,
             sources: Vector::new(),
             converter: None,
-            conversation: Some(ConversationState::default()),
-            forgotten: Box::default(),
+            conversation: ConversationState::default(),
+            spill: None,
             metadata: SessionMetadata::default(),
             slices,
             unknown: Vec::new(),
             oddities: 0,
         }
+    }
+
+    /// Has what does not fit in memory put away.
+    #[must_use]
+    pub fn within(self, budget: Budget) -> Self {
+        Self { spill: Some(Spill::new(budget)), ..self }
+    }
+
+    /// Refuses to go on if what was put away could not be written or read: the conversation is
+    /// not to be believed any more. The records are.
+    pub fn check(&self) -> Result<(), EngineError> {
+        self.shelf().map_or(Ok(()), |shelf| shelf.check())
+    }
+
+    pub(crate) fn shelf(&self) -> Option<&Arc<FileShelf>> {
+        self.spill.as_ref().map(Spill::shelf)
     }
 
     /// Hears the next record of the log.
@@ -104,6 +122,9 @@ impl Fold {
             other => step.unreadable(format!("a record of kind {} is unknown here", other.code())),
         }
         self.take_in(&mut step);
+        if let Some(spill) = &mut self.spill {
+            spill.folded(record.bytes.len(), &mut self.conversation);
+        }
         step
     }
 
@@ -112,10 +133,8 @@ impl Fold {
         for event in &mut step.events {
             event.context.seq = Some(step.seq);
             event.context.v = Some(EVENT_VERSION);
-            if let Some(conversation) = &mut self.conversation {
-                let outcome = conversation.apply_with(event, &mut step.changes);
-                step.oddities.extend(outcome.anomaly().cloned().map(Oddity::Ignored));
-            }
+            let outcome = self.conversation.apply_with(event, &mut step.changes);
+            step.oddities.extend(outcome.anomaly().cloned().map(Oddity::Ignored));
             self.metadata.apply(event);
             self.slices.hear_event(event);
         }
@@ -230,10 +249,10 @@ impl Fold {
 
     /// Returns the conversation as it would be if every source ended here: what was left open is
     /// closed, and an unfinished last line is shown.
-    pub fn settled(&self) -> Option<ConversationState> {
-        let mut state = self.conversation.clone()?;
+    pub fn settled(&self) -> ConversationState {
+        let mut state = self.conversation.clone();
         state.extend(&self.settling());
-        Some(state)
+        state
     }
 
     /// Returns the events that would follow if every source ended here.
@@ -253,18 +272,6 @@ impl Fold {
         step.events
     }
 
-    /// Lets the conversation go, which is most of what takes memory; everything else is kept up.
-    pub fn forget_conversation(&mut self) {
-        if let Some(state) = self.conversation.take() {
-            let beginning = SessionSummary::of(&state, &self.metadata);
-            *self.forgotten = SessionSummary { blocks: None, subagents: None, ..beginning };
-        }
-    }
-
-    pub(crate) fn summary_so_far(&self) -> &SessionSummary {
-        &self.forgotten
-    }
-
     /// Returns the session.
     pub fn session(&self) -> &SessionId {
         &self.session
@@ -275,9 +282,9 @@ impl Fold {
         self.seq
     }
 
-    /// Returns the conversation; nothing once it was let go.
-    pub fn conversation(&self) -> Option<&ConversationState> {
-        self.conversation.as_ref()
+    /// Returns the conversation.
+    pub fn conversation(&self) -> &ConversationState {
+        &self.conversation
     }
 
     /// Returns what is known of the session as a whole.
@@ -324,7 +331,7 @@ impl Fold {
             sources: self.sources.clone(),
             converter: self.converter.as_ref().map(|(agent, it)| (*agent, it.fork())),
             conversation: self.conversation.clone(),
-            forgotten: self.forgotten.clone(),
+            spill: self.spill.clone(),
             metadata: self.metadata.clone(),
             slices: self.slices.fork(),
             unknown: self.unknown.clone(),

@@ -52,6 +52,7 @@ mod original;
 mod query;
 mod reindex;
 mod session;
+mod shelf;
 mod slice;
 mod snapshot;
 mod source;
@@ -64,11 +65,12 @@ pub use error::EngineError;
 pub use fold::{Fold, Oddity, Step, chain_of};
 pub use holder::{holder, is_gone};
 pub use intake::{Follower, Form, InputFile, Taken, claude_files, take_files, take_lines};
-pub use load::{Loaded, load, load_with, read_on};
+pub use load::{Loaded, load, read_on};
 pub use original::originals;
 pub use query::Query;
 pub use reindex::{Derived, Reindexed, inspect, reindex};
 pub use session::{Incoming, Options, Session};
+pub use shelf::Budget;
 pub use slice::{
     EnvironmentState, FileState, FileStatus, Item, Items, Policy, QueryState, QueryStatus, Slice,
     SliceError, Slices,

@@ -6,6 +6,7 @@ use threadfold_store::{Head, Limit, Store, StoreError, StoredRecord};
 
 use crate::error::{EngineError, with_causes};
 use crate::fold::{Fold, Step};
+use crate::shelf::Budget;
 use crate::slice::Slices;
 use crate::snapshot::SnapshotText;
 
@@ -19,8 +20,6 @@ pub struct Loaded {
     pub snapshot: Option<u64>,
     /// How many records were read after that.
     pub records: u64,
-    /// How many bytes of records are in it that were read.
-    pub bytes: u64,
     /// Why a snapshot was passed over. Reading took longer, and nothing is lost.
     pub passed_over: Option<String>,
 }
@@ -32,19 +31,16 @@ pub async fn load(
     until: u64,
     slices: Slices,
 ) -> Result<Loaded, EngineError> {
-    load_with(store, session, until, slices, usize::MAX, |_| {}).await
+    load_within(store, session, until, slices, None).await
 }
 
-/// Reads a session, and shows each step that is read after the snapshot.
-///
-/// Once more than `budget` bytes of records were folded, the conversation is let go.
-pub async fn load_with(
+/// Reads a session, and puts away what does not fit into a budget.
+pub(crate) async fn load_within(
     store: &dyn Store,
     session: &SessionId,
     until: u64,
     slices: Slices,
-    budget: usize,
-    mut each: impl FnMut(&Step),
+    budget: Option<Budget>,
 ) -> Result<Loaded, EngineError> {
     let head = store.head(session).await?;
     let head = head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?;
@@ -54,7 +50,6 @@ pub async fn load_with(
         head,
         snapshot: None,
         records: 0,
-        bytes: 0,
         passed_over: None,
     };
     let stored = match store.snapshot(session, GENERATION, until).await {
@@ -77,6 +72,9 @@ pub async fn load_with(
             Err(why) => loaded.passed_over = Some(why),
         }
     }
+    if let Some(budget) = budget {
+        loaded.fold = loaded.fold.within(budget);
+    }
     while loaded.fold.seq() < until {
         let after = loaded.fold.seq();
         let limit = Limit { until, ..Limit::default() };
@@ -88,12 +86,9 @@ pub async fn load_with(
         }
         for record in &records {
             loaded.records += 1;
-            loaded.bytes += record.bytes.len() as u64;
-            if loaded.bytes > budget as u64 {
-                loaded.fold.forget_conversation();
-            }
-            each(&loaded.fold.push(record));
+            loaded.fold.push(record);
         }
+        loaded.fold.check()?;
     }
     Ok(loaded)
 }
@@ -118,6 +113,7 @@ pub async fn read_on<E: From<EngineError>>(
             let step = fold.push(record);
             each(record, step)?;
         }
+        fold.check()?;
     }
     Ok(())
 }

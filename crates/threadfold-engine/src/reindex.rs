@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use threadfold_convert::GENERATION;
 use threadfold_core::{Json, SessionId};
-use threadfold_store::{SessionEntry, Store, StoreError, StoredSnapshot, Summary};
+use threadfold_store::{SessionEntry, Store, StoreError, Summary};
 
 use crate::error::EngineError;
 use crate::fold::Fold;
 use crate::load::{read_on, restored};
-use crate::session::take;
 use crate::slice::Slices;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Taken};
 use crate::summary::SessionSummary;
 
 /// What was derived of a session up to a record.
@@ -72,10 +71,7 @@ pub async fn reindex(
             stops.clear();
         }
         if until == next_snapshot {
-            let snapshot = take(&fold, &entry.head.log, BTreeMap::new()).to_json();
-            let (generation, seq) = (GENERATION, fold.seq());
-            let snapshot = StoredSnapshot { generation, seq, bytes: snapshot.into() };
-            store.put_snapshot(session, snapshot).await?;
+            Taken::of(&fold, &entry.head.log).write(store).await?;
             snapshots += 1;
         }
         if fold.seq() == head {

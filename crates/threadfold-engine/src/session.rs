@@ -13,18 +13,20 @@ use bytes::Bytes;
 use threadfold_convert::GENERATION;
 use threadfold_core::{Fields, Json, SessionId};
 use threadfold_store::{
-    Append, BatchId, Cursor, Holder, LogId, NewRecord, RecordKind, Store, StoreError,
-    StoredSnapshot, Summary, Timestamp,
+    Append, BatchId, Cursor, Holder, LogId, NewRecord, RecordKind, Store, StoreError, Summary,
+    Timestamp,
 };
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::bus::SessionHandle;
-use crate::error::EngineError;
+use crate::error::{EngineError, with_causes};
 use crate::fold::{Fold, Step};
-use crate::load::load_with;
+use crate::load::load_within;
+use crate::shelf::Budget;
 use crate::slice::Slices;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Taken};
 use crate::source::SourceSpec;
 use lease::Tenure;
 
@@ -36,15 +38,14 @@ pub struct Options {
     pub slices: Slices,
     /// How many records may come before the next snapshot.
     pub snapshot_every: u64,
-    /// How many bytes of records are folded into a conversation; beyond that the session is only
-    /// kept, and is folded when somebody looks at it.
-    pub budget: usize,
+    /// How much is held in memory, and where the rest is put away; nothing if all of it is held.
+    pub budget: Option<Budget>,
 }
 
 impl Options {
     /// Returns the options that suit most.
     pub fn new(holder: Holder) -> Self {
-        Self { holder, slices: Slices::default(), snapshot_every: 16_384, budget: usize::MAX }
+        Self { holder, slices: Slices::default(), snapshot_every: 16_384, budget: None }
     }
 }
 
@@ -74,9 +75,8 @@ pub struct Session {
     options: Options,
     observers: Vec<Observer>,
     troubles: Vec<String>,
-    folded_bytes: u64,
     last_snapshot: u64,
-    snapshot: Option<JoinHandle<Result<(), StoreError>>>,
+    snapshot: Option<JoinHandle<Result<(), EngineError>>>,
     /// A write was not acknowledged, and nobody knows whether it is in the log.
     left: bool,
 }
@@ -92,7 +92,7 @@ impl Session {
         store.create(id, log, now()).await?;
         let tenure = Tenure::begin(store.clone(), id, &options.holder).await?;
         let slices = options.slices.fork();
-        let loaded = load_with(&*store, id, u64::MAX, slices, options.budget, |_| {}).await;
+        let loaded = load_within(&*store, id, u64::MAX, slices, options.budget.clone()).await;
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
@@ -109,7 +109,6 @@ impl Session {
             log: loaded.head.log,
             tenure,
             last_snapshot: loaded.snapshot.unwrap_or_default(),
-            folded_bytes: loaded.bytes,
             fold: loaded.fold,
             options,
             observers: Vec::new(),
@@ -127,20 +126,18 @@ impl Session {
         if incoming.is_empty() {
             return Ok(Vec::new());
         }
+        self.fold.check()?;
         let records = self.append(incoming).await?;
 
         let mut steps = Vec::with_capacity(records.len());
         for (record, seq) in records.into_iter().zip(self.fold.seq() + 1..) {
-            self.folded_bytes += record.bytes.len() as u64;
-            if self.folded_bytes > self.options.budget as u64 {
-                self.fold.forget_conversation();
-            }
             steps.push(Arc::new(self.fold.push(&record.at(seq))));
+            self.snapshot_if_due().await;
         }
+        self.fold.check()?;
 
         self.handle.publish(&self.fold, steps.clone());
         self.tell_observers(&steps);
-        self.snapshot_if_due().await;
         Ok(steps)
     }
 
@@ -262,27 +259,21 @@ impl Session {
     /// Begins to write a snapshot, once the one before is written.
     async fn write_snapshot(&mut self) {
         self.finish_snapshot().await;
-        if self.fold.conversation().is_none() {
-            return;
-        }
         self.last_snapshot = self.fold.seq();
-        let (store, id, log) = (self.store.clone(), self.id.clone(), self.log.clone());
-        let fold = self.fold.fork();
-        self.snapshot = Some(tokio::spawn(async move {
-            let seq = fold.seq();
-            let json =
-                tokio::task::spawn_blocking(move || take(&fold, &log, BTreeMap::new()).to_json());
-            let Ok(json) = json.await else { return Ok(()) };
-            let snapshot = StoredSnapshot { generation: GENERATION, seq, bytes: json.into() };
-            store.put_snapshot(&id, snapshot).await
-        }));
+        let (store, runtime) = (self.store.clone(), Handle::current());
+        let taken = Taken::of(&self.fold, &self.log);
+        self.snapshot =
+            Some(tokio::task::spawn_blocking(move || runtime.block_on(taken.write(&*store))));
     }
 
     async fn finish_snapshot(&mut self) {
         let Some(writing) = self.snapshot.take() else { return };
         match writing.await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => self.troubles.push(format!("a snapshot was not written: {error}")),
+            Ok(Err(error)) => {
+                let why = with_causes(&error);
+                self.troubles.push(format!("a snapshot was not written: {why}"));
+            }
             Err(error) => self.troubles.push(format!("a snapshot was not written: {error}")),
         }
     }
@@ -292,12 +283,18 @@ impl Session {
     /// Returns what went wrong beside the way.
     pub async fn close(mut self) -> Result<Vec<String>, EngineError> {
         self.finish_snapshot().await;
-        let json = Json::of(&self.fold.summary()).as_str().to_owned();
-        let summary = Summary { generation: GENERATION, seq: self.fold.seq(), json };
-        self.store.put_summary(&self.id, summary).await?;
+        let noted = self.note_summary().await;
         self.tenure.end().await?;
         self.handle.end();
+        noted?;
         Ok(self.take_troubles())
+    }
+
+    async fn note_summary(&self) -> Result<(), EngineError> {
+        let json = Json::of(&self.fold.summary()).as_str().to_owned();
+        self.fold.check()?;
+        let summary = Summary { generation: GENERATION, seq: self.fold.seq(), json };
+        Ok(self.store.put_summary(&self.id, summary).await?)
     }
 }
 
@@ -309,6 +306,12 @@ impl Drop for Session {
 
 /// Returns all slices of a fold.
 pub(crate) fn take(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> Snapshot {
+    let (state_hash, slices) = (fold.state_hash(), fold.slice_snapshots());
+    Snapshot { state_hash, slices, ..take_hollow(fold, log, tags) }
+}
+
+/// Returns a snapshot without its slices and without the hash of the conversation.
+pub(crate) fn take_hollow(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> Snapshot {
     let policies = fold.policies().into_iter();
     Snapshot {
         created_at: jiff::Timestamp::now().to_string(),
@@ -316,10 +319,10 @@ pub(crate) fn take(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> 
         log_id: log.clone(),
         generation: GENERATION,
         seq: fold.seq(),
-        state_hash: fold.state_hash(),
+        state_hash: String::new(),
         tags,
         policies: policies.map(|(name, policy)| (name, policy.name().to_owned())).collect(),
-        slices: fold.slice_snapshots(),
+        slices: Vec::new(),
         extra: Fields::default(),
     }
 }

@@ -1,5 +1,7 @@
 //! A session at one place of its log, as pure data.
 
+mod write;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,7 +12,11 @@ use serde_json::value::RawValue;
 use threadfold_core::{Fields, Json, SessionId};
 use threadfold_store::LogId;
 
+pub(crate) use write::Taken;
+
 const VERSION: u32 = 1;
+/// The slice that holds the conversation.
+pub(crate) const CONVERSATION: &str = "conversation";
 
 /// A session at one place of its log: all its slices, complete in itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +112,11 @@ impl SliceSnapshot {
     pub(crate) fn new(slice: &str, item: &str, version: u32, items: Vec<Json>) -> Self {
         let (slice_type, item_type) = (slice.to_owned(), item.to_owned());
         Self { slice_type, item_type, version, items, extra: Fields::default() }
+    }
+
+    /// Says whether this is the slice that holds the conversation.
+    pub(crate) fn is_conversation(&self) -> bool {
+        self.slice_type == CONVERSATION
     }
 
     /// Returns the slice with its items as text.

@@ -53,20 +53,13 @@ impl SessionSummary {
     /// Returns what a session's conversation and metadata tell.
     pub fn of(state: &ConversationState, metadata: &SessionMetadata) -> Self {
         let subagents = state.subagents();
+        let own = |text: Option<&str>| text.map(str::to_owned);
         let inside: usize = subagents.iter().map(|it| it.blocks().len()).sum();
         Self {
             first_prompt: first_prompt(state),
             first_command: first_command(state),
             blocks: Some(state.blocks().len() + inside),
             subagents: Some(subagents.len()),
-            ..Self::default()
-        }
-        .with_metadata(metadata)
-    }
-
-    fn with_metadata(self, metadata: &SessionMetadata) -> Self {
-        let own = |text: Option<&str>| text.map(str::to_owned);
-        Self {
             title: own(metadata.title()),
             model: own(metadata.model()),
             cwd: own(metadata.cwd()),
@@ -75,7 +68,7 @@ impl SessionSummary {
             ended_at: own(metadata.ended_at()),
             cost_usd: metadata.cost_usd(),
             usage: metadata.usage(),
-            ..self
+            ..Self::default()
         }
     }
 }
@@ -83,15 +76,12 @@ impl SessionSummary {
 impl Fold {
     /// Returns what lists show of the session.
     pub fn summary(&self) -> SessionSummary {
-        let told = match self.settled() {
-            Some(state) => SessionSummary::of(&state, self.metadata()),
-            None => self.summary_so_far().clone().with_metadata(self.metadata()),
-        };
+        let told = SessionSummary::of(&self.settled(), self.metadata());
         let path = self.sources().find_map(|source| source.spec.path.clone());
         SessionSummary {
             agent: self.agent().map(|it| it.name().to_owned()),
             path,
-            state_hash: self.conversation().map(|state| state.hash().to_string()),
+            state_hash: Some(self.state_hash()),
             line_bytes: self.line_bytes(),
             ..told
         }
@@ -108,7 +98,7 @@ impl Fold {
 
 fn first_prompt(state: &ConversationState) -> Option<String> {
     let prompt = |active_only: bool| {
-        state.blocks().iter().find_map(|block| match &block.body {
+        state.blocks().of_kind("user_message").find_map(|block| match &block.body {
             BlockBody::UserMessage(said) if !(active_only && block.inactive) => {
                 Some(beginning(&content_text(&said.content)))
             }
@@ -119,7 +109,7 @@ fn first_prompt(state: &ConversationState) -> Option<String> {
 }
 
 fn first_command(state: &ConversationState) -> Option<String> {
-    state.blocks().iter().find_map(|block| match &block.body {
+    state.blocks().of_kind("system").find_map(|block| match &block.body {
         BlockBody::System(word) if &*word.subtype == "command" => {
             let text = word.message.as_ref()?.to_str();
             text.starts_with("<command-").then(|| beginning(&text))

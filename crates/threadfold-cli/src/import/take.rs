@@ -18,10 +18,6 @@ use crate::error::{CommandError, say};
 use crate::source::{Shelf, ShelfFile};
 use crate::store::OpenStore;
 
-/// As many bytes of records are folded while they are taken; a larger session is only kept, and
-/// folded when somebody looks at it.
-const BUDGET: usize = 64 << 20;
-
 /// What importing a session brought.
 pub(crate) struct Imported {
     /// It was not in the store before.
@@ -41,7 +37,8 @@ pub(crate) fn take(
     let content = ready(planned)?;
     store.wait(async {
         let id = SessionId::from(planned.id.as_str());
-        let options = Options { budget: BUDGET, ..Options::new(holder("threadfold import")) };
+        let options =
+            Options { budget: Some(store.budget()), ..Options::new(holder("threadfold import")) };
         let mut session = Session::open(store.shared(), &id, options).await?;
         let before = session.cursor().seq;
         let taken = take_content(&mut session, &content, progress).await;

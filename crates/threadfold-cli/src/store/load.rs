@@ -31,14 +31,10 @@ pub(crate) fn load_kept(
     let (shared, until) = (store.shared(), at.unwrap_or(u64::MAX));
     let loaded = store.wait(load(&*shared, &entry.session, until, Slices::default()))?;
     let state = match at {
-        Some(_) => loaded.fold.conversation().cloned(),
+        Some(_) => loaded.fold.conversation().clone(),
         None => loaded.fold.settled(),
     };
-    Ok(Loaded {
-        state: state.unwrap_or_default(),
-        metadata: loaded.fold.metadata().clone(),
-        events: head,
-    })
+    Ok(Loaded { state, metadata: loaded.fold.metadata().clone(), events: head })
 }
 
 /// Returns what lists show of a session: as it was noted, if that is of the last record and of

@@ -26,7 +26,7 @@ pub(super) async fn look_on(
     let log = loaded.head.log;
     let cursor = |seq| Cursor { log: log.clone(), generation: GENERATION, seq }.to_string();
     let mut show = Show::new(output);
-    let state = |fold: &threadfold_engine::Fold| fold.conversation().cloned().unwrap_or_default();
+    let state = |fold: &threadfold_engine::Fold| fold.conversation().clone();
     show.state(id.as_str(), &cursor(fold.seq()), &state(&fold), fold.metadata())?;
     let mut stop = pin!(stop());
     loop {

@@ -82,17 +82,15 @@ impl Show {
             cursor.seq = seq;
             cursor.to_string()
         };
-        self.state(&session, &cursor(seq), &state.unwrap_or_default(), &handle.metadata())?;
+        self.state(&session, &cursor(seq), &state, &handle.metadata())?;
         loop {
             match listener.next().await {
                 Heard::Ended => return self.end(),
                 Heard::Gap { seq, conversation } => {
-                    let state = conversation.unwrap_or_default();
-                    self.state(&session, &cursor(seq), &state, &handle.metadata())?;
+                    self.state(&session, &cursor(seq), &conversation, &handle.metadata())?;
                 }
                 Heard::Steps(steps) => {
                     let (_, state) = handle.conversation();
-                    let state = state.unwrap_or_default();
                     let steps = steps.iter().map(|step| (step.seq, step.changes.as_slice()));
                     self.steps(&session, &cursor, steps, &state, &handle.metadata())?;
                 }

@@ -183,7 +183,7 @@ fn whoever_is_killed_while_importing_and_following_loses_nothing_that_was_told()
             check(&opened, &session, &file).await;
             let loaded = load(&opened, &session, u64::MAX, Slices::default()).await.unwrap();
             assert_eq!(loaded.fold.sources().count(), 1, "it is one file, and one part of it");
-            loaded.fold.settled().unwrap().hash()
+            loaded.fold.settled().hash()
         })
     };
     let fresh = folder.path().join("fresh.db");

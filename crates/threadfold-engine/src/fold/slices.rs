@@ -9,7 +9,7 @@ use threadfold_store::StoredRecord;
 use super::{Fold, Oddity, Step};
 use crate::error::with_causes;
 use crate::slice::{Heard, Policy, Slices};
-use crate::snapshot::{SliceSnapshot, SliceText, Snapshot, SnapshotRestoreError};
+use crate::snapshot::{CONVERSATION, SliceSnapshot, SliceText, Snapshot, SnapshotRestoreError};
 use crate::source::{Source, SourceItem};
 
 /// A word to a session's slices, as its log has it.
@@ -65,7 +65,7 @@ impl SliceWord {
 
 /// How a slice of a snapshot is read, and what becomes of it.
 const OWN: [(&str, Policy); 4] = [
-    ("conversation", Policy::State),
+    (CONVERSATION, Policy::State),
     ("converter", Policy::State),
     ("metadata", Policy::Log),
     ("transcript", Policy::Log),
@@ -162,7 +162,7 @@ impl Fold {
     }
 
     pub(crate) fn state_hash(&self) -> String {
-        self.conversation.as_ref().map_or_else(String::new, |state| state.hash().to_string())
+        self.conversation.hash().to_string()
     }
 
     fn policy_of(&self, slice: &str) -> Option<Policy> {
@@ -178,7 +178,15 @@ impl Fold {
 
     /// Returns all slices, in the order of their names.
     pub(crate) fn slice_snapshots(&self) -> Vec<SliceSnapshot> {
-        let conversation = self.conversation.iter().map(|state| Json::of(&state.snapshot()));
+        self.slices_with(vec![Json::of(&self.conversation.snapshot())])
+    }
+
+    /// Returns all slices, in the order of their names, that of the conversation empty.
+    pub(crate) fn slices_but_conversation(&self) -> Vec<SliceSnapshot> {
+        self.slices_with(Vec::new())
+    }
+
+    fn slices_with(&self, conversation: Vec<Json>) -> Vec<SliceSnapshot> {
         let converter = self.converter.iter().map(|(agent, converter)| {
             Json::of(&ConverterItem { agent: agent.name().to_owned(), memory: converter.memory() })
         });
@@ -187,7 +195,7 @@ impl Fold {
             SliceSnapshot::new(slice, item, OWN_VERSION, items)
         };
         let mut all = vec![
-            own("conversation", "conversationState", conversation.collect()),
+            own(CONVERSATION, "conversationState", conversation),
             own("converter", "converterMemory", converter.collect()),
             own("metadata", "sessionMetadata", vec![self.metadata.facts()]),
             own("transcript", "source", sources.collect()),
@@ -213,16 +221,14 @@ impl Fold {
             ));
         }
         match &*slice.slice_type {
-            "conversation" => {
-                self.conversation = match slice.items.first() {
-                    Some(item) => {
-                        let facts = serde_json::from_str(item.get())
-                            .map_err(|error| unfit(error.to_string()))?;
-                        let state = ConversationState::restore(&facts);
-                        Some(state.map_err(|error| unfit(error.to_string()))?)
-                    }
-                    None => None,
+            CONVERSATION => {
+                let Some(item) = slice.items.first() else {
+                    return Err(unfit("there is no conversation".to_owned()));
                 };
+                let facts =
+                    serde_json::from_str(item.get()).map_err(|error| unfit(error.to_string()))?;
+                let state = ConversationState::restore(&facts);
+                self.conversation = state.map_err(|error| unfit(error.to_string()))?;
             }
             "converter" => {
                 self.converter = match slice.items.first() {

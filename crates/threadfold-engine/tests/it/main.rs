@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+mod budget;
 mod follow;
 mod generation;
 mod kept;

@@ -93,9 +93,9 @@ async fn the_events_that_settle_a_session_are_those_that_its_settled_state_has()
     for recording in claude_recordings() {
         let store = imported(&recording, u64::MAX).await;
         let loaded = load(&*store, &recording.id, u64::MAX, Slices::default()).await.unwrap();
-        let mut state = loaded.fold.conversation().unwrap().clone();
+        let mut state = loaded.fold.conversation().clone();
         state.extend(&loaded.fold.settling());
-        assert_eq!(state.hash(), loaded.fold.settled().unwrap().hash(), "{}", recording.name);
+        assert_eq!(state.hash(), loaded.fold.settled().hash(), "{}", recording.name);
     }
 }
 
@@ -120,8 +120,6 @@ async fn an_event_whose_line_has_no_end_is_there_once_its_source_is_settled() {
     };
     let lines = format!("{}\n{}", line("a"), line("b"));
     take_lines(&mut session, &spec, lines.as_bytes()).await.unwrap();
-    let blocks = |fold: &Fold| {
-        (fold.conversation().unwrap().blocks().len(), fold.settled().unwrap().blocks().len())
-    };
+    let blocks = |fold: &Fold| (fold.conversation().blocks().len(), fold.settled().blocks().len());
     assert_eq!(blocks(session.fold()), (1, 2));
 }

@@ -1,0 +1,179 @@
+//! A session larger than its budget: the rest is put away, and nothing else is different.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use threadfold_core::SessionId;
+use threadfold_engine::{
+    Budget, EngineError, Fold, InputFile, Options, Session, Slices, Snapshot, claude_files, holder,
+    load, take_files,
+};
+use threadfold_store::{Limit, MemoryStore, SqliteStore, Store, StoredRecord, Timestamp};
+use threadfold_testkit::big_session::write_transcript;
+
+use crate::recordings::{claude_recordings, parsed_hash, settled_hash};
+
+const EVERY: u64 = 64;
+
+fn budget(bytes: usize, folder: &Path) -> Option<Budget> {
+    Some(Budget { bytes, folder: folder.to_owned() })
+}
+
+async fn open(store: &Arc<dyn Store>, id: &SessionId, budget: Option<Budget>) -> Session {
+    let options = Options { budget, snapshot_every: EVERY, ..Options::new(holder("a test")) };
+    Session::open(store.clone(), id, options).await.unwrap()
+}
+
+async fn import(
+    store: &Arc<dyn Store>,
+    (id, files): (&SessionId, &[InputFile]),
+    budget: Option<Budget>,
+) {
+    let mut session = open(store, id, budget).await;
+    take_files(&mut session, files, |_| {}).await.unwrap();
+    assert_eq!(session.close().await.unwrap(), Vec::<String>::new());
+}
+
+/// Writes a session of about so many bytes.
+fn made_up(folder: &Path, bytes: u64) -> (SessionId, Vec<InputFile>) {
+    let file = folder.join("made-up.jsonl");
+    let mut text = Vec::new();
+    write_transcript(bytes, &mut text).unwrap();
+    fs::write(&file, text).unwrap();
+    (SessionId::from("made-up"), claude_files(&file).unwrap())
+}
+
+async fn all_records(store: &dyn Store, id: &SessionId) -> Vec<StoredRecord> {
+    let limit = Limit { bytes: usize::MAX, ..Limit::default() };
+    store.read(id, 0, limit).await.unwrap()
+}
+
+/// Opens a session at every tenth record, and holds it against the fold of the records up to it.
+async fn check_every_tenth(store: &dyn Store, id: &SessionId) {
+    let mut fold = Fold::new(id.clone(), Slices::default());
+    for record in all_records(store, id).await {
+        fold.push(&record);
+        if record.seq % 10 == 0 {
+            let at = load(store, id, record.seq, Slices::default()).await.unwrap();
+            assert_eq!(at.passed_over, None);
+            assert_eq!(at.records, record.seq % EVERY, "records after a snapshot");
+            assert_eq!(at.fold.conversation().hash(), fold.conversation().hash());
+            assert_eq!(at.fold.metadata(), fold.metadata());
+        }
+    }
+}
+
+/// Returns the snapshots as they were written, but for what is of the log and of the time.
+async fn written(store: &dyn Store, id: &SessionId) -> Vec<String> {
+    let mut all = Vec::new();
+    for (generation, seq) in store.snapshots(id).await.unwrap() {
+        let stored = store.snapshot(id, generation, seq).await.unwrap().unwrap();
+        let mut text = String::from_utf8(stored.bytes.to_vec()).unwrap();
+        let snapshot = Snapshot::from_json(&text).unwrap();
+        for own in [&snapshot.created_at, snapshot.log_id.as_str()] {
+            text = text.replace(own, "own");
+        }
+        all.push(text);
+    }
+    all
+}
+
+#[tokio::test]
+async fn a_session_over_its_budget_has_the_snapshots_of_one_within_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (id, files) = made_up(folder.path(), 2_000_000);
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("a.db")).unwrap());
+    import(&store, (&id, &files), budget(30_000, folder.path())).await;
+    let head = store.head(&id).await.unwrap().unwrap().seq;
+    let places = store.snapshots(&id).await.unwrap();
+    let seqs: Vec<u64> = places.iter().map(|(_, seq)| *seq).collect();
+    assert_eq!(seqs, (1..=head / EVERY).map(|it| it * EVERY).collect::<Vec<_>>());
+    check_every_tenth(&*store, &id).await;
+
+    let plain: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    import(&plain, (&id, &files), None).await;
+    assert!(written(&*store, &id).await == written(&*plain, &id).await, "byte for byte");
+}
+
+#[tokio::test]
+async fn every_recording_is_the_same_whatever_the_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    for recording in claude_recordings() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let files = claude_files(&recording.main).unwrap();
+        import(&store, (&recording.id, &files), budget(0, folder.path())).await;
+        let hash = settled_hash(&store, &recording.id).await;
+        assert_eq!(hash, parsed_hash(&recording), "{}", recording.name);
+        check_every_tenth(&*store, &recording.id).await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_loaded_within_its_budget_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (id, files) = made_up(folder.path(), 300_000);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    import(&store, (&id, &files), None).await;
+    store.delete_derived(&id).await.unwrap();
+    let session = open(&store, &id, budget(10_000, folder.path())).await;
+    let whole = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
+    assert_eq!(session.fold().conversation().hash(), whole.fold.conversation().hash());
+    assert_eq!(session.fold().settled(), whole.fold.settled());
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn pieces_that_the_store_has_no_more_are_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (id, files) = made_up(folder.path(), 3_000_000);
+    for store in [
+        Arc::new(MemoryStore::default()) as Arc<dyn Store>,
+        Arc::new(SqliteStore::open(folder.path().join("gone.db")).unwrap()),
+    ] {
+        let mut session = open(&store, &id, budget(30_000, folder.path())).await;
+        let records = fs::read(&files[0].path).unwrap();
+        let source = session.source(&files[0].spec).await.unwrap();
+        let mut cuts = Vec::new();
+        threadfold_engine::Cutter::default().push(&records, &mut cuts);
+        for (index, cut) in cuts.into_iter().enumerate() {
+            let (kind, position, bytes) = (cut.kind, cut.position, cut.bytes);
+            let incoming = threadfold_engine::Incoming { kind, source, position, bytes };
+            session.accept(vec![incoming]).await.unwrap();
+            if index == 500 {
+                store.delete_derived(&id).await.unwrap();
+                store.collect_garbage(Timestamp(i64::MAX)).await.unwrap();
+            }
+        }
+        assert_eq!(session.close().await.unwrap(), Vec::<String>::new());
+        let last = store.snapshots(&id).await.unwrap().last().unwrap().1;
+        let at = load(&*store, &id, last, Slices::default()).await.unwrap();
+        assert_eq!((at.snapshot, at.records, at.passed_over), (Some(last), 0, None));
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_away_is_said_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (id, files) = made_up(folder.path(), 300_000);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store, &id, budget(10_000, &folder.path().join("not there"))).await;
+    let taken = take_files(&mut session, &files, |_| {}).await;
+    assert!(matches!(taken, Err(EngineError::PutAway { .. })), "{taken:?}");
+    let again = session.accept(vec![threadfold_engine::Incoming {
+        kind: threadfold_store::RecordKind::Event,
+        source: 0,
+        position: 0,
+        bytes: "{}".into(),
+    }]);
+    assert!(matches!(again.await, Err(EngineError::PutAway { .. })));
+    assert!(matches!(session.close().await, Err(EngineError::PutAway { .. })));
+
+    assert_eq!(store.list().await.unwrap()[0].lease, None, "others may write");
+    import(&store, (&id, &files), None).await;
+    let whole = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
+    let plain: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    import(&plain, (&id, &files), None).await;
+    let expected = load(&*plain, &id, u64::MAX, Slices::default()).await.unwrap();
+    assert_eq!(whole.fold.conversation().hash(), expected.fold.conversation().hash());
+}
