@@ -2,28 +2,37 @@
 //!
 //! Works on a flat list of nodes instead of by recursion, for input may be nested without bound.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 /// Returns `raw` with keys sorted, strings in their shortest spelling and no white space.
 ///
 /// Numbers stay as spelt. Of equal keys all are kept, in their order.
 pub(crate) fn canonical(raw: &RawValue) -> String {
-    write(&read(raw.get()))
+    let mut out = String::new();
+    canonical_parts(raw.get(), |part| out.push_str(part));
+    out
 }
 
-enum Node {
+/// Hands out the canonical spelling of text that is known to be JSON, part after part.
+pub(crate) fn canonical_parts(json: &str, hand_out: impl FnMut(&str)) {
+    write(&read(json), hand_out);
+}
+
+enum Node<'a> {
     /// A number, `true`, `false`, `null` or a string, as it is written.
-    Leaf(String),
+    Leaf(Cow<'a, str>),
     Array(Vec<usize>),
-    Object(Vec<(String, usize)>),
+    Object(Vec<(Cow<'a, str>, usize)>),
 }
 
 /// Reads text that is known to be JSON; the first node is the whole value.
-fn read(text: &str) -> Vec<Node> {
+fn read(text: &str) -> Vec<Node<'_>> {
     let bytes = text.as_bytes();
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut nodes: Vec<Node<'_>> = Vec::new();
     let mut containers: Vec<usize> = Vec::new();
-    let mut key: Vec<Option<String>> = Vec::new();
+    let mut key: Vec<Option<Cow<'_, str>>> = Vec::new();
     let mut at = 0;
 
     while at < bytes.len() {
@@ -36,7 +45,7 @@ fn read(text: &str) -> Vec<Node> {
             }
             b'"' => {
                 let end = end_of_string(bytes, at);
-                let spelt = string(&text[at + 1..end - 1]);
+                let spelt = string(&text[at..end]);
                 at = end;
                 let names_a_member = match containers.last() {
                     Some(&container) => {
@@ -70,7 +79,7 @@ fn read(text: &str) -> Vec<Node> {
                         matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r')
                     })
                     .map_or(bytes.len(), |length| at + length);
-                add(&mut nodes, &containers, &mut key, Node::Leaf(text[at..end].to_owned()));
+                add(&mut nodes, &containers, &mut key, Node::Leaf(text[at..end].into()));
                 at = end;
             }
         }
@@ -78,11 +87,11 @@ fn read(text: &str) -> Vec<Node> {
     nodes
 }
 
-fn add(
-    nodes: &mut Vec<Node>,
+fn add<'a>(
+    nodes: &mut Vec<Node<'a>>,
     containers: &[usize],
-    key: &mut [Option<String>],
-    node: Node,
+    key: &mut [Option<Cow<'a, str>>],
+    node: Node<'a>,
 ) -> usize {
     let place = nodes.len();
     nodes.push(node);
@@ -111,19 +120,18 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Returns the quoted canonical spelling of what stands between two quotes.
-fn string(inner: &str) -> String {
-    if !inner.contains('\\') {
-        return format!("\"{inner}\"");
+/// Returns the canonical spelling of a string, which stands between its quotes.
+fn string(quoted: &str) -> Cow<'_, str> {
+    if is_canonical(quoted) {
+        return Cow::Borrowed(quoted);
     }
-    let mut out = String::with_capacity(inner.len() + 2);
-    out.push('"');
-    let mut rest = inner.chars();
-    while let Some(letter) = rest.next() {
-        if letter != '\\' {
-            out.push(letter);
-            continue;
-        }
+    let Some((plain, escaped)) = quoted.split_once('\\') else {
+        return Cow::Borrowed(quoted);
+    };
+    let mut out = String::with_capacity(quoted.len());
+    out.push_str(plain);
+    let mut rest = escaped.chars();
+    loop {
         match rest.next() {
             Some('u') => unicode_escape(&mut rest, &mut out),
             Some('/') => out.push('/'),
@@ -133,9 +141,26 @@ fn string(inner: &str) -> String {
             }
             None => {}
         }
+        let Some((plain, escaped)) = rest.as_str().split_once('\\') else {
+            out.push_str(rest.as_str());
+            return Cow::Owned(out);
+        };
+        out.push_str(plain);
+        rest = escaped.chars();
     }
-    out.push('"');
-    out
+}
+
+/// Says whether a string has none of the escapes that have a shorter spelling.
+fn is_canonical(quoted: &str) -> bool {
+    let mut rest = quoted;
+    while let Some((_, escaped)) = rest.split_once('\\') {
+        if escaped.starts_with(['u', '/']) {
+            return false;
+        }
+        // What was escaped may be a backslash.
+        rest = escaped.get(1..).unwrap_or_default();
+    }
+    true
 }
 
 fn unicode_escape(rest: &mut std::str::Chars<'_>, out: &mut String) {
@@ -174,27 +199,26 @@ fn four_hex(rest: &mut std::str::Chars<'_>) -> u32 {
     rest.by_ref().take(4).fold(0, |sum, digit| sum * 16 + digit.to_digit(16).unwrap_or(0))
 }
 
-enum Task {
+enum Task<'a> {
     Value(usize),
     Text(&'static str),
-    Key(String),
+    Key(&'a str),
 }
 
-fn write(nodes: &[Node]) -> String {
-    let mut out = String::new();
+fn write(nodes: &[Node<'_>], mut out: impl FnMut(&str)) {
     let mut tasks = vec![Task::Value(0)];
     while let Some(task) = tasks.pop() {
         match task {
-            Task::Text(text) => out.push_str(text),
+            Task::Text(text) => out(text),
             Task::Key(key) => {
-                out.push_str(&key);
-                out.push(':');
+                out(key);
+                out(":");
             }
             Task::Value(place) => match nodes.get(place) {
                 None => {}
-                Some(Node::Leaf(spelt)) => out.push_str(spelt),
+                Some(Node::Leaf(spelt)) => out(spelt),
                 Some(Node::Array(items)) => {
-                    out.push('[');
+                    out("[");
                     tasks.push(Task::Text("]"));
                     for (index, item) in items.iter().enumerate().rev() {
                         tasks.push(Task::Value(*item));
@@ -206,11 +230,11 @@ fn write(nodes: &[Node]) -> String {
                 Some(Node::Object(members)) => {
                     let mut sorted: Vec<_> = members.iter().collect();
                     sorted.sort_by(|a, b| between_quotes(&a.0).cmp(between_quotes(&b.0)));
-                    out.push('{');
+                    out("{");
                     tasks.push(Task::Text("}"));
                     for (index, (key, value)) in sorted.into_iter().enumerate().rev() {
                         tasks.push(Task::Value(*value));
-                        tasks.push(Task::Key(key.clone()));
+                        tasks.push(Task::Key(key));
                         if index > 0 {
                             tasks.push(Task::Text(","));
                         }
@@ -219,7 +243,6 @@ fn write(nodes: &[Node]) -> String {
             },
         }
     }
-    out
 }
 
 /// A key that another begins with stands before it, so the closing quote must not count.
@@ -268,6 +291,13 @@ mod tests {
             canonical(r#"["\u0041\/\u00e9\u000a\u0001\ud83d\ude00\ud800x\udc00","\"\\"]"#),
             "[\"A/é\\n\\u0001😀\\ud800x\\udc00\",\"\\\"\\\\\"]"
         );
+    }
+
+    #[test]
+    fn strings_that_are_short_already_stay_as_they_are() {
+        let text = r#"["\\u0041","\\/","\\\"\n","é\\"]"#;
+        assert_eq!(canonical(text), text);
+        assert_eq!(canonical(r#""\\\u0041""#), r#""\\A""#);
     }
 
     #[test]
