@@ -8,7 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::block::{Block, Record};
-use crate::json::Json;
+use crate::json::{Json, canonical_parts};
 use crate::state::{ConversationState, Slot};
 
 /// The hash of a state.
@@ -71,7 +71,13 @@ impl ConversationState {
 }
 
 pub(crate) fn block_hash(block: &Block) -> [u8; 32] {
-    *blake3::hash(Json::of(&WithoutRecord(block)).canonical().as_bytes()).as_bytes()
+    let json = serde_json::to_string(&WithoutRecord(block));
+    let json = json.expect("plain data has a form in JSON");
+    let mut hasher = blake3::Hasher::new();
+    canonical_parts(&json, |part| {
+        hasher.update(part.as_bytes());
+    });
+    *hasher.finalize().as_bytes()
 }
 
 struct WithoutRecord<'a>(&'a Block);

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 mod canonical;
 mod fields;
 
-pub(crate) use canonical::canonical;
+pub(crate) use canonical::{canonical, canonical_parts};
 pub use fields::Fields;
 
 /// One JSON value, as it was spelt.

@@ -116,11 +116,11 @@ impl FileShelf {
 }
 
 impl Shelf for FileShelf {
-    fn put(&self, text: &str) -> Option<u64> {
+    fn put(&self, text: &[u8]) -> Option<u64> {
         self.with(|file, end| {
             let place = *end;
             file.seek(SeekFrom::Start(place))?;
-            file.write_all(text.as_bytes())?;
+            file.write_all(text)?;
             *end += text.len() as u64;
             Ok(place)
         })

@@ -48,11 +48,11 @@ impl MemoryShelf {
 }
 
 impl Shelf for MemoryShelf {
-    fn put(&self, text: &str) -> Option<u64> {
+    fn put(&self, text: &[u8]) -> Option<u64> {
         self.works()?;
         let mut all = self.text();
         let place = all.len() as u64;
-        all.extend_from_slice(text.as_bytes());
+        all.extend_from_slice(text);
         Some(place)
     }
 

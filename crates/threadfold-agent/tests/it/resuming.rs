@@ -267,3 +267,15 @@ async fn the_ledger_refuses_what_does_not_follow() {
     assert!(unknown.to_string().contains("`c9`"), "{unknown}");
     assert_eq!(recorder.cursor().seq, 1, "what was refused is not in the log");
 }
+
+#[tokio::test]
+async fn decisions_that_nothing_waits_for_are_refused() {
+    let store = store();
+    let model = Model::new(vec![asks(&[]), says("done")]);
+    let deed = deed(Effect::Unsafe);
+    let agent = agent(&store, &model).tools([deed.clone() as _]);
+    killed_after_start(&agent, &store, &[("c1", Effect::Unsafe)]).await;
+    let decisions = BTreeMap::from([("c9".into(), Decision::GiveUp)]);
+    let error = agent.resume(&"s1".into(), Resume { decisions, adopt: false }).await.unwrap_err();
+    assert!(matches!(error, AgentError::NothingToDecide { .. }), "{error:?}");
+}

@@ -10,7 +10,7 @@ use threadfold_agent::{
     Agent, AgentError, Answer, Delta, Deltas, Dialect, Effect, Limits, Progress, Provider,
     ProviderError, Reached, Rendered, ToolError, ToolOutput,
 };
-use threadfold_core::{BlockBody, Json};
+use threadfold_core::{BlockBody, CallState, Json};
 use threadfold_engine::{Slices, load};
 
 use crate::support::{Counting, Model, agent, asks, says, soon, store, told, turns};
@@ -291,4 +291,112 @@ async fn a_run_can_be_spawned() {
         agent.run_or_resume(&"s1".into(), &Rendered::text("Go")).await.map(|it| it.text())
     });
     assert_eq!(running.await.unwrap().unwrap(), "done");
+}
+
+#[tokio::test]
+async fn a_request_that_would_be_refused_is_not_kept() {
+    let store = store();
+    let model = Model::new(vec![says("done")]);
+    let agent = agent(&store, &model);
+    let error = agent.run(&"s1".into(), &Rendered::text(" \n")).await.unwrap_err();
+    assert!(matches!(error, AgentError::Invalid(_)), "{error:?}");
+    assert_eq!(turns(&store, "s1").await.turns().len(), 0);
+    assert_eq!(agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap().text(), "done");
+}
+
+#[tokio::test]
+async fn a_session_in_which_nothing_was_asked_is_not_resumed() {
+    let store = store();
+    let model = Model::new(vec![says("done")]);
+    let error = agent(&store, &model).resume(&"s1".into(), Default::default()).await.unwrap_err();
+    assert!(matches!(error, AgentError::NotBegun { .. }), "{error:?}");
+    assert_eq!(model.sent().len(), 0);
+}
+
+#[tokio::test]
+async fn time_that_is_over_stops_what_runs() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("done")]);
+    let hang = threadfold_agent::tool("hang", "Hangs", |_: Value, _| async {
+        std::future::pending::<Result<ToolOutput, ToolError>>().await
+    });
+    let brief = Duration::from_millis(50);
+    let limits = Limits { time: Some(brief), grace: brief, ..Limits::default() };
+    let agent = agent(&store, &model).tool(hang).limits(limits);
+    let error = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+    assert!(matches!(error, AgentError::Limit(Reached::Time(_))), "{error:?}");
+    let state = turns(&store, "s1").await;
+    let call = state.call(&"c1".into()).unwrap();
+    assert!(matches!(call.state, CallState::Unknown { .. }), "{call:?}");
+}
+
+/// A model that says the same of every answer.
+struct Marks(Model, Option<&'static str>, &'static str);
+
+#[async_trait::async_trait]
+impl Provider for Marks {
+    fn name(&self) -> &str {
+        "marks"
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.0.dialect()
+    }
+
+    fn parameters(&self) -> Json {
+        self.0.parameters()
+    }
+
+    async fn ask(&self, request: Bytes, deltas: &Deltas) -> Result<Answer, ProviderError> {
+        let mut answer = self.0.ask(request, deltas).await?;
+        answer.stop_reason = self.1.map(Into::into);
+        answer.message.message_id = Some(self.2.into());
+        Ok(answer)
+    }
+}
+
+#[tokio::test]
+async fn words_stay_though_a_server_gives_every_answer_the_same_name() {
+    let store = store();
+    let mut first = asks(&[("c1", "look", "{}")]);
+    first.content = says("First words.").content;
+    let model = Marks(Model::new(vec![first, says("Second words.")]), None, "same");
+    let agent = Agent::new(store.clone(), Arc::new(model), "m");
+    let agent = agent.tools([Counting::new("look", Effect::Pure) as _]);
+    agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
+    let blocks = loaded.fold.conversation().blocks();
+    let said = blocks.iter().filter_map(|block| match &block.body {
+        BlockBody::AssistantText(body) => Some(body.content.to_str().into_owned()),
+        _ => None,
+    });
+    assert_eq!(said.collect::<Vec<_>>(), ["First words.", "Second words."]);
+}
+
+#[tokio::test]
+async fn a_call_at_which_an_answer_was_cut_off_does_not_run() {
+    let store = store();
+    let calls = [("c1", "look", "{}"), ("c2", "look", "{}")];
+    let model = Marks(Model::new(vec![asks(&calls), says("I se")]), Some("max_tokens"), "m1");
+    let look = Counting::new("look", Effect::Unsafe);
+    let agent = Agent::new(store.clone(), Arc::new(model), "m").tools([look.clone() as _]);
+    let finished = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    assert_eq!(look.count(), 1);
+    assert!(finished.history[3].to_text().contains("cut off"), "{}", told(&finished.history));
+    assert!(finished.is_cut());
+}
+
+#[tokio::test]
+async fn an_answer_in_one_piece_is_shown_too() {
+    let store = store();
+    let model = Model::new(vec![says("All at once.")]);
+    let heard = Arc::new(std::sync::Mutex::new(String::new()));
+    let noted = heard.clone();
+    let agent = agent(&store, &model).watch(move |progress| {
+        if let Progress::Delta(Delta::Text { text, .. }) = progress {
+            noted.lock().unwrap().push_str(text);
+        }
+    });
+    agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    assert_eq!(*heard.lock().unwrap(), "All at once.");
 }

@@ -73,14 +73,15 @@ fn of_an_unsafe_tool_a_person_decides_and_nothing_of_it_lives_on() {
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until(|| !is_running(&mark));
-    assert_snapshot!(env.run(&["resume", "s1"]), @r"
+    assert_snapshot!(env.run(&["resume", "s1"]).replace(&mark, "<mark>"), @r#"
     exit 2
     --- stdout
     --- stderr
     session s1
+    ? toolu_shell_0_0 shell {"command":"echo once >> counted; sleep <mark> & sleep <mark>"}
     error: call `toolu_shell_0_0` of tool `shell` was started and its outcome is not known after attempt 1: run it again, give its result, or give it up
     hint: find out what happened, then `threadfold resume s1 --result toolu_shell_0_0=TEXT` if it did, `--retry toolu_shell_0_0` to run it again, or `--give-up toolu_shell_0_0`
-    ");
+    "#);
     let done = env.done(&["resume", "s1", "--result", "toolu_shell_0_0=it ran = fine"]);
     assert_eq!(done, "It ran.\n");
     assert_eq!(fs::read_to_string(env.path("counted")).unwrap(), "once\n");
@@ -107,6 +108,8 @@ fn is_running(mark: &str) -> bool {
 #[test]
 fn what_was_decided_twice_or_names_no_call_is_refused() {
     let env = TestEnv::new();
+    shell_script(&env, "true");
+    env.done(&[&SCRIPTED[..], &["--session", "s1"]].concat());
     assert_snapshot!(env.run(&["resume", "s1", "--result", "c1"]), @r"
     exit 2
     --- stdout
@@ -130,12 +133,15 @@ fn what_changed_is_named_and_can_be_adopted() {
     let limited = [&SCRIPTED[..], &["--session", "s1", "--max-turns", "1"]].concat();
     let stopped = env.run(&limited);
     assert!(stopped.contains("limit of 1 turns"), "{stopped}");
-    // The tools of a session are noted with it; here they change behind its back.
-    env.write("mcp.json", r#"{"mcpServers":{}}"#);
     let told = env.run(&["run", "--script", "script.json", "--session", "s1", "More."]);
     assert!(told.contains("the tools changed since the conversation was kept"), "{told}");
+    assert!(told.contains("again with `--adopt`"), "{told}");
+    let told = env.run(&["resume", "s1", "--tools", "read", "--max-turns", "9"]);
     assert!(told.contains("threadfold resume s1 --adopt"), "{told}");
-    assert_eq!(env.done(&["resume", "s1", "--adopt", "--max-turns", "9"]), "It ran.\n");
+    let adopted = ["resume", "s1", "--tools", "read", "--max-turns", "9", "--adopt"];
+    assert_eq!(env.done(&adopted), "It ran.\n");
+    let again = env.run(&["resume", "s1"]);
+    assert!(again.contains("it was finished already"), "what was adopted was noted: {again}");
 }
 
 #[test]
@@ -149,6 +155,36 @@ fn a_run_without_a_key_or_with_an_unknown_tool_is_refused_before_anything_is_kep
     let told = env.run(&["run", "--script", "script.json", "--tools", "fly", "Go."]);
     assert!(told.contains("there is no tool `fly`"), "{told}");
     assert!(env.run(&["runs"]).contains("every run is finished"), "{}", env.run(&["runs"]));
+}
+
+#[test]
+fn a_run_that_is_refused_changes_nothing_of_how_it_is_resumed() {
+    let env = TestEnv::new();
+    shell_script(&env, "echo hello");
+    let limited = [&SCRIPTED[..], &["--session", "s1", "--max-turns", "1"]].concat();
+    env.run(&limited);
+    let other = ["run", "--script", "script.json", "--model", "zzz", "--session", "s1", "More."];
+    assert!(env.run(&other).starts_with("exit 2"));
+    assert_eq!(env.done(&["resume", "s1", "--max-turns", "9"]), "It ran.\n");
+    for blank in ["", " \n "] {
+        let told = env.run(&["run", "--script", "script.json", "--session", "s2", blank]);
+        assert!(told.contains("the prompt is empty"), "{told}");
+    }
+    assert!(!env.done(&["list"]).contains("s2"));
+}
+
+#[test]
+fn another_agents_session_is_not_gone_on_in() {
+    let env = TestEnv::with_events(
+        r#"{"type":"block:upsert","payload":{"block":{"id":"b1","type":"assistant_text","status":"complete","content":"hi"}},"context":{"sessionId":"s1"}}"#,
+    );
+    env.done(&["import", "events.jsonl"]);
+    let entry: serde_json::Value =
+        serde_json::from_str(env.done(&["list", "--json"]).lines().next().unwrap()).unwrap();
+    shell_script(&env, "true");
+    let id = entry["id"].as_str().unwrap();
+    let told = env.run(&["run", "--script", "script.json", "--session", id, "Go."]);
+    assert!(told.contains("is another agent's"), "{told}");
 }
 
 #[test]

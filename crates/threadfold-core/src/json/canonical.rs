@@ -10,7 +10,14 @@ use serde_json::value::RawValue;
 ///
 /// Numbers stay as spelt. Of equal keys all are kept, in their order.
 pub(crate) fn canonical(raw: &RawValue) -> String {
-    write(&read(raw.get()))
+    let mut out = String::new();
+    canonical_parts(raw.get(), |part| out.push_str(part));
+    out
+}
+
+/// Hands out the canonical spelling of text that is known to be JSON, part after part.
+pub(crate) fn canonical_parts(json: &str, hand_out: impl FnMut(&str)) {
+    write(&read(json), hand_out);
 }
 
 enum Node<'a> {
@@ -115,6 +122,9 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
 
 /// Returns the canonical spelling of a string, which stands between its quotes.
 fn string(quoted: &str) -> Cow<'_, str> {
+    if is_canonical(quoted) {
+        return Cow::Borrowed(quoted);
+    }
     let Some((plain, escaped)) = quoted.split_once('\\') else {
         return Cow::Borrowed(quoted);
     };
@@ -138,6 +148,19 @@ fn string(quoted: &str) -> Cow<'_, str> {
         out.push_str(plain);
         rest = escaped.chars();
     }
+}
+
+/// Says whether a string has none of the escapes that have a shorter spelling.
+fn is_canonical(quoted: &str) -> bool {
+    let mut rest = quoted;
+    while let Some((_, escaped)) = rest.split_once('\\') {
+        if escaped.starts_with(['u', '/']) {
+            return false;
+        }
+        // What was escaped may be a backslash.
+        rest = escaped.get(1..).unwrap_or_default();
+    }
+    true
 }
 
 fn unicode_escape(rest: &mut std::str::Chars<'_>, out: &mut String) {
@@ -182,21 +205,20 @@ enum Task<'a> {
     Key(&'a str),
 }
 
-fn write(nodes: &[Node<'_>]) -> String {
-    let mut out = String::new();
+fn write(nodes: &[Node<'_>], mut out: impl FnMut(&str)) {
     let mut tasks = vec![Task::Value(0)];
     while let Some(task) = tasks.pop() {
         match task {
-            Task::Text(text) => out.push_str(text),
+            Task::Text(text) => out(text),
             Task::Key(key) => {
-                out.push_str(key);
-                out.push(':');
+                out(key);
+                out(":");
             }
             Task::Value(place) => match nodes.get(place) {
                 None => {}
-                Some(Node::Leaf(spelt)) => out.push_str(spelt),
+                Some(Node::Leaf(spelt)) => out(spelt),
                 Some(Node::Array(items)) => {
-                    out.push('[');
+                    out("[");
                     tasks.push(Task::Text("]"));
                     for (index, item) in items.iter().enumerate().rev() {
                         tasks.push(Task::Value(*item));
@@ -208,7 +230,7 @@ fn write(nodes: &[Node<'_>]) -> String {
                 Some(Node::Object(members)) => {
                     let mut sorted: Vec<_> = members.iter().collect();
                     sorted.sort_by(|a, b| between_quotes(&a.0).cmp(between_quotes(&b.0)));
-                    out.push('{');
+                    out("{");
                     tasks.push(Task::Text("}"));
                     for (index, (key, value)) in sorted.into_iter().enumerate().rev() {
                         tasks.push(Task::Value(*value));
@@ -221,7 +243,6 @@ fn write(nodes: &[Node<'_>]) -> String {
             },
         }
     }
-    out
 }
 
 /// A key that another begins with stands before it, so the closing quote must not count.
@@ -270,6 +291,13 @@ mod tests {
             canonical(r#"["\u0041\/\u00e9\u000a\u0001\ud83d\ude00\ud800x\udc00","\"\\"]"#),
             "[\"A/é\\n\\u0001😀\\ud800x\\udc00\",\"\\\"\\\\\"]"
         );
+    }
+
+    #[test]
+    fn strings_that_are_short_already_stay_as_they_are() {
+        let text = r#"["\\u0041","\\/","\\\"\n","é\\"]"#;
+        assert_eq!(canonical(text), text);
+        assert_eq!(canonical(r#""\\\u0041""#), r#""\\A""#);
     }
 
     #[test]

@@ -28,7 +28,7 @@ const BATCH: usize = 1 << 20;
 /// one, so a state is not to be believed once its shelf has failed.
 pub trait Shelf: Send + Sync {
     /// Puts text behind all that it holds, and returns where it begins; nothing if it cannot.
-    fn put(&self, text: &str) -> Option<u64>;
+    fn put(&self, text: &[u8]) -> Option<u64>;
 
     /// Returns what stands at a place; nothing if it cannot be read.
     fn fetch(&self, place: u64, length: usize) -> Option<Vec<u8>>;
@@ -129,7 +129,7 @@ impl Entry {
         &self,
         conversation: &ConversationId,
         shelf: &Arc<dyn Shelf>,
-        texts: &mut String,
+        texts: &mut Vec<u8>,
     ) -> Option<Entry> {
         let Kept::Here { facts, shown } = &self.kept else { return None };
         if facts.call.is_some() || shown.status.is_open() {
@@ -139,19 +139,24 @@ impl Entry {
         if !Arc::ptr_eq(&again, shown) && again != *shown {
             return None;
         }
-        let text = serde_json::to_string(&BlockText { id: &self.id, facts }).ok()?;
+        let start = texts.len();
+        let written = serde_json::to_writer(&mut *texts, &BlockText { id: &self.id, facts });
+        let length = u32::try_from(texts.len() - start).ok().filter(|_| written.is_ok());
+        let Some(length) = length else {
+            texts.truncate(start);
+            return None;
+        };
+        texts.push(b',');
         let kind = BlockBody::KINDS.iter().position(|it| *it == shown.body.kind());
         let away = Away {
             shelf: shelf.clone(),
-            place: texts.len() as u64,
-            length: u32::try_from(text.len()).ok()?,
+            place: start as u64,
+            length,
             kind: kind.and_then(|it| u8::try_from(it).ok()),
             known: RANK_ORDER.map(|rank| facts.said(rank).known),
             inactive: RANK_ORDER.map(|rank| facts.said(rank).inactive),
             conversation: conversation.clone(),
         };
-        texts.push_str(&text);
-        texts.push(',');
         self.hash.get_or_init(|| block_hash(shown));
         Some(Entry {
             label: self.label,
@@ -163,7 +168,7 @@ impl Entry {
 
     /// Puts a block away that was away before something of it changed.
     pub(super) fn put_back(self, conversation: &ConversationId, shelf: &Arc<dyn Shelf>) -> Entry {
-        let mut text = String::new();
+        let mut text = Vec::new();
         let away = self.put_away(conversation, shelf, &mut text);
         match away.and_then(|entry| Some(entry.moved_by(shelf.put(&text)?))) {
             Some(entry) => entry,
@@ -198,7 +203,7 @@ impl Conversation {
 
     /// Puts closed blocks away, all that are new since the last time.
     fn put_away(&mut self, shelf: &Arc<dyn Shelf>, is_growing: impl Fn(&BlockId) -> bool) {
-        let mut texts = String::new();
+        let mut texts = Vec::new();
         let mut waiting: Vec<(usize, Entry)> = Vec::new();
         for position in self.fresh_positions() {
             let entry = &self.entries[position];
@@ -219,7 +224,7 @@ impl Conversation {
     fn hand_over(
         &mut self,
         shelf: &Arc<dyn Shelf>,
-        texts: &mut String,
+        texts: &mut Vec<u8>,
         waiting: &mut Vec<(usize, Entry)>,
     ) {
         if !waiting.is_empty()
