@@ -88,8 +88,21 @@ impl SessionMetadata {
         if let Some(timestamp) = &context.timestamp {
             self.hear_time(timestamp);
         }
-        if let Payload::MetadataUpdate(update) = &event.payload {
-            update.metadata.iter().for_each(|(name, value)| self.update(event, name, value));
+        match &event.payload {
+            Payload::MetadataUpdate(update) => {
+                update.metadata.iter().for_each(|(name, value)| self.update(event, name, value));
+            }
+            Payload::TurnStarted(said) if context.conversation_id.is_main() => {
+                self.facts.model = Some(said.model.clone());
+            }
+            Payload::TurnAnswered(said) => {
+                if let Some(tokens) = said.usage.as_ref().and_then(tokens_of) {
+                    let conversation = &context.conversation_id;
+                    let name = format!("turn:{conversation}:{}", said.turn);
+                    self.count(event, name.into(), tokens);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -124,9 +137,16 @@ impl SessionMetadata {
             cache_read: count("cache_read_input_tokens"),
             cache_creation: count("cache_creation_input_tokens"),
         };
+        self.count(event, MessageId::from(message), tokens);
+    }
+
+    /// Counts the tokens of a message, or of a turn under a name of its own.
+    fn count(&mut self, event: &SessionEvent, name: MessageId, tokens: TokenUsage) {
         let rank = event.context.rank();
-        let known = self.facts.messages.entry(MessageId::from(message)).or_insert_with(|| {
-            MessageUsage { conversation: event.context.conversation_id.clone(), rank, tokens }
+        let known = self.facts.messages.entry(name).or_insert_with(|| MessageUsage {
+            conversation: event.context.conversation_id.clone(),
+            rank,
+            tokens,
         });
         if rank >= known.rank {
             (known.rank, known.tokens) = (rank, tokens);
@@ -243,6 +263,23 @@ fn set_text(slot: &mut Option<Arc<str>>, value: &Json) {
 
 fn object(value: &Json) -> Option<Fields> {
     serde_json::from_str(value.as_str()).ok()
+}
+
+/// Returns what a turn used, as either provider tells it.
+///
+/// OpenAI counts what was read from its cache among the input, Anthropic does not.
+fn tokens_of(usage: &Json) -> Option<TokenUsage> {
+    let usage = object(usage)?;
+    let count = |fields: &Fields, name| -> Option<u64> { fields.get(name)?.as_str().parse().ok() };
+    let either = |one, other| count(&usage, one).or_else(|| count(&usage, other)).unwrap_or(0);
+    let details = usage.get("input_tokens_details").or_else(|| usage.get("prompt_tokens_details"));
+    let cached = details.and_then(object).and_then(|it| count(&it, "cached_tokens")).unwrap_or(0);
+    Some(TokenUsage {
+        input: either("input_tokens", "prompt_tokens").saturating_sub(cached),
+        output: either("output_tokens", "completion_tokens"),
+        cache_read: count(&usage, "cache_read_input_tokens").unwrap_or(cached),
+        cache_creation: count(&usage, "cache_creation_input_tokens").unwrap_or(0),
+    })
 }
 
 /// Returns a form of a time that sorts as the times do: `2026-01-02T03:04:05.678`.

@@ -18,6 +18,6 @@ pub use anthropic::check_anthropic;
 pub use chat::check_chat;
 pub use continuation::check_anthropic_continuation;
 pub use render::{Dialect, render_anthropic, render_chat, render_responses};
-pub use repair::{INTERRUPTED, Repair, Repaired, repair};
+pub use repair::{INTERRUPTED, Repair, Repaired, repair, unbound};
 pub use responses::check_responses;
 pub use violation::{Rule, Violation};

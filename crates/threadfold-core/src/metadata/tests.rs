@@ -114,3 +114,54 @@ fn what_makes_no_sense_is_left_out() {
         main colour "blue"
     "#), @r#"{"usage":{"inputTokens":0,"outputTokens":18446744073709551615,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{"main":{"inputTokens":0,"outputTokens":18446744073709551615,"cacheReadTokens":0,"cacheCreationTokens":0}}}}"#);
 }
+
+/// Returns what the loop of `conversation` says of a turn, and of its answer.
+fn turn(conversation: &str, turn: u64, model: &str, usage: &str) -> [SessionEvent; 2] {
+    let message = r#"{"role":"assistant","content":[]}"#;
+    [
+        format!(
+            r#"{{"type":"turn:started","payload":{{"turn":{turn},"evaluationId":"e","provider":"p","model":"{model}","prefixHash":"{:064}"}}}}"#,
+            0
+        ),
+        format!(
+            r#"{{"type":"turn:answered","payload":{{"turn":{turn},"message":{message},"payload":{{}},"usage":{usage}}}}}"#
+        ),
+    ]
+    .map(|line| SessionEvent::from_json(&line).unwrap().within(conversation))
+}
+
+fn used(events: &[SessionEvent]) -> (Option<String>, [u64; 4]) {
+    let mut metadata = SessionMetadata::default();
+    events.iter().for_each(|event| metadata.apply(event));
+    let used = metadata.usage();
+    let tokens = [used.input, used.output, used.cache_read, used.cache_creation];
+    (metadata.model().map(str::to_owned), tokens)
+}
+
+#[test]
+fn the_turns_of_a_loop_are_counted_in_the_words_of_every_provider() {
+    let told = [
+        r#"{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4}"#,
+        r#"{"input_tokens":10,"output_tokens":2,"input_tokens_details":{"cached_tokens":7}}"#,
+        r#"{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":7}}"#,
+        r#"{"prompt_tokens":10,"completion_tokens":2}"#,
+        r#""much""#,
+        "null",
+    ];
+    let counted = told.map(|usage| used(&turn("main", 1, "m", usage)).1);
+    let wanted =
+        [[1, 2, 3, 4], [3, 2, 7, 0], [3, 2, 7, 0], [10, 2, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]];
+    assert_eq!(counted, wanted);
+}
+
+#[test]
+fn a_turn_is_counted_once_and_the_last_model_of_the_main_conversation_is_told() {
+    let usage = r#"{"input_tokens":1,"output_tokens":2}"#;
+    let events = [
+        turn("main", 1, "small", usage),
+        turn("main", 1, "small", usage),
+        turn("main", 2, "big", usage),
+        turn("a7", 1, "other", usage),
+    ];
+    assert_eq!(used(&events.concat()), (Some("big".to_owned()), [3, 6, 0, 0]));
+}

@@ -25,6 +25,9 @@ pub use responses::render_responses;
 /// What stands for a tool's output that is empty.
 const NO_OUTPUT: &str = "(no output)";
 
+/// What stands for a picture where only words can.
+const UNSHOWN_IMAGE: &str = "(an image, which cannot be shown here)";
+
 /// An item of a request, with its fields in the order that they are written.
 fn item<T: Serialize>(value: &T) -> Json {
     Json::of(value)
@@ -72,12 +75,6 @@ fn image_url(image: &ImagePart) -> Option<String> {
         (None, Some(url)) => Some(url.to_string()),
         (None, None) => None,
     }
-}
-
-/// Returns the words of a tool's output.
-fn output(message: &ConversationMessage) -> String {
-    let text = message.to_text();
-    if text.trim().is_empty() { NO_OUTPUT.to_owned() } else { text }
 }
 
 /// Returns the kind and the call of a provider's own item.

@@ -135,6 +135,28 @@ pub fn repair(history: &[ConversationMessage]) -> Repaired {
     Repaired { untouched: same.count(), messages: work.messages, repairs: work.repairs }
 }
 
+/// Returns a history without what a provider holds to the request that it was made in.
+///
+/// For a conversation that is sent anew with another prompt, other tools or another model.
+/// Thinking goes, and so do the items that were made with OpenAI's reasoning; what they said
+/// stays as words and calls that every provider takes.
+///
+/// ```
+/// use threadfold_core::{ConversationMessage, MessagePart, Role, unbound};
+///
+/// let mut answer = ConversationMessage::text(Role::Assistant, "It is done.");
+/// answer.content.insert(0, MessagePart::thinking("hm", "signed"));
+/// let sent = unbound(vec![ConversationMessage::text(Role::User, "look"), answer]);
+/// assert_eq!(sent[1], ConversationMessage::text(Role::Assistant, "It is done."));
+/// ```
+pub fn unbound(mut messages: Vec<ConversationMessage>) -> Vec<ConversationMessage> {
+    for message in &mut messages {
+        message.content.iter_mut().for_each(MessagePart::forget_form);
+        parts::drop_bound(&mut message.content, Changed::ALL);
+    }
+    messages
+}
+
 struct Work<'a> {
     history: &'a [ConversationMessage],
     /// The results that stand where they belong by now.

@@ -8,7 +8,8 @@ use super::violation::{Rule, Violation};
 /// Checks a request to OpenAI's Responses, or its list `input`.
 ///
 /// `is_stored` says whether a response of that id was stored. A bare list counts as a request
-/// that is not to be stored, for that is the stricter case.
+/// that is not to be stored, for that is the stricter case. Whether an item lacks the reasoning
+/// that it was made with cannot be told from a request: only whoever gave the item out knows it.
 pub fn check_responses(request: &[u8], is_stored: impl Fn(&str) -> bool) -> Vec<Violation> {
     let request = match Request::read(request, "input") {
         Ok(request) => request,

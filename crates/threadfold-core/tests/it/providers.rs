@@ -6,7 +6,7 @@ use proptest::sample::select;
 use threadfold_core::{
     ConversationMessage, Dialect, Json, MessagePart, Repaired, Role, Rule, ToolCall, TurnState,
     Violation, check_anthropic, check_anthropic_continuation, check_chat, check_responses,
-    render_anthropic, render_chat, render_responses, repair,
+    render_anthropic, render_chat, render_responses, repair, unbound,
 };
 use threadfold_testkit::loops::plausible_loop;
 
@@ -14,6 +14,7 @@ mod broken;
 mod laws;
 mod rendered;
 mod repaired;
+mod unbound;
 
 fn listed(violations: &[Violation]) -> String {
     violations.iter().map(Violation::to_string).collect::<Vec<_>>().join("\n")

@@ -48,6 +48,17 @@ fn kind<'v>(item: &'v Value<'_>) -> &'v str {
     }
 }
 
+/// Says whether these are words and pictures as a tool's output may have them.
+fn are_inputs(parts: &[Value<'_>]) -> bool {
+    let has = |part: &Value<'_>, name| part.get(name).is_some_and(|it| it.as_text().is_some());
+    let is_input = |part: &Value<'_>| match part.word("type") {
+        "input_text" => has(part, "text"),
+        "input_image" => has(part, "image_url") || has(part, "file_id"),
+        _ => false,
+    };
+    !parts.is_empty() && parts.iter().all(is_input)
+}
+
 impl<'m> Judge<'m> {
     fn refuse(&mut self, rule: &'static str, at: usize, found: impl Into<String>) {
         self.refusals.push(Refusal::new(rule, format!("input.{at}: {}", found.into())));
@@ -65,7 +76,10 @@ impl<'m> Judge<'m> {
                     })
             }
             "function_call" => has("call_id") && has("name") && has("arguments"),
-            "function_call_output" => has("call_id") && has("output"),
+            "function_call_output" => {
+                let parts = item.get("output").and_then(Value::as_list);
+                has("call_id") && (has("output") || parts.is_some_and(are_inputs))
+            }
             "reasoning" => {
                 self.reasoning(at, item);
                 item.get("summary").is_some_and(|it| it.as_list().is_some())

@@ -1,11 +1,13 @@
 //! Messages for OpenAI's Chat Completions.
 
+use std::iter;
+
 use serde::Serialize;
 
 use crate::json::Json;
 use crate::turn::{ConversationMessage, Role};
 
-use super::{Plain, image_url, item, output, plain_parts};
+use super::{NO_OUTPUT, Plain, UNSHOWN_IMAGE, image_url, item, plain_parts};
 
 #[derive(Serialize)]
 struct Message<'a> {
@@ -51,7 +53,7 @@ struct Function<'a> {
 
 /// Returns the list `messages` for OpenAI's Chat Completions.
 ///
-/// Thinking has no place there and is left out.
+/// Thinking has no place there and is left out. Of a picture that a tool gave is only told.
 pub fn render_chat(messages: &[ConversationMessage]) -> Json {
     item(&items(messages))
 }
@@ -87,6 +89,15 @@ fn render(message: &ConversationMessage) -> Option<Message<'_>> {
             Some(Message { content: Some(content), ..empty })
         }
     }
+}
+
+/// Returns a tool's output, which is words there and nothing else.
+fn output(message: &ConversationMessage) -> String {
+    let text = message.to_text();
+    let images = plain_parts(message).filter(|part| matches!(part, Plain::Image(_))).count();
+    let words = (!text.trim().is_empty()).then_some(&*text);
+    let lines: Vec<_> = words.into_iter().chain(iter::repeat_n(UNSHOWN_IMAGE, images)).collect();
+    if lines.is_empty() { NO_OUTPUT.to_owned() } else { lines.join("\n") }
 }
 
 fn content(message: &ConversationMessage) -> Option<Content> {

@@ -7,7 +7,7 @@ use crate::turn::{ConversationMessage, MessagePart, MessagePartBody, Role};
 
 use super::super::request::Item as RawItem;
 use super::{
-    Plain, image_url, item, kind_and_call, makes_call, other_calls, output, own_form, plain,
+    NO_OUTPUT, Plain, image_url, item, kind_and_call, makes_call, other_calls, own_form, plain,
     plain_parts, words_of,
 };
 
@@ -16,7 +16,14 @@ use super::{
 enum Item<'a> {
     Message { role: Role, content: Vec<Part> },
     FunctionCall { call_id: &'a str, name: &'a str, arguments: &'a str },
-    FunctionCallOutput { call_id: &'a str, output: String },
+    FunctionCallOutput { call_id: &'a str, output: Output },
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Output {
+    Text(String),
+    Parts(Vec<Part>),
 }
 
 #[derive(Serialize)]
@@ -52,12 +59,25 @@ pub(super) fn items(messages: &[ConversationMessage]) -> Vec<Json> {
 }
 
 fn input(message: &ConversationMessage) -> Option<Json> {
+    let content = parts(message);
+    (!content.is_empty()).then(|| item(&Item::Message { role: message.role, content }))
+}
+
+/// Returns a tool's output: words as a text, and with pictures among them as a list.
+fn output(message: &ConversationMessage) -> Output {
+    let parts = parts(message);
+    if parts.iter().any(|part| matches!(part, Part::InputImage { .. })) {
+        return Output::Parts(parts);
+    }
+    Output::Text(if parts.is_empty() { NO_OUTPUT.to_owned() } else { message.to_text() })
+}
+
+fn parts(message: &ConversationMessage) -> Vec<Part> {
     let parts = plain_parts(message).filter_map(|part| match part {
         Plain::Text(text) => Some(Part::InputText { text }),
         Plain::Image(image) => image_url(image).map(|image_url| Part::InputImage { image_url }),
     });
-    let content: Vec<_> = parts.collect();
-    (!content.is_empty()).then(|| item(&Item::Message { role: message.role, content }))
+    parts.collect()
 }
 
 fn assistant(message: &ConversationMessage) -> Vec<Json> {

@@ -86,6 +86,15 @@ proptest! {
     }
 
     #[test]
+    fn a_repaired_history_is_taken_by_every_provider_once_it_is_unbound(
+        history in prop::collection::vec(any_message(), 0..12),
+    ) {
+        let left = unbound(repair(&history).messages);
+        prop_assert_eq!(broken(&left), []);
+        prop_assert_eq!(unbound(left.clone()), left);
+    }
+
+    #[test]
     fn a_check_never_panics(request in "[\\[\\]{}\",:a-z_\\\\ud8]{0,60}") {
         let bytes = request.as_bytes();
         check_anthropic(bytes);

@@ -136,3 +136,24 @@ fn words_go_back_to_their_provider_in_the_item_that_it_said_them_in() {
     let again = ConversationMessage::from_json(Json::of(&both[0]).as_str()).unwrap();
     assert_eq!(again, both[0]);
 }
+
+#[test]
+fn the_picture_that_a_tool_gave_is_sent_or_told_of() {
+    let image = serde_part(r#"{"type":"image","mediaType":"image/png","data":"AA=="}"#);
+    let gave = |words: &str| {
+        let mut gave = ConversationMessage::result("c1", words);
+        gave.content.push(image.clone());
+        gave
+    };
+    let histories = ["", "seen"].map(|words| [user("look"), calling(&["c1"]), gave(words)]);
+    assert_eq!(histories.each_ref().map(|it| broken(it)).concat(), []);
+    let told =
+        histories.map(|it| [Dialect::Chat.items(&it[2..]), Dialect::Responses.items(&it[2..])]);
+    let told = told.concat().concat();
+    assert_snapshot!(told.iter().map(Json::as_str).collect::<Vec<_>>().join("\n"), @r#"
+    {"role":"tool","content":"(an image, which cannot be shown here)","tool_call_id":"c1"}
+    {"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}
+    {"role":"tool","content":"seen\n(an image, which cannot be shown here)","tool_call_id":"c1"}
+    {"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"seen"},{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}
+    "#);
+}

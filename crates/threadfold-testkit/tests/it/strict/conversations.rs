@@ -81,6 +81,11 @@ fn reasoning_goes_back_encrypted_with_the_items_that_were_made_with_it() {
     let mut nameless = request.clone();
     nameless["input"][2].as_object_mut().unwrap().remove("id");
     assert_eq!(ask(client, Endpoint::Responses, &nameless).0, 200, "a name may be left out");
+    let mut shown = request.clone();
+    shown["input"][4]["output"] = json!([{ "type": "input_image", "image_url": "data:," }]);
+    assert_eq!(ask(client, Endpoint::Responses, &shown).0, 200, "an output may be a picture");
+    shown["input"][4]["output"] = json!([{ "type": "image", "image_url": "data:," }]);
+    assert_eq!(ask(client, Endpoint::Responses, &shown).0, 400);
     let mut renamed = request.clone();
     renamed["input"][2]["id"] = json!("fc_other");
     assert_eq!(refused(client, Endpoint::Responses, &renamed), "O3");

@@ -1,0 +1,48 @@
+//! What of a history can be sent with another prompt, other tools or to another model.
+
+use super::*;
+
+const REASONING: &str = r#"{"type":"reasoning","id":"r1","encrypted_content":"AA=="}"#;
+const CALL: &str =
+    r#"{"type":"function_call","id":"f1","call_id":"c1","name":"Bash","arguments":"{}"}"#;
+const MESSAGE: &str = r#"{"type":"message","id":"m1","role":"assistant","content":[{"type":"output_text","text":"I look."}]}"#;
+
+fn answered(content: Vec<MessagePart>) -> [ConversationMessage; 3] {
+    [user("look"), ConversationMessage { content, ..calling(&["c1"]) }, result("c1")]
+}
+
+#[test]
+fn neither_reasoning_nor_what_was_made_with_it_is_left() {
+    let message = native("openai", MESSAGE);
+    let spelt = MessagePart::text("I look.").spelt("openai", Json::parse(MESSAGE).unwrap());
+    for said in [message, spelt] {
+        let history =
+            answered(vec![native("openai", REASONING), said, native("openai", CALL)]).to_vec();
+        assert!(render_responses(&history).as_str().contains(CALL));
+        let left = unbound(history);
+        assert_eq!(broken(&left), []);
+        let rendered = render_responses(&left).to_string();
+        let is_bound = |item: &str| item.contains("reasoning") || item.contains(r#""id":"#);
+        assert!(!is_bound(&rendered), "{rendered}");
+        assert_eq!((left[1].to_text(), left[1].tool_calls.len()), ("I look.".to_owned(), 1));
+    }
+}
+
+#[test]
+fn no_thinking_is_left() {
+    let history = answered(vec![
+        MessagePart::thinking("hm", "sig"),
+        native("anthropic", r#"{"type":"redacted_thinking","data":"AA=="}"#),
+        MessagePart::text("I look."),
+        native("anthropic", r#"{"type":"tool_use","id":"c1","name":"Bash","input":{}}"#),
+    ]);
+    let left = unbound(history.to_vec());
+    assert_eq!(broken(&left), []);
+    assert_snapshot!(render_anthropic(&left), @r#"[{"role":"user","content":[{"type":"text","text":"look"}]},{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"Bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"out"}]}]}]"#);
+}
+
+#[test]
+fn what_nothing_is_held_to_stays_as_it_is() {
+    let history = answered(vec![MessagePart::text("I look."), native("openai", CALL)]).to_vec();
+    assert_eq!(unbound(history.clone()), history);
+}
