@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use threadfold_core::{
-    CallId, CallKey, ConversationMessage, Dialect, EvaluationId, Json, MessagePart,
-    MessagePartBody, NativePart, Payload, Repair, Setup, ToolCallRecord, ToolRequested,
-    TurnAnswered, TurnStarted, TurnState, call_key, repair,
+    CallId, CallKey, ConversationMessage, Dialect, EvaluationId, Json, Payload, Repair, Setup,
+    ToolCallRecord, ToolRequested, TurnAnswered, TurnStarted, TurnState, call_key, repair, unbound,
 };
 
 use super::Recorder;
@@ -81,7 +80,7 @@ impl Recorder {
         let state = self.state();
         let number = state.turns().len() as u64 + 1;
         let unsent = match turn.restart {
-            true => without_bound_items(state.history()),
+            true => unbound(state.history()),
             false => unsent(state),
         };
         let repaired = repair(&[unsent, turn.messages.clone()].concat());
@@ -185,30 +184,6 @@ fn unsent(state: &TurnState) -> Vec<ConversationMessage> {
         Some(answer) => [answer.clone()].into_iter().chain(last.tool_messages()).collect(),
         // A turn that was given up without an answer: what it sent is in the request.
         None => Vec::new(),
-    }
-}
-
-/// Leaves out what a provider holds to a request that is not sent any more.
-fn without_bound_items(mut history: Vec<ConversationMessage>) -> Vec<ConversationMessage> {
-    for message in &mut history {
-        message.content.retain(|part| !is_bound(part));
-    }
-    history
-}
-
-fn is_bound(part: &MessagePart) -> bool {
-    match &part.body {
-        MessagePartBody::Thinking(_) => true,
-        MessagePartBody::Native(NativePart { item, .. }) => {
-            #[derive(serde::Deserialize)]
-            struct Kind {
-                r#type: Option<String>,
-            }
-            let kind = serde_json::from_str::<Kind>(item.as_str()).ok().and_then(|it| it.r#type);
-            let bound = ["thinking", "redacted_thinking", "reasoning"];
-            kind.is_some_and(|kind| bound.contains(&&*kind))
-        }
-        _ => false,
     }
 }
 
