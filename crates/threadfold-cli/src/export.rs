@@ -7,4 +7,4 @@ mod scribe;
 
 pub(crate) use markdown::write_markdown;
 pub(crate) use name::file_name;
-pub(crate) use scribe::{Scribe, Taken, Written, below, beside, create, lone_file};
+pub(crate) use scribe::{Scribe, Taken, Written, below, beside, create, lone_file, need_files};

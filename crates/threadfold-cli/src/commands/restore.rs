@@ -9,7 +9,7 @@ use clap::Args;
 use threadfold_engine::{SourceSpec, SpecKind};
 
 use crate::error::{CommandError, say};
-use crate::export::{Scribe, Taken, Written, below, beside};
+use crate::export::{Scribe, Taken, Written, below, beside, need_files};
 use crate::printable::printable;
 use crate::store::StoreArgs;
 
@@ -35,6 +35,7 @@ pub(crate) struct RestoreArgs {
 pub(crate) fn run(args: &RestoreArgs) -> Result<(), CommandError> {
     let store = args.store.open_to_read()?;
     let entry = store.find(&args.session)?;
+    need_files(&store, &entry)?;
     let mut taken = Taken::default();
     let mut staged = Vec::new();
     let scribe = Scribe::new(|spec| {

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use threadfold_engine::{EngineError, SourceSpec, originals};
 use threadfold_store::SessionEntry;
 
@@ -234,4 +235,29 @@ pub(crate) fn lone_file(
         Ok(())
     }))?;
     Ok(found.filter(|_| !has_more))
+}
+
+/// Refuses a session that came from no file: a run of Threadfold's own.
+pub(crate) fn need_files(store: &OpenStore, entry: &SessionEntry) -> Result<(), CommandError> {
+    if has_files(store, entry)? {
+        return Ok(());
+    }
+    let hint = "`threadfold export` writes it with `--format events`, which can be imported \
+                again, `markdown` or `json`";
+    Err(CommandError::new(anyhow!("the session has no files of an agent"), hint))
+}
+
+/// Says whether anything of a session came from a file.
+pub(crate) fn has_files(store: &OpenStore, entry: &SessionEntry) -> Result<bool, CommandError> {
+    let mut has_file = false;
+    let shared = store.shared();
+    let read = store.wait(originals(&*shared, &entry.session, |_, _, _| {
+        has_file = true;
+        // One is enough.
+        Err(io::ErrorKind::Interrupted.into())
+    }));
+    match has_file {
+        true => Ok(true),
+        false => Ok(read.map(|()| false)?),
+    }
 }

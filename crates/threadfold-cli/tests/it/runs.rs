@@ -212,3 +212,35 @@ fn a_model_over_http_is_heard_and_its_key_is_kept_nowhere() {
         }
     }
 }
+
+#[test]
+fn a_run_has_no_files_to_export_or_restore_but_its_events() {
+    let env = TestEnv::new();
+    shell_script(&env, "true");
+    env.done(&[&SCRIPTED[..], &["--session", "s1"]].concat());
+    let refused = env.told(&["export", "s1"]);
+    assert_snapshot!(refused, @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: the session has no files of an agent
+    hint: `threadfold export` writes it with `--format events`, which can be imported again, `markdown` or `json`
+    ");
+    for arguments in [
+        &["export", "s1", "--output", "out"][..],
+        &["export", "s1", "--output", "out/"],
+        &["restore", "s1"],
+        &["restore", "s1", "--to", "out"],
+    ] {
+        assert_eq!(env.told(arguments), refused, "{arguments:?}");
+    }
+    let all = env.told(&["export", "--output", "out"]);
+    assert!(
+        all.starts_with("exit 2") && all.contains("1 of 1 sessions were not exported"),
+        "{all}"
+    );
+    assert!(!env.path("out").exists());
+    env.done(&["export", "s1", "--format", "events", "--output", "s1.events.jsonl"]);
+    env.done(&["import", "s1.events.jsonl", "--store", "other"]);
+    assert!(env.done(&["view", "s1", "--store", "other"]).contains("It ran."));
+}
