@@ -7,4 +7,6 @@ mod scribe;
 
 pub(crate) use markdown::write_markdown;
 pub(crate) use name::file_name;
-pub(crate) use scribe::{Scribe, Taken, Written, below, beside, create, lone_file, need_files};
+pub(crate) use scribe::{
+    Scribe, Taken, Written, below, beside, create, has_files, lone_file, need_files,
+};

@@ -13,7 +13,7 @@ use threadfold_engine::{Budget, Fold, Slices, originals, read_on};
 use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, say};
-use crate::export::{Scribe, create, file_name, lone_file, need_files, write_markdown};
+use crate::export::{Scribe, create, file_name, has_files, lone_file, need_files, write_markdown};
 use crate::printable::write_json;
 use crate::store::{BUDGET, OpenStore, StoreArgs, load_kept};
 use crate::view::count;
@@ -80,13 +80,7 @@ fn export_all(args: &ExportArgs, store: &OpenStore, folder: &Path) -> Result<(),
         (_, None) => Ok(()),
         (count, Some(first)) => Err(CommandError::new(
             anyhow!("{count} of {} sessions were not exported, `{first}` first", entries.len()),
-            match args.format {
-                ExportFormat::Original => {
-                    "the others are written; `--format events` also writes those without files, \
-                     and `threadfold doctor` tells what is damaged"
-                }
-                _ => "the others are written; `threadfold doctor` tells what is damaged",
-            },
+            "the others are written; `threadfold doctor` tells what is damaged",
         )),
     }
 }
@@ -99,10 +93,12 @@ fn export_one(
 ) -> Result<(), CommandError> {
     let name = file_name(entry.session.as_str());
     match args.format {
-        ExportFormat::Original => {
-            need_files(store, entry)?;
-            export_files(args, store, entry, &folder.join(name))
+        ExportFormat::Original if !has_files(store, entry)? => {
+            let session = &entry.session;
+            say(format_args!("left out `{session}`, which has no files: `--format events` has it"));
+            Ok(())
         }
+        ExportFormat::Original => export_files(args, store, entry, &folder.join(name)),
         format => {
             let path = folder.join(format!("{name}.{}", format.ending()));
             export_to(store, entry, format, create(&path, args.force)?)?;
