@@ -194,6 +194,7 @@ impl Matrix {
                 report.other_messages += u64::from(state.history() != expected.messages);
                 break;
             }
+            results.clear();
             if status.code() == Some(UNDECIDED.into()) {
                 for line in lines.iter().filter(|it| it.starts_with("undecided ")) {
                     let words: Vec<_> = line.split(' ').collect();

@@ -95,6 +95,7 @@ pub fn zombie(matrix: &Matrix) -> Result<(Option<i32>, bool), BoxError> {
         if status.code() != Some(UNDECIDED.into()) {
             return Err(format!("the other ended with {status}").into());
         }
+        results.clear();
         for line in lines.iter().filter_map(|it| it.strip_prefix("undecided ")) {
             let (call, tool) = line.split_once(' ').unwrap_or((line, ""));
             results.insert(call.to_owned(), crate::story::result_of(tool));

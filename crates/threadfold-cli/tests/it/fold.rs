@@ -444,6 +444,9 @@ fn the_help_tells_what_there_is() {
       fold     Fold a session into the state of its conversations
       verify   Prove that a stream and a transcript tell one state
       watch    Watch a session live
+      run      Run an agent that can be killed and resumed
+      resume   Go on with a run that stopped, was killed, or waits for a person
+      runs     Show the runs that are not finished, and what each waits for
       help     Print this message or the help of the given subcommand(s)
 
     Options:
