@@ -339,7 +339,6 @@ impl Run<'_> {
         let ended = timeout(limits.grace, &mut running).await;
         if let Ok(ended) = ended
             && let Ended::Gave(output) = read(ended)
-            && !output.is_error
         {
             return Ended::Gave(output);
         }

@@ -138,6 +138,20 @@ async fn a_tool_that_hangs_is_stopped_and_its_outcome_is_not_known() {
 }
 
 #[tokio::test]
+async fn what_a_tool_says_of_its_being_stopped_is_told() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("I see.")]);
+    let hang = threadfold_agent::tool("hang", "Hangs", |_: Value, context| async move {
+        context.cancel.cancelled().await;
+        Ok(ToolOutput { is_error: true, ..ToolOutput::text("half of it; then it was stopped") })
+    });
+    let limits = Limits { tool_time: Duration::from_millis(20), ..Limits::default() };
+    let agent = agent(&store, &model).tool(hang).limits(limits);
+    let finished = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    assert_eq!(told(&finished.history[2..3]), "tool: (error) half of it; then it was stopped");
+}
+
+#[tokio::test]
 async fn an_output_of_100_mb_is_cut_and_that_is_said() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "talk", "{}")]), says("I see.")]);
