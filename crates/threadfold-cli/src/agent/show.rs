@@ -79,6 +79,9 @@ impl Shown {
 
     fn wait_for(&mut self, what: &str) {
         if self.show == Show::Live && !self.is_in_line {
+            if self.bar.is_finished() {
+                self.bar.reset();
+            }
             self.bar.set_message(format!("turn {}: waiting for {}", self.turn, one_line(what)));
             self.bar.tick();
         }
@@ -89,7 +92,9 @@ impl Shown {
         if self.show != Show::Live || text.is_empty() {
             return;
         }
-        self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        if !self.is_in_line {
+            self.bar.finish_and_clear();
+        }
         self.is_in_line = true;
         let lines: Vec<_> = match io::stdout().is_terminal() {
             true => text.split('\n').map(printable).collect(),
@@ -103,7 +108,6 @@ impl Shown {
     fn end_line(&mut self) {
         if std::mem::take(&mut self.is_in_line) {
             writeln!(io::stdout()).ok();
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     }
 
