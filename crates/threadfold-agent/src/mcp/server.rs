@@ -11,6 +11,7 @@ use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, Tool};
 use rmcp::service::{Peer, RoleClient, RunningService, ServiceExt};
 use threadfold_core::Json;
 use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio_util::sync::CancellationToken;
 
 use super::life_line::LifeLine;
 use super::line::LineReader;
@@ -23,7 +24,7 @@ const STARTUP: u64 = 60;
 /// How long a server has to end by itself when its input is closed.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a server that has closed its output has to end and to say why.
-const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How many lines are kept of what it says, and how many bytes of each.
 const LAST_LINES: (usize, usize) = (10, 500);
 /// How many bytes of a line of its standard error are told.
@@ -120,13 +121,15 @@ fn pipes(process: &mut Group, name: &str, log: McpLog) -> io::Result<(Lines, Say
     let output = Receiver::from_owned_fd(taken(leader.stdout.take())?)?;
     let talk = Receiver::from_owned_fd(taken(leader.stderr.take())?)?;
 
-    let says = Says { server: name.into(), log, last: Arc::default() };
+    let over = CancellationToken::new();
+    let says = Says { server: name.into(), log, last: Arc::default(), over: over.clone() };
     let listening = says.clone();
     tokio::spawn(async move {
         let mut talk = LineReader::new(talk, LINE);
         while let Some(line) = talk.next().await {
             listening.line("", &line.bytes);
         }
+        over.cancel();
     });
     let schemas = Schemas::default();
     let lines = Lines::new(output, input, Arc::clone(&schemas), says.clone());
@@ -152,6 +155,8 @@ async fn last_words(process: Option<&Group>, says: &Says, patience: Duration) ->
         while process.and_then(Group::how_ended).is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        // What it said before it ended may still be on its way.
+        says.over.cancelled().await;
     };
     tokio::time::timeout(patience, ended).await.ok();
     let how = process.and_then(Group::how_ended).unwrap_or_else(|| "it still runs".to_owned());
@@ -169,6 +174,8 @@ pub(super) struct Says {
     server: Arc<str>,
     log: McpLog,
     last: Arc<Mutex<VecDeque<String>>>,
+    /// Its standard error has come to its end.
+    over: CancellationToken,
 }
 
 impl Says {
