@@ -43,6 +43,8 @@ pub(crate) struct Run<'a> {
     /// Stops what runs: when the agent is stopped, or the time is over.
     stop: CancellationToken,
     timer: Option<JoinHandle<()>>,
+    /// The request of the last turn was found to break no rule.
+    is_checked: bool,
     /// The conversation is to be sent anew.
     restart: bool,
 }
@@ -91,6 +93,7 @@ impl<'a> Run<'a> {
             notes: agent.notes.clone(),
             timer: agent.limits.time.map(|time| tokio::spawn(stop_after(time, stop.clone()))),
             stop,
+            is_checked: false,
             restart: false,
         };
         if let Err(error) = run.check_setup() {
@@ -215,7 +218,7 @@ impl<'a> Run<'a> {
         }
         let notes = std::mem::take(&mut self.notes).into_iter();
         recorder.say(notes.chain([started]).collect()).await?;
-        self.restart = false;
+        (self.restart, self.is_checked) = (false, true);
         repairs.into_iter().for_each(|repair| self.agent.tell(&Progress::Repaired(repair)));
         self.spent.add_turn();
         Ok(())

@@ -28,9 +28,11 @@ impl Run<'_> {
     pub(super) async fn ask(&mut self, turn: u64) -> Result<(), AgentError> {
         let agent = self.agent;
         let body = request(self.setup.dialect, self.recorder.get_mut().state());
-        let violations = self.setup.dialect.check(&body);
-        if !violations.is_empty() {
-            return Err(AgentError::Invalid(violations));
+        if !std::mem::take(&mut self.is_checked) {
+            let violations = self.setup.dialect.check(&body);
+            if !violations.is_empty() {
+                return Err(AgentError::Invalid(violations));
+            }
         }
         agent.tell(&Progress::Asking { turn });
         let mut attempts = 0;
