@@ -6,6 +6,7 @@ mod crash;
 mod fuzz;
 mod shell;
 mod skipped;
+mod space;
 mod test;
 mod tidy;
 

@@ -1,13 +1,26 @@
 //! Runs other programs in the workspace's root, and says which one did not do its work.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
 
 /// Returns the workspace's root folder.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("`xtask` is a folder of the workspace")
+}
+
+/// Returns the folder that cargo builds in.
+pub(crate) fn target() -> Result<PathBuf> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let json = read(&mut command("cargo metadata --format-version 1 --no-deps --locked"))?;
+    let metadata: Metadata =
+        serde_json::from_str(&json).context("the answer of `cargo metadata` is not understood")?;
+    Ok(metadata.target_directory)
 }
 
 /// Returns a command of the words of `line`, to be run in the workspace's root.

@@ -4,21 +4,9 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
-
-use crate::shell;
-
-/// Returns where the testkit notes skipped tests: `skipped.txt` in the target folder.
-pub(crate) fn list() -> Result<PathBuf> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        target_directory: PathBuf,
-    }
-    let json =
-        shell::read(&mut shell::command("cargo metadata --format-version 1 --no-deps --locked"))?;
-    let metadata: Metadata =
-        serde_json::from_str(&json).context("the answer of `cargo metadata` is not understood")?;
-    Ok(metadata.target_directory.join("skipped.txt"))
+/// Returns where the testkit notes skipped tests, below the target folder.
+pub(crate) fn list(target: &Path) -> PathBuf {
+    target.join("skipped.txt")
 }
 
 /// Forgets what an earlier run skipped.

@@ -2,15 +2,27 @@
 //!
 //! Cheap checks come first, so that a missing space is not found after minutes of tests.
 
+use std::env;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{shell, skipped, tidy};
+use crate::{shell, skipped, space, tidy};
 
 pub(crate) fn run() -> Result<()> {
+    let target = shell::target()?;
+    space::warn_if_short(&target);
+    let result = check_all(&target);
+    if result.is_err() {
+        space::warn_if_short(&target);
+    }
+    result
+}
+
+fn check_all(target: &Path) -> Result<()> {
     let start = Instant::now();
-    let skipped = skipped::list()?;
+    let skipped = skipped::list(target);
     skipped::clear(&skipped)?;
     step("test runner", ensure_nextest)?;
     step("formatting", || cargo("fmt --all --check"))?;
@@ -37,7 +49,12 @@ fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 fn cargo(arguments: &str) -> Result<()> {
-    shell::run(&mut shell::command(&format!("cargo {arguments}")))
+    let mut command = shell::command(&format!("cargo {arguments}"));
+    // What a build keeps for the next one is of no use where there is none, and doubles its size.
+    if env::var_os("CI").is_some() && env::var_os("CARGO_INCREMENTAL").is_none() {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
+    shell::run(&mut command)
 }
 
 fn ensure_nextest() -> Result<()> {
