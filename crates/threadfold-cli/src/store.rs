@@ -7,6 +7,7 @@ mod load;
 mod place;
 mod told;
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,7 +23,13 @@ pub(crate) use load::{load_kept, noted_summary, summary_of};
 pub(crate) use place::StoreArgs;
 
 /// As many bytes of a session's records are held in memory, understood, before they are put away.
-pub(crate) const BUDGET: usize = 16 << 20;
+const BUDGET: usize = 16 << 20;
+
+/// Returns how much of a session is held in memory by whoever only reads it: a store's folder may
+/// take nothing.
+pub(crate) fn elsewhere() -> Budget {
+    Budget { bytes: BUDGET, folder: env::temp_dir() }
+}
 
 /// A store that is open, with what it takes to wait for it.
 pub(crate) struct OpenStore {
@@ -74,7 +81,7 @@ impl StoreArgs {
         }
         Err(CommandError::new(
             anyhow!("there is no store at `{}`", path.display()),
-            "`threadfold import` makes it; `--store` or `THREADFOLD_STORE` tell where else one is",
+            "`threadfold import` and `threadfold run` make it; `--store` or `THREADFOLD_STORE` tell where else one is",
         ))
     }
 }

@@ -9,6 +9,7 @@ use threadfold_store::{SessionEntry, Store, StoreError, Summary};
 use crate::error::EngineError;
 use crate::fold::Fold;
 use crate::load::{read_on, restored};
+use crate::shelf::Budget;
 use crate::slice::Slices;
 use crate::snapshot::{Snapshot, Taken};
 use crate::summary::SessionSummary;
@@ -48,16 +49,18 @@ impl Reindexed {
 }
 
 /// Deletes what was derived of a session, folds all its records with the present converters, and
-/// keeps a snapshot after every `snapshot_every` of them. No record is touched.
+/// keeps a snapshot after every `snapshot_every` of them. No record is touched. What does not fit
+/// into a budget is put away.
 pub async fn reindex(
     store: &dyn Store,
     entry: &SessionEntry,
     snapshot_every: u64,
+    budget: Option<Budget>,
 ) -> Result<Reindexed, EngineError> {
     let session = &entry.session;
     let before = known(store, entry).await?;
     store.delete_derived(session).await?;
-    let mut fold = Fold::new(session.clone(), Slices::default());
+    let mut fold = begin(session, budget);
     let (mut hash_there, mut snapshots) = (None, 0);
     let mut stops: Vec<u64> = before.iter().map(|it| it.seq).collect();
     loop {
@@ -92,8 +95,13 @@ pub async fn reindex(
 
 /// Folds all records of a session, and returns what is wrong with what was derived of them before.
 ///
-/// What another generation derived is not looked at, for nobody uses it.
-pub async fn inspect(store: &dyn Store, entry: &SessionEntry) -> Result<Vec<String>, EngineError> {
+/// What another generation derived is not looked at, for nobody uses it. What does not fit into a
+/// budget is put away.
+pub async fn inspect(
+    store: &dyn Store,
+    entry: &SessionEntry,
+    budget: Option<Budget>,
+) -> Result<Vec<String>, EngineError> {
     let session = &entry.session;
     let mut wrong = Vec::new();
     let mut expected: BTreeMap<u64, Vec<(String, String)>> = BTreeMap::new();
@@ -119,7 +127,7 @@ pub async fn inspect(store: &dyn Store, entry: &SessionEntry) -> Result<Vec<Stri
         }
     }
     let head = head(store, session).await?;
-    let mut fold = Fold::new(session.clone(), Slices::default());
+    let mut fold = begin(session, budget);
     for (seq, derived) in expected {
         if seq > head {
             let told = derived.iter().map(|(name, _)| name);
@@ -154,6 +162,14 @@ async fn known(store: &dyn Store, entry: &SessionEntry) -> Result<Option<Derived
     let of_snapshot =
         |it: Snapshot| Derived { generation, seq, state_hash: Some(it.state_hash), blocks: None };
     Ok(snapshot.map(of_snapshot).or(summary))
+}
+
+fn begin(session: &SessionId, budget: Option<Budget>) -> Fold {
+    let fold = Fold::new(session.clone(), Slices::default());
+    match budget {
+        Some(budget) => fold.within(budget),
+        None => fold,
+    }
 }
 
 async fn head(store: &dyn Store, session: &SessionId) -> Result<u64, EngineError> {

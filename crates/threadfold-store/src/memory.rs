@@ -329,7 +329,11 @@ impl Store for MemoryStore {
     }
 
     async fn put_summary(&self, session: &SessionId, summary: Summary) -> Result<(), StoreError> {
-        self.kept().session_mut(session)?.summary = Some(summary);
+        let mut kept = self.kept();
+        let found = &mut kept.session_mut(session)?.summary;
+        if found.as_ref().is_none_or(|old| summary.replaces(old.generation, old.seq)) {
+            *found = Some(summary);
+        }
         Ok(())
     }
 

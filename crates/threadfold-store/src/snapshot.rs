@@ -77,3 +77,10 @@ pub struct Summary {
     /// JSON, as whoever made it understands it.
     pub json: String,
 }
+
+impl Summary {
+    /// Says whether it tells more than one of this generation, up to this record, or as much.
+    pub(crate) fn replaces(&self, generation: u32, seq: u64) -> bool {
+        (self.generation, self.seq) >= (generation, seq)
+    }
+}

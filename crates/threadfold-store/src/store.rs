@@ -138,7 +138,8 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes all that was derived of a session: its snapshots and its summary.
     async fn delete_derived(&self, session: &SessionId) -> Result<(), StoreError>;
 
-    /// Keeps what lists show of a session, instead of what was kept before.
+    /// Keeps what lists show of a session, instead of what was kept before. One of an earlier
+    /// generation, or of an earlier record, is not kept: whoever lost the lease may come late.
     async fn put_summary(&self, session: &SessionId, summary: Summary) -> Result<(), StoreError>;
 
     /// Keeps content for a session, and returns its name. What several sessions keep is stored

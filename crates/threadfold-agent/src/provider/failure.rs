@@ -47,10 +47,10 @@ impl From<serde_json::Error> for Failure {
 fn status_of(kind: &str) -> Option<u16> {
     Some(match kind {
         "overloaded_error" => 529,
-        "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" => 429,
+        "rate_limit_error" | "rate_limit_exceeded" => 429,
         "timeout_error" | "vector_store_timeout" => 504,
         "authentication_error" | "invalid_api_key" => 401,
-        "billing_error" => 402,
+        "billing_error" | "insufficient_quota" => 402,
         "permission_error" => 403,
         "not_found_error" => 404,
         "request_too_large" => 413,
@@ -59,6 +59,17 @@ fn status_of(kind: &str) -> Option<u16> {
         _ if kind.starts_with("invalid_") => 400,
         _ => return None,
     })
+}
+
+/// Returns the status that a refusal stands for: a purse that is empty is told as being busy, and
+/// waiting does not fill it.
+pub(super) fn status_in(text: &str, status: u16) -> u16 {
+    let read = |text: &str| serde_json::from_str::<Fields>(text).ok();
+    let error = read(text).and_then(|outer| read(outer.get("error")?.as_str()));
+    let is_empty_purse = error.is_some_and(|error| {
+        ["type", "code"].iter().any(|name| word(&error, name) == "insufficient_quota")
+    });
+    if is_empty_purse { 402 } else { status }
 }
 
 /// Finds what a refusal says to people, in the shapes that providers give it.

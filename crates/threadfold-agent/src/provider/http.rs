@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::access::AccessError;
 use super::error::ProviderError;
-use super::failure::{Failure, message_in};
+use super::failure::{Failure, message_in, status_in};
 use super::key::Key;
 use super::retry_after::retry_after;
 
@@ -104,6 +104,7 @@ impl Endpoint {
 
     async fn refusal(&self, response: Response) -> ProviderError {
         let status = response.status();
+        let mut meant = status.as_u16();
         let after = retry_after(response.headers(), Timestamp::now());
         let target = response.headers().get(LOCATION).and_then(|it| it.to_str().ok());
         let message = match target.filter(|_| status.is_redirection()) {
@@ -112,12 +113,14 @@ impl Endpoint {
                 let mut body = Body::new(self, response, REFUSAL_LIMIT);
                 // As much of it as came says more than that it broke off.
                 while let Ok(true) = body.fill().await {}
-                message_in(&String::from_utf8_lossy(&body.waiting))
+                let text = String::from_utf8_lossy(&body.waiting);
+                meant = status_in(&text, meant);
+                message_in(&text)
                     .or_else(|| status.canonical_reason().map(str::to_owned))
                     .unwrap_or_default()
             }
         };
-        ProviderError::of_status(self.provider, status.as_u16(), self.key.hide_in(message), after)
+        ProviderError::of_status(self.provider, meant, self.key.hide_in(message), after)
     }
 
     /// Returns the error of an answer that cannot be used.

@@ -148,7 +148,20 @@ impl RunSetup {
         }
     }
 
+    /// Refuses an address that may hold a secret: it is kept with the session.
+    fn check_address(&self) -> Result<(), CommandError> {
+        let told = self.base_url.as_deref().filter(|it| it.contains(['?', '#']));
+        match told {
+            None => Ok(()),
+            Some(_) => Err(CommandError::new(
+                anyhow!("the address has a part behind `?` or `#`, and would be kept with the run"),
+                "give the address alone, and the key by `--key-file`",
+            )),
+        }
+    }
+
     fn provider(&self) -> Result<Arc<dyn Provider>, CommandError> {
+        self.check_address()?;
         let address = |ours: &str| self.base_url.clone().unwrap_or_else(|| ours.to_owned());
         let unfit = |error: threadfold_agent::AccessError| {
             CommandError::new(error, "`--base-url` tells the address; see `threadfold run --help`")

@@ -11,7 +11,7 @@ use super::reindex::reindex;
 use crate::error::{CommandError, say};
 use crate::printable::{printable, write_json};
 use crate::progress::Progress;
-use crate::store::{OpenStore, StoreArgs};
+use crate::store::{OpenStore, StoreArgs, elsewhere};
 use crate::view::{count, size};
 
 const REBUILD: &str = "`threadfold doctor --deep --repair` makes it again from the records";
@@ -107,7 +107,7 @@ fn derived(
     let mut progress = Progress::new(sessions.len());
     let shared = store.shared();
     for (index, entry) in sessions.iter().enumerate() {
-        let wrong = store.wait(inspect(&*shared, entry))?;
+        let wrong = store.wait(inspect(&*shared, entry, Some(elsewhere())))?;
         progress.step();
         findings.extend(wrong.into_iter().map(|what| Finding {
             place: format!("session `{}`", entry.session),

@@ -1,6 +1,5 @@
 //! `threadfold export`: sessions out of the store, as they came or as what they mean.
 
-use std::env;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -9,13 +8,13 @@ use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use threadfold_core::{ConversationState, SessionId, SessionMetadata};
-use threadfold_engine::{Budget, Fold, Slices, originals, read_on};
+use threadfold_engine::{Fold, Slices, originals, read_on};
 use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, say};
 use crate::export::{Scribe, create, file_name, has_files, lone_file, need_files, write_markdown};
 use crate::printable::write_json;
-use crate::store::{BUDGET, OpenStore, StoreArgs, load_kept};
+use crate::store::{OpenStore, StoreArgs, elsewhere, load_kept};
 use crate::view::count;
 
 /// Write a session from the store: its files as they were, its events, its state, or Markdown
@@ -277,8 +276,7 @@ fn write_events(
     mut out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     // The store's own folder may be one where nothing can be written.
-    let budget = Budget { bytes: BUDGET, folder: env::temp_dir() };
-    let mut fold = Fold::new(entry.session.clone(), Slices::default()).within(budget);
+    let mut fold = Fold::new(entry.session.clone(), Slices::default()).within(elsewhere());
     let shared = store.shared();
     store.wait(read_on(&*shared, &mut fold, entry.head.seq, |_, step| {
         for event in &step.events {

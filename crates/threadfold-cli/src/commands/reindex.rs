@@ -63,7 +63,8 @@ pub(crate) fn run(args: &ReindexArgs) -> Result<(), CommandError> {
 /// Makes again what is derived of a session.
 pub(crate) fn reindex(store: &OpenStore, entry: &SessionEntry) -> Result<Reindexed, CommandError> {
     let shared = store.shared();
-    Ok(store.wait(threadfold_engine::reindex(&*shared, entry, SNAPSHOT_EVERY))?)
+    let budget = Some(store.budget());
+    Ok(store.wait(threadfold_engine::reindex(&*shared, entry, SNAPSHOT_EVERY, budget))?)
 }
 
 fn tell(args: &ReindexArgs, entry: &SessionEntry, made: &Reindexed) -> Result<(), CommandError> {

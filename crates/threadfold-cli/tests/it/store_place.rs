@@ -34,7 +34,7 @@ fn without_a_store_it_is_said_how_to_get_one() {
     --- stdout
     --- stderr
     error: there is no store at `<home>/.local/share/threadfold/store.db`
-    hint: `threadfold import` makes it; `--store` or `THREADFOLD_STORE` tell where else one is
+    hint: `threadfold import` and `threadfold run` make it; `--store` or `THREADFOLD_STORE` tell where else one is
     ");
     for command in [
         &["export", "s1"][..],

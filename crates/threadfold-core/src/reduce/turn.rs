@@ -252,7 +252,7 @@ fn is_call(message: &ConversationMessage, part: &MessagePart) -> bool {
     let item: Fields = serde_json::from_str(native.item.as_str()).unwrap_or_default();
     let word = |name: &str| item.get(name).and_then(Json::to_text);
     let call = match word("type").as_deref() {
-        Some("tool_use") => word("id"),
+        Some("tool_use" | "function") => word("id"),
         Some("function_call") => word("call_id"),
         _ => None,
     };

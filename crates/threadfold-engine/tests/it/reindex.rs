@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    Fold, Options, Session, Slices, SourceSpec, SpecKind, claude_files, holder, inspect, load,
-    reindex, take_files, take_lines,
+    Budget, Fold, Options, Session, Slices, SourceSpec, SpecKind, claude_files, holder, inspect,
+    load, reindex, take_files, take_lines,
 };
 use threadfold_store::{MemoryStore, SessionEntry, Store, StoredSnapshot, Summary};
 
@@ -31,18 +31,22 @@ async fn entry(store: &Arc<dyn Store>) -> SessionEntry {
 
 #[tokio::test]
 async fn what_was_derived_is_made_again_and_no_record_is_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let nothing_stays = Budget { bytes: 0, folder: folder.path().to_owned() };
     let recording = nested();
     let store = imported(&recording, u64::MAX).await;
     let before = entry(&store).await;
-    let made = reindex(&*store, &before, 16).await.unwrap();
-    assert_eq!(made.is_changed(), Some(false));
-    assert_eq!(made.snapshots, before.head.seq / 16);
-    assert_eq!(made.before.as_ref(), Some(&made.after));
-    let after = entry(&store).await;
-    assert_eq!((after.head, after.summary), (before.head, before.summary));
-    let loaded = load(&*store, &recording.id, 20, Slices::default()).await.unwrap();
-    assert_eq!((loaded.snapshot, loaded.passed_over), (Some(16), None));
-    assert_eq!(inspect(&*store, &entry(&store).await).await.unwrap(), Vec::<String>::new());
+    for budget in [None, Some(nothing_stays)] {
+        let made = reindex(&*store, &before, 16, budget.clone()).await.unwrap();
+        assert_eq!(made.is_changed(), Some(false));
+        assert_eq!(made.snapshots, before.head.seq / 16);
+        assert_eq!(made.before.as_ref(), Some(&made.after));
+        let after = entry(&store).await;
+        assert_eq!((&after.head, &after.summary), (&before.head, &before.summary));
+        let loaded = load(&*store, &recording.id, 20, Slices::default()).await.unwrap();
+        assert_eq!((loaded.snapshot, loaded.passed_over), (Some(16), None));
+        assert_eq!(inspect(&*store, &after, budget).await.unwrap(), Vec::<String>::new());
+    }
 }
 
 #[tokio::test]
@@ -51,7 +55,7 @@ async fn a_log_of_no_records_is_derived_as_well() {
     let id = SessionId::from("empty");
     let session = Session::open(store.clone(), &id, Options::new(holder("a test"))).await.unwrap();
     session.close().await.unwrap();
-    let made = reindex(&*store, &entry(&store).await, 16).await.unwrap();
+    let made = reindex(&*store, &entry(&store).await, 16, None).await.unwrap();
     assert_eq!((made.is_changed(), made.after.seq, made.snapshots), (Some(false), 0, 0));
 }
 
@@ -61,7 +65,7 @@ async fn a_snapshot_alone_tells_what_was_before() {
     let store = imported(&recording, 16).await;
     let mut known = entry(&store).await;
     known.summary = None;
-    let made = reindex(&*store, &known, 16).await.unwrap();
+    let made = reindex(&*store, &known, 16, None).await.unwrap();
     assert_eq!(made.is_changed(), Some(false));
     assert_eq!(made.before.unwrap().blocks, None, "a snapshot does not count them");
 }
@@ -78,14 +82,14 @@ async fn what_the_records_do_not_give_is_found_and_goes_with_the_next_making() {
     let json = summary.json.replace("\"stateHash\":\"", "\"stateHash\":\"x");
     store.put_summary(session, Summary { json, ..summary }).await.unwrap();
 
-    let wrong = inspect(&*store, &entry(&store).await).await.unwrap();
+    let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     assert!(wrong[0].starts_with(&format!("the snapshot at record {seq} cannot be used")));
     assert!(wrong[1].contains("and the records give"), "{wrong:?}");
 
-    let made = reindex(&*store, &entry(&store).await, 16).await.unwrap();
+    let made = reindex(&*store, &entry(&store).await, 16, None).await.unwrap();
     assert_eq!(made.is_changed(), Some(true));
-    assert_eq!(inspect(&*store, &entry(&store).await).await.unwrap(), Vec::<String>::new());
+    assert_eq!(inspect(&*store, &entry(&store).await, None).await.unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]

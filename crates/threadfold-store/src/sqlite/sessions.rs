@@ -108,6 +108,14 @@ pub(super) fn put_summary(
     summary: &Summary,
 ) -> Result<(), Stop> {
     let id = session_id(ledger.connection, session)?;
+    let (generation, seq): (Option<u32>, Option<i64>) = ledger
+        .connection
+        .prepare_cached("SELECT summary_generation, summary_seq FROM sessions WHERE id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let known = generation.zip(seq.map(i64::cast_unsigned));
+    if known.is_some_and(|(generation, seq)| !summary.replaces(generation, seq)) {
+        return Ok(());
+    }
     ledger
         .connection
         .prepare_cached(

@@ -155,14 +155,24 @@ pub async fn what_is_derived_can_be_deleted(place: &dyn Place) {
     writer.check().await;
 }
 
-/// The last one that was put.
+/// The one that tells most, and of those that tell as much the last.
 pub async fn a_summary_is_listed(place: &dyn Place) {
     let writer = Writer::begin(&place.open(), "session").await;
-    for seq in [4, u64::MAX, 3] {
-        let summary = Summary { generation: 7, seq, json: format!("{{\"at\":{seq}}}") };
-        let put = writer.store.put_summary(&writer.session, summary.clone()).await;
-        put.expect("a summary can be kept");
+    let summary = |generation, seq, json: &str| Summary { generation, seq, json: json.to_owned() };
+    let mut listed = None;
+    for (put, is_kept) in [
+        (summary(7, 4, "{}"), true),
+        (summary(7, 4, "[]"), true),
+        (summary(7, 3, "{}"), false),
+        (summary(6, 5, "{}"), false),
+        (summary(7, u64::MAX, "{}"), true),
+        (summary(7, 5, "{}"), false),
+        (summary(8, 1, "{}"), true),
+    ] {
+        let kept = writer.store.put_summary(&writer.session, put.clone()).await;
+        kept.expect("a summary can be kept");
+        listed = if is_kept { Some(put) } else { listed };
         let list = writer.store.list().await.expect("sessions can be listed");
-        assert_eq!(list[0].summary, Some(summary));
+        assert_eq!(list[0].summary, listed);
     }
 }

@@ -11,6 +11,8 @@ use crate::provider::json::{get, list, number, read, text, word};
 /// How servers name what the model thought; OpenAI does not tell it at all.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 const WORDS: [&str; 2] = ["content", "refusal"];
+/// How a call is marked that its server told more of.
+const NATIVE: &str = "openai-chat";
 
 /// A message in the making.
 #[derive(Default)]
@@ -135,10 +137,14 @@ impl Message {
         }
         self.fields.iter().for_each(|(name, value)| fields.insert(name, value.clone()));
         let mut items = Vec::new();
-        for (ordinal, call) in self.calls.into_iter().enumerate() {
-            let (item, call) = call.finish(answer, ordinal)?;
-            items.push(item);
-            message.tool_calls.push(call);
+        for (ordinal, call) in self.calls.iter().enumerate() {
+            let neutral = call.neutral(answer, ordinal)?;
+            if call.has_more() {
+                let item = call.item(&neutral, &neutral.arguments);
+                message.content.push(MessagePart::native(NATIVE, item));
+            }
+            items.push(call.item(&neutral, &call.arguments));
+            message.tool_calls.push(neutral);
         }
         if !items.is_empty() {
             fields.insert("tool_calls", Json::of(&items));
@@ -148,27 +154,40 @@ impl Message {
 }
 
 impl Call {
-    fn finish(self, answer: &str, ordinal: usize) -> Result<(Json, ToolCall), Failure> {
+    /// Says whether its server told more of it than every server does, such as a mark of the
+    /// thought that led to it, without which it would be refused.
+    fn has_more(&self) -> bool {
+        let is_told = |(_, value): (&str, &Json)| !value.is_null();
+        let mut fields = self.fields.iter().filter(|it| it.0 != "type");
+        fields.any(is_told) || self.function.iter().any(is_told)
+    }
+
+    fn neutral(&self, answer: &str, ordinal: usize) -> Result<ToolCall, Failure> {
         if self.name.is_empty() {
             return Err(Failure::malformed("a call has no name"));
         }
         // A result must be able to name its call, and some servers give none.
         let id = match self.id.is_empty() {
             true => format!("call_{answer}_{ordinal}"),
-            false => self.id,
+            false => self.id.clone(),
         };
+        let is_empty = self.arguments.trim().is_empty();
+        let arguments = if is_empty { "{}" } else { &*self.arguments };
+        Ok(ToolCall::new(id, &self.name, arguments))
+    }
+
+    /// Returns the call as the server spelt it, with these arguments.
+    fn item(&self, call: &ToolCall, arguments: &str) -> Json {
         let mut function = Fields::default();
         function.insert("name", Json::string(&self.name));
-        function.insert("arguments", Json::string(&self.arguments));
+        function.insert("arguments", Json::string(arguments));
         self.function.iter().for_each(|(name, value)| function.insert(name, value.clone()));
         let mut fields = Fields::default();
-        fields.insert("id", Json::string(&id));
+        fields.insert("id", Json::string(call.call_id.as_str()));
         fields.insert("type", Json::string("function"));
         fields.insert("function", Json::of(&function));
         self.fields.iter().for_each(|(name, value)| fields.insert(name, value.clone()));
-        let is_empty = self.arguments.trim().is_empty();
-        let arguments = if is_empty { "{}" } else { &*self.arguments };
-        Ok((Json::of(&fields), ToolCall::new(id, &self.name, arguments)))
+        Json::of(&fields)
     }
 }
 

@@ -169,6 +169,34 @@ async fn a_completion_keeps_the_fields_that_servers_add() {
 }
 
 #[tokio::test]
+async fn a_call_goes_back_with_the_mark_that_its_server_gave_it() {
+    let mark = json!({ "google": { "thought_signature": "s1" } });
+    let marked = json!({ "index": 0, "id": "c1", "type": "function", "extra_content": mark,
+        "function": { "name": "Read", "arguments": "" } });
+    let plain = json!({ "index": 1, "id": "c2", "type": "function",
+        "function": { "name": "Read", "arguments": "{}" } });
+    let answer = read(
+        Kind::Chat,
+        &[
+            json!({ "choices": [{ "delta": { "tool_calls": [marked, plain] } }] }),
+            json!({ "choices": [{ "delta": {}, "finish_reason": "tool_calls" }] }),
+        ],
+    )
+    .await;
+    let back = Kind::Chat.dialect().items(std::slice::from_ref(&answer.message));
+    let back: Value = serde_json::from_str(back[0].as_str()).unwrap();
+    let call = |id: &str| {
+        json!({ "id": id, "type": "function",
+            "function": { "name": "Read", "arguments": "{}" } })
+    };
+    let mut first = call("c1");
+    first["extra_content"] = mark;
+    assert_eq!(back["tool_calls"], json!([first, call("c2")]));
+    let elsewhere = Kind::Anthropic.dialect().items(std::slice::from_ref(&answer.message));
+    assert!(!elsewhere[0].as_str().contains("thought_signature"));
+}
+
+#[tokio::test]
 async fn an_item_counts_as_its_done_event_gives_it() {
     let reasoning = |encrypted: &str| json!({ "type": "reasoning", "id": "rs", "summary": [], "encrypted_content": encrypted });
     let message = json!({ "type": "message", "id": "msg", "role": "assistant", "phase": "final",

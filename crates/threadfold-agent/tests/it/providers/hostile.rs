@@ -213,6 +213,16 @@ async fn a_refusal_is_told_in_the_providers_words() {
 }
 
 #[tokio::test]
+async fn an_empty_purse_is_not_asked_again() {
+    let body =
+        r#"{"error":{"message":"pay","type":"insufficient_quota","code":"insufficient_quota"}}"#;
+    for reply in [Reply::status(429, "", body), Reply::body(body)] {
+        let said = failed(Kind::Chat, reply).await;
+        assert_eq!(said, "refused: openai-chat refused the request (402): pay");
+    }
+}
+
+#[tokio::test]
 async fn an_error_in_place_of_an_answer_is_one() {
     for (body, said) in [
         (r#"{"error":{"code":429,"message":"slow down"}}"#, "busy: {} is busy (429): slow down"),

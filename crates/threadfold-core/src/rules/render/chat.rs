@@ -5,16 +5,20 @@ use std::iter;
 use serde::Serialize;
 
 use crate::json::Json;
-use crate::turn::{ConversationMessage, Role};
+use crate::turn::{ConversationMessage, MessagePartBody, Role, ToolCall};
 
-use super::{NO_OUTPUT, Plain, UNSHOWN_IMAGE, image_url, item, plain_parts};
+use super::super::surrogate;
+use super::{NO_OUTPUT, Plain, UNSHOWN_IMAGE, image_url, item, kind_and_call, plain_parts};
+
+/// Whose own items these are: of servers that speak as OpenAI's does.
+const NATIVE: &str = "openai-chat";
 
 #[derive(Serialize)]
 struct Message<'a> {
     role: Role,
     content: Option<Content>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Call<'a>>,
+    tool_calls: Vec<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
 }
@@ -75,11 +79,7 @@ fn render(message: &ConversationMessage) -> Option<Message<'_>> {
         Role::Assistant => {
             let text = message.to_text();
             let content = (!text.trim().is_empty()).then_some(Content::Text(text));
-            let calls = message.tool_calls.iter().map(|call| Call {
-                id: call.call_id.as_str(),
-                r#type: "function",
-                function: Function { name: &call.name, arguments: &call.arguments },
-            });
+            let calls = message.tool_calls.iter().map(|it| call(message, it));
             let rendered = Message { content, tool_calls: calls.collect(), ..empty };
             let says = rendered.content.is_some() || !rendered.tool_calls.is_empty();
             says.then_some(rendered)
@@ -89,6 +89,19 @@ fn render(message: &ConversationMessage) -> Option<Message<'_>> {
             Some(Message { content: Some(content), ..empty })
         }
     }
+}
+
+/// Returns a call: as its server spelt it, where that told more than every server does.
+fn call(message: &ConversationMessage, call: &ToolCall) -> Json {
+    let id = call.call_id.as_str();
+    let natives = message.content.iter().filter_map(|part| match &part.body {
+        MessagePartBody::Native(native) if &*native.provider == NATIVE => Some(native),
+        _ => None,
+    });
+    let own = natives.into_iter().find(|native| kind_and_call(native, "id").1 == id);
+    let own = own.map(|native| &native.item).filter(|it| !surrogate::has_lone(it.as_str()));
+    let function = Function { name: &call.name, arguments: &call.arguments };
+    own.cloned().unwrap_or_else(|| item(&Call { id, r#type: "function", function }))
 }
 
 /// Returns a tool's output, which is words there and nothing else.
