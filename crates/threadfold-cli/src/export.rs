@@ -3,10 +3,12 @@
 mod inert;
 mod markdown;
 mod name;
+mod output;
 mod scribe;
 
 pub(crate) use markdown::write_markdown;
 pub(crate) use name::file_name;
+pub(crate) use output::Output;
 pub(crate) use scribe::{
-    Scribe, Taken, Written, below, beside, create, has_files, lone_file, need_files,
+    Scribe, Taken, Written, below, beside, has_files, lone_file, move_into, need_files,
 };

@@ -35,6 +35,9 @@ pub(crate) fn run(args: &BackupArgs) -> Result<(), CommandError> {
             "give another file",
         ));
     }
+    if args.file.metadata().is_ok_and(|it| !it.is_file()) {
+        return Err(CommandError::new(anyhow!("`{place}` is no file"), "give another file"));
+    }
     if args.file.exists() && !args.force {
         return Err(CommandError::new(
             anyhow!("`{place}` is there already"),

@@ -1,6 +1,6 @@
 //! `threadfold export`: sessions out of the store, as they came or as what they mean.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,9 @@ use threadfold_engine::{Fold, Slices, originals, read_on};
 use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, say};
-use crate::export::{Scribe, create, file_name, has_files, lone_file, need_files, write_markdown};
+use crate::export::{
+    Output, Scribe, Written, file_name, has_files, lone_file, move_into, need_files, write_markdown,
+};
 use crate::printable::write_json;
 use crate::store::{OpenStore, StoreArgs, elsewhere, load_kept};
 use crate::view::count;
@@ -33,6 +35,9 @@ pub(crate) struct ExportArgs {
     /// Replace files that are there
     #[arg(long)]
     force: bool,
+    /// Write the files of a damaged session as far as they can be read, and tell what is missing
+    #[arg(long, requires = "session", requires = "output")]
+    salvage: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -100,7 +105,7 @@ fn export_one(
         ExportFormat::Original => export_files(args, store, entry, &folder.join(name)),
         format => {
             let path = folder.join(format!("{name}.{}", format.ending()));
-            export_to(store, entry, format, create(&path, args.force)?)?;
+            export_to(store, entry, format, Output::create(&path, args.force)?)?;
             say(format_args!("wrote `{}`", path.display()));
             Ok(())
         }
@@ -113,6 +118,9 @@ fn export(
     entry: &SessionEntry,
     output: Option<&Path>,
 ) -> Result<(), CommandError> {
+    if args.salvage {
+        return salvage(args, store, entry, output.unwrap_or(Path::new(".")));
+    }
     if args.format == ExportFormat::Original {
         need_files(store, entry)?;
     }
@@ -132,7 +140,9 @@ fn export(
                 }
                 match output {
                     Some(path) => {
-                        export_lone(store, entry, spec.part, &mut create(path, args.force)?)
+                        let mut out = Output::create(path, args.force)?;
+                        let written = export_lone(store, entry, spec.part, &mut out);
+                        out.finish(written)
                     }
                     None => export_lone(store, entry, spec.part, &mut io::stdout().lock()),
                 }
@@ -143,7 +153,7 @@ fn export(
         (format, Some(output)) => {
             let name = format!("{}.{}", file_name(entry.session.as_str()), format.ending());
             let path = if is_folder { output.join(name) } else { output.to_owned() };
-            export_to(store, entry, format, create(&path, args.force)?)
+            export_to(store, entry, format, Output::create(&path, args.force)?)
         }
         (format, None) => write(store, entry, format, &mut BufWriter::new(io::stdout().lock())),
     }
@@ -160,23 +170,68 @@ fn export_files(
     entry: &SessionEntry,
     folder: &Path,
 ) -> Result<(), CommandError> {
+    fill(args, folder, |scribe| scribe.write_all(store, entry))
+}
+
+/// Writes what can be read of a damaged session into a folder, and tells what cannot.
+fn salvage(
+    args: &ExportArgs,
+    store: &OpenStore,
+    entry: &SessionEntry,
+    folder: &Path,
+) -> Result<(), CommandError> {
+    if args.format != ExportFormat::Original {
+        return Err(CommandError::new(
+            anyhow!("only the files themselves can be salvaged"),
+            "leave out `--format`; what is written can be imported into another store",
+        ));
+    }
+    let mut lost = Vec::new();
+    fill(args, folder, |scribe| {
+        let (written, missed) = scribe.salvage(store, entry)?;
+        for file in &written {
+            for gap in &file.missing {
+                let name = &file.spec.name;
+                say(format_args!("bytes {} to {} of `{name}` are missing", gap.start, gap.end));
+            }
+        }
+        lost = missed;
+        Ok(written)
+    })?;
+    for gap in &lost {
+        say(format_args!("records {} to {} cannot be read", gap.start(), gap.end()));
+    }
+    if lost.is_empty() { Ok(()) } else { Err(CommandError::No) }
+}
+
+/// Writes files into a folder. What is there is not touched before all is written.
+fn fill(
+    args: &ExportArgs,
+    folder: &Path,
+    write: impl FnOnce(Scribe<'_>) -> Result<Vec<Written>, CommandError>,
+) -> Result<(), CommandError> {
     fs::create_dir_all(folder).map_err(|error| {
         let what = format!("folder `{}` cannot be made", folder.display());
         CommandError::new(anyhow::Error::new(error).context(what), "give another `--output`")
     })?;
-    let written = Scribe::into_folder(folder, args.force).write_all(store, entry);
-    let is_there = |error: &anyhow::Error| {
-        let cause = error.root_cause().downcast_ref::<io::Error>();
-        cause.is_some_and(|it| it.kind() == io::ErrorKind::AlreadyExists)
-    };
-    let written = written.map_err(|error| match error {
-        CommandError::Failed { error, .. } if is_there(&error) => CommandError::Failed {
-            error,
-            hint: "give a new folder, or let `--force` replace what is there".to_owned(),
-        },
-        other => other,
-    })?;
-    for path in written.iter().flat_map(|it| it.older.iter().chain([&it.path])) {
+    let staged = folder.join(format!(".{}.unfinished", std::process::id()));
+    let moved = write(Scribe::into_folder(&staged)).and_then(|written| {
+        let files = written.into_iter().flat_map(|it| [it.older, vec![it.path]].concat());
+        let files: Vec<_> = files.collect();
+        move_into(folder, &staged, &files, args.force).map_err(|error| {
+            let hint = match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    "give a new folder, or let `--force` replace the files that are there"
+                }
+                _ => "look whether the folder may be written to",
+            };
+            let what = format!("folder `{}` cannot be filled", folder.display());
+            CommandError::new(anyhow::Error::new(error).context(what), hint)
+        })
+    });
+    // What has its place by now is not there any more.
+    fs::remove_dir_all(&staged).ok();
+    for path in moved? {
         say(format_args!("wrote `{}`", path.display()));
     }
     Ok(())
@@ -225,11 +280,10 @@ fn export_to(
     store: &OpenStore,
     entry: &SessionEntry,
     format: ExportFormat,
-    file: File,
+    mut out: Output,
 ) -> Result<(), CommandError> {
-    let mut out = BufWriter::new(file);
-    write(store, entry, format, &mut out)?;
-    Ok(out.get_ref().sync_all()?)
+    let written = write(store, entry, format, &mut out);
+    out.finish(written)
 }
 
 fn write(

@@ -39,16 +39,27 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), CommandError> {
     let mut taken = Taken::default();
     let mut staged = Vec::new();
     let scribe = Scribe::new(|spec| {
-        let target = match &args.to {
-            Some(folder) => below(folder, &spec.name, &mut taken)?,
-            None => origin(spec)?,
+        let target = match (&args.to, &spec.path) {
+            (Some(folder), _) => below(folder, &spec.name, &mut taken)?,
+            (None, None) => {
+                let name = &spec.name;
+                say(format_args!("left out `{name}`, which came from no file: `--to` has it"));
+                return Ok(None);
+            }
+            (None, Some(path)) => origin(spec, path)?,
         };
         let unfinished = beside(&target, &format!(".{}.unfinished", std::process::id()));
         staged.push((unfinished.clone(), target));
-        Ok(unfinished)
+        Ok(Some(unfinished))
     });
     let written = scribe.write_all(&store, &entry);
-    let restored = written.and_then(|written| put_in_place(args, &written, &staged));
+    let restored = written.and_then(|written| match written.is_empty() {
+        true => Err(CommandError::new(
+            anyhow!("nothing of the session came from a file"),
+            "`--to FOLDER` writes what came by a pipe",
+        )),
+        false => put_in_place(args, &written, &staged),
+    });
     for (unfinished, _) in &staged {
         // What has its place by now is not there any more.
         fs::remove_file(unfinished).ok();
@@ -57,16 +68,14 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), CommandError> {
 }
 
 /// Returns where a file came from, if it can go back there.
-fn origin(spec: &SourceSpec) -> io::Result<PathBuf> {
+fn origin(spec: &SourceSpec, path: &str) -> io::Result<PathBuf> {
     let refused = |why: &str| io::Error::new(io::ErrorKind::Unsupported, why.to_owned());
     if spec.kind == SpecKind::Rows {
         return Err(refused(
             "rows cannot be put back into a database; `--to` writes them as a file",
         ));
     }
-    let path = spec.path.as_deref().map(PathBuf::from);
-    let path =
-        path.ok_or_else(|| refused("nothing tells where it came from; `--to` says where"))?;
+    let path = PathBuf::from(path);
     let is_plain = |it: Component<'_>| !matches!(it, Component::ParentDir | Component::CurDir);
     // A store may come from anywhere, and so may the paths in it.
     let has_name = path.file_name() == Path::new(&spec.name).file_name();

@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use threadfold_engine::{EngineError, SourceSpec, originals};
+use threadfold_engine::{EngineError, SourceSpec, originals, salvage};
 use threadfold_store::SessionEntry;
 
 use super::name::{file_name, relative_path};
@@ -18,30 +19,37 @@ pub(crate) struct Written {
     /// Its source, in the latest part.
     pub(crate) spec: SourceSpec,
     pub(crate) path: PathBuf,
+    /// Where it ends, counted as it was.
     pub(crate) bytes: u64,
+    /// Stretches that could not be read, by where they were.
+    pub(crate) missing: Vec<Range<u64>>,
     /// What it was before it was written anew, where that is kept.
     pub(crate) older: Vec<PathBuf>,
 }
 
-type Place<'a> = dyn FnMut(&SourceSpec) -> io::Result<PathBuf> + 'a;
+type Place<'a> = dyn FnMut(&SourceSpec) -> io::Result<Option<PathBuf>> + 'a;
 
 /// Writes every source to a file of its own; of a file that was written anew, each part.
 pub(crate) struct Scribe<'a> {
-    /// Says where a source goes.
+    /// Says where a source goes; nowhere if it is left out.
     place: Box<Place<'a>>,
     keeps_older_parts: bool,
+    /// What is missing is passed over.
+    salvages: bool,
     written: Vec<Written>,
-    known: HashMap<String, usize>,
+    /// Where each stands among those that were written.
+    known: HashMap<String, Option<usize>>,
     open: Option<(usize, BufWriter<File>)>,
 }
 
 impl<'a> Scribe<'a> {
     /// Returns one that writes to where `place` says; what a file was before it was written anew
     /// is left out.
-    pub(crate) fn new(place: impl FnMut(&SourceSpec) -> io::Result<PathBuf> + 'a) -> Self {
+    pub(crate) fn new(place: impl FnMut(&SourceSpec) -> io::Result<Option<PathBuf>> + 'a) -> Self {
         Self {
             place: Box::new(place),
             keeps_older_parts: false,
+            salvages: false,
             written: Vec::new(),
             known: HashMap::new(),
             open: None,
@@ -49,15 +57,9 @@ impl<'a> Scribe<'a> {
     }
 
     /// Returns one that writes into a folder, by the names of the sources.
-    pub(crate) fn into_folder(folder: &'a Path, has_force: bool) -> Self {
+    pub(crate) fn into_folder(folder: &'a Path) -> Self {
         let mut taken = Taken::default();
-        let place = move |spec: &SourceSpec| {
-            let path = below(folder, &spec.name, &mut taken)?;
-            if has_force {
-                remove_if_there(&path)?;
-            }
-            Ok(path)
-        };
+        let place = move |spec: &SourceSpec| below(folder, &spec.name, &mut taken).map(Some);
         Self { keeps_older_parts: true, ..Self::new(place) }
     }
 
@@ -80,8 +82,24 @@ impl<'a> Scribe<'a> {
         Ok(self.written)
     }
 
+    /// Writes what can still be read of a damaged session, and returns what was written and which
+    /// records were not.
+    pub(crate) fn salvage(
+        mut self,
+        store: &OpenStore,
+        entry: &SessionEntry,
+    ) -> Result<(Vec<Written>, Vec<RangeInclusive<u64>>), CommandError> {
+        self.salvages = true;
+        let shared = store.shared();
+        let lost = store.wait(salvage(&*shared, &entry.session, |spec, position, bytes| {
+            self.write(spec, position, bytes)
+        }))?;
+        self.close()?;
+        Ok((self.written, lost))
+    }
+
     fn write(&mut self, spec: &SourceSpec, position: u64, bytes: &[u8]) -> io::Result<()> {
-        let index = self.file_of(spec)?;
+        let Some(index) = self.file_of(spec)? else { return Ok(()) };
         if bytes.is_empty() {
             return Ok(());
         }
@@ -92,37 +110,48 @@ impl<'a> Scribe<'a> {
             self.open = Some((index, BufWriter::with_capacity(256 << 10, file)));
         }
         let Some((_, out)) = &mut self.open else { return Ok(()) };
-        let end = &mut self.written[index].bytes;
+        let Written { bytes: end, missing, .. } = &mut self.written[index];
         if position > *end {
-            let what = format!("byte {end} is missing, and {position} came");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            if !self.salvages {
+                let what = format!("byte {end} is missing, and {position} came");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
+            missing.push(*end..position);
         }
         if position < *end {
+            missing.retain(|it| it.end <= position);
+            let left_out: u64 = missing.iter().map(|it| it.end - it.start).sum();
             out.flush()?;
-            out.get_mut().set_len(position)?;
-            out.seek(SeekFrom::Start(position))?;
+            out.get_mut().set_len(position - left_out)?;
+            out.seek(SeekFrom::Start(position - left_out))?;
         }
         out.write_all(bytes)?;
         *end = position + bytes.len() as u64;
         Ok(())
     }
 
-    /// Returns the file of a source, and begins it if it is new.
-    fn file_of(&mut self, spec: &SourceSpec) -> io::Result<usize> {
+    /// Returns the file of a source, and begins it if it is new; nothing if it is left out.
+    fn file_of(&mut self, spec: &SourceSpec) -> io::Result<Option<usize>> {
         let key = format!("{:?}", (&spec.agent, spec.kind, &spec.agent_id, &spec.name));
-        let Some(index) = self.known.get(&key).copied() else {
-            let path = (self.place)(spec)?;
+        let Some(known) = self.known.get(&key).copied() else {
+            let Some(path) = (self.place)(spec)? else {
+                self.known.insert(key, None);
+                return Ok(None);
+            };
             create_new(&path)?;
-            self.known.insert(key, self.written.len());
-            let (spec, older) = (spec.clone(), Vec::new());
-            self.written.push(Written { spec, path, bytes: 0, older });
-            return Ok(self.written.len() - 1);
+            let index = self.written.len();
+            self.known.insert(key, Some(index));
+            let (spec, missing, older) = (spec.clone(), Vec::new(), Vec::new());
+            self.written.push(Written { spec, path, bytes: 0, missing, older });
+            return Ok(Some(index));
         };
+        let Some(index) = known else { return Ok(None) };
         let known = &mut self.written[index];
         if known.spec.part != spec.part {
             let older = beside(&known.path, &format!(".~{}~", known.spec.part));
             let path = known.path.clone();
             (known.spec, known.bytes) = (spec.clone(), 0);
+            known.missing.clear();
             self.close()?;
             if self.keeps_older_parts {
                 fs::rename(&path, &older)?;
@@ -132,7 +161,7 @@ impl<'a> Scribe<'a> {
             }
             create_new(&path)?;
         }
-        Ok(index)
+        Ok(Some(index))
     }
 
     fn close(&mut self) -> io::Result<()> {
@@ -147,7 +176,7 @@ impl<'a> Scribe<'a> {
 }
 
 /// Makes a file that only this user may read, and its folder. One that is there is refused.
-fn create_new(path: &Path) -> io::Result<File> {
+pub(super) fn create_new(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
     }
@@ -156,29 +185,6 @@ fn create_new(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
-}
-
-/// Makes a file, or says that there is one.
-pub(crate) fn create(path: &Path, has_force: bool) -> Result<File, CommandError> {
-    let made = match has_force {
-        true => remove_if_there(path).and_then(|()| create_new(path)),
-        false => create_new(path),
-    };
-    made.map_err(|error| {
-        let hint = match error.kind() {
-            io::ErrorKind::AlreadyExists => "`--force` replaces it",
-            _ => "look whether the folder is there and may be written to",
-        };
-        let what = format!("`{}` cannot be written", path.display());
-        CommandError::new(anyhow::Error::new(error).context(what), hint)
-    })
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 /// The paths that were given out in a folder: of files, and of the folders they lie in.
@@ -206,12 +212,47 @@ pub(crate) fn below(folder: &Path, name: &str, taken: &mut Taken) -> io::Result<
     taken.files.insert(path.clone());
     for way in path.ancestors().skip(1).take_while(|it| *it != folder) {
         taken.folders.insert(way.to_owned());
-        if fs::symlink_metadata(way).is_ok_and(|it| it.is_symlink()) {
-            let what = format!("`{}` is a link, and leads elsewhere", way.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
+        refuse_link(way)?;
     }
     Ok(path)
+}
+
+fn refuse_link(way: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(way).is_ok_and(|it| it.is_symlink()) {
+        return Ok(());
+    }
+    let what = format!("`{}` is a link, and leads elsewhere", way.display());
+    Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+}
+
+/// Moves files that were written into a folder of their own to where they belong, all or none.
+/// Without force, none may be there; what is there and is no file is never replaced.
+pub(crate) fn move_into(
+    folder: &Path,
+    staged: &Path,
+    files: &[PathBuf],
+    has_force: bool,
+) -> io::Result<Vec<PathBuf>> {
+    let inner = files.iter().map(|it| it.strip_prefix(staged).unwrap_or(it));
+    let targets: Vec<_> = inner.map(|it| folder.join(it)).collect();
+    for target in &targets {
+        for way in target.ancestors().skip(1).take_while(|it| *it != folder) {
+            refuse_link(way)?;
+        }
+        if let Ok(there) = fs::symlink_metadata(target)
+            && !(has_force && there.is_file())
+        {
+            let what = format!("`{}` is there", target.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+        }
+    }
+    for (file, target) in files.iter().zip(&targets) {
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::rename(file, target)?;
+    }
+    Ok(targets)
 }
 
 /// Returns the path with an ending added.

@@ -1,5 +1,7 @@
 //! What goes wrong with a store, with what can be done about it.
 
+use std::io::ErrorKind;
+
 use threadfold_engine::{EngineError, ServerError};
 use threadfold_store::StoreError;
 
@@ -47,8 +49,15 @@ impl From<EngineError> for CommandError {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Database(error) => error.into(),
-            EngineError::Written { .. } => {
-                Self::new(error, "look whether the disk is full, and whether it may be written to")
+            EngineError::Written { ref source, .. } => {
+                let hint = match source.kind() {
+                    ErrorKind::Unsupported => "`--to FOLDER` writes it there",
+                    ErrorKind::AlreadyExists => "look at what is there first",
+                    ErrorKind::InvalidData => "`threadfold doctor` tells what is damaged",
+                    ErrorKind::InvalidFilename => "`--to` or `--output` tell a shorter place",
+                    _ => "look whether the disk is full, and whether it may be written to",
+                };
+                Self::new(error, hint)
             }
             EngineError::File { .. } => {
                 Self::new(error, "look whether it is there and may be read")

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use threadfold_engine::{Incoming, Options, Session, SourceSpec, SpecKind, holder
 use threadfold_store::{RecordKind, SqliteStore};
 
 use crate::claude::{Transcript, keep_notes_session};
-use crate::env::TestEnv;
+use crate::env::{TestEnv, seen};
 use crate::import::files_below;
 
 const NOTES: &str = "5e551011-aaaa-4000-8000-000000000001";
@@ -258,6 +259,92 @@ fn files_go_to_a_folder_and_one_file_anywhere() {
     }
     let all: Vec<_> = files_below(&env.path("all")).into_keys().collect();
     assert_eq!(all, ["events.jsonl", "json", "md"].map(|it| format!("{NOTES}.{it}")));
+}
+
+/// Returns a command that can write files of up to 64 KB.
+#[cfg(unix)]
+fn with_small_files(command: &Command) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$@\"", "sh"]);
+    limited.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited.current_dir(command.get_current_dir().unwrap());
+    limited
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_there_stays_until_the_new_is_whole_and_pipes_and_links_stay_what_they_are() {
+    let env = TestEnv::new();
+    Transcript::new("s1").prompt("Hello ".repeat(50_000)).keep(&env, "p");
+    env.done(&["import"]);
+    let original = fs::read(env.path("claude/projects/p/s1.jsonl")).unwrap();
+
+    env.write("old.jsonl", "old");
+    std::os::unix::fs::symlink(env.path("old.jsonl"), env.path("link.jsonl")).unwrap();
+    let refused = env.told(&["export", "s1", "--output", "link.jsonl"]);
+    assert!(refused.contains("`--force` replaces it"), "{refused}");
+    env.done(&["export", "s1", "--output", "link.jsonl", "--force"]);
+    assert!(fs::symlink_metadata(env.path("link.jsonl")).unwrap().is_symlink());
+    assert_eq!(fs::read(env.path("old.jsonl")).unwrap(), original);
+
+    let pipe = env.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let heard = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    env.done(&["export", "s1", "--output", "pipe", "--force"]);
+    assert_eq!(heard.join().unwrap(), original);
+    assert!(!fs::symlink_metadata(&pipe).unwrap().is_file(), "it is a pipe still");
+    let refused = env.told(&["backup", "pipe", "--force"]);
+    assert!(refused.contains("is no file"), "{refused}");
+
+    env.write("full.jsonl", "old");
+    let failing = env.command(&["export", "s1", "--output", "full.jsonl", "--force"]);
+    let failed = seen(&with_small_files(&failing).output().unwrap());
+    assert!(failed.contains("`full.jsonl` cannot be written"), "{failed}");
+    assert_eq!(fs::read_to_string(env.path("full.jsonl")).unwrap(), "old");
+    let names: Vec<_> = fs::read_dir(env.path("")).unwrap().flatten().collect();
+    assert!(names.iter().all(|it| !it.file_name().to_string_lossy().contains("unfinished")));
+}
+
+#[test]
+fn a_damaged_session_is_salvaged_as_far_as_it_can_be_read() {
+    let env = TestEnv::new();
+    let mut transcript = Transcript::new("s1");
+    for number in 0..400 {
+        // Each is another, so that many groups hold them.
+        let words: String = (0..200).map(|it| format!("{:x} ", number * 7919 + it * it)).collect();
+        transcript = transcript.prompt(words);
+    }
+    transcript.keep(&env, "p");
+    env.done(&["import"]);
+    let original = fs::read_to_string(env.path("claude/projects/p/s1.jsonl")).unwrap();
+    let store = env.path(".local/share/threadfold/store.db");
+    let database = rusqlite::Connection::open(&store).unwrap();
+    let groups: i64 =
+        database.query_row("SELECT count(*) FROM groups", [], |it| it.get(0)).unwrap();
+    assert!(groups > 1, "{groups} groups");
+    database
+        .execute("UPDATE groups SET meta = x'00' WHERE place = (SELECT min(place) FROM groups)", [])
+        .unwrap();
+    drop(database);
+
+    assert!(env.told(&["export", "s1"]).starts_with("exit 2"));
+    let told = env.told(&["export", "s1", "--salvage", "--output", "saved"]);
+    assert!(told.starts_with("exit 1") && told.contains("cannot be read"), "{told}");
+    let saved = files_below(&env.path("saved"));
+    let text: String = saved.values().map(|it| String::from_utf8_lossy(it)).collect();
+    let last = original.lines().next_back().unwrap();
+    assert!(text.ends_with(&format!("{last}\n")), "the end is there");
+    assert!(text.lines().all(|line| original.contains(line)), "and nothing else");
 }
 
 #[test]

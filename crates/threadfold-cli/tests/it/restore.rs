@@ -33,6 +33,20 @@ fn a_session_that_was_deleted_is_put_back() {
 }
 
 #[test]
+fn what_came_by_a_pipe_does_not_keep_the_files_from_going_back() {
+    let env = TestEnv::new();
+    let place = env.path("s1.jsonl").display().to_string();
+    let store = env.path("store.db");
+    hostile_store(&store, "s1", &[("s1.jsonl", Some(&place)), ("stdin", None)]);
+    hostile_store(&store, "s2", &[("stdin", None)]);
+    let told = env.told(&["restore", "s1", "--store", "store.db"]);
+    assert!(told.starts_with("exit 0") && told.contains("left out `stdin`"), "{told}");
+    assert_eq!(fs::read_to_string(env.path("s1.jsonl")).unwrap(), "{}\n");
+    let told = env.told(&["restore", "s2", "--store", "store.db"]);
+    assert!(told.starts_with("exit 2") && told.contains("nothing of the session came"), "{told}");
+}
+
+#[test]
 fn what_differs_is_replaced_only_by_force_and_then_kept_aside() {
     let env = TestEnv::new();
     Transcript::new("s1").prompt("Hello").keep(&env, "p");
