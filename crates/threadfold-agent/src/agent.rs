@@ -56,6 +56,8 @@ pub struct Resume {
     pub decisions: BTreeMap<CallId, Decision>,
     /// Go on though the prompt, the tools or the model changed: the conversation is sent anew.
     pub adopt: bool,
+    /// Say something else instead of what was said last, if that found no answer.
+    pub instead: bool,
 }
 
 impl Agent {

@@ -34,7 +34,7 @@ impl Agent {
         resume: Resume,
     ) -> Result<Finished, AgentError> {
         let mut run = Run::open(self, session, prompt, resume).await?;
-        if !run.is_done() {
+        if !run.can_be_told() {
             let waits = waits_for(run.state(), self).unwrap_or_default();
             run.close().await?;
             return Err(AgentError::Unfinished { session: session.clone(), waits });
@@ -49,12 +49,18 @@ impl Agent {
         session: &SessionId,
         resume: Resume,
     ) -> Result<Finished, AgentError> {
-        let mut run = Run::open(self, session, &Rendered::default(), resume).await?;
+        let mut run = Run::open(self, session, &Rendered::default(), resume.clone()).await?;
         if run.state().last().is_none() {
             run.close().await?;
             return Err(AgentError::NotBegun { session: session.clone() });
         }
-        let driven = run.drive(Vec::new()).await;
+        if resume.adopt {
+            run.begin_anew();
+        }
+        let driven = match run.record_notes().await {
+            Ok(()) => run.drive(Vec::new()).await,
+            failed => failed,
+        };
         finish(run, session, driven).await
     }
 

@@ -125,6 +125,26 @@ impl<'a> Run<'a> {
         is_done(self.recorder.get_mut().state())
     }
 
+    /// Says whether something can be said: all is answered, or it is said instead of what is not.
+    pub(crate) fn can_be_told(&mut self) -> bool {
+        let is_unanswered = matches!(self.plan().next, NextStep::AskAgain { .. });
+        self.is_done() || (self.resume.instead && is_unanswered)
+    }
+
+    /// Records what was noted for the next turn, if there may be none.
+    pub(crate) async fn record_notes(&mut self) -> Result<(), AgentError> {
+        let notes = std::mem::take(&mut self.notes);
+        if !notes.is_empty() {
+            self.recorder.get_mut().say(notes).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends the conversation anew with the next turn.
+    pub(crate) fn begin_anew(&mut self) {
+        self.restart = true;
+    }
+
     /// Goes on until the model asks for nothing more. `input` is what is said next.
     pub(crate) async fn drive(
         &mut self,
@@ -148,6 +168,9 @@ impl<'a> Run<'a> {
             let plan = self.plan();
             match plan.next {
                 NextStep::BeginTurn { .. } => self.begin(std::mem::take(&mut input)).await?,
+                NextStep::AskAgain { .. } if self.resume.instead && !input.is_empty() => {
+                    self.begin(std::mem::take(&mut input)).await?;
+                }
                 NextStep::AskAgain { .. } if self.restart => self.begin(Vec::new()).await?,
                 NextStep::AskAgain { turn } => self.ask(turn).await?,
                 NextStep::RunTools { .. } => self.run_tools(plan).await?,
@@ -207,7 +230,8 @@ impl<'a> Run<'a> {
         {
             return Err(AgentError::Limit(reached));
         }
-        let turn = NewTurn { messages, restart: self.restart, ..self.setup.clone() };
+        let withdraws = is_prompt && self.resume.instead;
+        let turn = NewTurn { messages, restart: self.restart, withdraws, ..self.setup.clone() };
         let (started, repairs) = recorder.prepare(turn);
         let started = Payload::TurnStarted(started);
         let mut state = recorder.state().clone();

@@ -11,7 +11,7 @@ use anyhow::anyhow;
 use threadfold_agent::{Agent, AgentError, Finished, Rendered, Resume, waits};
 use threadfold_core::{Effect, Payload, SessionEvent, SessionId, ToolIdempotencyError, TurnState};
 use threadfold_engine::{Slices, load};
-use threadfold_store::{Limit, SessionEntry, Store};
+use threadfold_store::{Limit, SessionEntry, Store, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{CommandError, say};
@@ -32,12 +32,28 @@ pub(crate) fn run(
     prompt: &str,
     resume: Resume,
     show: Show,
+    greeting: &str,
 ) -> Result<Finished, CommandError> {
     store.wait(async {
         let agent = agent(store, session, setup, show).await?;
+        say(greeting);
         let finished = agent.run_with(session, &Rendered::text(prompt), resume).await;
-        finished.map_err(|error| told(session, error, Doing::Run))
+        finished.map_err(|error| told(store, session, error, Doing::Run))
     })
+}
+
+/// Removes a session in which nothing was kept: what was refused leaves nothing behind.
+pub(crate) fn forget_if_empty(store: &OpenStore, session: &SessionId) {
+    let shared = store.shared();
+    let removed = store.wait(async {
+        match shared.head(session).await? {
+            Some(head) if head.seq == 0 => shared.remove(session, Timestamp::now()).await,
+            _ => Ok(()),
+        }
+    });
+    if let Err(error) = removed {
+        say(format_args!("session {session} is left behind, and empty: {error}"));
+    }
 }
 
 /// Goes on with a run, and shows what comes of it.
@@ -58,7 +74,7 @@ pub(crate) fn resume(
             if let AgentError::Undecided { calls } = &error {
                 tell_calls(store, session, calls);
             }
-            told(session, error, Doing::Resume)
+            told(store, session, error, Doing::Resume)
         }
     })
 }

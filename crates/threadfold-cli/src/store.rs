@@ -37,25 +37,27 @@ pub(crate) struct OpenStore {
     store: Arc<SqliteStore>,
     runtime: Runtime,
     path: PathBuf,
+    /// A person named it.
+    is_named: bool,
 }
 
 impl StoreArgs {
     /// Opens the store for writing, and makes it if there is none.
     pub(crate) fn open_or_make(&self) -> Result<OpenStore, CommandError> {
         let path = self.path()?;
-        OpenStore::new(path, |path| SqliteStore::open(path))
+        OpenStore::new(path, self.is_named(), |path| SqliteStore::open(path))
     }
 
     /// Opens the store for writing.
     pub(crate) fn open(&self) -> Result<OpenStore, CommandError> {
         let path = self.path_that_is_there()?;
-        OpenStore::new(path, |path| SqliteStore::open(path))
+        OpenStore::new(path, self.is_named(), |path| SqliteStore::open(path))
     }
 
     /// Opens the store, and can write nothing to it.
     pub(crate) fn open_to_read(&self) -> Result<OpenStore, CommandError> {
         let path = self.path_that_is_there()?;
-        OpenStore::new(path, |path| SqliteStore::open_read_only(path))
+        OpenStore::new(path, self.is_named(), |path| SqliteStore::open_read_only(path))
     }
 
     /// Opens the store to read beside what agents keep; what is wrong with it is said, and it is
@@ -65,7 +67,7 @@ impl StoreArgs {
             return self.open_to_read().map(Some);
         }
         let Ok(path) = self.path_that_is_there() else { return Ok(None) };
-        match OpenStore::new(path, |path| SqliteStore::open_read_only(path)) {
+        match OpenStore::new(path, false, |path| SqliteStore::open_read_only(path)) {
             Ok(store) => Ok(Some(store)),
             Err(error) => {
                 say(format_args!("left out the store: {error}"));
@@ -89,6 +91,7 @@ impl StoreArgs {
 impl OpenStore {
     fn new(
         path: PathBuf,
+        is_named: bool,
         open: impl FnOnce(&PathBuf) -> Result<SqliteStore, StoreError>,
     ) -> Result<Self, CommandError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -100,7 +103,7 @@ impl OpenStore {
                 CommandError::new(error, "look how many processes may run at once")
             })?;
         let store = Arc::new(open(&path)?);
-        Ok(Self { store, runtime, path })
+        Ok(Self { store, runtime, path, is_named })
     }
 
     /// Waits for what takes a while.
@@ -128,6 +131,11 @@ impl OpenStore {
     /// Returns where it is.
     pub(crate) fn path(&self) -> &PathBuf {
         &self.path
+    }
+
+    /// Returns where it is, if a person named it: who says how to go on names it, too.
+    pub(crate) fn named(&self) -> Option<&str> {
+        self.path.to_str().filter(|_| self.is_named)
     }
 
     /// Returns how much of a session is held in memory while it is taken in; the rest is put away

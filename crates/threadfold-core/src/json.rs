@@ -79,6 +79,11 @@ impl Json {
     pub fn canonical(&self) -> String {
         canonical(&self.0)
     }
+
+    pub(crate) fn is_empty_list(&self) -> bool {
+        let inner = self.as_str().strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        inner.is_some_and(|it| it.trim_ascii().is_empty())
+    }
 }
 
 impl From<Box<RawValue>> for Json {

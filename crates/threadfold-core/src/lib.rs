@@ -77,7 +77,7 @@ pub use reduce::{fold, reduce};
 pub use rules::{
     Dialect, INTERRUPTED, Repair, Repaired, Rule, Violation, check_anthropic,
     check_anthropic_continuation, check_chat, check_responses, render_anthropic, render_chat,
-    render_responses, repair, unbound,
+    render_responses, repair, unbound, without_lone_surrogates,
 };
 pub use state::{
     Blocks, ConversationState, RunHeader, Shelf, Snapshot, SnapshotError, SnapshotPart,

@@ -20,4 +20,5 @@ pub use continuation::check_anthropic_continuation;
 pub use render::{Dialect, render_anthropic, render_chat, render_responses};
 pub use repair::{INTERRUPTED, Repair, Repaired, repair, unbound};
 pub use responses::check_responses;
+pub use surrogate::without_lone_surrogates;
 pub use violation::{Rule, Violation};

@@ -85,7 +85,7 @@ async fn run(args: &ChildArgs) -> Result<ExitCode, BoxError> {
     let is_new = store.head(&session).await?.is_none_or(|head| head.seq == 0);
     let ended = match is_new {
         true => agent.run(&session, &Rendered::text("Do the errands.")).await,
-        false => agent.resume(&session, Resume { decisions, adopt: false }).await,
+        false => agent.resume(&session, Resume { decisions, adopt: false, instead: false }).await,
     };
     match ended {
         Ok(_) => Ok(ExitCode::SUCCESS),

@@ -32,7 +32,8 @@ pub struct Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
+        // Whoever was there has let go since.
+        f.write_str(if self.what.is_empty() { "another process" } else { &self.what })?;
         if self.process != 0 {
             write!(f, ", process {}", self.process)?;
         }

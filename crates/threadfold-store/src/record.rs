@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Returns the time, for what a caller gives none.
-    pub(crate) fn now() -> Self {
+    /// Returns the time by this machine's clock.
+    pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }

@@ -65,6 +65,7 @@ impl LoopWriter {
             messages,
             items: Vec::new(),
             restart: false,
+            withdraws: false,
             prefix_hash: self.turns.prefix_hash(),
         }))
     }

@@ -130,6 +130,7 @@ fn of_a_loop() -> impl Strategy<Value = Payload> {
             messages,
             items: Vec::new(),
             restart: false,
+            withdraws: false,
             prefix_hash: "".into(),
         })),
         message.prop_map(|message| Payload::TurnAnswered(TurnAnswered {

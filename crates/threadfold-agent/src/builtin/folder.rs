@@ -6,7 +6,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
@@ -27,6 +27,7 @@ pub struct Folder {
     path: Arc<Path>,
     /// As it was named, which may be by way of links.
     named: Arc<Path>,
+    changing: Arc<Mutex<()>>,
 }
 
 impl Folder {
@@ -35,12 +36,18 @@ impl Folder {
         let named = std::path::absolute(path.as_ref())?;
         let path = named.canonicalize()?;
         let dir = Dir::open_ambient_dir(&path, ambient_authority())?;
-        Ok(Self { dir: Arc::new(dir), path: path.into(), named: named.into() })
+        let changing = Arc::default();
+        Ok(Self { dir: Arc::new(dir), path: path.into(), named: named.into(), changing })
     }
 
     /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Waits until no other call changes a file: what one of them read is still so when it writes.
+    pub(super) fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn dir(&self) -> &Dir {

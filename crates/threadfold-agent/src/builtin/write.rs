@@ -30,6 +30,7 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
             let key = context.key.clone();
             task::change(&context, move || {
                 let Arguments { path, content } = &arguments;
+                let _alone = folder.change();
                 replace(&folder, path, content.as_bytes(), &key, Mark::No)?;
                 Ok::<ToolOutput, ToolError>(
                     format!("wrote {} bytes to `{}`", content.len(), shown(path)).into(),

@@ -14,7 +14,7 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use threadfold_core::Json;
+use threadfold_core::{Json, without_lone_surrogates};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
@@ -103,7 +103,8 @@ fn understand(line: &Line) -> Option<ServerJsonRpcMessage> {
     let problem = if line.is_cut {
         format!("longer than {MESSAGE} bytes")
     } else {
-        match serde_json::from_slice(&line.bytes) {
+        let text = String::from_utf8_lossy(&line.bytes);
+        match serde_json::from_str(&without_lone_surrogates(&text)) {
             Ok(message) => return Some(message),
             Err(error) => error.to_string(),
         }

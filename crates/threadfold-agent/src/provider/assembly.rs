@@ -1,6 +1,7 @@
 //! From a question to an answer, the same way for every provider.
 
 use bytes::Bytes;
+use threadfold_core::without_lone_surrogates;
 
 use super::error::ProviderError;
 use super::failure::Failure;
@@ -35,14 +36,19 @@ pub(super) async fn ask<A: Assembly>(
     let failed = |failure| endpoint.failed(failure);
     let mut body = endpoint.post(request).await?;
     if body.is_json().await? {
-        return A::read(&body.text().await?).map_err(failed);
+        let text = body.text().await?;
+        return A::read(&without_lone_surrogates(&text)).map_err(failed);
     }
     let mut events = Events::new(body);
     let mut assembly = A::default();
     let mut pieces = Vec::new();
     while !assembly.is_over() {
         match events.next().await {
-            Some(Ok(data)) => assembly.event(&data, &mut pieces).map_err(failed)?,
+            Some(Ok(data)) => {
+                // Half a letter is no reason to ask for ever: the answer would be the same.
+                let data = without_lone_surrogates(&data);
+                assembly.event(&data, &mut pieces).map_err(failed)?;
+            }
             Some(Err(error)) if !assembly.is_whole() => return Err(error),
             Some(Err(_)) | None => break,
         }

@@ -37,6 +37,8 @@ pub struct NewTurn {
     pub messages: Vec<ConversationMessage>,
     /// Begin the request anew: what was sent before is rendered again, with what there is today.
     pub restart: bool,
+    /// Take back what was said last, if that found no answer.
+    pub withdraws: bool,
 }
 
 impl NewTurn {
@@ -54,6 +56,7 @@ impl NewTurn {
             parameters: None,
             messages,
             restart: false,
+            withdraws: false,
         }
     }
 }
@@ -79,10 +82,16 @@ impl Recorder {
     pub(crate) fn prepare(&self, turn: NewTurn) -> (TurnStarted, Vec<Repair>) {
         let state = self.state();
         let number = state.turns().len() as u64 + 1;
-        let unsent = match turn.restart {
-            true => unbound(state.history()),
-            false => unsent(state),
+        let withdraws = turn.withdraws && state.last().is_some_and(|it| it.answer().is_none());
+        let before = if withdraws { state.before_unanswered() } else { state.clone() };
+        // Where the list began anew with what is taken back, it begins anew once more.
+        let restart =
+            turn.restart || state.turns().skip(before.turns().len()).any(|it| it.sent().restart);
+        let unsent = match restart {
+            true => unbound(before.history()),
+            false => unsent(&before),
         };
+        let unsent_count = unsent.len();
         let repaired = repair(&[unsent, turn.messages.clone()].concat());
         let items = turn.dialect.items(&repaired.messages);
         let same = |kept: Option<&str>, new: Option<&str>| kept == new;
@@ -110,10 +119,17 @@ impl Recorder {
             },
             messages: turn.messages,
             items,
-            restart: turn.restart && number > 1,
+            restart: restart && number > 1,
+            withdraws,
             prefix_hash: state.prefix_hash(),
         };
-        (started, repaired.repairs)
+        let mut repairs = repaired.repairs;
+        if !repairs.is_empty() {
+            // They are told by places in the whole conversation.
+            let sent = before.history().len() - unsent_count;
+            repairs.iter_mut().for_each(|repair| repair.move_by(sent));
+        }
+        (started, repairs)
     }
 
     /// Says what the model answered, with the names of its calls. When this returns its tools may
@@ -189,17 +205,20 @@ fn unsent(state: &TurnState) -> Vec<ConversationMessage> {
 
 /// Gives each call a name that no other has.
 fn name_calls(state: &TurnState, message: &mut ConversationMessage) {
-    let mut names = BTreeSet::new();
-    for (ordinal, call) in message.tool_calls.iter_mut().enumerate() {
-        let is_taken = |name: &CallId, names: &BTreeSet<CallId>| {
+    let mut names: BTreeSet<CallId> = BTreeSet::new();
+    for ordinal in 0..message.tool_calls.len() {
+        let from = message.tool_calls[ordinal].call_id.clone();
+        let is_taken = |name: &CallId| {
             name.as_str().is_empty() || state.call(name).is_some() || names.contains(name)
         };
-        let mut count = state.turns().len();
-        let from = call.call_id.clone();
-        while is_taken(&call.call_id, &names) {
-            call.call_id = format!("{from}-{count}-{ordinal}").into();
+        let (mut to, mut count) = (from.clone(), state.turns().len());
+        while is_taken(&to) {
+            to = format!("{from}-{count}-{ordinal}").into();
             count += 1;
         }
-        names.insert(call.call_id.clone());
+        names.insert(to.clone());
+        if from != to {
+            message.rename_call(ordinal, to);
+        }
     }
 }

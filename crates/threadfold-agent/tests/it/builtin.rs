@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use futures_util::future::join_all;
 use threadfold_agent::{Effect, builtin_tools};
 use threadfold_core::MessagePartBody;
 
@@ -159,6 +160,25 @@ async fn an_edit_wants_exactly_one_match() {
     assert!(place.call("edit", crlf).await.contains(r"lines that end in `\r\n`"));
     let overlapping = r#"{"path":"o","old":"aa","new":"b"}"#;
     assert!(place.call("edit", overlapping).await.contains("2 times"));
+}
+
+#[tokio::test]
+async fn edits_of_one_file_at_once_are_all_there() {
+    const COUNT: usize = 8;
+    for round in 0..20 {
+        let lines: String = (0..COUNT).map(|it| format!("old {it};\n")).collect();
+        let place = Place::new(&[("a.txt", &lines)]);
+        let edits = (0..COUNT).map(|it| {
+            format!("{{\"path\":\"a.txt\",\"old\":\"old {it};\",\"new\":\"new {it};\"}}")
+        });
+        let edits: Vec<_> = edits.collect();
+        let calls = edits.iter().map(|arguments| place.call("edit", arguments));
+        for told in join_all(calls).await {
+            assert_eq!(told, "replaced it once in `a.txt`");
+        }
+        let found = fs::read_to_string(place.path.join("a.txt")).unwrap();
+        assert_eq!(found, lines.replace("old", "new"), "round {round}");
+    }
 }
 
 #[tokio::test]

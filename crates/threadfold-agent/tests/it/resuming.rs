@@ -64,6 +64,7 @@ async fn a_resume_sends_the_stored_bytes_and_renders_nothing_that_was_sent() {
         messages: turn.messages,
         items: vec![Json::parse(item).unwrap()],
         restart: false,
+        withdraws: false,
         prefix_hash: recorder.state().prefix_hash(),
     };
     recorder.say(vec![Payload::TurnStarted(started)]).await.unwrap();
@@ -184,7 +185,7 @@ async fn what_a_person_decides_is_done() {
         let agent = agent(&store, &model).tools([deed.clone() as _]);
         killed_after_start(&agent, &store, &[("c1", Effect::Unsafe)]).await;
         let decisions = BTreeMap::from([("c1".into(), decision)]);
-        let resume = Resume { decisions, adopt: false };
+        let resume = Resume { decisions, adopt: false, instead: false };
         let finished = agent.resume(&"s1".into(), resume).await.unwrap();
         assert_eq!(deed.count(), runs);
         assert_eq!(told(&finished.history[2..3]), words);
@@ -220,6 +221,68 @@ async fn what_changed_is_named_and_adopting_it_sends_the_conversation_anew() {
     assert!(text.contains("deed done"), "{text}");
     let turn = turns(&store, "s1").await;
     assert!(turn.last().unwrap().sent().restart);
+}
+
+#[tokio::test]
+async fn tools_that_were_taken_away_are_not_missed() {
+    let store = store();
+    let model = Model::new(vec![says("one"), says("two"), says("three")]);
+    let first = agent(&store, &model).tools([deed(Effect::Pure) as _]);
+    first.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let bare = agent(&store, &model);
+    let adopt = Resume { adopt: true, ..Resume::default() };
+    bare.run_with(&"s1".into(), &Rendered::text("More"), adopt).await.unwrap();
+    bare.run(&"s1".into(), &Rendered::text("And more")).await.unwrap();
+    let sent = model.sent();
+    let texts: Vec<_> = sent.iter().map(|it| std::str::from_utf8(it).unwrap()).collect();
+    let has_tools: Vec<_> = texts.iter().map(|it| it.contains("\"tools\"")).collect();
+    assert_eq!(has_tools, [true, false, false], "{texts:?}");
+}
+
+#[tokio::test]
+async fn what_found_no_answer_can_be_taken_back() {
+    let store = store();
+    let refused = || threadfold_agent::ProviderError::of_status("told", 400, "bad", None);
+    let model = Model::new(vec![says("one"), says("two"), says("three")]);
+    let agent = agent(&store, &model);
+    let session = "s1".into();
+    agent.run(&session, &Rendered::text("First")).await.unwrap();
+    for prompt in ["Wrong", "Wrong as well"] {
+        let failing = model.clone().failing(refused());
+        let instead = Resume { instead: true, ..Resume::default() };
+        agent.run_with(&session, &Rendered::text(prompt), instead).await.unwrap_err();
+        assert_eq!(failing.sent().len(), model.sent().len());
+    }
+    let instead = Resume { instead: true, ..Resume::default() };
+    let finished = agent.run_with(&session, &Rendered::text("Second"), instead).await.unwrap();
+    assert_eq!(finished.text(), "two");
+    let words = ["user: First", "assistant: one", "user: Second", "assistant: two"];
+    assert_eq!(told(&finished.history), words.join("\n"));
+    let last = model.sent().pop().unwrap();
+    let last = std::str::from_utf8(&last).unwrap();
+    assert!(!last.contains("Wrong") && last.contains("one"), "{last}");
+    // Nor does it come back when all is rendered anew.
+    let other = agent.clone().system("Be brief.");
+    let adopt = Resume { adopt: true, ..Resume::default() };
+    other.run_with(&session, &Rendered::text("Third"), adopt).await.unwrap();
+    let last = model.sent().pop().unwrap();
+    let last = std::str::from_utf8(&last).unwrap();
+    assert!(!last.contains("Wrong") && last.contains("Second"), "{last}");
+}
+
+#[tokio::test]
+async fn what_a_resume_is_run_with_is_noted_before_it_does_anything() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "deed", "{}")]), says("done")]);
+    let agent = agent(&store, &model).tools([deed(Effect::Unsafe) as _]);
+    killed_after_start(&agent, &store, &[("c1", Effect::Unsafe)]).await;
+    let message = Some("a note".into());
+    let note = Payload::Log(threadfold_core::Log { level: None, message });
+    let undecided = agent.noting(note).resume(&"s1".into(), Resume::default()).await;
+    assert!(matches!(undecided, Err(AgentError::Undecided { .. })));
+    let records = store.read(&"s1".into(), 0, Default::default()).await.unwrap();
+    let has_note = |it: &[u8]| String::from_utf8_lossy(it).contains("a note");
+    assert!(records.iter().any(|it| has_note(&it.bytes)));
 }
 
 #[tokio::test]
@@ -276,6 +339,9 @@ async fn decisions_that_nothing_waits_for_are_refused() {
     let agent = agent(&store, &model).tools([deed.clone() as _]);
     killed_after_start(&agent, &store, &[("c1", Effect::Unsafe)]).await;
     let decisions = BTreeMap::from([("c9".into(), Decision::GiveUp)]);
-    let error = agent.resume(&"s1".into(), Resume { decisions, adopt: false }).await.unwrap_err();
+    let error = agent
+        .resume(&"s1".into(), Resume { decisions, adopt: false, instead: false })
+        .await
+        .unwrap_err();
     assert!(matches!(error, AgentError::NothingToDecide { .. }), "{error:?}");
 }

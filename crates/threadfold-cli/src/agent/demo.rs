@@ -17,6 +17,7 @@ use threadfold_core::SessionId;
 use threadfold_store::Epoch;
 
 use crate::error::CommandError;
+use crate::export::file_name;
 use crate::store::OpenStore;
 
 /// How long the tool takes for one number.
@@ -36,8 +37,7 @@ struct Count {
 
 /// Returns where a run counts.
 fn file(store: &OpenStore, session: &SessionId) -> PathBuf {
-    let name: String =
-        session.as_str().chars().map(|it| if it.is_alphanumeric() { it } else { '-' }).collect();
+    let name = file_name(session.as_str());
     store.path().with_file_name("demo").join(format!("{name}.txt"))
 }
 

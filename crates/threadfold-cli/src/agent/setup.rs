@@ -150,11 +150,11 @@ impl RunSetup {
 
     /// Refuses an address that may hold a secret: it is kept with the session.
     fn check_address(&self) -> Result<(), CommandError> {
-        let told = self.base_url.as_deref().filter(|it| it.contains(['?', '#']));
+        let told = self.base_url.as_deref().filter(|it| it.contains(['?', '#', '@']));
         match told {
             None => Ok(()),
             Some(_) => Err(CommandError::new(
-                anyhow!("the address has a part behind `?` or `#`, and would be kept with the run"),
+                anyhow!("the address has a `?`, `#` or `@`, and would be kept with the run"),
                 "give the address alone, and the key by `--key-file`",
             )),
         }

@@ -131,6 +131,9 @@ pub(crate) fn show_finished(finished: &Finished, show: Show) -> Result<(), Comma
     for trouble in &finished.troubles {
         say(trouble);
     }
+    if finished.text().trim().is_empty() {
+        say("the model ended without a word");
+    }
     if finished.is_cut() {
         let reason = finished.stop_reason.as_deref().unwrap_or_default();
         say(format_args!("the answer did not come to its end: {reason}"));

@@ -4,6 +4,7 @@ use threadfold_agent::{AgentError, ProviderError};
 use threadfold_core::SessionId;
 
 use crate::error::CommandError;
+use crate::store::OpenStore;
 
 /// What a person asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,8 +14,16 @@ pub(super) enum Doing {
 }
 
 /// Returns why a run stopped, and how to go on with it.
-pub(super) fn told(session: &SessionId, error: AgentError, doing: Doing) -> CommandError {
-    let resume = format!("threadfold resume {}", quoted(session));
+pub(super) fn told(
+    store: &OpenStore,
+    session: &SessionId,
+    error: AgentError,
+    doing: Doing,
+) -> CommandError {
+    let place = store.named().map_or_else(String::new, |path| format!(" --store {}", quoted(path)));
+    let name = quoted(session.as_str());
+    let resume = format!("threadfold resume{place} {name}");
+    let run = format!("threadfold run{place} --session {name}");
     let hint = match &error {
         AgentError::Undecided { calls } => {
             let names: Vec<_> = calls.iter().map(|it| it.call.to_string()).collect();
@@ -29,7 +38,7 @@ pub(super) fn told(session: &SessionId, error: AgentError, doing: Doing) -> Comm
             "`threadfold runs` tells which calls wait for a decision".to_owned()
         }
         AgentError::NotBegun { .. } => {
-            format!("`threadfold run --session {} PROMPT` asks something", quoted(session))
+            format!("`{run} PROMPT` asks something")
         }
         AgentError::Mismatch(_) if doing == Doing::Run => {
             "say it again with `--adopt` to go on with what there is today, in a new segment"
@@ -40,29 +49,39 @@ pub(super) fn told(session: &SessionId, error: AgentError, doing: Doing) -> Comm
         }
         AgentError::Restore(_) => "nothing was altered; `threadfold doctor` tells more".to_owned(),
         AgentError::Held { .. } => "wait until it is done, or end that process".to_owned(),
-        AgentError::LeaseLost { .. } => "the other process goes on with it".to_owned(),
+        AgentError::LeaseLost { .. } => {
+            "what it did since is kept; `threadfold runs` tells whether it is done".to_owned()
+        }
         AgentError::Provider { source: ProviderError::Unauthorized { .. }, .. } => {
             format!("give another key, then `{resume}`")
         }
         AgentError::Provider { source: ProviderError::Refused { .. }, .. } => {
-            format!("nothing is lost; `{resume} --adopt --model MODEL` asks another model")
+            format!(
+                "nothing is lost; `{resume} --base-url URL` asks elsewhere, `--adopt --model \
+                 MODEL` another model, and `{run} --instead PROMPT` something else"
+            )
         }
         AgentError::Limit(_) => format!("`{resume}` with a higher limit goes on"),
         AgentError::Cancelled => format!(
             "`{resume}` goes on; of a tool that was running you may be asked what became of it"
         ),
         AgentError::Provider { .. } => format!("`{resume}` goes on"),
-        AgentError::Unfinished { .. } => format!("`{resume}` goes on with it first"),
-        AgentError::Invalid(_) => "nothing of it was sent or kept; ask something else".to_owned(),
+        AgentError::Unfinished { .. } => format!(
+            "`{resume}` goes on with it first; if the model gives no answer, `--instead` asks this \
+             in its place"
+        ),
+        AgentError::Invalid(_) => format!(
+            "it was not sent, and what was done before is kept; ask something else, or `{resume} \
+             --adopt` makes the request anew"
+        ),
         AgentError::Engine(_) => return engine(error),
         _ => format!("what was done is kept; `{resume}` goes on"),
     };
     CommandError::new(error, hint)
 }
 
-/// Returns a session's name as a shell takes it.
-fn quoted(session: &SessionId) -> String {
-    let name = session.as_str();
+/// Returns a word as a shell takes it.
+fn quoted(name: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./:@".contains(it);
     match !name.is_empty() && name.chars().all(is_plain) {
         true => name.to_owned(),

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use clap::Args;
 use threadfold_store::{Store, Timestamp};
 
-use super::rm::now;
 use crate::error::CommandError;
 use crate::store::StoreArgs;
 use crate::view::{count, size};
@@ -29,8 +28,8 @@ pub(crate) struct GcArgs {
 pub(crate) fn run(args: &GcArgs) -> Result<(), CommandError> {
     let store = args.store.open()?;
     let before = match args.now {
-        true => Timestamp(now().0.saturating_add(1)),
-        false => Timestamp(now().0 - GRACE),
+        true => Timestamp(Timestamp::now().0.saturating_add(1)),
+        false => Timestamp(Timestamp::now().0 - GRACE),
     };
     let collected = store.wait(store.file().collect_garbage(before))?;
     let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);

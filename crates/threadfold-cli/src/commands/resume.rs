@@ -10,7 +10,7 @@ use threadfold_core::{CallId, Effect, NextStep, SessionId, TurnState, resume_pla
 
 use super::run::{LimitArgs, tell_count};
 use crate::agent::{self, ProviderArg, RunSetup, Show};
-use crate::error::{CommandError, ambiguous, say};
+use crate::error::{CommandError, listed, say};
 use crate::store::{OpenStore, StoreArgs};
 
 /// Go on with a run that stopped, was killed, or waits for a person
@@ -97,7 +97,8 @@ pub(crate) fn run(args: &ResumeArgs) -> Result<(), CommandError> {
     args.limits.put_into(&mut setup);
     args.instead.put_into(&mut setup)?;
     let turns = agent::turns_of(&store, &session)?;
-    let resume = Resume { decisions: decisions(args, &results, &turns)?, adopt: args.adopt };
+    let resume =
+        Resume { decisions: decisions(args, &results, &turns)?, adopt: args.adopt, instead: false };
     say(format_args!("session {session}"));
     let show = if args.json { Show::Json } else { Show::Live };
     let finished = agent::resume(&store, &session, &setup, resume, show)?;
@@ -125,7 +126,10 @@ fn session(args: &ResumeArgs, store: &OpenStore) -> Result<SessionId, CommandErr
         (_, Some(last)) => {
             found.push(last);
             let names = found.iter().map(|it| it.entry.session.to_string());
-            Err(ambiguous("resume", names))
+            Err(CommandError::new(
+                anyhow!("{} runs are not finished: {}", found.len(), listed(names)),
+                "name the one to go on with; `threadfold runs` tells what each waits for",
+            ))
         }
     }
 }

@@ -44,10 +44,10 @@ pub(crate) fn run(args: &RmArgs) -> Result<(), CommandError> {
 
 /// Removes a session, also one whose writer is gone without having said so.
 async fn remove(store: &SqliteStore, entry: &SessionEntry) -> Result<(), StoreError> {
-    match store.remove(&entry.session, now()).await {
+    match store.remove(&entry.session, Timestamp::now()).await {
         Err(StoreError::Held { holder, epoch, .. }) if is_gone(&holder) => {
             store.release(&entry.session, epoch).await?;
-            store.remove(&entry.session, now()).await
+            store.remove(&entry.session, Timestamp::now()).await
         }
         removed => removed,
     }
@@ -67,9 +67,4 @@ fn asked(entries: &[SessionEntry]) -> Result<bool, CommandError> {
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-/// Returns the time, as stores note it.
-pub(super) fn now() -> Timestamp {
-    Timestamp(jiff::Timestamp::now().as_millisecond())
 }

@@ -24,11 +24,11 @@ pub(crate) struct RunArgs {
     #[arg(required_unless_present = "demo")]
     prompt: Option<String>,
     /// Count to eight with a scripted model: no key, no network
-    #[arg(long, conflicts_with_all = ["provider", "model", "script", "tools", "mcp"])]
+    #[arg(long, conflicts_with_all = ["provider", "model", "script", "tools", "mcp", "base_url", "key_file"])]
     demo: bool,
-    /// Whom to ask; the key comes from `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`
-    #[arg(long, value_name = "PROVIDER", default_value = "anthropic")]
-    provider: ProviderArg,
+    /// Whom to ask, if not Anthropic; the key comes from `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<ProviderArg>,
     /// Which model to ask
     #[arg(long, value_name = "MODEL", required_unless_present_any = ["demo", "script"])]
     model: Option<String>,
@@ -60,6 +60,9 @@ pub(crate) struct RunArgs {
     /// Go on though the prompt, the tools or the model changed
     #[arg(long)]
     adopt: bool,
+    /// Ask this instead of what was asked last and found no answer
+    #[arg(long, requires = "session")]
+    instead: bool,
     #[command(flatten)]
     limits: LimitArgs,
     /// Print one line of JSON at the end, and no words as they come
@@ -104,10 +107,18 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CommandError> {
     let prompt = prompt(args)?;
     let setup = setup(args)?;
     let store = args.store.open_or_make()?;
-    let session = session(args, &store)?;
+    let (session, is_new) = session(args, &store)?;
     let show = if args.json { Show::Json } else { Show::Live };
-    let resume = Resume { adopt: args.adopt, ..Resume::default() };
-    let finished = agent::run(&store, &session, &setup, &prompt, resume, show)?;
+    let resume = Resume { adopt: args.adopt, instead: args.instead, ..Resume::default() };
+    let greeting = match is_new {
+        true => format!("new session {session}"),
+        false => format!("session {session} goes on"),
+    };
+    let finished = agent::run(&store, &session, &setup, &prompt, resume, show, &greeting);
+    if finished.is_err() {
+        agent::forget_if_empty(&store, &session);
+    }
+    let finished = finished?;
     agent::show_finished(&finished, show)?;
     if args.demo {
         tell_count(&agent::counted(&store, &session));
@@ -115,16 +126,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Returns the session to go on in, or a name for a new one.
-fn session(args: &RunArgs, store: &OpenStore) -> Result<SessionId, CommandError> {
+/// Returns the session to go on in, or a name for a new one, and whether it is that.
+fn session(args: &RunArgs, store: &OpenStore) -> Result<(SessionId, bool), CommandError> {
     let name = match &args.session {
         Some(name) => SessionId::from(name.as_str()),
         None => format!("run-{}", uuid::Uuid::new_v4().simple()).into(),
     };
     let head = store.wait(store.shared().head(&name))?;
     if head.is_none_or(|head| head.seq == 0) {
-        say(format_args!("new session {name}"));
-        return Ok(name);
+        return Ok((name, true));
     }
     if agent::turns_of(store, &name)?.last().is_none() {
         return Err(CommandError::new(
@@ -132,8 +142,7 @@ fn session(args: &RunArgs, store: &OpenStore) -> Result<SessionId, CommandError>
             "give another name by `--session`, or none",
         ));
     }
-    say(format_args!("session {name} goes on"));
-    Ok(name)
+    Ok((name, false))
 }
 
 /// Says what the demonstration counted.
@@ -163,10 +172,16 @@ fn not_blank(text: String, why: &'static str) -> Result<String, CommandError> {
 }
 
 fn setup(args: &RunArgs) -> Result<RunSetup, CommandError> {
-    let provider = match (args.demo, &args.script) {
-        (true, _) => ProviderArg::Demo,
-        (false, Some(_)) => ProviderArg::Scripted,
-        (false, None) => args.provider,
+    let provider = match (args.demo, &args.script, args.provider) {
+        (true, _, _) => ProviderArg::Demo,
+        (false, Some(_), None | Some(ProviderArg::Scripted)) => ProviderArg::Scripted,
+        (false, Some(_), Some(_)) => {
+            return Err(CommandError::new(
+                anyhow!("a script is played by no provider of the network"),
+                "leave out `--provider` or `--script`",
+            ));
+        }
+        (false, None, provider) => provider.unwrap_or(ProviderArg::Anthropic),
     };
     let path = |path: &Option<PathBuf>| path.as_deref().map(agent::absolute).transpose();
     let tools = match args.demo {

@@ -127,6 +127,33 @@ fn what_was_decided_twice_or_names_no_call_is_refused() {
 }
 
 #[test]
+fn what_cannot_be_run_leaves_no_session_behind() {
+    let env = TestEnv::new();
+    env.write("script.json", "[]");
+    let long = "x".repeat(100);
+    for arguments in [
+        &["run", "--script", "script.json", "--session", "s1", "Go."][..],
+        &["run", "--script", "script.json", "--provider", "openai", "--session", "s1", "Go."],
+        &[
+            "run",
+            "--base-url",
+            "http://me:secret@localhost/",
+            "--model",
+            "m",
+            "--session",
+            "s1",
+            &long,
+        ],
+    ] {
+        let told = env.run(arguments);
+        assert!(told.starts_with("exit 2"), "{told}");
+        assert!(!told.contains("new session"), "{told}");
+        assert!(!told.contains("secret"), "{told}");
+    }
+    assert!(!env.run(&["list"]).contains("s1"), "{}", env.run(&["list"]));
+}
+
+#[test]
 fn what_changed_is_named_and_can_be_adopted() {
     let env = TestEnv::new();
     shell_script(&env, "echo hello");

@@ -42,6 +42,8 @@ objects! {
         items: Vec<Json> = "items",
         /// The request's list begins anew with these items: what was sent before is not sent.
         restart: bool = "restart",
+        /// What the turn before said is taken back: it found no answer, and is not sent again.
+        withdraws: bool = "withdraws",
         /// The hash of all that was sent and answered before.
         prefix_hash: ContentHash = "prefixHash",
     }

@@ -10,7 +10,7 @@ use crate::event::{
     BlockUpsert, Context, Place, ToolFailed, ToolFinished, ToolUnknown, TurnAnswered, TurnStarted,
 };
 use crate::id::{BlockId, CallId, ConversationId, ToolUseId};
-use crate::json::{Fields, Json};
+use crate::json::Json;
 use crate::outcome::{Anomaly, Outcome};
 use crate::turn::{ConversationMessage, MessagePart, MessagePartBody, Role, ToolCall};
 
@@ -249,14 +249,9 @@ fn content(message: &ConversationMessage) -> Content {
 /// Says whether a part is a call as its provider spelt it, which is shown as the call that it is.
 fn is_call(message: &ConversationMessage, part: &MessagePart) -> bool {
     let MessagePartBody::Native(native) = &part.body else { return false };
-    let item: Fields = serde_json::from_str(native.item.as_str()).unwrap_or_default();
-    let word = |name: &str| item.get(name).and_then(Json::to_text);
-    let call = match word("type").as_deref() {
-        Some("tool_use" | "function") => word("id"),
-        Some("function_call") => word("call_id"),
-        _ => None,
-    };
-    call.is_some_and(|call| message.tool_calls.iter().any(|it| it.call_id.as_str() == call))
+    native
+        .call()
+        .is_some_and(|call| message.tool_calls.iter().any(|it| it.call_id.as_str() == call))
 }
 
 fn part_body(part: &MessagePart) -> BlockBody {

@@ -76,6 +76,19 @@ pub enum Repair {
     },
 }
 
+impl Repair {
+    /// Counts messages from further before: for one who repaired the end of a history alone.
+    pub fn move_by(&mut self, count: usize) {
+        match self {
+            Self::ResultDropped { message, .. }
+            | Self::ItemDropped { message, .. }
+            | Self::ImageDropped { message }
+            | Self::ThinkingDropped { message } => *message += count,
+            Self::ResultAdded { .. } | Self::ResultMoved { .. } | Self::CallRenamed { .. } => {}
+        }
+    }
+}
+
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -214,15 +227,15 @@ impl Work<'_> {
     /// Gives each call a name of its own.
     fn name_calls(&mut self, message: &mut ConversationMessage) -> Vec<Waiting> {
         let mut waiting = Vec::new();
-        for call in &mut message.tool_calls {
-            let from = call.call_id.clone();
-            let mut count = 1;
-            while !self.calls.insert(call.call_id.clone()) {
+        for ordinal in 0..message.tool_calls.len() {
+            let from = message.tool_calls[ordinal].call_id.clone();
+            let (mut to, mut count) = (from.clone(), 1);
+            while !self.calls.insert(to.clone()) {
                 count += 1;
-                call.call_id = format!("{from}-{count}").into();
+                to = format!("{from}-{count}").into();
             }
-            let to = call.call_id.clone();
             if from != to {
+                message.rename_call(ordinal, to.clone());
                 self.change(Repair::CallRenamed { from: from.clone(), to: to.clone() });
             }
             waiting.push(Waiting { from, to, is_answered: false, is_open: true });

@@ -11,7 +11,14 @@ pub(super) fn has_lone(json: &str) -> bool {
 }
 
 /// Returns a JSON text with the sign for what is not text in place of each lone surrogate.
-pub(super) fn without_lone(json: &str) -> Cow<'_, str> {
+///
+/// ```
+/// use threadfold_core::without_lone_surrogates;
+///
+/// assert_eq!(without_lone_surrogates(r#""a\ud83d""#), r#""a\ufffd""#);
+/// assert_eq!(without_lone_surrogates(r#""\ud83d\ude00""#), r#""\ud83d\ude00""#);
+/// ```
+pub fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
     let mut mended = String::new();
     let mut kept = 0;
     while let Some(at) = next_lone(json, kept) {

@@ -40,7 +40,7 @@ pub enum Rule {
 
 /// A rule that a request breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{rule} at `{place}`: {found}")]
+#[error("{rule}{}: {found}", at(.place))]
 pub struct Violation {
     /// Which.
     pub rule: Rule,
@@ -48,6 +48,10 @@ pub struct Violation {
     pub place: String,
     /// What was found there.
     pub found: String,
+}
+
+fn at(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!(" at `{place}`") }
 }
 
 impl Violation {

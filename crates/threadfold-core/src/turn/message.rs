@@ -11,7 +11,7 @@ use crate::block::raw;
 use crate::id::{CallId, MessageId};
 use crate::json::Fields;
 use crate::object::{DecodeError, Field, RawFields, deserialize_with, value_fields};
-use crate::turn::part::MessagePart;
+use crate::turn::part::{MessagePart, MessagePartBody};
 
 /// A message of a conversation with a model.
 ///
@@ -125,6 +125,25 @@ impl ConversationMessage {
             message_id: fields.read("messageId")?,
             extra: fields.rest(),
         })
+    }
+
+    /// Gives a call another name, also where its provider spelt it.
+    ///
+    /// Of calls of one name, the first that was not renamed yet stands first in both forms.
+    pub fn rename_call(&mut self, ordinal: usize, to: CallId) {
+        let Some(from) = self.tool_calls.get(ordinal).map(|call| call.call_id.clone()) else {
+            return;
+        };
+        let before = self.tool_calls[..ordinal].iter().filter(|it| it.call_id == from).count();
+        let natives = self.content.iter_mut().filter_map(|part| match &mut part.body {
+            MessagePartBody::Native(native) => Some(native),
+            _ => None,
+        });
+        let mut same = natives.filter(|it| it.call().as_deref() == Some(from.as_str()));
+        if let Some(native) = same.nth(before) {
+            native.rename_call(to.as_str());
+        }
+        self.tool_calls[ordinal].call_id = to;
     }
 
     /// Returns all its words, without thoughts and pictures.

@@ -23,7 +23,8 @@ pub struct Setup<'a> {
 
 /// The hashes of what a loop is run with.
 ///
-/// Of the tools neither white space nor the order of keys counts.
+/// Of the tools neither white space nor the order of keys counts, and no tools are as an empty
+/// list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fingerprint {
@@ -38,9 +39,10 @@ pub struct Fingerprint {
 impl Setup<'_> {
     /// Returns the hashes of all of it.
     pub fn fingerprint(&self) -> Fingerprint {
+        let tools = self.tools.filter(|it| !it.is_empty_list());
         Fingerprint {
             system: of_text(self.system.filter(|it| !it.is_empty())),
-            tools: of_text(self.tools.map(Json::canonical).as_deref()),
+            tools: of_text(tools.map(Json::canonical).as_deref()),
             model: of_text(Some(&format!("{}\n{}", self.provider, self.model))),
         }
     }

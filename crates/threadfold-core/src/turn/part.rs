@@ -59,6 +59,34 @@ objects! {
     }
 }
 
+impl NativePart {
+    /// Returns the call that the item is, by its name.
+    pub(crate) fn call(&self) -> Option<String> {
+        let item: Fields = serde_json::from_str(self.item.as_str()).ok()?;
+        item.get(name_of_call(&item)?)?.to_text()
+    }
+
+    /// Gives the call that the item is another name; all else stays as it was spelt.
+    pub(crate) fn rename_call(&mut self, to: &str) {
+        let item: Result<Fields, _> = serde_json::from_str(self.item.as_str());
+        if let Ok(mut item) = item
+            && let Some(name) = name_of_call(&item)
+        {
+            item.insert(name, Json::string(to));
+            self.item = Json::of(&item);
+        }
+    }
+}
+
+/// Returns the field that names the call which a provider's item is.
+fn name_of_call(item: &Fields) -> Option<&'static str> {
+    match item.get("type")?.to_text()?.as_str() {
+        "tool_use" | "function" => Some("id"),
+        "function_call" => Some("call_id"),
+        _ => None,
+    }
+}
+
 impl MessagePart {
     /// Returns a part of words.
     pub fn text(text: &str) -> Self {

@@ -125,9 +125,9 @@ impl TurnState {
         self.facts.system.as_deref()
     }
 
-    /// Returns the tools, exactly as they were sent last.
+    /// Returns the tools, exactly as they were sent last; nothing if there are none.
     pub fn tools(&self) -> Option<&Json> {
-        self.facts.tools.as_ref()
+        self.facts.tools.as_ref().filter(|it| !it.is_empty_list())
     }
 
     /// Returns what else the request said, exactly as it was sent last.
@@ -171,13 +171,36 @@ impl TurnState {
     /// prompt. A call that has no result yet has none here.
     pub fn history(&self) -> Vec<ConversationMessage> {
         let is_kept = |call: &CallId| self.call(call).is_some_and(|it| it.result().is_some());
-        self.turns().flat_map(|turn| turn.messages(is_kept)).collect()
+        let said = self.turns().enumerate().filter(|(place, _)| !self.is_withdrawn(*place));
+        said.flat_map(|(_, turn)| turn.messages(is_kept)).collect()
+    }
+
+    /// Says whether what a turn said was taken back, for it found no answer.
+    fn is_withdrawn(&self, place: usize) -> bool {
+        let turns = &self.facts.turns;
+        turns.get(place + 1).is_some_and(|next| next.sent.withdraws)
+            && turns.get(place).is_some_and(|turn| turn.answer.is_none())
+    }
+
+    /// Returns the state as it was before what was said last and found no answer: what a turn
+    /// that [withdraws](crate::TurnStarted) it goes on from.
+    pub fn before_unanswered(&self) -> Self {
+        let mut before = self.clone();
+        while let Some(last) = before.last().filter(|turn| turn.answer.is_none()).cloned() {
+            before.facts.turns.pop_back();
+            if !last.sent.withdraws {
+                break;
+            }
+        }
+        before
     }
 
     /// Returns the list that the last turn's request carries, each item exactly as it was sent.
     pub fn sent_items(&self) -> Vec<&Json> {
         let since = self.facts.turns.iter().rposition(|turn| turn.sent.restart).unwrap_or_default();
-        self.facts.turns.iter().skip(since).flat_map(|turn| &turn.sent.items).collect()
+        let turns = self.facts.turns.iter().enumerate().skip(since);
+        let sent = turns.filter(|(place, _)| !self.is_withdrawn(*place));
+        sent.flat_map(|(_, turn)| &turn.sent.items).collect()
     }
 
     /// Returns the hash of all that was sent and answered: the next turn's `prefixHash`.

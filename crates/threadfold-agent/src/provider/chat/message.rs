@@ -136,10 +136,12 @@ impl Message {
             });
         }
         self.fields.iter().for_each(|(name, value)| fields.insert(name, value.clone()));
+        // All of them or none, so that calls of one name can be told apart.
+        let has_more = self.calls.iter().any(Call::has_more);
         let mut items = Vec::new();
         for (ordinal, call) in self.calls.iter().enumerate() {
             let neutral = call.neutral(answer, ordinal)?;
-            if call.has_more() {
+            if has_more {
                 let item = call.item(&neutral, &neutral.arguments);
                 message.content.push(MessagePart::native(NATIVE, item));
             }

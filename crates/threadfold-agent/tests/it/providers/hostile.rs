@@ -74,6 +74,14 @@ async fn text_may_be_cut_at_any_byte() {
 }
 
 #[tokio::test]
+async fn half_a_letter_is_no_reason_to_ask_again() {
+    for kind in KINDS {
+        let body = kind.events("half").concat().replace("half", r"a\ud83db");
+        assert_eq!(text(kind, Reply::body(body)).await.unwrap(), "a\u{fffd}b", "{kind:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_spelling_of_the_stream_does_not_matter() {
     for kind in KINDS {
         let plain = kind.events("hi").concat();

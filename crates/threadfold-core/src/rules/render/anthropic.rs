@@ -1,12 +1,14 @@
 //! Messages for Anthropic's Messages.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::block::ImagePart;
 use crate::json::Json;
 use crate::turn::{ConversationMessage, MessagePartBody, NativePart, Role};
 
-use super::super::surrogate::without_lone;
+use super::super::surrogate::without_lone_surrogates;
 use super::{
     NO_OUTPUT, Plain, item, kind_and_call, makes_call, other_calls, own_form, plain, plain_parts,
 };
@@ -141,7 +143,7 @@ fn result(message: &ConversationMessage) -> Json {
     if content.is_empty() {
         content.push(text(NO_OUTPUT));
     }
-    let tool_use_id = message.tool_call_id.as_ref().map_or("", |it| it.as_str());
+    let tool_use_id = &*id(message.tool_call_id.as_ref().map_or("", |it| it.as_str()));
     item(&Block::ToolResult { tool_use_id, content, is_error: message.is_error })
 }
 
@@ -180,7 +182,7 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
         length = blocks.len();
     }
     for call in other_calls(message, &told) {
-        let (id, name) = (call.call_id.as_str(), &*call.name);
+        let (id, name) = (&*id(call.call_id.as_str()), &*call.name);
         blocks.push(item(&Block::ToolUse { id, name, input: input(&call.arguments) }));
         length = blocks.len();
     }
@@ -208,9 +210,22 @@ fn own(message: &ConversationMessage, native: &NativePart, told: &mut Vec<String
     }
 }
 
+/// Returns a call's name of letters, digits, `_` and `-`: no other is taken here, and other
+/// providers have others. What is changed gets a mark of what it was, so that two stay two.
+fn id(call: &str) -> Cow<'_, str> {
+    let is_fine = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+    if call.chars().all(is_fine) {
+        return Cow::Borrowed(call);
+    }
+    let plain: String =
+        call.chars().take(48).map(|it| if is_fine(it) { it } else { '_' }).collect();
+    let mark = blake3::hash(call.as_bytes()).to_hex();
+    Cow::Owned(format!("{plain}-{}", &mark[..8]))
+}
+
 /// Returns arguments as the object that they should be.
 fn input(arguments: &str) -> Json {
-    let mended = without_lone(arguments);
+    let mended = without_lone_surrogates(arguments);
     match Json::parse(&mended) {
         Ok(json) if json.as_str().starts_with('{') => json,
         _ if arguments.trim().is_empty() => item(&serde_json::Map::new()),

@@ -77,8 +77,8 @@ fn each_rule_of_anthropics_is_broken_once() {
     A4 at `messages.2.content.0`: an empty output
     A5 at `messages.1.content.0`: `thinking` without `signature`
     A5 at `messages.1.content.0`: `thinking` with `cache_control`
-    A7 at ``: a lone surrogate
-    A7 at ``: expected value at line 2 column 38
+    A7: a lone surrogate
+    A7: expected value at line 2 column 38
     A10 at `messages.1.content.1`: `s1` has no result
     A10 at `messages.1.content.1`: a result for `s1` without its call
     ");

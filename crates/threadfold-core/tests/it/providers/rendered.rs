@@ -66,6 +66,23 @@ fn a_call_as_its_provider_spelt_it_goes_back_as_that() {
 }
 
 #[test]
+fn anthropic_is_told_names_of_calls_that_it_takes() {
+    let calls = ["functions.list:0", "functions_list:0", "call_1"];
+    let answer = calling(&calls);
+    let history = [vec![user("u"), answer], calls.map(result).to_vec()].concat();
+    let rendered = render_anthropic(&history);
+    let request = format!(r#"{{"max_tokens":1,"messages":{rendered}}}"#);
+    assert_eq!(check_anthropic(request.as_bytes()), []);
+    let named = |field: &str| -> Vec<String> {
+        let mark = format!(r#""{field}":""#);
+        let parts = rendered.as_str().split(&mark).skip(1);
+        parts.map(|it| it.split('"').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(named("id"), named("tool_use_id"));
+    assert_snapshot!(named("id").join(" "), @"functions_list_0-f5e06bcc functions_list_0-05e7f099 call_1");
+}
+
+#[test]
 fn reasoning_that_is_not_encrypted_or_that_nothing_follows_is_left_out() {
     let encrypted = r#"{"type":"reasoning","id":"r1","encrypted_content":"AA=="}"#;
     let mut answer = ConversationMessage::new(Role::Assistant);

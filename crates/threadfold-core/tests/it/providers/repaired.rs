@@ -149,6 +149,28 @@ fn two_calls_of_one_name_get_two() {
 }
 
 #[test]
+fn a_call_is_renamed_where_its_provider_spelt_it_as_well() {
+    let spelt = |item: &str| {
+        let item = format!(
+            r#"{{"type":"function_call","id":"{item}","call_id":"x","name":"Bash","arguments":"{{}}"}}"#
+        );
+        native("openai", &item)
+    };
+    let mut answer = calling(&["x", "x"]);
+    answer.content = vec![spelt("f1"), spelt("f2")];
+    let repaired = repair(&[user("u"), answer, result("x"), result("x")]);
+    let rendered = render_responses(&repaired.messages);
+    let request = format!(r#"{{"input":{rendered}}}"#);
+    assert_eq!(check_responses(request.as_bytes(), |_| false), []);
+    let calls: Vec<_> =
+        repaired.messages[1].tool_calls.iter().map(|it| it.call_id.as_str()).collect();
+    assert_eq!(calls, ["x", "x-2"]);
+    for item in [r#""id":"f1","call_id":"x""#, r#""id":"f2","call_id":"x-2""#] {
+        assert!(rendered.as_str().contains(item), "{rendered}");
+    }
+}
+
+#[test]
 fn items_that_stand_alone_or_twice_are_dropped() {
     let mut first = ConversationMessage::text(Role::Assistant, "a");
     first.content.push(native("openai", r#"{"type":"web_search_call","id":"w1"}"#));
