@@ -78,6 +78,7 @@ impl Run<'_> {
             return self.tell_cut(&call).await;
         }
         if call.attempt > 0 {
+            go_on_unless(stop)?;
             self.end_leftovers(&call).await?;
         }
         if let Some(decision) = self.resume.decisions.get(&call.call_id).cloned() {
@@ -202,6 +203,7 @@ impl Run<'_> {
             }
             Ok(Probe::DidNot) => self.run_tool(call, tool, stop).await,
             Ok(Probe::CannotTell) => Err(undecided(question(call))),
+            Err(_) if stop.is_cancelled() => Err(AgentError::Cancelled),
             Err(error) => {
                 let reason = format!("it could not be asked whether it happened: {error}");
                 self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
@@ -216,12 +218,16 @@ impl Run<'_> {
         tool: &Arc<dyn Tool>,
         stop: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let attempt = self.recorder.lock().await.undoing(&call.call_id, tool.effect()).await?;
+        let mut recorder = self.recorder.lock().await;
+        go_on_unless(stop)?;
+        let attempt = recorder.undoing(&call.call_id, tool.effect()).await?;
+        drop(recorder);
         let context = self.context(call, &attempt, stop);
         let (asked, arguments) = (tool.clone(), call.arguments.clone());
         let undoing = tokio::spawn(async move { asked.undo(&arguments, &context).await });
         match self.watched(undoing, stop).await {
             Ok(()) => Ok(()),
+            Err(_) if stop.is_cancelled() => Err(AgentError::Cancelled),
             Err(error) => {
                 let reason = format!("what it did could not be undone: {error}");
                 self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
@@ -279,7 +285,10 @@ impl Run<'_> {
         tool: &Arc<dyn Tool>,
         stop: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let attempt = self.recorder.lock().await.started(&call.call_id, tool.effect()).await?;
+        let mut recorder = self.recorder.lock().await;
+        go_on_unless(stop)?;
+        let attempt = recorder.started(&call.call_id, tool.effect()).await?;
+        drop(recorder);
         self.agent.tell(&Progress::ToolStarted {
             call: call.call_id.clone(),
             name: call.name.clone(),
@@ -350,6 +359,14 @@ impl Run<'_> {
                 limits.tool_time
             )),
         }
+    }
+}
+
+/// Says that a run was stopped, before something is begun that a resume would have to ask about.
+fn go_on_unless(stop: &CancellationToken) -> Result<(), AgentError> {
+    match stop.is_cancelled() {
+        true => Err(AgentError::Cancelled),
+        false => Ok(()),
     }
 }
 

@@ -16,5 +16,6 @@ mod resuming;
 mod running;
 #[cfg(unix)]
 mod shell;
+mod stopping;
 mod support;
 mod typed;

@@ -14,7 +14,11 @@ use threadfold_store::Store;
 use crate::support::{Counting, Model, agent, asks, says, store, told, turns};
 
 /// Returns a store with a run that was killed after `calls` were started.
-async fn killed_after_start(agent: &Agent, store: &Arc<dyn Store>, calls: &[(&str, Effect)]) {
+pub(crate) async fn killed_after_start(
+    agent: &Agent,
+    store: &Arc<dyn Store>,
+    calls: &[(&str, Effect)],
+) {
     let mut recorder = begun(agent, store).await;
     let wanted: Vec<_> = calls.iter().map(|(id, _)| (*id, "deed", "{}")).collect();
     recorder.answer(Answer::from(asks(&wanted))).await.unwrap();
