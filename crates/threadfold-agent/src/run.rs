@@ -49,8 +49,10 @@ pub(crate) struct Run<'a> {
     restart: bool,
 }
 
+/// Whoever drops a run does not wait for it: its tools must not go on without a lease.
 impl Drop for Run<'_> {
     fn drop(&mut self) {
+        self.stop.cancel();
         if let Some(timer) = &self.timer {
             timer.abort();
         }

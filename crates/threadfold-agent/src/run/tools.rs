@@ -7,9 +7,9 @@ use futures_util::stream::{self, StreamExt};
 use threadfold_core::{
     CallAction, CallId, PlannedCall, ResultSource, ResumePlan, ToolCallRecord, ToolIdempotencyError,
 };
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Run;
 use crate::agent::Decision;
@@ -196,7 +196,7 @@ impl Run<'_> {
         let attempt = self.last_attempt(call).await?;
         let context = self.context(call, &attempt, stop);
         let (asked, arguments) = (tool.clone(), call.arguments.clone());
-        let probing = tokio::spawn(async move { asked.probe(&arguments, &context).await });
+        let probing = spawn(async move { asked.probe(&arguments, &context).await });
         match self.watched(probing, stop).await {
             Ok(Probe::Happened(output)) => {
                 self.finish(call, output, ResultSource::Probe, None).await
@@ -224,7 +224,7 @@ impl Run<'_> {
         drop(recorder);
         let context = self.context(call, &attempt, stop);
         let (asked, arguments) = (tool.clone(), call.arguments.clone());
-        let undoing = tokio::spawn(async move { asked.undo(&arguments, &context).await });
+        let undoing = spawn(async move { asked.undo(&arguments, &context).await });
         match self.watched(undoing, stop).await {
             Ok(()) => Ok(()),
             Err(_) if stop.is_cancelled() => Err(AgentError::Cancelled),
@@ -239,7 +239,7 @@ impl Run<'_> {
     /// Returns what a tool says to a question about an attempt, if it says it in time.
     async fn watched<T>(
         &self,
-        mut asking: JoinHandle<Result<T, ToolError>>,
+        mut asking: AbortOnDropHandle<Result<T, ToolError>>,
         stop: &CancellationToken,
     ) -> Result<T, ToolError> {
         let asked = tokio::select! {
@@ -299,7 +299,7 @@ impl Run<'_> {
         let cancel = context.cancel.clone();
         let (run, arguments) = (tool.clone(), call.arguments.clone());
         let began = Instant::now();
-        let running = tokio::spawn(async move { run.call(&arguments, &context).await });
+        let running = spawn(async move { run.call(&arguments, &context).await });
         let ended = self.wait_for(running, stop, &cancel).await;
         let duration = Some(began.elapsed());
         let origin = Origin { source: ResultSource::Tool, duration };
@@ -331,7 +331,7 @@ impl Run<'_> {
     /// Waits for a tool until it ends, its time is over, or the run is stopped.
     async fn wait_for(
         &self,
-        mut running: JoinHandle<Result<ToolOutput, ToolError>>,
+        mut running: AbortOnDropHandle<Result<ToolOutput, ToolError>>,
         stop: &CancellationToken,
         cancel: &CancellationToken,
     ) -> Ended {
@@ -360,6 +360,13 @@ impl Run<'_> {
             )),
         }
     }
+}
+
+/// Has a tool do something on a task of its own, which ends with whoever waits for it.
+fn spawn<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> AbortOnDropHandle<T> {
+    AbortOnDropHandle::new(tokio::spawn(work))
 }
 
 /// Says that a run was stopped, before something is begun that a resume would have to ask about.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use threadfold_agent::{Agent, AgentError, Effect, Limits, Probe, Rendered, Resume, tool};
@@ -9,6 +10,7 @@ use threadfold_core::{CallId, CallState};
 use threadfold_store::Store;
 use tokio_util::sync::CancellationToken;
 
+use crate::calls::until;
 use crate::resuming::killed_after_start;
 use crate::support::{Counting, Model, agent, asks, says, store, turns};
 
@@ -96,4 +98,39 @@ async fn a_stop_while_a_tool_is_asked_or_undone_asks_nobody() {
         begun.resume(&"s1".into(), Resume::default()).await.unwrap();
         assert_eq!(ran.load(Ordering::SeqCst), 1, "{effect:?}");
     }
+}
+
+#[tokio::test]
+async fn tools_of_a_run_that_is_dropped_are_broken_off_and_told_to_stop() {
+    /// Cancels when it is dropped.
+    struct Gone(CancellationToken);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            self.0.cancel();
+        }
+    }
+
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("done")]);
+    let (begun, broken_off) = (CancellationToken::new(), CancellationToken::new());
+    let told = Arc::new(std::sync::Mutex::new(None));
+    let (is_begun, gone, context_of) = (begun.clone(), broken_off.clone(), told.clone());
+    let hang = tool("hang", "Hangs", move |_: Value, context: threadfold_agent::ToolContext| {
+        let gone = Gone(gone.clone());
+        *context_of.lock().unwrap() = Some(context.cancel);
+        is_begun.cancel();
+        async move {
+            let _gone = gone;
+            std::future::pending::<Result<_, threadfold_agent::ToolError>>().await
+        }
+    });
+    let agent = agent(&store, &model).tool(hang).lease(Duration::from_millis(50));
+    let (session, prompt) = ("s1".into(), Rendered::text("Go"));
+    tokio::select! {
+        finished = agent.run(&session, &prompt) => panic!("{finished:?}"),
+        () = begun.cancelled() => {}
+    }
+    until(|| broken_off.is_cancelled()).await;
+    assert!(told.lock().unwrap().as_ref().unwrap().is_cancelled());
+    assert_eq!(state_of(&store, "c1").await, CallState::Started);
 }
