@@ -169,6 +169,70 @@ async fn a_command_dies_with_a_process_that_is_killed() {
     assert_eq!(alive("shell-killed"), Vec::<String>::new());
 }
 
+/// Runs a test of this file in a process of its own, begun by `wrapper`.
+#[cfg(target_os = "linux")]
+fn in_a_process(wrapper: &[&str], name: &str) {
+    let place = Place::new(&[("wait", "")]);
+    let ended = Command::new(wrapper[0])
+        .args(&wrapper[1..])
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", &format!("shell::{name}"), "--nocapture"])
+        .env(VICTIM, &place.path)
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+/// Not a test but a process whose children are waited for by nobody.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_process_that_ignores_its_children() {
+    let Some(folder) = env::var_os(VICTIM) else { return };
+    let shell = builtin_tool(&Folder::open(folder).unwrap(), "shell").unwrap();
+    let told = told(shell.call(&run("echo paid"), &context("shell-ignored")).await);
+    assert!(
+        told.starts_with("unknown: paid\n[how the command ended cannot be found out"),
+        "{told}"
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn of_a_command_that_ran_the_outcome_is_unknown_and_its_output_is_told() {
+    in_a_process(&["env", "--ignore-signal=CHLD"], "the_process_that_ignores_its_children");
+}
+
+/// Takes all the files that this process may open.
+#[cfg(target_os = "linux")]
+fn take_all_files() -> Vec<fs::File> {
+    std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect()
+}
+
+/// Not a test but a process that can open no files, not even those of `/proc`.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_process_that_can_open_nothing() {
+    let Some(folder) = env::var_os(VICTIM) else { return };
+    let folder = std::path::PathBuf::from(folder);
+    let shell = builtin_tool(&Folder::open(&folder).unwrap(), "shell").unwrap();
+    let command =
+        run("echo begun; echo > ready; while [ ! -e go ]; do sleep 0.01; done; echo paid");
+    let running = tokio::spawn(async move { shell.call(&command, &context("shell-blind")).await });
+    until(|| folder.join("ready").exists()).await;
+    let files = take_all_files();
+    fs::rename(folder.join("wait"), folder.join("go")).unwrap();
+    let told = told(running.await.unwrap());
+    drop(files);
+    assert!(told.starts_with("begun\npaid\n[exit code 0]\n[whether processes"), "{told}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn output_is_told_though_it_cannot_be_seen_whether_processes_are_left() {
+    let wrapper = ["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"];
+    in_a_process(&wrapper, "the_process_that_can_open_nothing");
+}
+
 /// Returns the names of the processes that have this key and have not ended.
 fn alive(key: &str) -> Vec<String> {
     let mark = format!("{CALL_VARIABLE}={key}");
