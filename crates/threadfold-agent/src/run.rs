@@ -5,6 +5,7 @@
 
 mod ask;
 mod preview;
+mod room;
 mod tools;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::progress::Progress;
 use crate::prompt::{Rendered, RunKey};
 use crate::recorder::{NewTurn, Recorder};
 use crate::request::request;
+use room::LeftOut;
 
 /// A run in this process.
 pub(crate) struct Run<'a> {
@@ -210,17 +212,31 @@ impl<'a> Run<'a> {
             return Err(AgentError::Limit(reached));
         }
         let turn = NewTurn { messages, restart: self.restart, ..self.setup.clone() };
-        let (started, repairs) = recorder.prepare(turn);
-        let started = Payload::TurnStarted(started);
-        let mut state = recorder.state().clone();
-        state.extend([&SessionEvent::new(started.clone())]);
-        let violations = self.setup.dialect.check(&request(self.setup.dialect, &state));
+        let mut unsent = recorder.unsent(turn.restart);
+        let mut left_out = Vec::new();
+        let (started, repairs, request) = loop {
+            let (started, repairs) = recorder.prepare_with(turn.clone(), unsent.clone());
+            let started = Payload::TurnStarted(started);
+            let mut state = recorder.state().clone();
+            state.extend([&SessionEvent::new(started.clone())]);
+            let request = request(self.setup.dialect, &state);
+            let excess = request.len().saturating_sub(self.agent.limits.request);
+            let more = room::leave_out(&mut unsent, excess);
+            if more.is_empty() {
+                break (started, repairs, request);
+            }
+            left_out.extend(more);
+        };
+        let violations = self.setup.dialect.check(&request);
         if !violations.is_empty() {
             return Err(AgentError::Invalid(violations));
         }
         let notes = std::mem::take(&mut self.notes).into_iter();
         recorder.say(notes.chain([started]).collect()).await?;
         (self.restart, self.is_checked) = (false, true);
+        for LeftOut { call, bytes } in left_out {
+            self.agent.tell(&Progress::LeftOut { call, bytes });
+        }
         repairs.into_iter().for_each(|repair| self.agent.tell(&Progress::Repaired(repair)));
         self.spent.add_turn();
         Ok(())

@@ -77,12 +77,27 @@ impl Recorder {
 
     /// Returns what would be recorded of a turn, and what had to be repaired for it.
     pub(crate) fn prepare(&self, turn: NewTurn) -> (TurnStarted, Vec<Repair>) {
+        let unsent = self.unsent(turn.restart);
+        self.prepare_with(turn, unsent)
+    }
+
+    /// Returns what a turn carries beside its own messages: what no request has carried yet, or,
+    /// if it is begun anew, all.
+    pub(crate) fn unsent(&self, restart: bool) -> Vec<ConversationMessage> {
+        match restart {
+            true => unbound(self.state().history()),
+            false => unsent(self.state()),
+        }
+    }
+
+    /// Returns what would be recorded of a turn that carries `unsent`.
+    pub(crate) fn prepare_with(
+        &self,
+        turn: NewTurn,
+        unsent: Vec<ConversationMessage>,
+    ) -> (TurnStarted, Vec<Repair>) {
         let state = self.state();
         let number = state.turns().len() as u64 + 1;
-        let unsent = match turn.restart {
-            true => unbound(state.history()),
-            false => unsent(state),
-        };
         let repaired = repair(&[unsent, turn.messages.clone()].concat());
         let items = turn.dialect.items(&repaired.messages);
         let same = |kept: Option<&str>, new: Option<&str>| kept == new;

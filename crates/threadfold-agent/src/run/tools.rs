@@ -12,10 +12,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Run;
+use super::room::{cut_short, cut_text};
 use crate::agent::Decision;
 use crate::error::AgentError;
 use crate::progress::Progress;
-use crate::recorder::{Attempt, Origin, cut_short};
+use crate::recorder::{Attempt, Origin};
 use crate::tool::{ErrorOutcome, Probe, Tool, ToolContext, ToolError, ToolOutput};
 
 /// What became of an attempt.
@@ -169,7 +170,7 @@ impl Run<'_> {
         source: ResultSource,
         duration: Option<Duration>,
     ) -> Result<(), AgentError> {
-        let output = cut_short(output, self.agent.limits.output);
+        let output = cut_short(output, &self.agent.limits);
         let told = self.told(call, &output.to_text(), output.is_error);
         let origin = Origin { source, duration };
         self.recorder.lock().await.finished_by(&call.call_id, output, origin).await?;
@@ -205,6 +206,7 @@ impl Run<'_> {
             Ok(Probe::CannotTell) => Err(undecided(question(call))),
             Err(_) if stop.is_cancelled() => Err(AgentError::Cancelled),
             Err(error) => {
+                let error = cut_text(&error.message, self.agent.limits.output);
                 let reason = format!("it could not be asked whether it happened: {error}");
                 self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
                 Err(undecided(question(call)))
@@ -229,6 +231,7 @@ impl Run<'_> {
             Ok(()) => Ok(()),
             Err(_) if stop.is_cancelled() => Err(AgentError::Cancelled),
             Err(error) => {
+                let error = cut_text(&error.message, self.agent.limits.output);
                 let reason = format!("what it did could not be undone: {error}");
                 self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
                 Err(undecided(question(call)))
@@ -311,10 +314,12 @@ impl Run<'_> {
                 return self.finish(call, output, ResultSource::Tool, duration).await;
             }
             Ended::Failed(error) => {
+                let error = cut_text(&error, self.agent.limits.output);
                 recorder.failed(id, &error, origin).await?;
                 error
             }
             Ended::Unknown(reason) => {
+                let reason = cut_text(&reason, self.agent.limits.output);
                 recorder.told_unknown(id, &reason, origin).await?;
                 reason
             }

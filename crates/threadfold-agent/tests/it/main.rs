@@ -13,6 +13,7 @@ mod mcp;
 mod mcp_server;
 mod providers;
 mod resuming;
+mod room;
 mod running;
 #[cfg(unix)]
 mod shell;
