@@ -166,18 +166,12 @@ impl<P: Prompt> MainLoop<P> {
         let key = RunKey::of(&self.prompt, request);
         let rendered = self.render(request);
         let known = self.checkpoints.load(&key).await?;
-        let session = match &known {
-            Some(checkpoint) => {
-                self.agent.check(checkpoint).await?;
-                checkpoint.session.clone()
-            }
-            None => self.checkpoints.name(&key).await?,
+        let checkpoint = match known {
+            Some(checkpoint) => checkpoint,
+            None => self.checkpoints.begin(&key).await?,
         };
-        if known.is_none() {
-            let begun = Checkpoint { session: session.clone(), log: None, seq: 0 };
-            self.checkpoints.save(&key, &begun).await?;
-        }
-        let mut run = Run::open(&self.agent, &session, &rendered, resume).await?;
+        self.agent.check(&checkpoint).await?;
+        let mut run = Run::open(&self.agent, &checkpoint.session, &rendered, resume).await?;
         run.keep_checkpoints(&*self.checkpoints, &key);
         let driven = self.drive(&mut run, &rendered).await;
         run.close().await?;

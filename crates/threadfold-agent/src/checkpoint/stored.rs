@@ -65,8 +65,8 @@ impl CheckpointHandler for StoreCheckpoints {
         Ok(Some(Checkpoint { session, log: Some(head.log), seq: head.seq }))
     }
 
-    async fn name(&self, key: &RunKey) -> Result<SessionId, AgentError> {
-        Ok(name(key, self.last(key).await? + 1))
+    async fn begin(&self, key: &RunKey) -> Result<Checkpoint, AgentError> {
+        Ok(Checkpoint::before(name(key, self.last(key).await? + 1)))
     }
 
     /// Does nothing: what was recorded is the checkpoint.

@@ -151,6 +151,22 @@ async fn evaluating_from_a_checkpoint_goes_on_with_its_session() {
     assert!(matches!(error, AgentError::Restore(_)), "{error:?}");
 }
 
+#[tokio::test]
+async fn of_two_that_begin_a_request_at_once_one_names_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = RunKey::of(&AddUp, &BILL);
+    let open = || FolderCheckpoints::open(folder.path()).unwrap();
+    let (one, other) = (open(), open());
+    assert_eq!((one.load(&key).await.unwrap(), other.load(&key).await.unwrap()), (None, None));
+    let first = one.begin(&key).await.unwrap();
+    assert_eq!(other.begin(&key).await.unwrap(), first);
+    assert_eq!(other.load(&key).await.unwrap(), Some(first.clone()));
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 1, "nothing is left beside it");
+    one.clear(&key).await.unwrap();
+    assert_ne!(other.begin(&key).await.unwrap(), first, "a finished run is not gone on with");
+}
+
 /// A handler that is looked at from outside, too.
 struct Shared(Arc<dyn CheckpointHandler>);
 
@@ -160,8 +176,8 @@ impl CheckpointHandler for Shared {
         self.0.load(key).await
     }
 
-    async fn name(&self, key: &RunKey) -> Result<threadfold_core::SessionId, AgentError> {
-        self.0.name(key).await
+    async fn begin(&self, key: &RunKey) -> Result<threadfold_agent::Checkpoint, AgentError> {
+        self.0.begin(key).await
     }
 
     async fn save(
