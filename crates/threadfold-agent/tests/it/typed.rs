@@ -152,6 +152,24 @@ async fn evaluating_from_a_checkpoint_goes_on_with_its_session() {
 }
 
 #[tokio::test]
+async fn an_unfinished_run_is_found_though_an_earlier_one_was_removed() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says(r#"{"cents":1}"#)]);
+    let look = Counting::new("look", Effect::Unsafe);
+    let agent = agent(&store, &model).tools([look.clone() as _]);
+    let main = |agent| MainLoop::new(agent, AddUp, StoreCheckpoints::new(store.clone()));
+    main(agent.clone()).run(&BILL).await.unwrap();
+    let finished = store.list().await.unwrap().remove(0).session;
+    let limits = Limits { turns: Some(1), ..Limits::default() };
+    main(agent.clone().limits(limits)).run(&BILL).await.unwrap_err();
+    store.remove(&finished, threadfold_store::Timestamp(0)).await.unwrap();
+
+    main(agent).run(&BILL).await.unwrap();
+    assert_eq!(look.count(), 2, "what had finished does not run again");
+    assert_eq!(store.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn of_two_that_begin_a_request_at_once_one_names_its_run() {
     let folder = tempfile::tempdir().unwrap();
     let key = RunKey::of(&AddUp, &BILL);
