@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadfold_core::{ConversationMessage, Json, Role, SessionId};
+use threadfold_core::{ConversationMessage, ConversationTurn, Json, Role, SessionId};
 use threadfold_engine::SnapshotRestoreError;
 
 use crate::agent::{Agent, Resume};
@@ -63,15 +63,18 @@ impl Agent {
         finish(run, session, driven).await
     }
 
-    /// Goes on with a session that is not finished, or says something in it.
+    /// Sees to it that a prompt is answered: goes on with a session that is not finished, then
+    /// says the prompt unless it is what was said there last.
+    ///
+    /// So it can be called again after a crash at any moment: a prompt that was answered is not
+    /// sent anew, and its answer is returned. To say the same once more, use [`run`](Self::run).
     pub async fn run_or_resume(
         &self,
         session: &SessionId,
         prompt: &Rendered,
     ) -> Result<Finished, AgentError> {
         let mut run = Run::open(self, session, prompt, Resume::default()).await?;
-        let said = if run.is_done() { prompt.messages.clone() } else { Vec::new() };
-        let driven = run.drive(said).await;
+        let driven = run_or_resume(&mut run, prompt).await;
         finish(run, session, driven).await
     }
 
@@ -111,6 +114,24 @@ impl Agent {
         }
         Ok(())
     }
+}
+
+async fn run_or_resume(run: &mut Run<'_>, prompt: &Rendered) -> Result<(), AgentError> {
+    if run.state().last().is_some() {
+        run.drive(Vec::new()).await?;
+    }
+    if was_said_last(run, prompt) {
+        return Ok(());
+    }
+    run.begin_evaluation();
+    run.drive(prompt.messages.clone()).await
+}
+
+/// Says whether nothing else was said since the prompt was.
+fn was_said_last(run: &mut Run<'_>, prompt: &Rendered) -> bool {
+    let said = |turn: &&Arc<ConversationTurn>| !turn.sent().messages.is_empty();
+    let last = run.state().turns().filter(said).last();
+    last.is_some_and(|turn| turn.sent().messages == prompt.messages)
 }
 
 /// Begins with the prompt, unless it was said before.

@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
         let recorder = Recorder::open(agent.store.clone(), session, options).await?;
         let evaluation_id = match recorder.state().evaluation_id() {
             Some(known) if !is_done(recorder.state()) => known.clone(),
-            _ => EvaluationId::from(uuid::Uuid::new_v4().to_string()),
+            _ => new_evaluation(),
         };
         let spent = Spent::until_now(recorder.state(), &evaluation_id);
         let today = agent.new_turn(Vec::new());
@@ -105,6 +105,12 @@ impl<'a> Run<'a> {
             return Err(error);
         }
         Ok(run)
+    }
+
+    /// Has what is said next begin a run of its own, with its own limits.
+    pub(crate) fn begin_evaluation(&mut self) {
+        self.setup.evaluation_id = new_evaluation();
+        self.spent = Spent::default();
     }
 
     /// Checks that what is run today is what the conversation was begun with.
@@ -306,6 +312,10 @@ impl Finished {
 pub(crate) fn is_cut(reason: &str) -> bool {
     let cut = ["max_tokens", "length", "incomplete", "refusal", "content_filter"];
     cut.contains(&reason) || reason == "model_context_window_exceeded" || reason == "pause_turn"
+}
+
+fn new_evaluation() -> EvaluationId {
+    EvaluationId::from(uuid::Uuid::new_v4().to_string())
 }
 
 async fn stop_after(time: Duration, stop: CancellationToken) {
