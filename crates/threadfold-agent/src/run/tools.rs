@@ -38,7 +38,7 @@ impl Run<'_> {
             let stop = &stop;
             async move {
                 let seen_to = run.see_to(planned, stop).await;
-                if matches!(seen_to, Err(ref error) if !is_undecided(error)) {
+                if matches!(seen_to, Err(ref error) if !waits_for_a_person(error)) {
                     stop.cancel();
                 }
                 seen_to
@@ -78,12 +78,14 @@ impl Run<'_> {
         if call.attempt == 0 && self.cut_call().await.as_ref() == Some(&call.call_id) {
             return self.tell_cut(&call).await;
         }
-        if call.attempt > 0 {
-            go_on_unless(stop)?;
-            self.end_leftovers(&call).await?;
-        }
         if let Some(decision) = self.resume.decisions.get(&call.call_id).cloned() {
             return self.obey(decision, &call, stop).await;
+        }
+        go_on_unless(stop)?;
+        if let Err(error) = self.end_leftovers(&call).await? {
+            let reason = format!("it may still be running: {error}");
+            self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
+            return Err(undecided(question(&call)));
         }
         if let CallAction::Decide(error) = action {
             return Err(undecided(error));
@@ -101,37 +103,43 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the processes that an attempt left running whose own process was killed, before
-    /// anything is decided about it.
-    async fn end_leftovers(&self, call: &ToolCallRecord) -> Result<(), AgentError> {
+    /// Ends the processes that an attempt left running whose own process was killed; says why
+    /// if they may still be there.
+    async fn end_leftovers(
+        &self,
+        call: &ToolCallRecord,
+    ) -> Result<Result<(), ToolError>, AgentError> {
         #[cfg(unix)]
-        {
+        if call.attempt > 0 {
             let attempt = self.last_attempt(call).await?;
-            if let Err(error) = crate::builtin::end_leftovers(&attempt.key).await {
-                let reason = format!("it may still be running: {error}");
-                self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
-                return Err(undecided(question(call)));
-            }
+            return Ok(crate::builtin::end_leftovers(&attempt.key).await.map(|_| ()));
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
+    /// Does what a person decided. Only what runs again needs that nobody is at work any more.
     async fn obey(
         &self,
         decision: Decision,
         call: &ToolCallRecord,
         stop: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let output = match decision {
-            Decision::Retry => match self.agent.find(&call.name).cloned() {
+        let left = self.end_leftovers(call).await?;
+        let output = match (decision, left) {
+            (Decision::Retry, Err(source)) => {
+                let (call, tool) = (call.call_id.clone(), call.name.clone());
+                return Err(AgentError::StillRunning { call, tool, source });
+            }
+            (Decision::Retry, Ok(())) => match self.agent.find(&call.name).cloned() {
                 Some(tool) => return self.run_tool(call, &tool, stop).await,
                 None => return self.tell_missing(call).await,
             },
-            Decision::Result(text) => ToolOutput::text(text),
-            Decision::GiveUp => ToolOutput {
-                is_error: true,
-                ..ToolOutput::text("the call was given up; its outcome is not known")
-            },
+            (Decision::Result(text), _) => ToolOutput::text(text),
+            (Decision::GiveUp, left) => {
+                let but = left.err().map(|error| format!("; {error}")).unwrap_or_default();
+                let text = format!("the call was given up; its outcome is not known{but}");
+                ToolOutput { is_error: true, ..ToolOutput::text(text) }
+            }
         };
         self.finish(call, output, ResultSource::Person, None).await
     }
@@ -414,6 +422,7 @@ fn undecided(error: ToolIdempotencyError) -> AgentError {
     AgentError::Undecided { calls: vec![error] }
 }
 
-fn is_undecided(error: &AgentError) -> bool {
-    matches!(error, AgentError::Undecided { .. })
+/// Says whether an error is about one call, and others may go on.
+fn waits_for_a_person(error: &AgentError) -> bool {
+    matches!(error, AgentError::Undecided { .. } | AgentError::StillRunning { .. })
 }

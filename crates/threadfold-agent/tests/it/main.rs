@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+#[cfg(target_os = "linux")]
+mod blind;
 mod builtin;
 mod calls;
 #[cfg(unix)]
