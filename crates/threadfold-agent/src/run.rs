@@ -100,7 +100,7 @@ impl<'a> Run<'a> {
             is_checked: false,
             restart: false,
         };
-        if let Err(error) = run.check_setup() {
+        if let Err(error) = run.check_setup().and_then(|()| run.check_decisions()) {
             run.close().await?;
             return Err(error);
         }
@@ -149,7 +149,6 @@ impl<'a> Run<'a> {
     }
 
     async fn go_on(&mut self, mut input: Vec<ConversationMessage>) -> Result<(), AgentError> {
-        self.check_decisions()?;
         self.close_what_broke_off().await?;
         loop {
             if self.stop.is_cancelled() {
@@ -193,7 +192,7 @@ impl<'a> Run<'a> {
         is_paused && !self.recorder.get_mut().prepare(self.setup.clone()).0.items.is_empty()
     }
 
-    /// Refuses decisions about calls that wait for none.
+    /// Refuses decisions about calls that wait for none. Asked once: later they are used up.
     fn check_decisions(&mut self) -> Result<(), AgentError> {
         let plan = self.plan();
         for call in self.resume.decisions.keys() {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use threadfold_agent::{
-    AgentError, CheckpointHandler, Effect, FolderCheckpoints, Limits, MainLoop, Prompt, Rendered,
-    Resume, RunKey, StoreCheckpoints, Typed,
+    AgentError, CheckpointHandler, Decision, Effect, FolderCheckpoints, Limits, MainLoop, Prompt,
+    Rendered, Resume, RunKey, StoreCheckpoints, Typed,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Counting, Model, agent, asks, says, store};
 
@@ -167,6 +168,32 @@ async fn an_unfinished_run_is_found_though_an_earlier_one_was_removed() {
     main(agent).run(&BILL).await.unwrap();
     assert_eq!(look.count(), 2, "what had finished does not run again");
     assert_eq!(store.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_decision_counts_though_the_answer_after_it_is_given_back() {
+    let store = store();
+    let model = Model::new(vec![
+        asks(&[("c1", "pay", "{}")]),
+        says("about twelve"),
+        says(r#"{"cents":1250}"#),
+    ]);
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    let pay = threadfold_agent::tool("pay", "Pays", move |_: serde_json::Value, _| {
+        stop.cancel();
+        std::future::pending()
+    });
+    let limits = Limits { grace: std::time::Duration::ZERO, ..Limits::default() };
+    let agent = agent(&store, &model).tool(pay).limits(limits);
+    let main = |agent| MainLoop::new(agent, AddUp, StoreCheckpoints::new(store.clone()));
+    let error = main(agent.clone().cancel(cancel)).run(&BILL).await.unwrap_err();
+    assert!(matches!(error, AgentError::Cancelled), "{error:?}");
+
+    let decisions = [("c1".into(), Decision::Result("paid".into()))].into();
+    let resume = Resume { decisions, adopt: false };
+    let output = main(agent).run_with(&BILL, resume).await.unwrap();
+    assert_eq!(output, Typed(Sum { cents: 1250 }));
 }
 
 #[tokio::test]
