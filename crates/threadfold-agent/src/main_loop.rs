@@ -1,5 +1,6 @@
 //! The main loop: a request is run to its end, however often the process is killed.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use threadfold_core::{ConversationMessage, ConversationTurn, Json, Role, SessionId};
@@ -9,6 +10,7 @@ use crate::agent::{Agent, Resume};
 use crate::checkpoint::{Checkpoint, CheckpointHandler};
 use crate::error::AgentError;
 use crate::output::{Output, complaint, instruction};
+use crate::progress::Progress;
 use crate::prompt::{Prompt, Rendered, RunKey};
 use crate::run::{Finished, Run, waits_for};
 
@@ -41,7 +43,7 @@ impl Agent {
         let mut run = Run::open(self, session, prompt, resume).await?;
         if !run.is_done() {
             let waits = waits_for(run.state(), self).unwrap_or_default();
-            run.close().await?;
+            close(&mut run).await;
             return Err(AgentError::Unfinished { session: session.clone(), waits });
         }
         let driven = run.drive(prompt.messages.clone()).await;
@@ -146,7 +148,7 @@ async fn finish(
     driven: Result<(), AgentError>,
 ) -> Result<Finished, AgentError> {
     let state = run.state().clone();
-    let closed = run.close().await;
+    let troubles = close(&mut run).await;
     driven?;
     let answer = state.last().and_then(|turn| turn.answer());
     let last = answer.map(|answer| answer.message.clone());
@@ -156,8 +158,24 @@ async fn finish(
         message: last.unwrap_or_else(|| ConversationMessage::new(Role::Assistant)),
         history: state.history(),
         turns: state.turns().len() as u64,
-        troubles: closed?,
+        troubles,
     })
+}
+
+/// Leaves the session to others. What goes wrong there hides neither an output nor the cause of
+/// its absence.
+async fn close(run: &mut Run<'_>) -> Vec<String> {
+    run.close().await.unwrap_or_else(|error| vec![with_causes(&error)])
+}
+
+fn with_causes(error: &AgentError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(it) = cause {
+        text = format!("{text}: {it}");
+        cause = it.source();
+    }
+    text
 }
 
 /// Runs requests of one prompt: each to its end, and each once at a time.
@@ -174,6 +192,9 @@ impl<P: Prompt> MainLoop<P> {
     }
 
     /// Runs a request: goes on with a run of it that is not finished, or begins one.
+    ///
+    /// What goes wrong after its end is told as [`Progress::Trouble`]. While its checkpoint cannot
+    /// be cleared, the request is answered with what this run gave.
     pub async fn run(&self, request: &P::Request) -> Result<P::Output, AgentError> {
         self.run_with(request, Resume::default()).await
     }
@@ -195,9 +216,14 @@ impl<P: Prompt> MainLoop<P> {
         let mut run = Run::open(&self.agent, &checkpoint.session, &rendered, resume).await?;
         run.keep_checkpoints(&*self.checkpoints, &key);
         let driven = self.drive(&mut run, &rendered).await;
-        run.close().await?;
+        let mut troubles = close(&mut run).await;
         let output = driven?;
-        self.checkpoints.clear(&key).await?;
+        if let Err(error) = self.checkpoints.clear(&key).await {
+            troubles.push(with_causes(&error));
+        }
+        for trouble in troubles {
+            self.agent.tell(&Progress::Trouble(trouble));
+        }
         Ok(output)
     }
 

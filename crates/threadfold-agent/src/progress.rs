@@ -61,6 +61,8 @@ pub enum Progress {
         /// How many bytes it was.
         bytes: usize,
     },
+    /// Something went wrong beside the way: it changes nothing about what the run gives.
+    Trouble(String),
     /// Something had to be repaired so that the provider takes it.
     Repaired(Repair),
 }

@@ -101,7 +101,8 @@ impl<'a> Run<'a> {
             restart: false,
         };
         if let Err(error) = run.check_setup().and_then(|()| run.check_decisions()) {
-            run.close().await?;
+            // Why it is not run is what the caller must know.
+            run.close().await.ok();
             return Err(error);
         }
         Ok(run)
