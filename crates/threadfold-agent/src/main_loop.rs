@@ -50,16 +50,19 @@ impl Agent {
         finish(run, session, driven).await
     }
 
-    /// Goes on with a session where it stopped.
+    /// Goes on with a session where it stopped. One that is not there is not begun.
     pub async fn resume(
         &self,
         session: &SessionId,
         resume: Resume,
     ) -> Result<Finished, AgentError> {
+        let not_begun = || AgentError::NotBegun { session: session.clone() };
+        // Opening a session begins it, and nobody asked for that.
+        self.store.head(session).await?.ok_or_else(not_begun)?;
         let mut run = Run::open(self, session, &Rendered::default(), resume).await?;
         if run.state().last().is_none() {
-            run.close().await?;
-            return Err(AgentError::NotBegun { session: session.clone() });
+            close(&mut run).await;
+            return Err(not_begun());
         }
         let driven = run.drive(Vec::new()).await;
         finish(run, session, driven).await
