@@ -66,8 +66,9 @@ pub fn builtin_tools(folder: &Folder) -> Vec<Arc<dyn Tool>> {
         brief(search::tool(folder)),
         brief(write::tool(folder)),
         brief(edit::tool(folder)),
+        // Its errors may hold what a command printed.
         #[cfg(unix)]
-        brief(shell::tool(folder)),
+        Arc::new(shell::tool(folder)),
     ]
 }
 

@@ -35,12 +35,20 @@ pub trait CheckpointHandler: Send + Sync {
     /// Returns the checkpoint of an unfinished run of a request.
     async fn load(&self, key: &RunKey) -> Result<Option<Checkpoint>, AgentError>;
 
-    /// Returns a name for the session of a new run.
-    async fn name(&self, key: &RunKey) -> Result<SessionId, AgentError>;
+    /// Begins a run of a request that has none which is not finished: returns a checkpoint with
+    /// the name of a new session. Whoever begins one at the same time is given the same name.
+    async fn begin(&self, key: &RunKey) -> Result<Checkpoint, AgentError>;
 
     /// Keeps a checkpoint, instead of the one before.
     async fn save(&self, key: &RunKey, checkpoint: &Checkpoint) -> Result<(), AgentError>;
 
     /// Forgets the run: it is finished, or nobody wants to go on with it.
     async fn clear(&self, key: &RunKey) -> Result<(), AgentError>;
+}
+
+impl Checkpoint {
+    /// Returns the checkpoint of a session that is not begun.
+    pub(crate) fn before(session: SessionId) -> Self {
+        Self { session, log: None, seq: 0 }
+    }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong with a run, by what the caller can do about it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use threadfold_core::{
@@ -11,6 +12,7 @@ use threadfold_store::{Holder, StoreError};
 
 use crate::output::OutputError;
 use crate::provider::ProviderError;
+use crate::tool::ToolError;
 
 /// Why a run stopped. All that it had done is kept, and it can be gone on with.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +23,16 @@ pub enum AgentError {
     Undecided {
         /// The calls of which nobody knows whether they happened.
         calls: Vec<ToolIdempotencyError>,
+    },
+    /// End what is named, then retry; or decide otherwise.
+    #[error("call `{call}` of tool `{tool}` cannot be run again while it may still be running")]
+    StillRunning {
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: Arc<str>,
+        /// What is left of it.
+        source: ToolError,
     },
     /// Run with what the conversation was begun with, or adopt what there is today.
     #[error(transparent)]

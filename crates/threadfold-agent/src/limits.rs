@@ -24,8 +24,16 @@ pub struct Limits {
     pub tool_time: Duration,
     /// How long a tool that was told to stop may take for it.
     pub grace: Duration,
-    /// How many bytes of a tool's output are kept; of more, the beginning and the end.
+    /// How many bytes of words are kept of a tool's output or error; of more, the beginning and
+    /// the end.
     pub output: usize,
+    /// How many bytes of pictures are kept of a tool's output, in base64; of one that does not
+    /// fit, the model is told.
+    pub images: usize,
+    /// How many bytes a request may have. If it had more, the largest of what tools gave since
+    /// the last one is left out, and the model is told: a request that a provider refuses for its
+    /// size would be refused on every resume.
+    pub request: usize,
     /// How many tools run at once.
     pub parallel: usize,
 }
@@ -50,6 +58,8 @@ impl Default for Limits {
             tool_time: Duration::from_secs(600),
             grace: Duration::from_secs(5),
             output: 256 << 10,
+            images: 5_000_000,
+            request: 30_000_000,
             parallel: 8,
         }
     }

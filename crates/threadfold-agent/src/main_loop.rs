@@ -1,14 +1,16 @@
 //! The main loop: a request is run to its end, however often the process is killed.
 
+use std::error::Error;
 use std::sync::Arc;
 
-use threadfold_core::{ConversationMessage, Json, Role, SessionId};
+use threadfold_core::{ConversationMessage, ConversationTurn, Json, Role, SessionId};
 use threadfold_engine::SnapshotRestoreError;
 
 use crate::agent::{Agent, Resume};
 use crate::checkpoint::{Checkpoint, CheckpointHandler};
 use crate::error::AgentError;
 use crate::output::{Output, complaint, instruction};
+use crate::progress::Progress;
 use crate::prompt::{Prompt, Rendered, RunKey};
 use crate::run::{Finished, Run, waits_for};
 
@@ -18,6 +20,11 @@ const COMPLAINT: &str = "output-error";
 impl Agent {
     /// Says something in a session, new or known, and goes on until the model asks for nothing
     /// more.
+    ///
+    /// Dropping the future, by a timeout or a `select!`, is like a crash: tools that run are told to
+    /// stop and are broken off at their next `await`, and a resume treats them as begun. The
+    /// session is free for others when its [`lease`](Self::lease) is over. To stop a run in good
+    /// order, use [`cancel`](Self::cancel). The same holds for all that runs or resumes.
     pub async fn run(
         &self,
         session: &SessionId,
@@ -36,23 +43,26 @@ impl Agent {
         let mut run = Run::open(self, session, prompt, resume).await?;
         if !run.can_be_told() {
             let waits = waits_for(run.state(), self).unwrap_or_default();
-            run.close().await?;
+            close(&mut run).await;
             return Err(AgentError::Unfinished { session: session.clone(), waits });
         }
         let driven = run.drive(prompt.messages.clone()).await;
         finish(run, session, driven).await
     }
 
-    /// Goes on with a session where it stopped.
+    /// Goes on with a session where it stopped. One that is not there is not begun.
     pub async fn resume(
         &self,
         session: &SessionId,
         resume: Resume,
     ) -> Result<Finished, AgentError> {
+        let not_begun = || AgentError::NotBegun { session: session.clone() };
+        // Opening a session begins it, and nobody asked for that.
+        self.store.head(session).await?.ok_or_else(not_begun)?;
         let mut run = Run::open(self, session, &Rendered::default(), resume.clone()).await?;
         if run.state().last().is_none() {
-            run.close().await?;
-            return Err(AgentError::NotBegun { session: session.clone() });
+            close(&mut run).await;
+            return Err(not_begun());
         }
         if resume.adopt {
             run.begin_anew();
@@ -64,15 +74,18 @@ impl Agent {
         finish(run, session, driven).await
     }
 
-    /// Goes on with a session that is not finished, or says something in it.
+    /// Sees to it that a prompt is answered: goes on with a session that is not finished, then
+    /// says the prompt unless it is what was said there last.
+    ///
+    /// So it can be called again after a crash at any moment: a prompt that was answered is not
+    /// sent anew, and its answer is returned. To say the same once more, use [`run`](Self::run).
     pub async fn run_or_resume(
         &self,
         session: &SessionId,
         prompt: &Rendered,
     ) -> Result<Finished, AgentError> {
         let mut run = Run::open(self, session, prompt, Resume::default()).await?;
-        let said = if run.is_done() { prompt.messages.clone() } else { Vec::new() };
-        let driven = run.drive(said).await;
+        let driven = run_or_resume(&mut run, prompt).await;
         finish(run, session, driven).await
     }
 
@@ -114,6 +127,24 @@ impl Agent {
     }
 }
 
+async fn run_or_resume(run: &mut Run<'_>, prompt: &Rendered) -> Result<(), AgentError> {
+    if run.state().last().is_some() {
+        run.drive(Vec::new()).await?;
+    }
+    if was_said_last(run, prompt) {
+        return Ok(());
+    }
+    run.begin_evaluation();
+    run.drive(prompt.messages.clone()).await
+}
+
+/// Says whether nothing else was said since the prompt was.
+fn was_said_last(run: &mut Run<'_>, prompt: &Rendered) -> bool {
+    let said = |turn: &&Arc<ConversationTurn>| !turn.sent().messages.is_empty();
+    let last = run.state().turns().filter(said).last();
+    last.is_some_and(|turn| turn.sent().messages == prompt.messages)
+}
+
 /// Begins with the prompt, unless it was said before.
 async fn drive(run: &mut Run<'_>, prompt: &Rendered) -> Result<(), AgentError> {
     let is_new = run.state().last().is_none();
@@ -126,7 +157,7 @@ async fn finish(
     driven: Result<(), AgentError>,
 ) -> Result<Finished, AgentError> {
     let state = run.state().clone();
-    let closed = run.close().await;
+    let troubles = close(&mut run).await;
     driven?;
     let answer = state.last().and_then(|turn| turn.answer());
     let last = answer.map(|answer| answer.message.clone());
@@ -136,8 +167,24 @@ async fn finish(
         message: last.unwrap_or_else(|| ConversationMessage::new(Role::Assistant)),
         history: state.history(),
         turns: state.turns().len() as u64,
-        troubles: closed?,
+        troubles,
     })
+}
+
+/// Leaves the session to others. What goes wrong there hides neither an output nor the cause of
+/// its absence.
+async fn close(run: &mut Run<'_>) -> Vec<String> {
+    run.close().await.unwrap_or_else(|error| vec![with_causes(&error)])
+}
+
+fn with_causes(error: &AgentError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(it) = cause {
+        text = format!("{text}: {it}");
+        cause = it.source();
+    }
+    text
 }
 
 /// Runs requests of one prompt: each to its end, and each once at a time.
@@ -154,6 +201,9 @@ impl<P: Prompt> MainLoop<P> {
     }
 
     /// Runs a request: goes on with a run of it that is not finished, or begins one.
+    ///
+    /// What goes wrong after its end is told as [`Progress::Trouble`]. While its checkpoint cannot
+    /// be cleared, the request is answered with what this run gave.
     pub async fn run(&self, request: &P::Request) -> Result<P::Output, AgentError> {
         self.run_with(request, Resume::default()).await
     }
@@ -167,23 +217,22 @@ impl<P: Prompt> MainLoop<P> {
         let key = RunKey::of(&self.prompt, request);
         let rendered = self.render(request);
         let known = self.checkpoints.load(&key).await?;
-        let session = match &known {
-            Some(checkpoint) => {
-                self.agent.check(checkpoint).await?;
-                checkpoint.session.clone()
-            }
-            None => self.checkpoints.name(&key).await?,
+        let checkpoint = match known {
+            Some(checkpoint) => checkpoint,
+            None => self.checkpoints.begin(&key).await?,
         };
-        if known.is_none() {
-            let begun = Checkpoint { session: session.clone(), log: None, seq: 0 };
-            self.checkpoints.save(&key, &begun).await?;
-        }
-        let mut run = Run::open(&self.agent, &session, &rendered, resume).await?;
+        self.agent.check(&checkpoint).await?;
+        let mut run = Run::open(&self.agent, &checkpoint.session, &rendered, resume).await?;
         run.keep_checkpoints(&*self.checkpoints, &key);
         let driven = self.drive(&mut run, &rendered).await;
-        run.close().await?;
+        let mut troubles = close(&mut run).await;
         let output = driven?;
-        self.checkpoints.clear(&key).await?;
+        if let Err(error) = self.checkpoints.clear(&key).await {
+            troubles.push(with_causes(&error));
+        }
+        for trouble in troubles {
+            self.agent.tell(&Progress::Trouble(trouble));
+        }
         Ok(output)
     }
 

@@ -74,8 +74,9 @@ pub enum McpError {
     },
 }
 
-/// Starts all servers of a configuration and returns their tools, sorted by server, then in each
-/// server's own order. If one of them does not become ready, none is kept.
+/// Starts all servers of a configuration and returns their tools, sorted by server, then by name:
+/// some servers list them in another order each time, and a conversation is held to its tools. If
+/// one of the servers does not become ready, none is kept.
 pub async fn connect(config: &McpConfig, log: McpLog) -> Result<Vec<Arc<dyn Tool>>, McpError> {
     let mut starting = JoinSet::new();
     for (index, (name, server)) in config.servers.iter().enumerate() {
@@ -105,7 +106,8 @@ async fn start(
     config: &McpServerConfig,
     log: McpLog,
 ) -> Result<Vec<tool::McpTool>, McpError> {
-    let (server, listed) = server::start(name, config, log).await?;
+    let (server, mut listed) = server::start(name, config, log).await?;
+    listed.sort_by(|one, other| one.name.cmp(&other.name));
     for tool in config.effects.keys() {
         if !listed.iter().any(|it| it.name == *tool) {
             let (server, tool) = (name.to_owned(), tool.clone());

@@ -54,6 +54,15 @@ pub enum Progress {
         /// It tells of a failure.
         is_error: bool,
     },
+    /// The request had no room for something that a call gave. What it gave is kept.
+    LeftOut {
+        /// The call.
+        call: Option<CallId>,
+        /// How many bytes it was.
+        bytes: usize,
+    },
+    /// Something went wrong beside the way: it changes nothing about what the run gives.
+    Trouble(String),
     /// Something had to be repaired so that the provider takes it.
     Repaired(Repair),
 }

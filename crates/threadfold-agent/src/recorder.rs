@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use threadfold_core::{
     CallId, CallKey, CheckpointSaved, ConversationMessage, ConversationTurn, Effect, Json,
-    MessageId, MessagePart, Outcome, Payload, ResultSource, ResumePlan, Role, SessionEvent,
-    SessionId, SourceKind, ToolCallRecord, ToolFailed, ToolFinished, ToolStarted, ToolUnknown,
-    TurnCompleted, TurnState, resume_plan,
+    MessageId, Outcome, Payload, ResultSource, ResumePlan, Role, SessionEvent, SessionId,
+    SourceKind, ToolCallRecord, ToolFailed, ToolFinished, ToolStarted, ToolUnknown, TurnCompleted,
+    TurnState, resume_plan,
 };
 use threadfold_engine::{Options, Session, SessionHandle};
 use threadfold_store::{Cursor, Epoch, Store};
@@ -305,32 +305,4 @@ impl Recorder {
     pub fn snapshot(&self) -> threadfold_engine::Snapshot {
         self.session.snapshot(BTreeMap::new())
     }
-}
-
-/// Returns what the model is told of a tool that gave more than may be kept: its beginning and
-/// its end.
-pub(crate) fn cut_short(mut output: ToolOutput, limit: usize) -> ToolOutput {
-    for part in &mut output.content {
-        let Some(text) = part.to_text().filter(|text| text.len() > limit) else { continue };
-        let head = floor(&text, limit / 2);
-        let tail = ceil(&text, text.len() - limit / 2);
-        let left_out = tail - head;
-        let short = format!("{}\n… {left_out} bytes left out …\n{}", &text[..head], &text[tail..]);
-        *part = MessagePart::text(&short);
-    }
-    output
-}
-
-fn floor(text: &str, mut at: usize) -> usize {
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
-}
-
-fn ceil(text: &str, mut at: usize) -> usize {
-    while !text.is_char_boundary(at) {
-        at += 1;
-    }
-    at
 }

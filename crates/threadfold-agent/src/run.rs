@@ -5,6 +5,7 @@
 
 mod ask;
 mod preview;
+mod room;
 mod tools;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::progress::Progress;
 use crate::prompt::{Rendered, RunKey};
 use crate::recorder::{NewTurn, Recorder};
 use crate::request::request;
+use room::LeftOut;
 
 /// A run in this process.
 pub(crate) struct Run<'a> {
@@ -49,8 +51,10 @@ pub(crate) struct Run<'a> {
     restart: bool,
 }
 
+/// Whoever drops a run does not wait for it: its tools must not go on without a lease.
 impl Drop for Run<'_> {
     fn drop(&mut self) {
+        self.stop.cancel();
         if let Some(timer) = &self.timer {
             timer.abort();
         }
@@ -69,7 +73,7 @@ impl<'a> Run<'a> {
         let recorder = Recorder::open(agent.store.clone(), session, options).await?;
         let evaluation_id = match recorder.state().evaluation_id() {
             Some(known) if !is_done(recorder.state()) => known.clone(),
-            _ => EvaluationId::from(uuid::Uuid::new_v4().to_string()),
+            _ => new_evaluation(),
         };
         let spent = Spent::until_now(recorder.state(), &evaluation_id);
         let today = agent.new_turn(Vec::new());
@@ -96,11 +100,18 @@ impl<'a> Run<'a> {
             is_checked: false,
             restart: false,
         };
-        if let Err(error) = run.check_setup() {
-            run.close().await?;
+        if let Err(error) = run.check_setup().and_then(|()| run.check_decisions()) {
+            // Why it is not run is what the caller must know.
+            run.close().await.ok();
             return Err(error);
         }
         Ok(run)
+    }
+
+    /// Has what is said next begin a run of its own, with its own limits.
+    pub(crate) fn begin_evaluation(&mut self) {
+        self.setup.evaluation_id = new_evaluation();
+        self.spent = Spent::default();
     }
 
     /// Checks that what is run today is what the conversation was begun with.
@@ -159,7 +170,6 @@ impl<'a> Run<'a> {
     }
 
     async fn go_on(&mut self, mut input: Vec<ConversationMessage>) -> Result<(), AgentError> {
-        self.check_decisions()?;
         self.close_what_broke_off().await?;
         loop {
             if self.stop.is_cancelled() {
@@ -206,7 +216,7 @@ impl<'a> Run<'a> {
         is_paused && !self.recorder.get_mut().prepare(self.setup.clone()).0.items.is_empty()
     }
 
-    /// Refuses decisions about calls that wait for none.
+    /// Refuses decisions about calls that wait for none. Asked once: later they are used up.
     fn check_decisions(&mut self) -> Result<(), AgentError> {
         let plan = self.plan();
         for call in self.resume.decisions.keys() {
@@ -232,17 +242,31 @@ impl<'a> Run<'a> {
         }
         let withdraws = is_prompt && self.resume.instead;
         let turn = NewTurn { messages, restart: self.restart, withdraws, ..self.setup.clone() };
-        let (started, repairs) = recorder.prepare(turn);
-        let started = Payload::TurnStarted(started);
-        let mut state = recorder.state().clone();
-        state.extend([&SessionEvent::new(started.clone())]);
-        let violations = self.setup.dialect.check(&request(self.setup.dialect, &state));
+        let mut carried = recorder.carried(&turn);
+        let mut left_out = Vec::new();
+        let (started, repairs, request) = loop {
+            let (started, repairs) = recorder.prepare_with(turn.clone(), &carried);
+            let started = Payload::TurnStarted(started);
+            let mut state = recorder.state().clone();
+            state.extend([&SessionEvent::new(started.clone())]);
+            let request = request(self.setup.dialect, &state);
+            let excess = request.len().saturating_sub(self.agent.limits.request);
+            let more = room::leave_out(&mut carried.messages, excess);
+            if more.is_empty() {
+                break (started, repairs, request);
+            }
+            left_out.extend(more);
+        };
+        let violations = self.setup.dialect.check(&request);
         if !violations.is_empty() {
             return Err(AgentError::Invalid(violations));
         }
         let notes = std::mem::take(&mut self.notes).into_iter();
         recorder.say(notes.chain([started]).collect()).await?;
         (self.restart, self.is_checked) = (false, true);
+        for LeftOut { call, bytes } in left_out {
+            self.agent.tell(&Progress::LeftOut { call, bytes });
+        }
         repairs.into_iter().for_each(|repair| self.agent.tell(&Progress::Repaired(repair)));
         self.spent.add_turn();
         Ok(())
@@ -312,6 +336,10 @@ impl Finished {
 pub(crate) fn is_cut(reason: &str) -> bool {
     let cut = ["max_tokens", "length", "incomplete", "refusal", "content_filter"];
     cut.contains(&reason) || reason == "model_context_window_exceeded" || reason == "pause_turn"
+}
+
+fn new_evaluation() -> EvaluationId {
+    EvaluationId::from(uuid::Uuid::new_v4().to_string())
 }
 
 async fn stop_after(time: Duration, stop: CancellationToken) {

@@ -54,6 +54,19 @@ pub struct ToolOutput {
 }
 
 /// Why a tool gave nothing.
+///
+/// With `?` words become an error that is [`Failed`](ErrorOutcome::Failed), for they are what the
+/// tool itself says. An [`io::Error`](std::io::Error) becomes one that is
+/// [`Unknown`](ErrorOutcome::Unknown): a connection that breaks off, a disk that is full say
+/// nothing of what was done before. A tool that knows better says [`ToolError::failed`].
+///
+/// ```
+/// use threadfold_agent::{ErrorOutcome, ToolError};
+///
+/// assert_eq!(ToolError::from("no such bill").outcome, ErrorOutcome::Failed);
+/// let broken_off = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+/// assert_eq!(ToolError::from(broken_off).outcome, ErrorOutcome::Unknown);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
     /// What the model is told.
@@ -65,9 +78,9 @@ pub struct ToolError {
 /// What became of an attempt that gave nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorOutcome {
-    /// It failed, and says so itself.
+    /// It failed, and says so itself: the model may make the call again.
     Failed,
-    /// Nobody knows.
+    /// Nobody knows: it may have been done, as a whole or in part.
     Unknown,
 }
 
@@ -171,6 +184,6 @@ impl From<&str> for ToolError {
 
 impl From<std::io::Error> for ToolError {
     fn from(error: std::io::Error) -> Self {
-        Self::failed(error.to_string())
+        Self::unknown(format!("{error}; what was done before that is not known"))
     }
 }

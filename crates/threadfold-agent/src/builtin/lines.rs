@@ -1,6 +1,8 @@
 //! Lines of a file of any size, in bounded memory.
 
-use std::io::{self, BufRead};
+use std::io::BufRead;
+
+use crate::tool::ToolError;
 
 /// Reads lines, and of each no more than its beginning.
 pub(super) struct Lines<R> {
@@ -23,16 +25,17 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// Reads the next line into `buffer`. `each` is asked before each piece of it.
-    pub(super) fn next<'a, E: From<io::Error>>(
+    pub(super) fn next<'a>(
         &mut self,
         buffer: &'a mut Vec<u8>,
-        mut each: impl FnMut() -> Result<(), E>,
-    ) -> Result<Option<Line<'a>>, E> {
+        mut each: impl FnMut() -> Result<(), ToolError>,
+    ) -> Result<Option<Line<'a>>, ToolError> {
         buffer.clear();
         let mut left_out = 0;
         loop {
             each()?;
-            let piece = self.reader.fill_buf()?;
+            let read = self.reader.fill_buf();
+            let piece = read.map_err(|error| ToolError::failed(error.to_string()))?;
             if piece.is_empty() {
                 break;
             }

@@ -86,41 +86,53 @@ async fn run(
         end_leftovers(&context.key).await?;
     }
 
-    let (reader, writer) = io::pipe()?;
+    let (reader, writer) = io::pipe().map_err(|error| not_started(&error))?;
+    let mut output = Output::new(reader).map_err(|error| not_started(&error))?;
     let mut group = start(folder, arguments, context, writer)?;
     let _life_line = group.leader().stdin.take();
-    let mut output = Output::new(reader)?;
 
-    let (ending, status) = {
-        let mut ended = pin!(group.ended());
-        let ending = tokio::select! {
-            () = output.read_while(&mut ended) => Ending::ByItself,
-            stopped = stop.reached() => Ending::Stopped(stopped),
-        };
-        if let Ending::Stopped(_) = ending {
-            group.signal(Signal::TERM);
-            tokio::select! {
-                () = output.read_while(&mut ended) => {}
-                () = sleep(GRACE) => {
-                    group.signal(Signal::KILL);
-                    let gone = timeout(GRACE, output.read_while(&mut ended)).await;
-                    gone.map_err(|_| ToolError::unknown("the command cannot be killed"))?;
+    // From here on the command runs: whatever goes wrong, what it printed is told.
+    let mut ended = pin!(group.ended());
+    let ending = tokio::select! {
+        () = output.read_while(&mut ended) => Ending::ByItself,
+        stopped = stop.reached() => Ending::Stopped(stopped),
+    };
+    if let Ending::Stopped(_) = ending {
+        group.signal(Signal::TERM);
+        tokio::select! {
+            () = output.read_while(&mut ended) => {}
+            () = sleep(GRACE) => {
+                group.signal(Signal::KILL);
+                if timeout(GRACE, output.read_while(&mut ended)).await.is_err() {
+                    return Err(unknown(&output.into_text(), "the command cannot be killed"));
                 }
             }
         }
-        // The leader has ended, so this does not wait.
-        (ending, group.end()?)
-    };
-    end_leftovers(&context.key).await?;
+    }
+    // The leader has ended, so this does not wait.
+    let status = group.end();
+    let left = end_leftovers(&context.key).await;
     timeout(DRAIN, output.read_to_end()).await.ok();
 
-    let mut text = output.kept.into_text();
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
+    let mut text = output.into_text();
+    let status = status.map_err(|error| {
+        unknown(&text, &format!("how the command ended cannot be found out: {error}"))
+    })?;
     text.push_str(&told(&ending, status, seconds));
+    if let Err(error) = left {
+        text.push_str(&format!("\n[{error}]"));
+    }
     let is_error = !status.success() || matches!(ending, Ending::Stopped(_));
     Ok(ToolOutput { is_error, ..ToolOutput::text(text) })
+}
+
+fn not_started(error: &io::Error) -> ToolError {
+    ToolError::failed(format!("the command could not be started: {error}"))
+}
+
+/// Returns the error of a command that ran, with what it printed.
+fn unknown(printed: &str, why: &str) -> ToolError {
+    ToolError::unknown(format!("{printed}[{why}; what it did is not known]"))
 }
 
 fn start(
@@ -129,6 +141,7 @@ fn start(
     context: &ToolContext,
     writer: PipeWriter,
 ) -> Result<Group, ToolError> {
+    let second = writer.try_clone().map_err(|error| not_started(&error))?;
     // The command is dropped here, and with it this process's ends of the pipe for writing.
     let mut command = Command::new("/bin/sh");
     command
@@ -136,23 +149,19 @@ fn start(
         .current_dir(folder.path())
         .env(CALL_VARIABLE, context.key.as_str())
         .stdin(Stdio::piped())
-        .stdout(writer.try_clone()?)
+        .stdout(second)
         .stderr(writer);
     for name in crate::provider::KEY_VARIABLES {
         command.env_remove(name);
     }
-    Group::spawn(&mut command).map_err(|error| {
-        let message = match error.kind() {
-            io::ErrorKind::InvalidInput => {
-                "a command cannot hold a NUL character; leave it out".to_owned()
-            }
-            _ if error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error()) => {
-                "the command is too long for the system; `write` it to a file and run that"
-                    .to_owned()
-            }
-            _ => format!("the command could not be started: {error}"),
-        };
-        ToolError::failed(message)
+    Group::spawn(&mut command).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => {
+            ToolError::failed("a command cannot hold a NUL character; leave it out")
+        }
+        _ if error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error()) => ToolError::failed(
+            "the command is too long for the system; `write` it to a file and run that",
+        ),
+        _ => not_started(&error),
     })
 }
 
@@ -201,6 +210,15 @@ impl Output {
         while self.is_open {
             self.read().await;
         }
+    }
+
+    /// Returns what was kept, as whole lines.
+    fn into_text(self) -> String {
+        let mut text = self.kept.into_text();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text
     }
 
     async fn read(&mut self) {

@@ -17,8 +17,9 @@ const VERSION: u32 = 1;
 
 /// Keeps checkpoints in a folder.
 ///
-/// A file is replaced as a whole or not at all. Its name is a hash: whatever a request holds, it
-/// never becomes a path.
+/// A file is made and replaced as a whole or not at all. Its name is a hash: whatever a request
+/// holds, it never becomes a path. Of several processes that begin a request at once, the first
+/// names its run; for that the file system must have hard links.
 #[derive(Clone, Debug)]
 pub struct FolderCheckpoints {
     folder: PathBuf,
@@ -68,14 +69,26 @@ impl CheckpointHandler for FolderCheckpoints {
         Ok(Some(kept.checkpoint))
     }
 
-    async fn name(&self, _: &RunKey) -> Result<SessionId, AgentError> {
-        Ok(format!("run-{}", uuid::Uuid::new_v4().simple()).into())
+    async fn begin(&self, key: &RunKey) -> Result<Checkpoint, AgentError> {
+        let name = format!("run-{}", uuid::Uuid::new_v4().simple());
+        let checkpoint = Checkpoint::before(SessionId::from(name));
+        let text = text(&checkpoint)?;
+        loop {
+            match put(&self.path(key), &text, Put::New) {
+                Ok(()) => return Ok(checkpoint),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(unkept("written", error)),
+            }
+            // Unless that one came to its end in the meantime.
+            if let Some(other) = self.load(key).await? {
+                return Ok(other);
+            }
+        }
     }
 
     async fn save(&self, key: &RunKey, checkpoint: &Checkpoint) -> Result<(), AgentError> {
-        let kept = Kept { version: VERSION, checkpoint: checkpoint.clone() };
-        let text = serde_json::to_vec(&kept).map_err(|error| unkept("written", error))?;
-        replace(&self.path(key), &text).map_err(|error| unkept("written", error))
+        let text = text(checkpoint)?;
+        put(&self.path(key), &text, Put::Instead).map_err(|error| unkept("written", error))
     }
 
     async fn clear(&self, key: &RunKey) -> Result<(), AgentError> {
@@ -93,22 +106,38 @@ fn unkept(
     AgentError::Checkpoint { what, source: error.into() }
 }
 
-/// Replaces a file as a whole: what is read is the old text or the new one, after a crash too.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+fn text(checkpoint: &Checkpoint) -> Result<Vec<u8>, AgentError> {
+    let kept = Kept { version: VERSION, checkpoint: checkpoint.clone() };
+    serde_json::to_vec(&kept).map_err(|error| unkept("written", error))
+}
+
+/// How a file is put in its place.
+#[derive(Clone, Copy)]
+enum Put {
+    /// Only if there is none.
+    New,
+    /// Instead of the one that is there.
+    Instead,
+}
+
+/// Puts a file in its place as a whole: what is read is the old text or the new one, after a
+/// crash too.
+fn put(path: &Path, text: &[u8], put: Put) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&beside)?;
-    let replaced = file
-        .write_all(text)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&beside, path));
-    if let Err(error) = replaced {
+    let written = file.write_all(text).and_then(|()| file.sync_all());
+    let placed = written.and_then(|()| match put {
+        Put::New => fs::hard_link(&beside, path),
+        Put::Instead => fs::rename(&beside, path),
+    });
+    if placed.is_err() || matches!(put, Put::New) {
         fs::remove_file(&beside)?;
-        return Err(error);
     }
+    placed?;
     path.parent().map_or(Ok(()), sync_folder)
 }
 

@@ -24,13 +24,13 @@ impl StoreCheckpoints {
         Self { store }
     }
 
-    /// Returns the number of a request's last run; 0 if there was none.
+    /// Returns the number of a request's last run; 0 if there was none. Earlier ones may have been
+    /// removed.
     async fn last(&self, key: &RunKey) -> Result<u64, AgentError> {
-        let mut last = 0;
-        while self.store.head(&name(key, last + 1)).await?.is_some() {
-            last += 1;
-        }
-        Ok(last)
+        let prefix = prefix(key);
+        let number = |session: &SessionId| session.as_str().strip_prefix(&prefix)?.parse().ok();
+        let sessions = self.store.list().await?;
+        Ok(sessions.iter().filter_map(|it| number(&it.session)).max().unwrap_or_default())
     }
 
     /// Says whether a session's log ends with its end.
@@ -46,9 +46,13 @@ impl StoreCheckpoints {
     }
 }
 
-fn name(key: &RunKey, number: u64) -> SessionId {
+fn prefix(key: &RunKey) -> String {
     let short = key.as_str().get(..16).unwrap_or(key.as_str());
-    format!("run-{short}-{number}").into()
+    format!("run-{short}-")
+}
+
+fn name(key: &RunKey, number: u64) -> SessionId {
+    format!("{}{number}", prefix(key)).into()
 }
 
 #[async_trait]
@@ -65,8 +69,8 @@ impl CheckpointHandler for StoreCheckpoints {
         Ok(Some(Checkpoint { session, log: Some(head.log), seq: head.seq }))
     }
 
-    async fn name(&self, key: &RunKey) -> Result<SessionId, AgentError> {
-        Ok(name(key, self.last(key).await? + 1))
+    async fn begin(&self, key: &RunKey) -> Result<Checkpoint, AgentError> {
+        Ok(Checkpoint::before(name(key, self.last(key).await? + 1)))
     }
 
     /// Does nothing: what was recorded is the checkpoint.

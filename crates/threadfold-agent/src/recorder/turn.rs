@@ -61,6 +61,18 @@ impl NewTurn {
     }
 }
 
+/// What a turn carries beside its own messages.
+#[derive(Clone)]
+pub(crate) struct Carried {
+    pub(crate) messages: Vec<ConversationMessage>,
+    /// What it goes on from.
+    before: TurnState,
+    /// The request's list begins anew.
+    restart: bool,
+    /// What was said last is taken back.
+    withdraws: bool,
+}
+
 /// An answer of somebody who keeps nothing beside the message.
 impl From<ConversationMessage> for Answer {
     fn from(message: ConversationMessage) -> Self {
@@ -80,19 +92,35 @@ impl Recorder {
 
     /// Returns what would be recorded of a turn, and what had to be repaired for it.
     pub(crate) fn prepare(&self, turn: NewTurn) -> (TurnStarted, Vec<Repair>) {
+        let carried = self.carried(&turn);
+        self.prepare_with(turn, &carried)
+    }
+
+    /// Returns what a turn carries beside its own messages: what no request has carried yet, or,
+    /// if it is begun anew, all.
+    pub(crate) fn carried(&self, turn: &NewTurn) -> Carried {
         let state = self.state();
-        let number = state.turns().len() as u64 + 1;
         let withdraws = turn.withdraws && state.last().is_some_and(|it| it.answer().is_none());
         let before = if withdraws { state.before_unanswered() } else { state.clone() };
         // Where the list began anew with what is taken back, it begins anew once more.
         let restart =
             turn.restart || state.turns().skip(before.turns().len()).any(|it| it.sent().restart);
-        let unsent = match restart {
+        let messages = match restart {
             true => unbound(before.history()),
             false => unsent(&before),
         };
-        let unsent_count = unsent.len();
-        let repaired = repair(&[unsent, turn.messages.clone()].concat());
+        Carried { messages, before, restart, withdraws }
+    }
+
+    /// Returns what would be recorded of a turn that carries this.
+    pub(crate) fn prepare_with(
+        &self,
+        turn: NewTurn,
+        carried: &Carried,
+    ) -> (TurnStarted, Vec<Repair>) {
+        let state = self.state();
+        let number = state.turns().len() as u64 + 1;
+        let repaired = repair(&[&*carried.messages, &*turn.messages].concat());
         let items = turn.dialect.items(&repaired.messages);
         let same = |kept: Option<&str>, new: Option<&str>| kept == new;
         let is_new = |kept: Option<&Json>, new: Option<&Json>| {
@@ -119,14 +147,14 @@ impl Recorder {
             },
             messages: turn.messages,
             items,
-            restart: restart && number > 1,
-            withdraws,
+            restart: carried.restart && number > 1,
+            withdraws: carried.withdraws,
             prefix_hash: state.prefix_hash(),
         };
         let mut repairs = repaired.repairs;
         if !repairs.is_empty() {
             // They are told by places in the whole conversation.
-            let sent = before.history().len() - unsent_count;
+            let sent = carried.before.history().len() - carried.messages.len();
             repairs.iter_mut().for_each(|repair| repair.move_by(sent));
         }
         (started, repairs)

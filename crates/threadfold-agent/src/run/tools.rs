@@ -7,15 +7,16 @@ use futures_util::stream::{self, StreamExt};
 use threadfold_core::{
     CallAction, CallId, PlannedCall, ResultSource, ResumePlan, ToolCallRecord, ToolIdempotencyError,
 };
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Run;
+use super::room::{cut_short, cut_text};
 use crate::agent::Decision;
 use crate::error::AgentError;
 use crate::progress::Progress;
-use crate::recorder::{Attempt, Origin, cut_short};
+use crate::recorder::{Attempt, Origin};
 use crate::tool::{ErrorOutcome, Probe, Tool, ToolContext, ToolError, ToolOutput};
 
 /// What became of an attempt.
@@ -37,7 +38,7 @@ impl Run<'_> {
             let stop = &stop;
             async move {
                 let seen_to = run.see_to(planned, stop).await;
-                if matches!(seen_to, Err(ref error) if !is_undecided(error)) {
+                if matches!(seen_to, Err(ref error) if !waits_for_a_person(error)) {
                     stop.cancel();
                 }
                 seen_to
@@ -77,11 +78,14 @@ impl Run<'_> {
         if call.attempt == 0 && self.cut_call().await.as_ref() == Some(&call.call_id) {
             return self.tell_cut(&call).await;
         }
-        if call.attempt > 0 {
-            self.end_leftovers(&call).await?;
-        }
         if let Some(decision) = self.resume.decisions.get(&call.call_id).cloned() {
             return self.obey(decision, &call, stop).await;
+        }
+        go_on_unless(stop)?;
+        if let Err(error) = self.end_leftovers(&call).await? {
+            let reason = format!("it may still be running: {error}");
+            self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
+            return Err(undecided(question(&call)));
         }
         if let CallAction::Decide(error) = action {
             return Err(undecided(error));
@@ -99,37 +103,43 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the processes that an attempt left running whose own process was killed, before
-    /// anything is decided about it.
-    async fn end_leftovers(&self, call: &ToolCallRecord) -> Result<(), AgentError> {
+    /// Ends the processes that an attempt left running whose own process was killed; says why
+    /// if they may still be there.
+    async fn end_leftovers(
+        &self,
+        call: &ToolCallRecord,
+    ) -> Result<Result<(), ToolError>, AgentError> {
         #[cfg(unix)]
-        {
+        if call.attempt > 0 {
             let attempt = self.last_attempt(call).await?;
-            if let Err(error) = crate::builtin::end_leftovers(&attempt.key).await {
-                let reason = format!("it may still be running: {error}");
-                self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
-                return Err(undecided(question(call)));
-            }
+            return Ok(crate::builtin::end_leftovers(&attempt.key).await.map(|_| ()));
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
+    /// Does what a person decided. Only what runs again needs that nobody is at work any more.
     async fn obey(
         &self,
         decision: Decision,
         call: &ToolCallRecord,
         stop: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let output = match decision {
-            Decision::Retry => match self.agent.find(&call.name).cloned() {
+        let left = self.end_leftovers(call).await?;
+        let output = match (decision, left) {
+            (Decision::Retry, Err(source)) => {
+                let (call, tool) = (call.call_id.clone(), call.name.clone());
+                return Err(AgentError::StillRunning { call, tool, source });
+            }
+            (Decision::Retry, Ok(())) => match self.agent.find(&call.name).cloned() {
                 Some(tool) => return self.run_tool(call, &tool, stop).await,
                 None => return self.tell_missing(call).await,
             },
-            Decision::Result(text) => ToolOutput::text(text),
-            Decision::GiveUp => ToolOutput {
-                is_error: true,
-                ..ToolOutput::text("the call was given up; its outcome is not known")
-            },
+            (Decision::Result(text), _) => ToolOutput::text(text),
+            (Decision::GiveUp, left) => {
+                let but = left.err().map(|error| format!("; {error}")).unwrap_or_default();
+                let text = format!("the call was given up; its outcome is not known{but}");
+                ToolOutput { is_error: true, ..ToolOutput::text(text) }
+            }
         };
         self.finish(call, output, ResultSource::Person, None).await
     }
@@ -168,7 +178,7 @@ impl Run<'_> {
         source: ResultSource,
         duration: Option<Duration>,
     ) -> Result<(), AgentError> {
-        let output = cut_short(output, self.agent.limits.output);
+        let output = cut_short(output, &self.agent.limits);
         let told = self.told(call, &output.to_text(), output.is_error);
         let origin = Origin { source, duration };
         self.recorder.lock().await.finished_by(&call.call_id, output, origin).await?;
@@ -195,14 +205,16 @@ impl Run<'_> {
         let attempt = self.last_attempt(call).await?;
         let context = self.context(call, &attempt, stop);
         let (asked, arguments) = (tool.clone(), call.arguments.clone());
-        let probing = tokio::spawn(async move { asked.probe(&arguments, &context).await });
+        let probing = spawn(async move { asked.probe(&arguments, &context).await });
         match self.watched(probing, stop).await {
             Ok(Probe::Happened(output)) => {
                 self.finish(call, output, ResultSource::Probe, None).await
             }
             Ok(Probe::DidNot) => self.run_tool(call, tool, stop).await,
             Ok(Probe::CannotTell) => Err(undecided(question(call))),
+            Err(_) if stop.is_cancelled() => Err(AgentError::Cancelled),
             Err(error) => {
+                let error = cut_text(&error.message, self.agent.limits.output);
                 let reason = format!("it could not be asked whether it happened: {error}");
                 self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
                 Err(undecided(question(call)))
@@ -216,13 +228,18 @@ impl Run<'_> {
         tool: &Arc<dyn Tool>,
         stop: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let attempt = self.recorder.lock().await.undoing(&call.call_id, tool.effect()).await?;
+        let mut recorder = self.recorder.lock().await;
+        go_on_unless(stop)?;
+        let attempt = recorder.undoing(&call.call_id, tool.effect()).await?;
+        drop(recorder);
         let context = self.context(call, &attempt, stop);
         let (asked, arguments) = (tool.clone(), call.arguments.clone());
-        let undoing = tokio::spawn(async move { asked.undo(&arguments, &context).await });
+        let undoing = spawn(async move { asked.undo(&arguments, &context).await });
         match self.watched(undoing, stop).await {
             Ok(()) => Ok(()),
+            Err(_) if stop.is_cancelled() => Err(AgentError::Cancelled),
             Err(error) => {
+                let error = cut_text(&error.message, self.agent.limits.output);
                 let reason = format!("what it did could not be undone: {error}");
                 self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
                 Err(undecided(question(call)))
@@ -233,7 +250,7 @@ impl Run<'_> {
     /// Returns what a tool says to a question about an attempt, if it says it in time.
     async fn watched<T>(
         &self,
-        mut asking: JoinHandle<Result<T, ToolError>>,
+        mut asking: AbortOnDropHandle<Result<T, ToolError>>,
         stop: &CancellationToken,
     ) -> Result<T, ToolError> {
         let asked = tokio::select! {
@@ -279,7 +296,10 @@ impl Run<'_> {
         tool: &Arc<dyn Tool>,
         stop: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let attempt = self.recorder.lock().await.started(&call.call_id, tool.effect()).await?;
+        let mut recorder = self.recorder.lock().await;
+        go_on_unless(stop)?;
+        let attempt = recorder.started(&call.call_id, tool.effect()).await?;
+        drop(recorder);
         self.agent.tell(&Progress::ToolStarted {
             call: call.call_id.clone(),
             name: call.name.clone(),
@@ -290,7 +310,7 @@ impl Run<'_> {
         let cancel = context.cancel.clone();
         let (run, arguments) = (tool.clone(), call.arguments.clone());
         let began = Instant::now();
-        let running = tokio::spawn(async move { run.call(&arguments, &context).await });
+        let running = spawn(async move { run.call(&arguments, &context).await });
         let ended = self.wait_for(running, stop, &cancel).await;
         let duration = Some(began.elapsed());
         let origin = Origin { source: ResultSource::Tool, duration };
@@ -302,10 +322,12 @@ impl Run<'_> {
                 return self.finish(call, output, ResultSource::Tool, duration).await;
             }
             Ended::Failed(error) => {
+                let error = cut_text(&error, self.agent.limits.output);
                 recorder.failed(id, &error, origin).await?;
                 error
             }
             Ended::Unknown(reason) => {
+                let reason = cut_text(&reason, self.agent.limits.output);
                 recorder.told_unknown(id, &reason, origin).await?;
                 reason
             }
@@ -322,7 +344,7 @@ impl Run<'_> {
     /// Waits for a tool until it ends, its time is over, or the run is stopped.
     async fn wait_for(
         &self,
-        mut running: JoinHandle<Result<ToolOutput, ToolError>>,
+        mut running: AbortOnDropHandle<Result<ToolOutput, ToolError>>,
         stop: &CancellationToken,
         cancel: &CancellationToken,
     ) -> Ended {
@@ -350,6 +372,21 @@ impl Run<'_> {
                 limits.tool_time
             )),
         }
+    }
+}
+
+/// Has a tool do something on a task of its own, which ends with whoever waits for it.
+fn spawn<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> AbortOnDropHandle<T> {
+    AbortOnDropHandle::new(tokio::spawn(work))
+}
+
+/// Says that a run was stopped, before something is begun that a resume would have to ask about.
+fn go_on_unless(stop: &CancellationToken) -> Result<(), AgentError> {
+    match stop.is_cancelled() {
+        true => Err(AgentError::Cancelled),
+        false => Ok(()),
     }
 }
 
@@ -385,6 +422,7 @@ fn undecided(error: ToolIdempotencyError) -> AgentError {
     AgentError::Undecided { calls: vec![error] }
 }
 
-fn is_undecided(error: &AgentError) -> bool {
-    matches!(error, AgentError::Undecided { .. })
+/// Says whether an error is about one call, and others may go on.
+fn waits_for_a_person(error: &AgentError) -> bool {
+    matches!(error, AgentError::Undecided { .. } | AgentError::StillRunning { .. })
 }

@@ -92,7 +92,6 @@ pub(crate) fn told(result: Result<ToolOutput, ToolError>) -> String {
 }
 
 /// Waits until something holds that other processes bring about.
-#[cfg(unix)]
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+#[cfg(target_os = "linux")]
+mod blind;
 mod builtin;
 mod calls;
 #[cfg(unix)]
@@ -13,8 +15,10 @@ mod mcp;
 mod mcp_server;
 mod providers;
 mod resuming;
+mod room;
 mod running;
 #[cfg(unix)]
 mod shell;
+mod stopping;
 mod support;
 mod typed;

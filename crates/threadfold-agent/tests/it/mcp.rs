@@ -52,6 +52,15 @@ async fn failure(config: &McpConfig) -> String {
 }
 
 #[tokio::test]
+async fn tools_stand_in_one_order_however_a_server_lists_them() {
+    let names = |connected: Connected| -> Vec<_> {
+        connected.tools.iter().map(|it| it.definition()).collect()
+    };
+    let one = names(Connected::new(&config("plain")).await);
+    assert_eq!(names(Connected::new(&config("backwards")).await), one);
+}
+
+#[tokio::test]
 async fn a_server_s_tools_become_ours() {
     let mut config = config("plain");
     let effects = &mut config.servers.get_mut("test").unwrap().effects;
@@ -61,10 +70,12 @@ async fn a_server_s_tools_become_ours() {
         .tools
         .iter()
         .map(|it| format!("{} {:?}", it.definition().name, it.effect()))
-        .take(8)
         .collect();
+    // Two names that are the same in the characters that providers take.
+    assert_eq!(told[0], "mcp__test__a_b Unsafe");
+    assert!(told[1].starts_with("mcp__test__a_b_") && told[1].len() > 20, "{}", told[1]);
     assert_eq!(
-        told[..3],
+        told[4..7],
         [
             "mcp__test__echo Pure",
             "mcp__test__everything Idempotent",
@@ -72,9 +83,6 @@ async fn a_server_s_tools_become_ours() {
             "mcp__test__fail Unsafe",
         ]
     );
-    // Two names that are the same in the characters that providers take.
-    assert_eq!(told[3], "mcp__test__a_b Unsafe");
-    assert!(told[4].starts_with("mcp__test__a_b_") && told[4].len() > 20, "{}", told[4]);
     assert_eq!(connected.tool("hang").effect(), Effect::Idempotent);
 
     let definition = connected.tool("echo").definition();

@@ -38,7 +38,7 @@ pub(crate) fn config(kind: &str) -> McpConfig {
 #[tokio::test]
 async fn the_server() {
     match env::var(KIND).as_deref() {
-        Ok("plain") => serve(|_| {}),
+        Ok("plain" | "backwards") => serve(|_| {}),
         Ok("stubborn") => {
             serve(|_| {});
             loop {
@@ -121,6 +121,9 @@ fn tools(cursor: Option<&str>) -> String {
         all.push(tool(name, json!({ "readOnlyHint": false })));
     }
     all.push(tool("offspring", json!({})));
+    if env::var(KIND).as_deref() == Ok("backwards") {
+        all.reverse();
+    }
     format!(r#"{{"tools":[{}]}}"#, all.join(","))
 }
 

@@ -14,7 +14,11 @@ use threadfold_store::Store;
 use crate::support::{Counting, Model, agent, asks, says, store, told, turns};
 
 /// Returns a store with a run that was killed after `calls` were started.
-async fn killed_after_start(agent: &Agent, store: &Arc<dyn Store>, calls: &[(&str, Effect)]) {
+pub(crate) async fn killed_after_start(
+    agent: &Agent,
+    store: &Arc<dyn Store>,
+    calls: &[(&str, Effect)],
+) {
     let mut recorder = begun(agent, store).await;
     let wanted: Vec<_> = calls.iter().map(|(id, _)| (*id, "deed", "{}")).collect();
     recorder.answer(Answer::from(asks(&wanted))).await.unwrap();
@@ -344,4 +348,36 @@ async fn decisions_that_nothing_waits_for_are_refused() {
         .await
         .unwrap_err();
     assert!(matches!(error, AgentError::NothingToDecide { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_prompt_that_was_answered_is_not_sent_anew() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "deed", "{}")]), says("done"), says("again")]);
+    let deed = deed(Effect::Unsafe);
+    let agent = agent(&store, &model).tools([deed.clone() as _]);
+    let (session, go) = ("s1".into(), Rendered::text("Go"));
+    for _ in 0..2 {
+        // As after a crash between the last write and the use of the answer.
+        assert_eq!(agent.run_or_resume(&session, &go).await.unwrap().text(), "done");
+    }
+    assert_eq!((deed.count(), model.sent().len()), (1, 2));
+    assert_eq!(agent.run(&session, &go).await.unwrap().text(), "again");
+}
+
+#[tokio::test]
+async fn another_prompt_is_said_once_the_unfinished_one_is_answered() {
+    let store = store();
+    let model = Model::new(vec![says("gone"), says("stopped")]);
+    let agent = agent(&store, &model);
+    begun(&agent, &store).await.close().await.unwrap();
+    let stop = Rendered::text("Stop");
+    for _ in 0..2 {
+        let finished = agent.run_or_resume(&"s1".into(), &stop).await.unwrap();
+        assert_eq!(
+            told(&finished.history),
+            "user: Go\nassistant: gone\nuser: Stop\nassistant: stopped"
+        );
+    }
+    assert_eq!(model.sent().len(), 2);
 }

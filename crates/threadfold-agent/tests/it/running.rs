@@ -124,6 +124,19 @@ async fn a_tool_that_fails_panics_or_is_not_there_is_told_to_the_model() {
 }
 
 #[tokio::test]
+async fn words_are_a_failure_and_an_error_of_the_system_is_an_unknown_outcome() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "pay", "{}")]), says("I see.")]);
+    let pay = |_: &str, _: &threadfold_agent::ToolContext| {
+        Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset))?
+    };
+    let pay = Counting::doing("pay", Effect::Unsafe, Box::new(pay));
+    let agent = agent(&store, &model).tools([pay as _]);
+    let finished = agent.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) connection reset; what was done before that is not known");
+}
+
+#[tokio::test]
 async fn a_tool_that_hangs_is_stopped_and_its_outcome_is_not_known() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("I see.")]);
@@ -325,6 +338,7 @@ async fn a_session_in_which_nothing_was_asked_is_not_resumed() {
     let error = agent(&store, &model).resume(&"s1".into(), Default::default()).await.unwrap_err();
     assert!(matches!(error, AgentError::NotBegun { .. }), "{error:?}");
     assert_eq!(model.sent().len(), 0);
+    assert_eq!(store.list().await.unwrap().len(), 0, "nothing is left behind");
 }
 
 #[tokio::test]

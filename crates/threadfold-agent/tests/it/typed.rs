@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use threadfold_agent::{
-    AgentError, CheckpointHandler, Effect, FolderCheckpoints, Limits, MainLoop, Prompt, Rendered,
+    Agent, AgentError, Answer, Checkpoint, CheckpointHandler, Decision, Deltas, Dialect, Effect,
+    FolderCheckpoints, Limits, MainLoop, Progress, Prompt, Provider, ProviderError, Rendered,
     Resume, RunKey, StoreCheckpoints, Typed,
 };
+use threadfold_core::Json;
+use threadfold_store::{Epoch, Store, Timestamp};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Counting, Model, agent, asks, says, store};
 
@@ -139,16 +144,150 @@ async fn evaluating_from_a_checkpoint_goes_on_with_its_session() {
     let short = agent.clone().limits(limits);
     short.evaluate(&prompt, None, Resume::default()).await.unwrap_err();
     let entry = store.list().await.unwrap().remove(0);
-    let checkpoint = threadfold_agent::Checkpoint {
-        session: entry.session,
-        log: Some(entry.head.log),
-        seq: entry.head.seq,
-    };
+    let checkpoint =
+        Checkpoint { session: entry.session, log: Some(entry.head.log), seq: entry.head.seq };
     let finished = agent.evaluate(&prompt, Some(&checkpoint), Resume::default()).await.unwrap();
     assert_eq!((finished.text().as_str(), look.count()), ("done", 1));
-    let beyond = threadfold_agent::Checkpoint { seq: 1_000, ..checkpoint };
+    let beyond = Checkpoint { seq: 1_000, ..checkpoint };
     let error = agent.evaluate(&prompt, Some(&beyond), Resume::default()).await.unwrap_err();
     assert!(matches!(error, AgentError::Restore(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_unfinished_run_is_found_though_an_earlier_one_was_removed() {
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says(r#"{"cents":1}"#)]);
+    let look = Counting::new("look", Effect::Unsafe);
+    let agent = agent(&store, &model).tools([look.clone() as _]);
+    let main = |agent| MainLoop::new(agent, AddUp, StoreCheckpoints::new(store.clone()));
+    main(agent.clone()).run(&BILL).await.unwrap();
+    let finished = store.list().await.unwrap().remove(0).session;
+    let limits = Limits { turns: Some(1), ..Limits::default() };
+    main(agent.clone().limits(limits)).run(&BILL).await.unwrap_err();
+    store.remove(&finished, Timestamp(0)).await.unwrap();
+
+    main(agent).run(&BILL).await.unwrap();
+    assert_eq!(look.count(), 2, "what had finished does not run again");
+    assert_eq!(store.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_decision_counts_though_the_answer_after_it_is_given_back() {
+    let store = store();
+    let model = Model::new(vec![
+        asks(&[("c1", "pay", "{}")]),
+        says("about twelve"),
+        says(r#"{"cents":1250}"#),
+    ]);
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    let pay = threadfold_agent::tool("pay", "Pays", move |_: serde_json::Value, _| {
+        stop.cancel();
+        std::future::pending()
+    });
+    let limits = Limits { grace: std::time::Duration::ZERO, ..Limits::default() };
+    let agent = agent(&store, &model).tool(pay).limits(limits);
+    let main = |agent| MainLoop::new(agent, AddUp, StoreCheckpoints::new(store.clone()));
+    let error = main(agent.clone().cancel(cancel)).run(&BILL).await.unwrap_err();
+    assert!(matches!(error, AgentError::Cancelled), "{error:?}");
+
+    let decisions = [("c1".into(), Decision::Result("paid".into()))].into();
+    let resume = Resume { decisions, ..Resume::default() };
+    let output = main(agent).run_with(&BILL, resume).await.unwrap();
+    assert_eq!(output, Typed(Sum { cents: 1250 }));
+}
+
+/// Checkpoints that cannot be cleared.
+struct Unclearable(StoreCheckpoints);
+
+#[async_trait::async_trait]
+impl CheckpointHandler for Unclearable {
+    async fn load(&self, key: &RunKey) -> Result<Option<Checkpoint>, AgentError> {
+        self.0.load(key).await
+    }
+
+    async fn begin(&self, key: &RunKey) -> Result<Checkpoint, AgentError> {
+        self.0.begin(key).await
+    }
+
+    async fn save(&self, key: &RunKey, checkpoint: &Checkpoint) -> Result<(), AgentError> {
+        self.0.save(key, checkpoint).await
+    }
+
+    async fn clear(&self, _: &RunKey) -> Result<(), AgentError> {
+        Err(AgentError::Checkpoint { what: "cleared", source: "the disk is gone".into() })
+    }
+}
+
+#[tokio::test]
+async fn an_output_is_given_though_its_checkpoint_cannot_be_cleared() {
+    let store = store();
+    let model = Model::new(vec![says(r#"{"cents":1}"#)]);
+    let troubles = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = troubles.clone();
+    let agent = agent(&store, &model).watch(move |progress| {
+        if let Progress::Trouble(what) = progress {
+            noted.lock().unwrap().push(what.clone());
+        }
+    });
+    let checkpoints = Unclearable(StoreCheckpoints::new(store.clone()));
+    let main = MainLoop::new(agent, AddUp, checkpoints);
+    for _ in 0..2 {
+        assert_eq!(main.run(&BILL).await.unwrap(), Typed(Sum { cents: 1 }));
+    }
+    assert_eq!(model.sent().len(), 1);
+    let troubles = troubles.lock().unwrap();
+    assert_eq!(troubles[0], "the checkpoint cannot be cleared: the disk is gone");
+}
+
+/// A model that is refused, and whose session is removed meanwhile.
+struct Removes(Arc<dyn Store>);
+
+#[async_trait::async_trait]
+impl Provider for Removes {
+    fn name(&self) -> &str {
+        "removes"
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Anthropic
+    }
+
+    fn parameters(&self) -> Json {
+        Json::parse(r#"{"max_tokens":100}"#).unwrap()
+    }
+
+    async fn ask(&self, _: Bytes, _: &Deltas) -> Result<Answer, ProviderError> {
+        let session = self.0.list().await.unwrap().remove(0).session;
+        self.0.release(&session, Epoch(1)).await.unwrap();
+        self.0.remove(&session, Timestamp(0)).await.unwrap();
+        Err(ProviderError::of_status("removes", 400, "bad", None))
+    }
+}
+
+#[tokio::test]
+async fn why_a_run_stopped_is_said_though_its_session_cannot_be_left() {
+    let store = store();
+    let agent = Agent::new(store.clone(), Arc::new(Removes(store.clone())), "m");
+    let main = MainLoop::new(agent, AddUp, StoreCheckpoints::new(store.clone()));
+    let error = main.run(&BILL).await.unwrap_err();
+    assert!(matches!(error, AgentError::Provider { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn of_two_that_begin_a_request_at_once_one_names_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = RunKey::of(&AddUp, &BILL);
+    let open = || FolderCheckpoints::open(folder.path()).unwrap();
+    let (one, other) = (open(), open());
+    assert_eq!((one.load(&key).await.unwrap(), other.load(&key).await.unwrap()), (None, None));
+    let first = one.begin(&key).await.unwrap();
+    assert_eq!(other.begin(&key).await.unwrap(), first);
+    assert_eq!(other.load(&key).await.unwrap(), Some(first.clone()));
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 1, "nothing is left beside it");
+    one.clear(&key).await.unwrap();
+    assert_ne!(other.begin(&key).await.unwrap(), first, "a finished run is not gone on with");
 }
 
 /// A handler that is looked at from outside, too.
@@ -156,19 +295,15 @@ struct Shared(Arc<dyn CheckpointHandler>);
 
 #[async_trait::async_trait]
 impl CheckpointHandler for Shared {
-    async fn load(&self, key: &RunKey) -> Result<Option<threadfold_agent::Checkpoint>, AgentError> {
+    async fn load(&self, key: &RunKey) -> Result<Option<Checkpoint>, AgentError> {
         self.0.load(key).await
     }
 
-    async fn name(&self, key: &RunKey) -> Result<threadfold_core::SessionId, AgentError> {
-        self.0.name(key).await
+    async fn begin(&self, key: &RunKey) -> Result<Checkpoint, AgentError> {
+        self.0.begin(key).await
     }
 
-    async fn save(
-        &self,
-        key: &RunKey,
-        checkpoint: &threadfold_agent::Checkpoint,
-    ) -> Result<(), AgentError> {
+    async fn save(&self, key: &RunKey, checkpoint: &Checkpoint) -> Result<(), AgentError> {
         self.0.save(key, checkpoint).await
     }
 

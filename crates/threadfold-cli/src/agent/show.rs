@@ -72,6 +72,11 @@ impl Shown {
                 let mark = if *is_error { "✗" } else { "←" };
                 self.tell(&format!("{mark} {name} {}", short(output)));
             }
+            Progress::LeftOut { call, bytes } => {
+                let call = call.as_ref().map_or("a call", |it| it.as_str());
+                self.tell(&format!("no room in the request for {bytes} bytes of {call}"));
+            }
+            Progress::Trouble(what) => self.tell(what),
             Progress::Repaired(repair) => self.tell(&format!("repaired: {repair}")),
             _ => {}
         }

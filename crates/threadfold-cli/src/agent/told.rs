@@ -34,6 +34,10 @@ pub(super) fn told(
                  `--retry {call}` to run it again, or `--give-up {call}`{each}"
             )
         }
+        AgentError::StillRunning { call, .. } => format!(
+            "end that process and say this again, or `{resume} --result {call}=TEXT`, or \
+             `--give-up {call}`"
+        ),
         AgentError::NothingToDecide { .. } => {
             "`threadfold runs` tells which calls wait for a decision".to_owned()
         }

@@ -17,7 +17,11 @@ pub const CALL_VARIABLE: &str = "THREADFOLD_CALL";
 pub async fn end_leftovers(key: &CallKey) -> Result<usize, ToolError> {
     let key = key.clone();
     let ended = tokio::task::spawn_blocking(move || end_all(&key)).await;
-    ended.map_err(|error| ToolError::unknown(format!("leftovers were not ended: {error}")))?
+    ended.unwrap_or_else(|error| Err(cannot_tell(&error)))
+}
+
+fn cannot_tell(error: &dyn std::error::Error) -> ToolError {
+    ToolError::unknown(format!("whether processes of this call are left cannot be told: {error}"))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -32,17 +36,20 @@ fn end_all(key: &CallKey) -> Result<usize, ToolError> {
     use std::time::Duration;
 
     let mark = format!("{CALL_VARIABLE}={}", key.as_str());
-    let mut ended = BTreeSet::new();
+    let mut ended = BTreeSet::<i32>::new();
+    let mut last = Vec::new();
     // One that was killed takes a moment to go, and may have started another before.
     for round in 0..200_u64 {
-        let found = linux::kill(mark.as_bytes())?;
-        if found.is_empty() {
+        last = linux::kill(mark.as_bytes()).map_err(|error| cannot_tell(&error))?;
+        if last.is_empty() {
             return Ok(ended.len());
         }
-        ended.extend(found);
+        ended.extend(&last);
         sleep(Duration::from_millis(round.min(20)));
     }
-    Err(ToolError::unknown("processes of an earlier attempt cannot be ended"))
+    let names: Vec<_> = last.iter().map(ToString::to_string).collect();
+    let names = names.join(", ");
+    Err(ToolError::unknown(format!("processes of this call cannot be ended: {names}")))
 }
 
 #[cfg(target_os = "linux")]
@@ -55,9 +62,10 @@ mod linux {
         Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
     };
 
-    /// Kills each process that has `mark` in its environment, and returns which they were.
+    /// Kills each process that has `mark` in its environment, and returns which they were: also
+    /// those that could not be killed.
     pub(super) fn kill(mark: &[u8]) -> io::Result<Vec<i32>> {
-        let mut killed = Vec::new();
+        let mut found = Vec::new();
         for entry in fs::read_dir("/proc")? {
             let Ok(entry) = entry else { continue };
             let name = entry.file_name();
@@ -76,11 +84,11 @@ mod linux {
                 Err(Errno::NOSYS) => kill_process(pid, Signal::KILL),
                 Err(error) => Err(error),
             };
-            if sent.is_ok() {
-                killed.push(number);
+            if sent != Err(Errno::SRCH) {
+                found.push(number);
             }
         }
-        Ok(killed)
+        Ok(found)
     }
 
     /// Says whether one of the variables is `mark`. Those of other users cannot be read, and those
