@@ -89,7 +89,8 @@ pub async fn reindex(
         blocks: summary.blocks,
     };
     let json = Json::of(&summary).as_str().to_owned();
-    store.put_summary(session, Summary { generation: GENERATION, seq: after.seq, json }).await?;
+    let summary = Summary { generation: GENERATION, seq: after.seq, json };
+    store.put_summary(session, &entry.head.log, summary).await?;
     Ok(Reindexed { before, hash_there, after, snapshots })
 }
 

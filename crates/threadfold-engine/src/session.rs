@@ -317,7 +317,7 @@ impl Session {
         let json = Json::of(&self.fold.summary()).as_str().to_owned();
         self.fold.check()?;
         let summary = Summary { generation: GENERATION, seq: self.fold.seq(), json };
-        Ok(self.store.put_summary(&self.id, summary).await?)
+        Ok(self.store.put_summary(&self.id, &self.log, summary).await?)
     }
 }
 

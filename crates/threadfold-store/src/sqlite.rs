@@ -290,9 +290,14 @@ impl Store for SqliteStore {
         self.write_with(move |ledger| snapshots::delete_derived(ledger, &session)).await
     }
 
-    async fn put_summary(&self, session: &SessionId, summary: Summary) -> Result<(), StoreError> {
-        let session = session.clone();
-        self.write_with(move |ledger| sessions::put_summary(ledger, &session, &summary)).await
+    async fn put_summary(
+        &self,
+        session: &SessionId,
+        log: &LogId,
+        summary: Summary,
+    ) -> Result<(), StoreError> {
+        let (session, log) = (session.clone(), log.clone());
+        self.write_with(move |ledger| sessions::put_summary(ledger, &session, &log, &summary)).await
     }
 
     async fn put_blob(&self, session: &SessionId, bytes: Bytes) -> Result<BlobHash, StoreError> {

@@ -78,9 +78,10 @@ async fn what_the_records_do_not_give_is_found_and_goes_with_the_next_making() {
     let (generation, seq) = store.snapshots(session).await.unwrap()[0];
     let broken = StoredSnapshot { generation, seq, bytes: "{}".into() };
     store.put_snapshot(session, broken).await.unwrap();
-    let summary = entry(&store).await.summary.unwrap();
+    let SessionEntry { summary, head, .. } = entry(&store).await;
+    let summary = summary.unwrap();
     let json = summary.json.replace("\"stateHash\":\"", "\"stateHash\":\"x");
-    store.put_summary(session, Summary { json, ..summary }).await.unwrap();
+    store.put_summary(session, &head.log, Summary { json, ..summary }).await.unwrap();
 
     let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
     assert_eq!(wrong.len(), 2, "{wrong:?}");
