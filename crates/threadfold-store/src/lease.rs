@@ -30,6 +30,9 @@ pub struct Holder {
     /// A mark of that process, for numbers are used again: when it began, as the machine says.
     #[serde(default)]
     pub started: u64,
+    /// Within what its number holds, for each container counts its own; empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
 }
 
 impl fmt::Display for Holder {
