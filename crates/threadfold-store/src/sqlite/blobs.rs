@@ -27,7 +27,7 @@ impl<'a> Content<'a> {
 /// written anew, for whoever keeps it now relies on it.
 pub(super) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64, Stop> {
     let Some(id) = find(connection, &content.hash)? else {
-        return keep_derived(connection, content);
+        return insert(connection, &content.hash, content.bytes.len(), &squeeze(content.bytes));
     };
     if !is_whole(connection, id)? {
         mend(connection, id, content.bytes.len(), &squeeze(content.bytes))?;
@@ -35,15 +35,8 @@ pub(super) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64
     Ok(id)
 }
 
-/// Keeps content that can be made again at any time, unless it is there.
-pub(super) fn keep_derived(connection: &Connection, content: &Content<'_>) -> Result<i64, Stop> {
-    if let Some(id) = find(connection, &content.hash)? {
-        return Ok(id);
-    }
-    insert(connection, &content.hash, content.bytes.len(), &squeeze(content.bytes))
-}
-
-fn is_whole(connection: &Connection, id: i64) -> Result<bool, Stop> {
+/// Says whether content is what its name says.
+pub(super) fn is_whole(connection: &Connection, id: i64) -> Result<bool, Stop> {
     match read_by_id(connection, id) {
         Ok(_) => Ok(true),
         Err(Stop::Damaged(_)) => Ok(false),
@@ -51,7 +44,8 @@ fn is_whole(connection: &Connection, id: i64) -> Result<bool, Stop> {
     }
 }
 
-fn mend(connection: &Connection, id: i64, length: usize, squeezed: &[u8]) -> Result<(), Stop> {
+/// Writes content anew that was damaged.
+pub(super) fn mend(connection: &Connection, id: i64, length: usize, squeezed: &[u8]) -> Result<(), Stop> {
     connection
         .prepare_cached("UPDATE blobs SET length = ?2, data = ?3 WHERE id = ?1")?
         .execute(params![id, length, squeezed])?;

@@ -28,6 +28,7 @@ pub struct Finding {
 
 const FROM_BACKUP: &str = "restore the store from a backup, or remove the session, collect garbage at once (`threadfold rm`, `gc --now`) and import it again";
 const DELETE_DERIVED: &str = "delete what was derived of the session; it will be made again";
+const COLLECT: &str = "nothing uses it: `threadfold gc --now` collects it";
 const COPY: &str = "restore the store from a backup, or copy its sessions into a new one";
 
 /// What was found so far.
@@ -120,10 +121,34 @@ fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), S
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
-        let found = blobs::read_by_id(connection, id);
-        findings.note(&format!("blob number {id}"), FROM_BACKUP, found)?;
+        match blobs::read_by_id(connection, id) {
+            Ok(_) => {}
+            Err(Stop::Damaged(what)) => {
+                if let Some(advice) = advice_for_blob(connection, id)? {
+                    findings.add(format!("blob number {id}"), what, advice);
+                }
+            }
+            Err(other) => return Err(other),
+        }
     }
     Ok(())
+}
+
+/// Returns what can be done about a damaged blob; nothing if only snapshots name it, for it is
+/// told of them and is no loss.
+fn advice_for_blob(connection: &Connection, id: i64) -> Result<Option<&'static str>, Stop> {
+    let (by_records, by_snapshots) = connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM groups WHERE blob = ?1)
+                 OR EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1),
+                    EXISTS (SELECT 1 FROM snapshot_chunks WHERE blob = ?1)",
+        )?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(match (by_records, by_snapshots) {
+        (true, _) => Some(FROM_BACKUP),
+        (false, true) => None,
+        (false, false) => Some(COLLECT),
+    })
 }
 
 /// Says where a row is, and notes whether it follows the one before.

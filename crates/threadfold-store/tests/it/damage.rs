@@ -2,15 +2,17 @@
 
 use std::error::Error;
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use rusqlite::Connection;
 use tempfile::TempDir;
 use threadfold_core::SessionId;
 use threadfold_store::{
-    Limit, NewRecord, SqliteStore, Store, StoreError, StoredRecord, StoredSnapshot,
+    Limit, NewRecord, SqliteStore, Store, StoreError, StoredRecord, StoredSnapshot, Timestamp,
 };
-use threadfold_testkit::store_suite::{Writer, line, record, run};
+use threadfold_testkit::store_suite::{NOW, Writer, line, record, run};
 
 use crate::opening::make;
 
@@ -114,7 +116,7 @@ fn content_that_was_damaged_is_written_anew_by_whoever_keeps_it_next() -> Result
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("it can be made"));
         let writer = Writer::begin(&store, "session").await;
         let hash = store.put_blob(&writer.session, content.clone()).await.expect("it is kept");
-        let file = rusqlite::Connection::open(&path).expect("it is a database");
+        let file = Connection::open(&path).expect("it is a database");
         file.execute("UPDATE blobs SET data = x'00'", []).expect("it can be damaged");
         assert!(matches!(store.blob(&hash).await, Err(StoreError::Damaged { .. })));
         let again = store.put_blob(&writer.session, content.clone()).await.expect("it is kept");
@@ -138,6 +140,67 @@ fn records_of_many_megabytes_do_not_stay_uncompressed() -> Result {
         drop((writer, store));
         let length = fs::metadata(&path).expect("it is there").len();
         assert!(length < 1 << 20, "{length} bytes are on disk");
+    });
+    Ok(())
+}
+
+/// Changes the file as no store does.
+fn alter(path: &Path, sql: &str) {
+    let file = Connection::open(path).expect("it is a database");
+    file.execute_batch(sql).expect("it can be changed");
+}
+
+#[test]
+fn a_piece_of_a_snapshot_that_was_damaged_is_no_loss_and_is_written_anew() -> Result {
+    let folder = quick_folder()?;
+    let path = folder.path().join("store.db");
+    run(async {
+        let store = Arc::new(SqliteStore::open(&path).expect("it can be made"));
+        let writer = Writer::begin(&(store.clone() as Arc<dyn Store>), "session").await;
+        let bytes: String = (0..50_000).map(|number| format!("{number} ")).collect();
+        let snapshot = StoredSnapshot { generation: 1, seq: 1, bytes: Bytes::from(bytes) };
+        store.put_snapshot(&writer.session, snapshot.clone()).await.expect("it can be kept");
+        alter(
+            &path,
+            "UPDATE blobs SET data = x'00' WHERE id = (SELECT min(blob) FROM snapshot_chunks)",
+        );
+
+        let read = store.snapshot(&writer.session, 1, 1).await;
+        assert!(matches!(read, Err(StoreError::Damaged { .. })), "{read:?}");
+        let findings = store.check().await.expect("it can be read");
+        let advice: Vec<&str> = findings.iter().map(|it| it.advice).collect();
+        assert!(
+            matches!(advice[..], [only] if only.contains("will be made again")),
+            "{findings:?}"
+        );
+
+        store.put_snapshot(&writer.session, snapshot.clone()).await.expect("it can be kept");
+        let read = store.snapshot(&writer.session, 1, 1).await;
+        assert!(read.expect("it is whole").as_ref() == Some(&snapshot));
+        assert_eq!(store.check().await.expect("it can be read"), []);
+    });
+    Ok(())
+}
+
+#[test]
+fn damage_to_what_nothing_names_is_no_loss_either() -> Result {
+    let folder = quick_folder()?;
+    let path = folder.path().join("store.db");
+    run(async {
+        let store = SqliteStore::open(&path).expect("it can be made");
+        let session = SessionId::from("session");
+        store.create(&session, "log".into(), NOW).await.expect("it can begin");
+        store.put_blob(&session, Bytes::from("content")).await.expect("it is kept");
+        store.remove(&session, NOW).await.expect("nobody writes to it");
+        alter(&path, "UPDATE blobs SET data = x'00'");
+        let findings = store.check().await.expect("it can be read");
+        assert!(
+            matches!(&findings[..], [it] if it.advice.contains("nothing uses it")),
+            "{findings:?}"
+        );
+        let later = Timestamp(i64::MAX);
+        store.collect_garbage(later).await.expect("it can be collected");
+        assert_eq!(store.check().await.expect("it can be read"), []);
     });
     Ok(())
 }
