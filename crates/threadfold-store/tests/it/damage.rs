@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -201,6 +202,63 @@ fn damage_to_what_nothing_names_is_no_loss_either() -> Result {
         let later = Timestamp(i64::MAX);
         store.collect_garbage(later).await.expect("it can be collected");
         assert_eq!(store.check().await.expect("it can be read"), []);
+    });
+    Ok(())
+}
+
+/// Appends to many sessions at once, so that some are written together.
+async fn write_bursts(store: &Arc<dyn Store>, path: &Path) {
+    let file = Connection::open(path).expect("it is a database");
+    for round in 0..100 {
+        let mut writers = Vec::new();
+        for number in 0..40 {
+            writers.push(Writer::begin(store, &format!("{round} {number}")).await);
+        }
+        // Whoever writes waits, and the others gather behind.
+        file.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
+        let writing: Vec<_> = writers
+            .into_iter()
+            .map(|mut it| tokio::spawn(async move { it.append(vec![record("x")]).await }))
+            .collect();
+        tokio::task::yield_now().await;
+        file.execute_batch("COMMIT").expect("it can be ended");
+        for written in writing {
+            written.await.expect("it does not panic").expect("it is in order");
+        }
+        let bursts = file.query_row("SELECT count(*) FROM bursts", [], |row| row.get(0));
+        if bursts.is_ok_and(|count: u64| count > 0) {
+            return;
+        }
+    }
+    panic!("nothing was written together");
+}
+
+#[test]
+fn appends_go_on_beside_a_damaged_burst() -> Result {
+    let folder = quick_folder()?;
+    let path = folder.path().join("store.db");
+    run(async {
+        let damaged = Arc::new(SqliteStore::open(&path).expect("it can be made"));
+        let store: Arc<dyn Store> = damaged.clone();
+        let mut writer = Writer::begin(&store, "session").await;
+        write_bursts(&store, &path).await;
+        alter(&path, "UPDATE bursts SET data = x''");
+        // So much that a tail becomes long, and so often that bursts are to be moved.
+        for number in 0..200 {
+            let text = "x".repeat(if number < 4 { 100_000 } else { 10 });
+            let append = writer.append(vec![record(text)]);
+            match tokio::time::timeout(Duration::from_secs(20), append).await {
+                Ok(appended) => drop(appended.expect("it is in order")),
+                Err(_) => {
+                    // The thread that writes is not waited for, for it does not end.
+                    std::mem::forget(store);
+                    panic!("append {number} hangs");
+                }
+            }
+        }
+        writer.check().await;
+        let findings = damaged.check().await.expect("it can be read");
+        assert!(!findings.is_empty());
     });
     Ok(())
 }
