@@ -71,11 +71,17 @@ impl Tenure {
     /// another has taken over, before anything is done that no fence can stop.
     pub(super) async fn hold(&self) -> Result<Epoch, StoreError> {
         if !self.confirmed.is_fresh(self.lasting) {
-            let asked = now();
-            self.store.renew(&self.session, self.lease.epoch, asked, self.lasting).await?;
-            self.confirmed.note(asked);
+            self.confirm().await?;
         }
         Ok(self.lease.epoch)
+    }
+
+    /// Renews the lease, and returns if it holds.
+    pub(super) async fn confirm(&self) -> Result<(), StoreError> {
+        let asked = now();
+        self.store.renew(&self.session, self.lease.epoch, asked, self.lasting).await?;
+        self.confirmed.note(asked);
+        Ok(())
     }
 
     pub(super) fn epoch(&self) -> Epoch {
