@@ -74,6 +74,10 @@ pub struct Incoming {
 type Observer = Box<dyn FnMut(&Step) -> Result<(), Box<dyn Error + Send + Sync>> + Send>;
 
 /// A session that is written. There is one writer at a time; any number may look on.
+///
+/// One that is dropped lets go of the session, too, if that happens within a runtime: it can be
+/// opened again at once. What [`close`](Self::close) would write for lists is not written then.
+/// While one lives, another cannot be opened, also not by the same process.
 pub struct Session {
     store: Arc<dyn Store>,
     id: SessionId,
@@ -99,7 +103,7 @@ impl Session {
     ) -> Result<Self, EngineError> {
         let log = LogId::from(Uuid::new_v4().simple().to_string());
         store.create(id, log, now()).await?;
-        let tenure = Tenure::begin(store.clone(), id, &options.holder, options.lease).await?;
+        let mut tenure = Tenure::begin(store.clone(), id, &options.holder, options.lease).await?;
         let slices = options.slices.fork();
         let loaded = load_within(&*store, id, u64::MAX, slices, options.budget.clone()).await;
         let loaded = match loaded {

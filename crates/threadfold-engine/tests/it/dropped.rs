@@ -1,4 +1,4 @@
-//! Writes that are dropped or not acknowledged.
+//! Writers that are dropped, and writes that are dropped or not acknowledged.
 
 use std::sync::Arc;
 
@@ -31,6 +31,41 @@ async fn blocks(session: &Session, store: &Arc<dyn Store>) -> Vec<String> {
     let shown = names(session.fold());
     assert_eq!(names(&loaded.await.unwrap().fold), shown);
     shown
+}
+
+#[tokio::test]
+async fn a_session_whose_writer_was_dropped_can_be_opened_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_a_file: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(folder.path().join("store.db")).unwrap());
+    for store in [Arc::new(MemoryStore::default()), in_a_file] {
+        let mut session = open(&store).await.unwrap();
+        session.emit(&said("a")).await.unwrap();
+        drop(session);
+        let session = open(&store).await.unwrap();
+        assert_eq!(blocks(&session, &store).await, ["a"]);
+    }
+}
+
+#[tokio::test]
+async fn while_a_writer_lives_there_is_no_second_one_in_its_process() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store).await.unwrap();
+    let second = open(&store).await.err().unwrap();
+    assert!(matches!(second, EngineError::Store(StoreError::Held { .. })), "{second}");
+    session.emit(&said("a")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_writer_that_was_replaced_lets_go_of_nothing() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let old = open(&store).await.unwrap();
+    let epoch = store.head(&"s".into()).await.unwrap().unwrap().epoch;
+    store.release(&"s".into(), epoch).await.unwrap();
+    let mut new = open(&store).await.unwrap();
+    drop(old);
+    assert!(open(&store).await.is_err());
+    new.emit(&said("a")).await.unwrap();
 }
 
 /// Accepts what hangs, and drops that.
