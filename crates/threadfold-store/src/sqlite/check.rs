@@ -28,7 +28,6 @@ pub struct Finding {
 
 const FROM_BACKUP: &str = "restore the store from a backup, or remove the session, collect garbage at once (`threadfold rm`, `gc --now`) and import it again";
 const DELETE_DERIVED: &str = "delete what was derived of the session; it will be made again";
-const COLLECT: &str = "nothing uses it: `threadfold gc --now` collects it";
 const COPY: &str = "restore the store from a backup, or copy its sessions into a new one";
 
 /// What was found so far.
@@ -122,33 +121,27 @@ fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), S
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         match blobs::read_by_id(connection, id) {
-            Ok(_) => {}
-            Err(Stop::Damaged(what)) => {
-                if let Some(advice) = advice_for_blob(connection, id)? {
-                    findings.add(format!("blob number {id}"), what, advice);
-                }
+            Err(Stop::Damaged(what)) if is_kept(connection, id)? => {
+                findings.add(format!("blob number {id}"), what, FROM_BACKUP);
             }
+            // It is told of the snapshots that name it, and is no loss. Whoever keeps the same
+            // content next writes it anew.
+            Ok(_) | Err(Stop::Damaged(_)) => {}
             Err(other) => return Err(other),
         }
     }
     Ok(())
 }
 
-/// Returns what can be done about a damaged blob; nothing if only snapshots name it, for it is
-/// told of them and is no loss.
-fn advice_for_blob(connection: &Connection, id: i64) -> Result<Option<&'static str>, Stop> {
-    let (by_records, by_snapshots) = connection
+/// Says whether a session keeps a blob, other than for its snapshots.
+fn is_kept(connection: &Connection, id: i64) -> Result<bool, Stop> {
+    let is_kept = connection
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM groups WHERE blob = ?1)
-                 OR EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1),
-                    EXISTS (SELECT 1 FROM snapshot_chunks WHERE blob = ?1)",
+                 OR EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1)",
         )?
-        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(match (by_records, by_snapshots) {
-        (true, _) => Some(FROM_BACKUP),
-        (false, true) => None,
-        (false, false) => Some(COLLECT),
-    })
+        .query_row([id], |row| row.get(0))?;
+    Ok(is_kept)
 }
 
 /// Says where a row is, and notes whether it follows the one before.
