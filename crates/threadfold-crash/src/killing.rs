@@ -133,8 +133,13 @@ impl Store for Killing {
         self.inner.delete_derived(session).await
     }
 
-    async fn put_summary(&self, session: &SessionId, summary: Summary) -> Result<(), StoreError> {
-        self.inner.put_summary(session, summary).await
+    async fn put_summary(
+        &self,
+        session: &SessionId,
+        log: &LogId,
+        summary: Summary,
+    ) -> Result<(), StoreError> {
+        self.inner.put_summary(session, log, summary).await
     }
 
     async fn put_blob(&self, session: &SessionId, bytes: Bytes) -> Result<BlobHash, StoreError> {

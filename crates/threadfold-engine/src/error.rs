@@ -51,9 +51,6 @@ pub enum EngineError {
         /// Why.
         source: Arc<io::Error>,
     },
-    /// Open the session anew: an append that was not acknowledged may be in its log.
-    #[error("the session was left after a write that was not acknowledged")]
-    Left,
 }
 
 /// Returns an error's text with that of its causes.

@@ -42,7 +42,8 @@ pub struct Fold {
     metadata: SessionMetadata,
     turns: TurnState,
     slices: Slices,
-    /// Slices of a snapshot that nobody here knows.
+    /// Slices of a snapshot that nobody here knows. They hold at its record alone, for nobody here
+    /// tells them of the next.
     unknown: Vec<SliceSnapshot>,
     oddities: u64,
 }
@@ -112,6 +113,7 @@ impl Fold {
     pub fn push(&mut self, record: &StoredRecord) -> Step {
         let mut step = Step { seq: record.seq, ..Step::default() };
         self.seq = record.seq;
+        self.unknown.clear();
         match record.kind {
             RecordKind::Source => self.hear_source(record, &mut step),
             RecordKind::Line => self.hear_line(record, &mut step),

@@ -89,7 +89,8 @@ pub async fn reindex(
         blocks: summary.blocks,
     };
     let json = Json::of(&summary).as_str().to_owned();
-    store.put_summary(session, Summary { generation: GENERATION, seq: after.seq, json }).await?;
+    let summary = Summary { generation: GENERATION, seq: after.seq, json };
+    store.put_summary(session, &entry.head.log, summary).await?;
     Ok(Reindexed { before, hash_there, after, snapshots })
 }
 
@@ -110,7 +111,14 @@ pub async fn inspect(
             continue;
         }
         let name = format!("the snapshot at record {seq}");
-        let Some(stored) = store.snapshot(session, generation, seq).await? else { continue };
+        let stored = match store.snapshot(session, generation, seq).await {
+            Err(StoreError::Damaged { what, .. }) => {
+                wrong.push(format!("{name} cannot be read: {what}"));
+                continue;
+            }
+            stored => stored?,
+        };
+        let Some(stored) = stored else { continue };
         match restored(session, &Slices::default(), &entry.head, &stored.bytes) {
             Ok(fold) => expected.entry(seq).or_default().push((name, fold.state_hash())),
             Err(why) => wrong.push(format!("{name} cannot be used: {why}")),
@@ -156,7 +164,11 @@ async fn known(store: &dyn Store, entry: &SessionEntry) -> Result<Option<Derived
     let Some((generation, seq)) = store.snapshots(&entry.session).await?.pop() else {
         return Ok(summary);
     };
-    let stored = store.snapshot(&entry.session, generation, seq).await?;
+    let stored = match store.snapshot(&entry.session, generation, seq).await {
+        // It is made again from the records, whatever it was.
+        Err(StoreError::Damaged { .. }) => None,
+        stored => stored?,
+    };
     let text = stored.as_ref().and_then(|it| std::str::from_utf8(&it.bytes).ok());
     let snapshot = text.and_then(|it| Snapshot::from_json(it).ok());
     let of_snapshot =

@@ -1,6 +1,7 @@
 //! A session that is written: the spine, and all that goes through it.
 
 mod back;
+mod keep;
 mod lease;
 mod words;
 
@@ -13,10 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use threadfold_convert::GENERATION;
 use threadfold_core::{Fields, Json, SessionId};
-use threadfold_store::{
-    Append, BatchId, Cursor, Epoch, Holder, LogId, NewRecord, RecordKind, Store, StoreError,
-    Summary, Timestamp,
-};
+use threadfold_store::{Cursor, Epoch, Holder, LogId, RecordKind, Store, Summary, Timestamp};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -29,6 +27,7 @@ use crate::shelf::Budget;
 use crate::slice::Slices;
 use crate::snapshot::{Snapshot, Taken};
 use crate::source::SourceSpec;
+use keep::Kept;
 use lease::Tenure;
 
 /// How a session is opened for writing.
@@ -75,6 +74,10 @@ pub struct Incoming {
 type Observer = Box<dyn FnMut(&Step) -> Result<(), Box<dyn Error + Send + Sync>> + Send>;
 
 /// A session that is written. There is one writer at a time; any number may look on.
+///
+/// One that is dropped lets go of the session, too, if that happens within a runtime: it can be
+/// opened again at once. What [`close`](Self::close) would write for lists is not written then.
+/// While one lives, another cannot be opened, also not by the same process.
 pub struct Session {
     store: Arc<dyn Store>,
     id: SessionId,
@@ -87,8 +90,8 @@ pub struct Session {
     troubles: Vec<String>,
     last_snapshot: u64,
     snapshot: Option<JoinHandle<Result<(), EngineError>>>,
-    /// A write was not acknowledged, and nobody knows whether it is in the log.
-    left: bool,
+    /// A write was not acknowledged: the log may go further than the fold.
+    is_unsettled: bool,
 }
 
 impl Session {
@@ -100,7 +103,7 @@ impl Session {
     ) -> Result<Self, EngineError> {
         let log = LogId::from(Uuid::new_v4().simple().to_string());
         store.create(id, log, now()).await?;
-        let tenure = Tenure::begin(store.clone(), id, &options.holder, options.lease).await?;
+        let mut tenure = Tenure::begin(store.clone(), id, &options.holder, options.lease).await?;
         let slices = options.slices.fork();
         let loaded = load_within(&*store, id, u64::MAX, slices, options.budget.clone()).await;
         let loaded = match loaded {
@@ -124,7 +127,7 @@ impl Session {
             observers: Vec::new(),
             troubles,
             snapshot: None,
-            left: false,
+            is_unsettled: false,
         })
     }
 
@@ -132,54 +135,38 @@ impl Session {
     ///
     /// Nobody sees what a crash could take back: when this returns, all of it is durable, and
     /// before that none of it is in any state.
+    ///
+    /// If it fails, or is dropped before it returns, nobody knows whether what was handed over is
+    /// in the log. The next call finds out: what is in the log is understood and shown then, and
+    /// what is not is forgotten. If that call hands over the same again, of a source and from the
+    /// same place on, it is kept once.
     pub async fn accept(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Arc<Step>>, EngineError> {
         if incoming.is_empty() {
             return Ok(Vec::new());
         }
         self.fold.check()?;
-        let records = self.append(incoming).await?;
+        let Kept { mut steps, records } = self.keep(incoming).await?;
 
-        let mut steps = Vec::with_capacity(records.len());
+        // Nothing is waited for until all of it is shown, so whoever drops this drops no part.
+        let (shown, mut due) = (steps.len(), Vec::new());
         for (record, seq) in records.into_iter().zip(self.fold.seq() + 1..) {
             steps.push(Arc::new(self.fold.push(&record.at(seq))));
-            self.snapshot_if_due().await;
+            due.extend(self.take_if_due());
         }
-        self.fold.check()?;
+        self.is_unsettled = false;
+        self.show(&steps[shown..])?;
 
-        self.handle.publish(&self.fold, steps.clone());
-        self.tell_observers(&steps);
+        for snapshot in due {
+            self.write_snapshot(snapshot).await;
+        }
         Ok(steps)
     }
 
-    async fn append(&mut self, incoming: Vec<Incoming>) -> Result<Vec<NewRecord>, EngineError> {
-        if self.left {
-            return Err(EngineError::Left);
-        }
-        let received = now();
-        let records: Vec<NewRecord> = incoming
-            .into_iter()
-            .map(|it| NewRecord {
-                kind: it.kind,
-                source: it.source,
-                position: it.position,
-                received,
-                bytes: it.bytes,
-            })
-            .collect();
-        let append = Append {
-            session: self.id.clone(),
-            epoch: self.tenure.epoch(),
-            after: self.fold.seq(),
-            batch: BatchId(Uuid::new_v4().into_bytes()),
-            records: records.clone(),
-        };
-        let mut appended = self.store.append(append.clone()).await;
-        if matches!(appended, Err(StoreError::Unreachable { .. })) {
-            appended = self.store.append(append).await;
-        }
-        self.left = appended.is_err();
-        appended?;
-        Ok(records)
+    fn show(&mut self, steps: &[Arc<Step>]) -> Result<(), EngineError> {
+        self.fold.check()?;
+        self.handle.publish(&self.fold, steps.to_vec());
+        self.tell_observers(steps);
+        Ok(())
     }
 
     fn tell_observers(&mut self, steps: &[Arc<Step>]) {
@@ -214,6 +201,7 @@ impl Session {
 
     /// Returns the number of a source's latest part; it is told to the log if it is new.
     pub async fn source(&mut self, spec: &SourceSpec) -> Result<u32, EngineError> {
+        self.settle().await?;
         match self.fold.source(spec) {
             Some(known) => Ok(known.number),
             None => self.declare(spec.clone()).await,
@@ -222,6 +210,7 @@ impl Session {
 
     /// Begins a new part of a source: it was written anew from its beginning.
     pub async fn new_part(&mut self, spec: &SourceSpec) -> Result<u32, EngineError> {
+        self.settle().await?;
         let part = self.fold.source(spec).map_or(1, |known| known.spec.part + 1);
         self.declare(SourceSpec { part, ..spec.clone() }).await
     }
@@ -247,8 +236,9 @@ impl Session {
     /// Returns the lease that this writer has, once it is known to hold.
     ///
     /// A fence stops what is written, not what is done: ask this before doing what must not be
-    /// done twice.
+    /// done twice. What an earlier write left in the log is heard then.
     pub async fn hold(&mut self) -> Result<Epoch, EngineError> {
+        self.settle().await?;
         Ok(self.tenure.hold().await?)
     }
 
@@ -267,19 +257,19 @@ impl Session {
         take(&self.fold, &self.log, tags)
     }
 
-    /// Writes a snapshot when so many records came since the last one.
-    async fn snapshot_if_due(&mut self) {
-        if self.fold.seq() - self.last_snapshot >= self.options.snapshot_every {
-            self.write_snapshot().await;
+    /// Takes a snapshot when so many records came since the last one.
+    fn take_if_due(&mut self) -> Option<Taken> {
+        if self.fold.seq() - self.last_snapshot < self.options.snapshot_every {
+            return None;
         }
+        self.last_snapshot = self.fold.seq();
+        Some(Taken::of(&self.fold, &self.log))
     }
 
     /// Begins to write a snapshot, once the one before is written.
-    async fn write_snapshot(&mut self) {
+    async fn write_snapshot(&mut self, taken: Taken) {
         self.finish_snapshot().await;
-        self.last_snapshot = self.fold.seq();
         let (store, runtime) = (self.store.clone(), Handle::current());
-        let taken = Taken::of(&self.fold, &self.log);
         self.snapshot =
             Some(tokio::task::spawn_blocking(move || runtime.block_on(taken.write(&*store))));
     }
@@ -317,7 +307,7 @@ impl Session {
         let json = Json::of(&self.fold.summary()).as_str().to_owned();
         self.fold.check()?;
         let summary = Summary { generation: GENERATION, seq: self.fold.seq(), json };
-        Ok(self.store.put_summary(&self.id, summary).await?)
+        Ok(self.store.put_summary(&self.id, &self.log, summary).await?)
     }
 }
 

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::Timestamp;
 
-/// How often a session's lease was given out; the latest is the one that may write.
+/// A number that grows with every lease of a session; the latest is the one that may write.
+///
+/// It is never given out again under the session's name, also not after the session was removed.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -28,6 +30,9 @@ pub struct Holder {
     /// A mark of that process, for numbers are used again: when it began, as the machine says.
     #[serde(default)]
     pub started: u64,
+    /// Within what its number holds, for each container counts its own; empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
 }
 
 impl fmt::Display for Holder {

@@ -29,6 +29,8 @@ struct Kept {
     sessions: BTreeMap<SessionId, Session>,
     /// Content, and when it was stored.
     blobs: HashMap<BlobHash, (Bytes, Timestamp)>,
+    /// Above the epochs of all sessions that were removed; who begins goes on from there.
+    removed: Epoch,
 }
 
 #[derive(Debug)]
@@ -156,11 +158,12 @@ impl Store for MemoryStore {
         now: Timestamp,
     ) -> Result<Head, StoreError> {
         let mut kept = self.kept();
+        let epoch = kept.removed;
         let session = kept.sessions.entry(session.clone()).or_insert_with(|| Session {
             log,
             records: Vec::new(),
             batches: HashMap::new(),
-            epoch: Epoch::default(),
+            epoch,
             lease: None,
             created: now,
             snapshots: BTreeMap::new(),
@@ -328,11 +331,18 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    async fn put_summary(&self, session: &SessionId, summary: Summary) -> Result<(), StoreError> {
+    async fn put_summary(
+        &self,
+        session: &SessionId,
+        log: &LogId,
+        summary: Summary,
+    ) -> Result<(), StoreError> {
         let mut kept = self.kept();
-        let found = &mut kept.session_mut(session)?.summary;
-        if found.as_ref().is_none_or(|old| summary.replaces(old.generation, old.seq)) {
-            *found = Some(summary);
+        let found = kept.session_mut(session)?;
+        let known = found.summary.as_ref();
+        let is_late = known.is_some_and(|old| !summary.replaces(old.generation, old.seq));
+        if found.log == *log && !is_late {
+            found.summary = Some(summary);
         }
         Ok(())
     }
@@ -351,7 +361,9 @@ impl Store for MemoryStore {
 
     async fn remove(&self, session: &SessionId, now: Timestamp) -> Result<(), StoreError> {
         let mut kept = self.kept();
-        kept.session(session)?.check_free(session, now, None)?;
+        let found = kept.session(session)?;
+        found.check_free(session, now, None)?;
+        kept.removed = kept.removed.max(Epoch(found.epoch.0 + 1));
         kept.sessions.remove(session);
         Ok(())
     }

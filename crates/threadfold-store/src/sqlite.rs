@@ -30,7 +30,7 @@ mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -290,9 +290,14 @@ impl Store for SqliteStore {
         self.write_with(move |ledger| snapshots::delete_derived(ledger, &session)).await
     }
 
-    async fn put_summary(&self, session: &SessionId, summary: Summary) -> Result<(), StoreError> {
-        let session = session.clone();
-        self.write_with(move |ledger| sessions::put_summary(ledger, &session, &summary)).await
+    async fn put_summary(
+        &self,
+        session: &SessionId,
+        log: &LogId,
+        summary: Summary,
+    ) -> Result<(), StoreError> {
+        let (session, log) = (session.clone(), log.clone());
+        self.write_with(move |ledger| sessions::put_summary(ledger, &session, &log, &summary)).await
     }
 
     async fn put_blob(&self, session: &SessionId, bytes: Bytes) -> Result<BlobHash, StoreError> {
@@ -314,6 +319,18 @@ impl Store for SqliteStore {
     }
 
     async fn collect_garbage(&self, before: Timestamp) -> Result<Collected, StoreError> {
-        self.write_with(move |ledger| blobs::collect(ledger, before)).await
+        self.write_with(|_| Ok(())).await?;
+        let portions = self.read_with(move |connection| blobs::garbage(connection, before)).await?;
+        let mut collected = Collected::default();
+        for portion in portions {
+            let start = Instant::now();
+            let part = self.write_with(move |ledger| blobs::collect(ledger, &portion, before));
+            let part = part.await?;
+            collected.blobs += part.blobs;
+            collected.bytes += part.bytes;
+            // As long as nobody else could write, others may now.
+            tokio::time::sleep(start.elapsed()).await;
+        }
+        Ok(collected)
     }
 }

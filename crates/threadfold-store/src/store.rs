@@ -78,7 +78,9 @@ pub trait Store: Send + Sync + 'static {
     /// Returns when a session's log may go beyond `after`. A wake-up and nothing more: read again.
     async fn changed(&self, session: &SessionId, after: u64) -> Result<(), StoreError>;
 
-    /// Gives out the right to write to a session, for `lasting`. Every lease has a new epoch.
+    /// Gives out the right to write to a session, for `lasting`. Every lease has a new epoch,
+    /// greater than any that was given out under this name, also before the session was removed
+    /// and began anew.
     ///
     /// Refused with [`StoreError::Held`] while somebody else has it, unless `instead_of` names
     /// that lease: then its holder is known to be gone.
@@ -138,9 +140,15 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes all that was derived of a session: its snapshots and its summary.
     async fn delete_derived(&self, session: &SessionId) -> Result<(), StoreError>;
 
-    /// Keeps what lists show of a session, instead of what was kept before. One of an earlier
-    /// generation, or of an earlier record, is not kept: whoever lost the lease may come late.
-    async fn put_summary(&self, session: &SessionId, summary: Summary) -> Result<(), StoreError>;
+    /// Keeps what lists show of a session, instead of what was kept before. One of another log, of
+    /// an earlier generation, or of an earlier record is not kept: whoever lost the lease may come
+    /// late.
+    async fn put_summary(
+        &self,
+        session: &SessionId,
+        log: &LogId,
+        summary: Summary,
+    ) -> Result<(), StoreError>;
 
     /// Keeps content for a session, and returns its name. What several sessions keep is stored
     /// once.

@@ -69,6 +69,7 @@ macro_rules! store_suite {
             leases: a_lease_can_be_passed_over_by_its_name;
             leases: a_lease_can_be_renewed_until_another_has_one;
             leases: a_lease_is_given_back_by_its_holder_only;
+            leases: a_writer_that_slept_over_a_removal_is_refused;
             derived: the_latest_snapshot_is_found;
             derived: a_snapshot_takes_the_place_of_one_at_its_place;
             derived: large_snapshots_come_back_as_they_were;

@@ -62,7 +62,6 @@ impl From<EngineError> for CommandError {
             EngineError::File { .. } => {
                 Self::new(error, "look whether it is there and may be read")
             }
-            EngineError::Left => Self::new(error, "try again: what is in the store is whole"),
             _ => Self::new(error, "`threadfold reindex` makes anew what is derived of a session"),
         }
     }

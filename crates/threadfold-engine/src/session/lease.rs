@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use threadfold_core::SessionId;
 use threadfold_store::{Epoch, Holder, Lease, Store, StoreError, Timestamp};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::now;
@@ -19,6 +21,8 @@ pub(super) struct Tenure {
     lasting: Duration,
     confirmed: Arc<Confirmed>,
     renewal: JoinHandle<()>,
+    /// The lease was given back.
+    is_over: bool,
 }
 
 /// When the lease was last known to hold.
@@ -64,33 +68,63 @@ impl Tenure {
             confirmed: confirmed.clone(),
         };
         let renewal = tokio::spawn(renewing.go_on());
-        Ok(Self { store, session: session.clone(), lease, lasting, confirmed, renewal })
+        Ok(Self {
+            store,
+            session: session.clone(),
+            lease,
+            lasting,
+            confirmed,
+            renewal,
+            is_over: false,
+        })
     }
 
     /// Returns once the lease is known to hold. Who was stopped for a while finds out here that
     /// another has taken over, before anything is done that no fence can stop.
     pub(super) async fn hold(&self) -> Result<Epoch, StoreError> {
         if !self.confirmed.is_fresh(self.lasting) {
-            let asked = now();
-            self.store.renew(&self.session, self.lease.epoch, asked, self.lasting).await?;
-            self.confirmed.note(asked);
+            self.confirm().await?;
         }
         Ok(self.lease.epoch)
+    }
+
+    /// Renews the lease, and returns if it holds.
+    pub(super) async fn confirm(&self) -> Result<(), StoreError> {
+        let asked = now();
+        self.store.renew(&self.session, self.lease.epoch, asked, self.lasting).await?;
+        self.confirmed.note(asked);
+        Ok(())
     }
 
     pub(super) fn epoch(&self) -> Epoch {
         self.lease.epoch
     }
 
-    pub(super) async fn end(&self) -> Result<(), StoreError> {
+    pub(super) async fn end(&mut self) -> Result<(), StoreError> {
         self.renewal.abort();
-        self.store.release(&self.session, self.lease.epoch).await
+        self.store.release(&self.session, self.lease.epoch).await?;
+        self.is_over = true;
+        Ok(())
     }
 }
 
 impl Drop for Tenure {
+    /// Gives the lease back, if there is a runtime to do so. The store is asked at once where it
+    /// can be, so that whoever asks it next for a lease comes behind.
     fn drop(&mut self) {
         self.renewal.abort();
+        let Ok(runtime) = Handle::try_current() else { return };
+        if self.is_over {
+            return;
+        }
+        let (store, session, epoch) = (self.store.clone(), self.session.clone(), self.lease.epoch);
+        // Who cannot be told finds out when the lease's time is over.
+        let mut release =
+            Box::pin(async move { store.release(&session, epoch).await.unwrap_or_default() });
+        let asked = release.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if asked.is_pending() {
+            runtime.spawn(release);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 mod budget;
+mod dropped;
 mod follow;
 mod generation;
 mod kept;
@@ -15,3 +16,4 @@ mod recordings;
 mod reindex;
 mod slices;
 mod snapshots;
+mod unreliable;

@@ -7,7 +7,7 @@ use threadfold_engine::{
     Budget, Fold, Options, Session, Slices, SourceSpec, SpecKind, claude_files, holder, inspect,
     load, reindex, take_files, take_lines,
 };
-use threadfold_store::{MemoryStore, SessionEntry, Store, StoredSnapshot, Summary};
+use threadfold_store::{MemoryStore, SessionEntry, SqliteStore, Store, StoredSnapshot, Summary};
 
 use crate::recordings::{Recording, claude_recordings};
 
@@ -17,12 +17,16 @@ fn nested() -> Recording {
 
 async fn imported(recording: &Recording, snapshot_every: u64) -> Arc<dyn Store> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    import_into(&store, recording, snapshot_every).await;
+    store
+}
+
+async fn import_into(store: &Arc<dyn Store>, recording: &Recording, snapshot_every: u64) {
     let options = Options { snapshot_every, ..Options::new(holder("a test")) };
     let mut session = Session::open(store.clone(), &recording.id, options).await.unwrap();
     let files = claude_files(&recording.main).unwrap();
     take_files(&mut session, &files, |_| {}).await.unwrap();
     session.close().await.unwrap();
-    store
 }
 
 async fn entry(store: &Arc<dyn Store>) -> SessionEntry {
@@ -78,9 +82,10 @@ async fn what_the_records_do_not_give_is_found_and_goes_with_the_next_making() {
     let (generation, seq) = store.snapshots(session).await.unwrap()[0];
     let broken = StoredSnapshot { generation, seq, bytes: "{}".into() };
     store.put_snapshot(session, broken).await.unwrap();
-    let summary = entry(&store).await.summary.unwrap();
+    let SessionEntry { summary, head, .. } = entry(&store).await;
+    let summary = summary.unwrap();
     let json = summary.json.replace("\"stateHash\":\"", "\"stateHash\":\"x");
-    store.put_summary(session, Summary { json, ..summary }).await.unwrap();
+    store.put_summary(session, &head.log, Summary { json, ..summary }).await.unwrap();
 
     let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
     assert_eq!(wrong.len(), 2, "{wrong:?}");
@@ -126,4 +131,32 @@ async fn an_event_whose_line_has_no_end_is_there_once_its_source_is_settled() {
     take_lines(&mut session, &spec, lines.as_bytes()).await.unwrap();
     let blocks = |fold: &Fold| (fold.conversation().blocks().len(), fold.settled().blocks().len());
     assert_eq!(blocks(session.fold()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_snapshot_that_was_damaged_is_told_and_goes_with_the_next_making() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let file = Arc::new(SqliteStore::open(&path).unwrap());
+    let store: Arc<dyn Store> = file.clone();
+    let recording = nested();
+    import_into(&store, &recording, 16).await;
+    // Without a summary, what was known is looked up in the snapshot.
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(
+            "UPDATE blobs SET data = x'00' WHERE id IN (SELECT blob FROM snapshot_chunks);
+             UPDATE sessions SET summary_generation = NULL, summary_seq = NULL, summary = NULL;",
+        )
+        .unwrap();
+    let snapshots = store.snapshots(&recording.id).await.unwrap();
+    let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
+    assert_eq!(wrong.len(), snapshots.len(), "{wrong:?}");
+    assert!(wrong.iter().all(|it| it.contains(" cannot be read: ")), "{wrong:?}");
+
+    let made = reindex(&*store, &entry(&store).await, 16, None).await.unwrap();
+    assert_eq!((made.before, made.snapshots), (None, snapshots.len() as u64));
+    let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(file.check().await.unwrap(), []);
 }

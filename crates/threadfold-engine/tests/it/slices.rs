@@ -9,7 +9,7 @@ use threadfold_engine::{
     EngineError, FileState, FileStatus, Item, Options, Policy, QueryState, QueryStatus, Session,
     Slice, SliceError, Slices, Snapshot, holder, load,
 };
-use threadfold_store::{MemoryStore, Store};
+use threadfold_store::{MemoryStore, Store, StoredSnapshot};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Note(String);
@@ -200,6 +200,50 @@ async fn what_nobody_listens_to_is_kept_and_said() {
     assert_eq!(plain.fold.oddities(), 1);
     let known = load(&*store, &"s".into(), u64::MAX, slices()).await.unwrap();
     assert_eq!(known.fold.items::<Note>().unwrap().len(), 1);
+}
+
+/// Somebody with slices, then somebody without, and then the first again.
+#[tokio::test]
+async fn a_slice_hears_also_what_came_while_nobody_knew_it() {
+    let store = store();
+    let with =
+        || Options { slices: slices(), snapshot_every: 2, ..Options::new(holder("with slices")) };
+    let without = || Options { snapshot_every: 2, ..Options::new(holder("without")) };
+    for (number, options) in [with(), without(), with()].into_iter().enumerate() {
+        let mut session = Session::open(store.clone(), &"s".into(), options).await.unwrap();
+        for part in 0..3 {
+            session.dispatch(&Note(format!("{number} {part}"))).await.unwrap();
+        }
+        session.close().await.unwrap();
+    }
+    assert!(store.snapshots(&"s".into()).await.unwrap().len() >= 3);
+    let session = open(&store).await;
+    let notes: Vec<String> =
+        session.query::<Note>().unwrap().all().map(|it| it.0.clone()).collect();
+    assert_eq!(notes, ["0 0", "0 1", "0 2", "1 0", "1 1", "1 2", "2 0", "2 1", "2 2"]);
+    assert_eq!(session.query::<Count>().unwrap().latest(), Some(&Count(9)));
+}
+
+#[tokio::test]
+async fn a_slice_that_nobody_knows_is_in_the_snapshot_of_its_record_and_in_no_later_one() {
+    let store = store();
+    let mut session = open(&store).await;
+    session.dispatch(&Note("a".into())).await.unwrap();
+    let snapshot = session.snapshot(BTreeMap::new());
+    let (generation, seq) = (snapshot.generation, snapshot.seq);
+    let stored = StoredSnapshot { generation, seq, bytes: snapshot.to_json().into() };
+    store.put_snapshot(&"s".into(), stored).await.unwrap();
+    session.close().await.unwrap();
+
+    let options = Options::new(holder("without"));
+    let mut session = Session::open(store.clone(), &"s".into(), options).await.unwrap();
+    let has_notes = |session: &Session| {
+        let snapshot = session.snapshot(BTreeMap::new());
+        snapshot.slices.iter().any(|slice| slice.slice_type == "notes")
+    };
+    assert!(has_notes(&session));
+    session.dispatch(&Note("b".into())).await.unwrap();
+    assert!(!has_notes(&session));
 }
 
 #[tokio::test]

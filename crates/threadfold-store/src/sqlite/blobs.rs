@@ -1,5 +1,7 @@
 //! Content by its hash, each kept once.
 
+use std::ops::RangeInclusive;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 
@@ -10,6 +12,11 @@ use crate::blob::BlobHash;
 use crate::pack::{squeeze, unsqueeze};
 use crate::record::Timestamp;
 use crate::store::Collected;
+
+/// So many blobs of garbage are deleted at once.
+const MOST_BLOBS: u64 = 512;
+/// So many bytes of it, about.
+const MOST_BYTES: u64 = 8 << 20;
 
 /// Content on its way in.
 pub(super) struct Content<'a> {
@@ -27,7 +34,7 @@ impl<'a> Content<'a> {
 /// written anew, for whoever keeps it now relies on it.
 pub(super) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64, Stop> {
     let Some(id) = find(connection, &content.hash)? else {
-        return keep_derived(connection, content);
+        return insert(connection, &content.hash, content.bytes.len(), &squeeze(content.bytes));
     };
     if !is_whole(connection, id)? {
         mend(connection, id, content.bytes.len(), &squeeze(content.bytes))?;
@@ -35,15 +42,8 @@ pub(super) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64
     Ok(id)
 }
 
-/// Keeps content that can be made again at any time, unless it is there.
-pub(super) fn keep_derived(connection: &Connection, content: &Content<'_>) -> Result<i64, Stop> {
-    if let Some(id) = find(connection, &content.hash)? {
-        return Ok(id);
-    }
-    insert(connection, &content.hash, content.bytes.len(), &squeeze(content.bytes))
-}
-
-fn is_whole(connection: &Connection, id: i64) -> Result<bool, Stop> {
+/// Says whether content is what its name says.
+pub(super) fn is_whole(connection: &Connection, id: i64) -> Result<bool, Stop> {
     match read_by_id(connection, id) {
         Ok(_) => Ok(true),
         Err(Stop::Damaged(_)) => Ok(false),
@@ -51,7 +51,13 @@ fn is_whole(connection: &Connection, id: i64) -> Result<bool, Stop> {
     }
 }
 
-fn mend(connection: &Connection, id: i64, length: usize, squeezed: &[u8]) -> Result<(), Stop> {
+/// Writes content anew that was damaged.
+pub(super) fn mend(
+    connection: &Connection,
+    id: i64,
+    length: usize,
+    squeezed: &[u8],
+) -> Result<(), Stop> {
     connection
         .prepare_cached("UPDATE blobs SET length = ?2, data = ?3 WHERE id = ?1")?
         .execute(params![id, length, squeezed])?;
@@ -149,16 +155,53 @@ pub(super) fn refer(connection: &Connection, session: i64, blob: i64) -> Result<
     Ok(())
 }
 
-/// Deletes what no session keeps, in groups or otherwise, and was stored before.
-pub(super) fn collect(ledger: &mut Ledger<'_>, before: Timestamp) -> Result<Collected, Stop> {
-    let mut statement = ledger.connection.prepare_cached(
-        "DELETE FROM blobs WHERE stored_at < ?1
+/// Returns what no session keeps and was stored before, as ranges of numbers: each is deleted
+/// quickly, so that nobody waits long for the right to write.
+pub(super) fn garbage(
+    connection: &Connection,
+    before: Timestamp,
+) -> Result<Vec<RangeInclusive<i64>>, Stop> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, length(data) FROM blobs WHERE stored_at < ?1
            AND id NOT IN (SELECT blob FROM groups)
            AND id NOT IN (SELECT blob FROM blob_refs)
            AND id NOT IN (SELECT blob FROM snapshot_chunks)
+         ORDER BY id",
+    )?;
+    let mut rows = statement.query([before.0])?;
+    let mut portions: Vec<RangeInclusive<i64>> = Vec::new();
+    let (mut blobs, mut bytes) = (MOST_BLOBS, 0);
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        match portions.last_mut() {
+            Some(portion) if blobs < MOST_BLOBS && bytes < MOST_BYTES => {
+                *portion = *portion.start()..=id;
+            }
+            _ => {
+                portions.push(id..=id);
+                (blobs, bytes) = (0, 0);
+            }
+        }
+        blobs += 1;
+        bytes += row.get::<_, u64>(1)?;
+    }
+    Ok(portions)
+}
+
+/// Deletes the garbage of a portion. It is looked at again, for somebody may keep it by now.
+pub(super) fn collect(
+    ledger: &mut Ledger<'_>,
+    portion: &RangeInclusive<i64>,
+    before: Timestamp,
+) -> Result<Collected, Stop> {
+    let mut statement = ledger.connection.prepare_cached(
+        "DELETE FROM blobs WHERE id BETWEEN ?1 AND ?2 AND stored_at < ?3
+           AND id NOT IN (SELECT blob FROM groups WHERE blob BETWEEN ?1 AND ?2)
+           AND id NOT IN (SELECT blob FROM blob_refs WHERE blob BETWEEN ?1 AND ?2)
+           AND id NOT IN (SELECT blob FROM snapshot_chunks WHERE blob BETWEEN ?1 AND ?2)
          RETURNING length(data)",
     )?;
-    let mut deleted = statement.query([before.0])?;
+    let mut deleted = statement.query([*portion.start(), *portion.end(), before.0])?;
     let mut collected = Collected::default();
     while let Some(row) = deleted.next()? {
         collected.blobs += 1;

@@ -130,17 +130,11 @@ pub(super) fn inspect(location: &Location) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Refuses a database without our tables, or with newer ones.
+/// Refuses a database without our tables, or with newer ones. Older ones have all that is read.
 pub(super) fn check_version(location: &Location, connection: &Connection) -> Result<(), Stop> {
     match schema::version(connection)? {
         0 => Err(location.foreign("it is empty")),
         found if found > KNOWN => Err(schema::newer(&location.name, found).into()),
-        found if found < KNOWN => Err(StoreError::Unwritable {
-            place: location.name.clone(),
-            source: format!("its version {found} is to be made {KNOWN} first: open it for writing")
-                .into(),
-        }
-        .into()),
         _ => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use crate::error::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x5446_4c44;
 
 /// What makes each version from the one before.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// The newest version that this program knows.
 pub(super) const KNOWN: u32 = MIGRATIONS.len() as u32;

@@ -21,15 +21,17 @@ pub(super) fn create(
     log: &LogId,
     now: Timestamp,
 ) -> Result<Head, Stop> {
-    let inserted = ledger
+    let begun = ledger
         .connection
         .prepare_cached(
-            "INSERT INTO sessions (name, log, created, epoch) VALUES (?1, ?2, ?3, 0)
-             ON CONFLICT (name) DO NOTHING",
+            "INSERT INTO sessions (name, log, created, epoch)
+             VALUES (?1, ?2, ?3, (SELECT epoch FROM removed))
+             ON CONFLICT (name) DO NOTHING RETURNING epoch",
         )?
-        .execute(params![session.as_str(), log.as_str(), now.0])?;
-    if inserted > 0 {
-        return Ok(Head { log: log.clone(), seq: 0, epoch: Epoch(0) });
+        .query_row(params![session.as_str(), log.as_str(), now.0], |row| row.get(0))
+        .optional()?;
+    if let Some(epoch) = begun {
+        return Ok(Head { log: log.clone(), seq: 0, epoch: Epoch(epoch) });
     }
     ledger.write_rows()?;
     head(ledger.connection, session)?
@@ -105,15 +107,17 @@ fn entry(row: &Row<'_>, (seq, latest): (u64, Option<i64>)) -> Result<SessionEntr
 pub(super) fn put_summary(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
+    log: &LogId,
     summary: &Summary,
 ) -> Result<(), Stop> {
     let id = session_id(ledger.connection, session)?;
-    let (generation, seq): (Option<u32>, Option<i64>) = ledger
+    let (found, generation, seq): (String, Option<u32>, Option<i64>) = ledger
         .connection
-        .prepare_cached("SELECT summary_generation, summary_seq FROM sessions WHERE id = ?1")?
-        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        .prepare_cached("SELECT log, summary_generation, summary_seq FROM sessions WHERE id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let known = generation.zip(seq.map(i64::cast_unsigned));
-    if known.is_some_and(|(generation, seq)| !summary.replaces(generation, seq)) {
+    let is_late = known.is_some_and(|(generation, seq)| !summary.replaces(generation, seq));
+    if found != log.as_str() || is_late {
         return Ok(());
     }
     ledger
@@ -141,14 +145,16 @@ pub(super) fn remove(
             .prepare_cached(&format!("{delete} WHERE place BETWEEN ?1 AND ?2"))?
             .execute([place(id, 0), last_place(id)])?;
     }
-    for delete in [
+    for change in [
+        "UPDATE removed
+         SET epoch = max(epoch, 1 + (SELECT epoch FROM sessions WHERE id = ?1))",
         "DELETE FROM snapshot_chunks
          WHERE snapshot IN (SELECT id FROM snapshots WHERE session = ?1)",
         "DELETE FROM snapshots WHERE session = ?1",
         "DELETE FROM blob_refs WHERE session = ?1",
         "DELETE FROM sessions WHERE id = ?1",
     ] {
-        ledger.connection.prepare_cached(delete)?.execute([id])?;
+        ledger.connection.prepare_cached(change)?.execute([id])?;
     }
     Ok(())
 }

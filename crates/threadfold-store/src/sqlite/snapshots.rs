@@ -77,13 +77,19 @@ impl SnapshotWriter for Writing<'_> {
     }
 }
 
-/// Returns the pieces that are not in the store, each once.
+/// Returns the pieces that are not in the store, each once. What is damaged there is not there: it
+/// would be named again.
 fn squeeze_new(connection: &Connection, pieces: &[SnapshotPiece]) -> Result<Vec<Squeezed>, Stop> {
     let mut seen = HashSet::new();
     let mut new = Vec::new();
     for piece in pieces {
         let hash = piece.hash();
-        if seen.insert(hash) && blobs::find(connection, &hash)?.is_none() {
+        if !seen.insert(hash) {
+            continue;
+        }
+        let found = blobs::find(connection, &hash)?;
+        let is_there = found.map(|id| blobs::is_whole(connection, id)).transpose()?;
+        if is_there != Some(true) {
             let length = piece.bytes().len();
             new.push(Squeezed { hash, length, bytes: squeeze(piece.bytes()) });
         }
@@ -93,9 +99,14 @@ fn squeeze_new(connection: &Connection, pieces: &[SnapshotPiece]) -> Result<Vec<
 
 /// Keeps pieces, before the snapshot that is made of them.
 fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[Squeezed]) -> Result<(), Stop> {
-    for piece in pieces {
-        if blobs::find(ledger.connection, &piece.hash)?.is_none() {
-            blobs::insert(ledger.connection, &piece.hash, piece.length, &piece.bytes)?;
+    let connection = ledger.connection;
+    for Squeezed { hash, length, bytes } in pieces {
+        match blobs::find(connection, hash)? {
+            None => drop(blobs::insert(connection, hash, *length, bytes)?),
+            Some(id) if !blobs::is_whole(connection, id)? => {
+                blobs::mend(connection, id, *length, bytes)?;
+            }
+            Some(_) => {}
         }
     }
     Ok(())

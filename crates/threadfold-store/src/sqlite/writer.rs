@@ -290,7 +290,8 @@ impl State {
             let Some(connection) = &self.connection else { return };
             match seal_some(connection, &mut self.memory, &mut self.seals) {
                 Ok(()) => {}
-                // Appends go on, and whoever reads will be told what is damaged.
+                // Appends go on, and whoever reads will be told what is damaged. It is tried again
+                // after the next group, not at once: it may never succeed, and jobs wait.
                 Err(stop) => {
                     self.memory.forget_all();
                     let goes_on = !matches!(stop, Stop::Failed(_))
@@ -298,6 +299,7 @@ impl State {
                     if !goes_on {
                         self.connection = None;
                     }
+                    return;
                 }
             }
         }

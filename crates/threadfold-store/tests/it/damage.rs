@@ -2,15 +2,18 @@
 
 use std::error::Error;
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use rusqlite::Connection;
 use tempfile::TempDir;
 use threadfold_core::SessionId;
 use threadfold_store::{
     Limit, NewRecord, SqliteStore, Store, StoreError, StoredRecord, StoredSnapshot,
 };
-use threadfold_testkit::store_suite::{Writer, line, record, run};
+use threadfold_testkit::store_suite::{NOW, Writer, line, record, run};
 
 use crate::opening::make;
 
@@ -114,7 +117,7 @@ fn content_that_was_damaged_is_written_anew_by_whoever_keeps_it_next() -> Result
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).expect("it can be made"));
         let writer = Writer::begin(&store, "session").await;
         let hash = store.put_blob(&writer.session, content.clone()).await.expect("it is kept");
-        let file = rusqlite::Connection::open(&path).expect("it is a database");
+        let file = Connection::open(&path).expect("it is a database");
         file.execute("UPDATE blobs SET data = x'00'", []).expect("it can be damaged");
         assert!(matches!(store.blob(&hash).await, Err(StoreError::Damaged { .. })));
         let again = store.put_blob(&writer.session, content.clone()).await.expect("it is kept");
@@ -138,6 +141,121 @@ fn records_of_many_megabytes_do_not_stay_uncompressed() -> Result {
         drop((writer, store));
         let length = fs::metadata(&path).expect("it is there").len();
         assert!(length < 1 << 20, "{length} bytes are on disk");
+    });
+    Ok(())
+}
+
+/// Changes the file as no store does.
+fn alter(path: &Path, sql: &str) {
+    let file = Connection::open(path).expect("it is a database");
+    file.execute_batch(sql).expect("it can be changed");
+}
+
+#[test]
+fn a_piece_of_a_snapshot_that_was_damaged_is_no_loss_and_is_written_anew() -> Result {
+    let folder = quick_folder()?;
+    let path = folder.path().join("store.db");
+    run(async {
+        let store = Arc::new(SqliteStore::open(&path).expect("it can be made"));
+        let writer = Writer::begin(&(store.clone() as Arc<dyn Store>), "session").await;
+        let bytes: String = (0..50_000).map(|number| format!("{number} ")).collect();
+        let snapshot = StoredSnapshot { generation: 1, seq: 1, bytes: Bytes::from(bytes) };
+        store.put_snapshot(&writer.session, snapshot.clone()).await.expect("it can be kept");
+        alter(
+            &path,
+            "UPDATE blobs SET data = x'00' WHERE id = (SELECT min(blob) FROM snapshot_chunks)",
+        );
+
+        let read = store.snapshot(&writer.session, 1, 1).await;
+        assert!(matches!(read, Err(StoreError::Damaged { .. })), "{read:?}");
+        let findings = store.check().await.expect("it can be read");
+        let advice: Vec<&str> = findings.iter().map(|it| it.advice).collect();
+        assert!(
+            matches!(advice[..], [only] if only.contains("will be made again")),
+            "{findings:?}"
+        );
+
+        store.put_snapshot(&writer.session, snapshot.clone()).await.expect("it can be kept");
+        let read = store.snapshot(&writer.session, 1, 1).await;
+        assert!(read.expect("it is whole").as_ref() == Some(&snapshot));
+        assert_eq!(store.check().await.expect("it can be read"), []);
+    });
+    Ok(())
+}
+
+#[test]
+fn damage_to_what_nothing_names_is_no_loss_either() -> Result {
+    let folder = quick_folder()?;
+    let path = folder.path().join("store.db");
+    run(async {
+        let store = SqliteStore::open(&path).expect("it can be made");
+        let session = SessionId::from("session");
+        store.create(&session, "log".into(), NOW).await.expect("it can begin");
+        let content = Bytes::from("content");
+        store.put_blob(&session, content.clone()).await.expect("it is kept");
+        store.remove(&session, NOW).await.expect("nobody writes to it");
+        alter(&path, "UPDATE blobs SET data = x'00'");
+        assert_eq!(store.check().await.expect("it can be read"), []);
+        store.create(&session, "log".into(), NOW).await.expect("it can begin");
+        let hash = store.put_blob(&session, content.clone()).await.expect("it is kept");
+        assert_eq!(store.blob(&hash).await.expect("it is whole"), Some(content));
+    });
+    Ok(())
+}
+
+/// Appends to many sessions at once, so that some are written together.
+async fn write_bursts(store: &Arc<dyn Store>, path: &Path) {
+    let file = Connection::open(path).expect("it is a database");
+    for round in 0..100 {
+        let mut writers = Vec::new();
+        for number in 0..40 {
+            writers.push(Writer::begin(store, &format!("{round} {number}")).await);
+        }
+        // Whoever writes waits, and the others gather behind.
+        file.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
+        let writing: Vec<_> = writers
+            .into_iter()
+            .map(|mut it| tokio::spawn(async move { it.append(vec![record("x")]).await }))
+            .collect();
+        tokio::task::yield_now().await;
+        file.execute_batch("COMMIT").expect("it can be ended");
+        for written in writing {
+            written.await.expect("it does not panic").expect("it is in order");
+        }
+        let bursts = file.query_row("SELECT count(*) FROM bursts", [], |row| row.get(0));
+        if bursts.is_ok_and(|count: u64| count > 0) {
+            return;
+        }
+    }
+    panic!("nothing was written together");
+}
+
+#[test]
+fn appends_go_on_beside_a_damaged_burst() -> Result {
+    let folder = quick_folder()?;
+    let path = folder.path().join("store.db");
+    run(async {
+        let damaged = Arc::new(SqliteStore::open(&path).expect("it can be made"));
+        let store: Arc<dyn Store> = damaged.clone();
+        let mut writer = Writer::begin(&store, "session").await;
+        write_bursts(&store, &path).await;
+        alter(&path, "UPDATE bursts SET data = x''");
+        // So much that a tail becomes long, and so often that bursts are to be moved.
+        for number in 0..200 {
+            let text = "x".repeat(if number < 4 { 100_000 } else { 10 });
+            let append = writer.append(vec![record(text)]);
+            match tokio::time::timeout(Duration::from_secs(20), append).await {
+                Ok(appended) => drop(appended.expect("it is in order")),
+                Err(_) => {
+                    // The thread that writes is not waited for, for it does not end.
+                    std::mem::forget(store);
+                    panic!("append {number} hangs");
+                }
+            }
+        }
+        writer.check().await;
+        let findings = damaged.check().await.expect("it can be read");
+        assert!(!findings.is_empty());
     });
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use threadfold_store::{SqliteStore, Store, StoreError};
-use threadfold_testkit::store_suite::{Writer, line, run};
+use threadfold_store::{LogId, SqliteStore, Store, StoreError, Timestamp};
+use threadfold_testkit::store_suite::{NOW, Writer, line, run};
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 
@@ -107,9 +107,41 @@ fn a_newer_store_is_refused_and_left_alone() -> Result {
     let before = fs::read(&path)?;
     for opened in [SqliteStore::open(&path), SqliteStore::open_read_only(&path)] {
         let Err(StoreError::Newer { found, known, .. }) = opened else { panic!("{opened:?}") };
-        assert_eq!((found, known), (1000, 1));
+        assert_eq!((found, known), (1000, 2));
     }
     assert_eq!(fs::read(&path)?, before);
+    Ok(())
+}
+
+#[test]
+fn a_store_of_version_1_is_read_as_it_is_and_made_newer_when_it_is_written() -> Result {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("store.db");
+    run(async {
+        let made = make(&path).await;
+        let (session, epoch) = (made.session.clone(), made.epoch);
+        let (written, appends) = (made.written.clone(), made.appends.clone());
+        drop(made);
+        let older = "DROP TABLE removed; PRAGMA user_version = 1";
+        let file = Connection::open(&path).expect("it is a database");
+        file.execute_batch(older).expect("it can be made older");
+        drop(file);
+
+        let reader: Arc<dyn Store> =
+            Arc::new(SqliteStore::open_read_only(&path).expect("it can be read"));
+        let written_before = Writer { store: reader, session, epoch, written, appends };
+        written_before.check().await;
+        let mut writer = with(written_before, SqliteStore::open(&path).expect("it can be written"));
+        writer.append(vec![line(&writer.session, 1)]).await.expect("the lease still holds");
+        writer.check().await;
+        let later = Timestamp(NOW.0 + 10_000);
+        writer.store.remove(&writer.session, later).await.expect("its time is over");
+        let again = writer.store.create(&writer.session, LogId::from("another"), NOW).await;
+        assert!(again.expect("it can begin").epoch > writer.epoch);
+        drop(writer);
+        let store = SqliteStore::open(&path).expect("it is whole");
+        assert_eq!(store.check().await.expect("it can be read"), []);
+    });
     Ok(())
 }
 

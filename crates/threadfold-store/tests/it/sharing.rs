@@ -1,11 +1,13 @@
 //! One file, opened more than once: as by several processes.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use threadfold_core::SessionId;
-use threadfold_store::{SqliteStore, Store, StoreError};
-use threadfold_testkit::store_suite::{Writer, line, record, run};
+use threadfold_store::{Collected, SqliteStore, Store, StoreError};
+use threadfold_testkit::store_suite::{NOW, Writer, line, record, run};
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 
@@ -102,6 +104,42 @@ fn a_session_that_was_removed_elsewhere_is_not_written_to() -> Result {
         assert!(matches!(refused, Err(StoreError::NotFound { .. })), "{refused:?}");
         new.check().await;
         assert_eq!(one.head(&SessionId::from("session")).await.expect("it can be read"), None);
+    });
+    Ok(())
+}
+
+#[test]
+fn garbage_is_collected_bit_by_bit_so_that_others_can_write_meanwhile() -> Result {
+    const BLOBS: u64 = 5000;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("store.db");
+    run(async {
+        let [one, other] = open_twice(&folder);
+        let mut writer = Writer::begin(&other, "other").await;
+        one.create(&"session".into(), "log".into(), NOW).await.expect("it can begin");
+        let file = Connection::open(&path).expect("it is a database");
+        file.execute_batch(&format!(
+            "WITH RECURSIVE number (it) AS (SELECT 1 UNION ALL SELECT it + 1 FROM number LIMIT {BLOBS})
+             INSERT INTO blobs (hash, length, stored_at, data)
+             SELECT randomblob(32), 4, 0, x'01020304' FROM number;"
+        ))
+        .expect("it can be written");
+        let left = || -> u64 {
+            let count = file.query_row("SELECT count(*) FROM blobs", [], |row| row.get(0));
+            count.expect("it can be read")
+        };
+        let collecting = tokio::spawn(async move { one.collect_garbage(NOW).await });
+        let mut seen = BTreeSet::new();
+        while !collecting.is_finished() {
+            seen.insert(left());
+            writer.append(vec![record("meanwhile")]).await.expect("it is in order");
+        }
+        let collected = collecting.await.expect("it does not panic").expect("it can be collected");
+        assert_eq!(collected, Collected { blobs: BLOBS, bytes: 4 * BLOBS });
+        assert_eq!(left(), 0);
+        let between = seen.iter().filter(|it| (1..BLOBS).contains(*it)).count();
+        assert!(between > 0, "{seen:?}");
+        writer.check().await;
     });
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Snapshots and summaries: kept, found, replaced, and dispensable.
 
 use bytes::Bytes;
-use threadfold_store::{SnapshotPiece, StoreError, StoredSnapshot, Summary, Timestamp};
+use threadfold_store::{LogId, SnapshotPiece, StoreError, StoredSnapshot, Summary, Timestamp};
 
 use super::Place;
 use super::writer::{Writer, record};
@@ -142,7 +142,8 @@ pub async fn what_is_derived_can_be_deleted(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
     writer.append(vec![record("a")]).await.expect("it is in order");
     let summary = Summary { generation: 1, seq: 1, json: "{}".to_owned() };
-    writer.store.put_summary(&writer.session, summary).await.expect("a summary can be kept");
+    let put = writer.store.put_summary(&writer.session, &LogId::from("log"), summary).await;
+    put.expect("a summary can be kept");
     let put = writer.store.put_snapshot(&writer.session, snapshot(1, 1, "s")).await;
     put.expect("a snapshot can be kept");
     writer.store.delete_derived(&writer.session).await.expect("it can be deleted");
@@ -169,7 +170,8 @@ pub async fn a_summary_is_listed(place: &dyn Place) {
         (summary(7, 5, "{}"), false),
         (summary(8, 1, "{}"), true),
     ] {
-        let kept = writer.store.put_summary(&writer.session, put.clone()).await;
+        let kept =
+            writer.store.put_summary(&writer.session, &LogId::from("log"), put.clone()).await;
         kept.expect("a summary can be kept");
         listed = if is_kept { Some(put) } else { listed };
         let list = writer.store.list().await.expect("sessions can be listed");

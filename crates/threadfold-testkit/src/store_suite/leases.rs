@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_store::{Epoch, LogId, Store, StoreError, Timestamp};
+use threadfold_store::{Epoch, LogId, Store, StoreError, Summary, Timestamp};
 
 use super::Place;
 use super::writer::{LASTING, NOW, Writer, holder, record};
@@ -120,4 +120,39 @@ pub async fn a_lease_is_given_back_by_its_holder_only(place: &dyn Place) {
     store.release(&session, second).await.expect("it has it");
     let third = store.acquire(&session, &holder("c"), NOW, LASTING, None).await;
     assert_eq!(third.expect("it was given back").epoch, Epoch(3));
+}
+
+/// It slept past its lease while the session was removed and began anew: whatever it still says
+/// is of another log, whether or not somebody writes there by now.
+pub async fn a_writer_that_slept_over_a_removal_is_refused(place: &dyn Place) {
+    let mut old = Writer::begin(&place.open(), "session").await;
+    old.append(vec![record("old")]).await.expect("it is in order");
+    let (store, session) = (old.store.clone(), old.session.clone());
+    store.remove(&session, later(10_000)).await.expect("its time is over");
+    let begun = store.create(&session, LogId::from("another"), NOW).await;
+    let begun = begun.expect("a session can begin");
+    assert!(begun.epoch > old.epoch, "{begun:?}");
+
+    let mut sleeper = old.clone();
+    sleeper.written.clear();
+    let mut new = None;
+    for _ in 0..2 {
+        let refused = sleeper.append(vec![record("zombie")]).await;
+        assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{refused:?}");
+        let refused = store.renew(&session, old.epoch, NOW, LASTING).await;
+        assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{refused:?}");
+        let summary = Summary { generation: 1, seq: 1, json: "{}".to_owned() };
+        let put = store.put_summary(&session, &LogId::from("log"), summary).await;
+        put.expect("it is not kept");
+        assert_eq!(store.list().await.expect("sessions can be listed")[0].summary, None);
+        if new.is_none() {
+            new = Some(Writer::continue_as(&store, session.clone(), "another").await);
+        }
+    }
+    let mut new = new.expect("it was begun");
+    store.release(&session, old.epoch).await.expect("it does nothing");
+    let held = store.acquire(&session, &holder("third"), NOW, LASTING, None).await;
+    assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
+    new.append(vec![record("new")]).await.expect("it is in order");
+    new.check().await;
 }

@@ -36,6 +36,7 @@ pub async fn what_is_not_there_is_not_found(place: &dyn Place) {
     append.session = session.clone();
     let snapshot = StoredSnapshot { generation: 1, seq: 1, bytes: Bytes::new() };
     let summary = Summary { generation: 1, seq: 1, json: String::new() };
+    let log = LogId::from("log");
     let errors = [
         store.append(append).await.err(),
         store.read(&session, 0, Limit::default()).await.err(),
@@ -47,7 +48,7 @@ pub async fn what_is_not_there_is_not_found(place: &dyn Place) {
         store.snapshot(&session, 1, 1).await.err(),
         store.snapshots(&session).await.err(),
         store.delete_derived(&session).await.err(),
-        store.put_summary(&session, summary).await.err(),
+        store.put_summary(&session, &log, summary).await.err(),
         store.put_blob(&session, Bytes::new()).await.err(),
         store.remove(&session, NOW).await.err(),
     ];
@@ -137,7 +138,8 @@ pub async fn everything_is_there_after_reopening(place: &dyn Place) {
     let snapshot = StoredSnapshot { generation: 1, seq: 9, bytes: Bytes::from("state") };
     store.put_snapshot(&writer.session, snapshot.clone()).await.expect("it can be kept");
     let summary = Summary { generation: 1, seq: 9, json: "{}".to_owned() };
-    store.put_summary(&writer.session, summary).await.expect("a summary can be kept");
+    let log = LogId::from("log");
+    store.put_summary(&writer.session, &log, summary).await.expect("a summary can be kept");
     let hash = store.put_blob(&writer.session, Bytes::from("blob")).await.expect("it can be kept");
     let list = store.list().await.expect("sessions can be listed");
     let Writer { store: writers, session, epoch, written, appends } = writer;

@@ -128,7 +128,13 @@ pub async fn read_all(store: &Arc<dyn Store>, session: &SessionId) -> Vec<Stored
 
 /// Returns a holder with a name.
 pub fn holder(who: &str) -> Holder {
-    Holder { what: who.to_owned(), host: "here".to_owned(), process: 7, started: 1 }
+    Holder {
+        what: who.to_owned(),
+        host: "here".to_owned(),
+        process: 7,
+        started: 1,
+        namespace: "these".to_owned(),
+    }
 }
 
 /// Returns a line as an agent could have written it: with its session, and not like any other.

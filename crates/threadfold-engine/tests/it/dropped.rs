@@ -1,0 +1,195 @@
+//! Writers that are dropped, and writes that are dropped or not acknowledged.
+
+use std::sync::Arc;
+
+use threadfold_convert::Agent;
+use threadfold_core::SessionEvent;
+use threadfold_engine::{
+    EngineError, Heard, Incoming, Options, Session, SourceSpec, SpecKind, holder,
+};
+use threadfold_store::{MemoryStore, RecordKind, SqliteStore, Store, StoreError};
+
+use crate::unreliable::{Fault, Unreliable};
+
+async fn open(store: &Arc<dyn Store>) -> Result<Session, EngineError> {
+    Session::open(store.clone(), &"s".into(), Options::new(holder("a test"))).await
+}
+
+fn said(text: &str) -> SessionEvent {
+    SessionEvent::from_json(&format!(
+        r#"{{"type":"block:upsert","payload":{{"block":{{"id":"{text}","type":"assistant_text","content":"{text}","status":"complete"}}}}}}"#
+    ))
+    .unwrap()
+}
+
+/// Returns the names of all blocks, as the session has them and as its log gives them.
+async fn blocks(session: &Session, store: &Arc<dyn Store>) -> Vec<String> {
+    let names = |fold: &threadfold_engine::Fold| -> Vec<String> {
+        fold.conversation().blocks().iter().map(|block| block.id.to_string()).collect()
+    };
+    let loaded = threadfold_engine::load(&**store, session.id(), u64::MAX, Default::default());
+    let shown = names(session.fold());
+    assert_eq!(names(&loaded.await.unwrap().fold), shown);
+    shown
+}
+
+#[tokio::test]
+async fn a_session_whose_writer_was_dropped_can_be_opened_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_a_file: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(folder.path().join("store.db")).unwrap());
+    for store in [Arc::new(MemoryStore::default()), in_a_file] {
+        let mut session = open(&store).await.unwrap();
+        session.emit(&said("a")).await.unwrap();
+        drop(session);
+        let session = open(&store).await.unwrap();
+        assert_eq!(blocks(&session, &store).await, ["a"]);
+    }
+}
+
+#[tokio::test]
+async fn while_a_writer_lives_there_is_no_second_one_in_its_process() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store).await.unwrap();
+    let second = open(&store).await.err().unwrap();
+    assert!(matches!(second, EngineError::Store(StoreError::Held { .. })), "{second}");
+    session.emit(&said("a")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_writer_that_was_replaced_lets_go_of_nothing() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let old = open(&store).await.unwrap();
+    let epoch = store.head(&"s".into()).await.unwrap().unwrap().epoch;
+    store.release(&"s".into(), epoch).await.unwrap();
+    let mut new = open(&store).await.unwrap();
+    drop(old);
+    assert!(open(&store).await.is_err());
+    new.emit(&said("a")).await.unwrap();
+}
+
+/// Accepts what hangs, and drops that.
+async fn drop_while_it_hangs(session: &mut Session, store: &Unreliable, fault: Fault) {
+    store.next([fault]);
+    let event = said("dropped");
+    tokio::select! {
+        biased;
+        accepted = session.emit(&event) => panic!("{fault:?}: {accepted:?}"),
+        () = store.hangs.notified() => {}
+    }
+}
+
+#[tokio::test]
+async fn what_a_dropped_write_left_is_settled_by_the_next() {
+    for (fault, expected) in [
+        (Fault::HangsBefore, vec!["before", "after"]),
+        (Fault::HangsAfter, vec!["before", "dropped", "after"]),
+    ] {
+        let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+        let store: Arc<dyn Store> = unreliable.clone();
+        let mut session = open(&store).await.unwrap();
+        let mut listener = session.handle().listen(0);
+        session.emit(&said("before")).await.unwrap();
+        drop_while_it_hangs(&mut session, &unreliable, fault).await;
+        let steps = session.emit(&said("after")).await.unwrap();
+        assert_eq!(steps.len(), 1, "{fault:?}");
+        assert_eq!(blocks(&session, &store).await, expected, "{fault:?}");
+        let Heard::Steps(heard) = listener.next().await else { panic!("steps were wanted") };
+        let seqs: Vec<u64> = heard.iter().map(|step| step.seq).collect();
+        assert_eq!(seqs, (1..=expected.len() as u64).collect::<Vec<_>>(), "{fault:?}");
+    }
+}
+
+/// The store does it all the same, maybe after the next write has looked.
+#[tokio::test]
+async fn a_write_that_was_dropped_on_its_way_to_a_file_is_settled_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> =
+        Arc::new(SqliteStore::open(folder.path().join("store.db")).unwrap());
+    let mut session = open(&store).await.unwrap();
+    let mut expected = Vec::new();
+    for number in 0..20 {
+        let (dropped, kept) = (format!("dropped {number}"), format!("kept {number}"));
+        let event = said(&dropped);
+        let is_done = tokio::select! {
+            biased;
+            accepted = session.emit(&event) => accepted.is_ok(),
+            () = std::future::ready(()) => false,
+        };
+        assert!(!is_done, "a write is not done at once");
+        session.emit(&said(&kept)).await.unwrap();
+        expected.extend([dropped, kept]);
+    }
+    assert_eq!(blocks(&session, &store).await, expected);
+}
+
+#[tokio::test]
+async fn lines_that_are_handed_over_again_are_kept_once() {
+    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let store: Arc<dyn Store> = unreliable.clone();
+    let mut session = open(&store).await.unwrap();
+    let mut spec = SourceSpec::new(Agent::Claude, SpecKind::Events, "events.jsonl");
+    spec.agent = None;
+    let source = session.source(&spec).await.unwrap();
+    let mut position = 0;
+    let lines: Vec<Incoming> = ["a", "b", "c"]
+        .map(|text| {
+            let bytes = format!("{}\n", threadfold_core::Json::of(&said(text)).as_str());
+            let line = Incoming { kind: RecordKind::Line, source, position, bytes: bytes.into() };
+            position += line.bytes.len() as u64;
+            line
+        })
+        .into();
+    unreliable.next([Fault::HangsAfter]);
+    tokio::select! {
+        biased;
+        accepted = session.accept(lines[..2].to_vec()) => panic!("{accepted:?}"),
+        () = unreliable.hangs.notified() => {}
+    }
+    let steps = session.accept(lines).await.unwrap();
+    assert_eq!(steps.len(), 3);
+    assert_eq!(blocks(&session, &store).await, ["a", "b", "c"]);
+    assert_eq!(session.cursor().seq, 4);
+}
+
+#[tokio::test]
+async fn a_source_that_was_told_by_a_dropped_write_keeps_its_number() {
+    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let store: Arc<dyn Store> = unreliable.clone();
+    let mut session = open(&store).await.unwrap();
+    let [one, other] =
+        ["one", "other"].map(|name| SourceSpec::new(Agent::Claude, SpecKind::Stream, name));
+    unreliable.next([Fault::HangsAfter]);
+    tokio::select! {
+        biased;
+        told = session.source(&one) => panic!("{told:?}"),
+        () = unreliable.hangs.notified() => {}
+    }
+    assert_eq!(session.source(&other).await.unwrap(), 2);
+    assert_eq!(session.source(&one).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn after_a_write_that_failed_the_session_goes_on() {
+    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let store: Arc<dyn Store> = unreliable.clone();
+    let mut session = open(&store).await.unwrap();
+    unreliable.next([Fault::Unwritable]);
+    let failed = session.emit(&said("failed")).await.unwrap_err();
+    assert!(matches!(failed, EngineError::Store(StoreError::Unwritable { .. })), "{failed}");
+    session.emit(&said("again")).await.unwrap();
+    assert_eq!(blocks(&session, &store).await, ["again"]);
+}
+
+#[tokio::test]
+async fn a_store_that_is_busy_for_a_while_is_waited_for() {
+    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let store: Arc<dyn Store> = unreliable.clone();
+    let mut session = open(&store).await.unwrap();
+    unreliable.next([Fault::Unreachable; 4]);
+    session.emit(&said("a")).await.unwrap();
+    unreliable.next([Fault::AcknowledgementLost, Fault::Unreachable, Fault::Unreachable]);
+    session.emit(&said("b")).await.unwrap();
+    assert_eq!(blocks(&session, &store).await, ["a", "b"]);
+    assert_eq!(session.cursor().seq, 2);
+}
