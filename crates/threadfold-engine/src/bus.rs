@@ -23,13 +23,9 @@ struct Shared {
     session: SessionId,
     log: LogId,
     heard: Mutex<Published>,
-    wake: watch::Sender<Progress>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Progress {
-    seq: u64,
-    ended: bool,
+    /// Says only that there may be something new, and whether it was the last: how far the session
+    /// is stands in `heard`, and nowhere else.
+    wake: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -62,7 +58,7 @@ pub enum Heard {
 #[derive(Debug)]
 pub struct Listener {
     handle: SessionHandle,
-    wake: watch::Receiver<Progress>,
+    wake: watch::Receiver<bool>,
     seq: u64,
 }
 
@@ -74,17 +70,21 @@ impl SessionHandle {
             metadata: fold.metadata().clone(),
             steps: VecDeque::new(),
         };
-        let progress = Progress { seq: fold.seq(), ended: false };
         let shared = Shared {
             session: fold.session().clone(),
             log,
             heard: Mutex::new(published),
-            wake: watch::Sender::new(progress),
+            wake: watch::Sender::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
 
     pub(crate) fn publish(&self, fold: &Fold, steps: Vec<Arc<Step>>) {
+        self.note(fold, steps);
+        self.shared.wake.send_modify(|_| {});
+    }
+
+    fn note(&self, fold: &Fold, steps: Vec<Arc<Step>>) {
         let mut heard = self.heard();
         heard.seq = fold.seq();
         heard.conversation = fold.conversation().clone();
@@ -96,12 +96,10 @@ impl SessionHandle {
         }
         let beyond = heard.steps.len().saturating_sub(KEPT);
         heard.steps.drain(..beyond);
-        drop(heard);
-        self.shared.wake.send_replace(Progress { seq: fold.seq(), ended: false });
     }
 
     pub(crate) fn end(&self) {
-        self.shared.wake.send_modify(|progress| progress.ended = true);
+        self.shared.wake.send_replace(true);
     }
 
     fn heard(&self) -> MutexGuard<'_, Published> {
@@ -143,18 +141,22 @@ impl Listener {
     /// Waits until there is something new, and returns all of it.
     pub async fn next(&mut self) -> Heard {
         loop {
-            let progress = *self.wake.borrow_and_update();
-            if progress.seq != self.seq {
-                return self.catch_up();
+            let is_ended = *self.wake.borrow_and_update();
+            if let Some(heard) = self.catch_up() {
+                return heard;
             }
-            if progress.ended || self.wake.changed().await.is_err() {
+            if is_ended || self.wake.changed().await.is_err() {
                 return Heard::Ended;
             }
         }
     }
 
-    fn catch_up(&mut self) -> Heard {
+    /// Returns what is new, if anything is.
+    fn catch_up(&mut self) -> Option<Heard> {
         let heard = self.handle.heard();
+        if self.seq == heard.seq {
+            return None;
+        }
         let first = heard.steps.front().map_or(u64::MAX, |step| step.seq);
         let found = if self.seq + 1 >= first && self.seq < heard.seq {
             let known = usize::try_from(self.seq + 1 - first).unwrap_or(usize::MAX);
@@ -163,6 +165,48 @@ impl Listener {
             Heard::Gap { seq: heard.seq, conversation: heard.conversation.clone() }
         };
         self.seq = heard.seq;
-        found
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use threadfold_store::{NewRecord, RecordKind, Timestamp};
+
+    use super::*;
+    use crate::slice::Slices;
+
+    fn push(fold: &mut Fold) -> Vec<Arc<Step>> {
+        let record = NewRecord {
+            kind: RecordKind::Event,
+            source: 0,
+            position: 0,
+            received: Timestamp(0),
+            bytes: r#"{"type":"session:idle"}"#.into(),
+        };
+        let seq = fold.seq() + 1;
+        vec![Arc::new(fold.push(&record.at(seq)))]
+    }
+
+    #[test]
+    fn who_caught_up_before_the_wake_up_hears_nothing_twice() {
+        let mut fold = Fold::new("s".into(), Slices::default());
+        let handle = SessionHandle::new("log".into(), &fold);
+        let mut listener = handle.listen(0);
+        let steps = push(&mut fold);
+        handle.publish(&fold, steps);
+        let steps = push(&mut fold);
+        handle.note(&fold, steps);
+        let mut context = Context::from_waker(Waker::noop());
+        let heard = pin!(listener.next()).poll(&mut context);
+        assert!(matches!(heard, Poll::Ready(Heard::Steps(steps)) if steps.len() == 2));
+        let heard = pin!(listener.next()).poll(&mut context);
+        assert!(heard.is_pending(), "{heard:?}");
+        handle.shared.wake.send_modify(|_| {});
+        let heard = pin!(listener.next()).poll(&mut context);
+        assert!(heard.is_pending(), "{heard:?}");
     }
 }
