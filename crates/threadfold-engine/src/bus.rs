@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use threadfold_convert::GENERATION;
 use threadfold_core::{ConversationState, SessionId, SessionMetadata};
 use threadfold_store::{Cursor, LogId};
 use tokio::sync::watch;
@@ -42,8 +43,8 @@ struct Published {
 pub enum Heard {
     /// Every step since it last listened.
     Steps(Vec<Arc<Step>>),
-    /// It was too far behind, or the session was restored: look at the whole state, then listen on
-    /// from there.
+    /// It was too far behind or ahead, its cursor is of another log or generation, or the session
+    /// was restored: look at the whole state, then listen on from there.
     Gap {
         /// The record that the state is at.
         seq: u64,
@@ -59,7 +60,8 @@ pub enum Heard {
 pub struct Listener {
     handle: SessionHandle,
     wake: watch::Receiver<bool>,
-    seq: u64,
+    /// The last record that it has heard; nothing if it comes from another log.
+    seq: Option<u64>,
 }
 
 impl SessionHandle {
@@ -113,11 +115,12 @@ impl SessionHandle {
 
     /// Returns the place of its latest record.
     pub fn cursor(&self) -> Cursor {
-        Cursor {
-            log: self.shared.log.clone(),
-            generation: threadfold_convert::GENERATION,
-            seq: self.heard().seq,
-        }
+        self.cursor_at(self.heard().seq)
+    }
+
+    /// Returns the place of a record of its log.
+    pub fn cursor_at(&self, seq: u64) -> Cursor {
+        Cursor { log: self.shared.log.clone(), generation: GENERATION, seq }
     }
 
     /// Returns the conversation, and the record it is at.
@@ -131,9 +134,12 @@ impl SessionHandle {
         self.heard().metadata.clone()
     }
 
-    /// Returns a listener who has heard everything up to `after`.
-    pub fn listen(&self, after: u64) -> Listener {
-        Listener { handle: self.clone(), wake: self.shared.wake.subscribe(), seq: after }
+    /// Returns a listener who has heard everything up to `after`. One whose cursor does not match
+    /// hears of a gap first.
+    pub fn listen(&self, after: &Cursor) -> Listener {
+        let is_own = *after == self.cursor_at(after.seq);
+        let seq = is_own.then_some(after.seq);
+        Listener { handle: self.clone(), wake: self.shared.wake.subscribe(), seq }
     }
 }
 
@@ -154,17 +160,17 @@ impl Listener {
     /// Returns what is new, if anything is.
     fn catch_up(&mut self) -> Option<Heard> {
         let heard = self.handle.heard();
-        if self.seq == heard.seq {
+        if self.seq == Some(heard.seq) {
             return None;
         }
         let first = heard.steps.front().map_or(u64::MAX, |step| step.seq);
-        let found = if self.seq + 1 >= first && self.seq < heard.seq {
-            let known = usize::try_from(self.seq + 1 - first).unwrap_or(usize::MAX);
-            Heard::Steps(heard.steps.iter().skip(known).cloned().collect())
-        } else {
-            Heard::Gap { seq: heard.seq, conversation: heard.conversation.clone() }
+        let next = self.seq.filter(|seq| *seq < heard.seq).map(|seq| seq + 1);
+        let known = next.and_then(|next| next.checked_sub(first));
+        let found = match known.and_then(|known| usize::try_from(known).ok()) {
+            Some(known) => Heard::Steps(heard.steps.iter().skip(known).cloned().collect()),
+            None => Heard::Gap { seq: heard.seq, conversation: heard.conversation.clone() },
         };
-        self.seq = heard.seq;
+        self.seq = Some(heard.seq);
         Some(found)
     }
 }
@@ -195,7 +201,7 @@ mod tests {
     fn who_caught_up_before_the_wake_up_hears_nothing_twice() {
         let mut fold = Fold::new("s".into(), Slices::default());
         let handle = SessionHandle::new("log".into(), &fold);
-        let mut listener = handle.listen(0);
+        let mut listener = handle.listen(&handle.cursor());
         let steps = push(&mut fold);
         handle.publish(&fold, steps);
         let steps = push(&mut fold);

@@ -75,13 +75,9 @@ impl Show {
     /// Shows a session until nobody writes it any more.
     pub(super) async fn follow(mut self, handle: SessionHandle) -> io::Result<()> {
         let (seq, state) = handle.conversation();
-        let mut listener = handle.listen(seq);
+        let mut listener = handle.listen(&handle.cursor_at(seq));
         let session = handle.session().to_string();
-        let cursor = |seq: u64| {
-            let mut cursor = handle.cursor();
-            cursor.seq = seq;
-            cursor.to_string()
-        };
+        let cursor = |seq: u64| handle.cursor_at(seq).to_string();
         self.state(&session, &cursor(seq), &state, &handle.metadata())?;
         loop {
             match listener.next().await {
