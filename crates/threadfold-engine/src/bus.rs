@@ -10,8 +10,9 @@ use tokio::sync::watch;
 
 use crate::fold::{Fold, Step};
 
-/// How many steps are kept for those who are behind.
+/// How many steps are kept for those who are behind, and of how many bytes of records.
 const KEPT: usize = 1024;
+const KEPT_BYTES: usize = 16 << 20;
 
 /// A session that somebody writes, for those who look at it. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ struct Published {
     metadata: SessionMetadata,
     /// The latest steps, one a record, without a gap.
     steps: VecDeque<Arc<Step>>,
+    /// How many bytes their records have.
+    bytes: usize,
 }
 
 /// What a listener hears.
@@ -71,6 +74,7 @@ impl SessionHandle {
             conversation: fold.conversation().clone(),
             metadata: fold.metadata().clone(),
             steps: VecDeque::new(),
+            bytes: 0,
         };
         let shared = Shared {
             session: fold.session().clone(),
@@ -93,11 +97,16 @@ impl SessionHandle {
         heard.metadata = fold.metadata().clone();
         if steps.iter().any(|step| step.restored) {
             heard.steps.clear();
+            heard.bytes = 0;
         } else {
+            heard.bytes += steps.iter().map(|step| step.bytes).sum::<usize>();
             heard.steps.extend(steps);
         }
-        let beyond = heard.steps.len().saturating_sub(KEPT);
-        heard.steps.drain(..beyond);
+        while (heard.steps.len() > KEPT || heard.bytes > KEPT_BYTES)
+            && let Some(step) = heard.steps.pop_front()
+        {
+            heard.bytes -= step.bytes;
+        }
     }
 
     pub(crate) fn end(&self) {

@@ -164,3 +164,21 @@ async fn a_cursor_that_does_not_match_gets_the_whole_state() {
     let mut own = session.handle().listen(&Cursor { seq: 1, ..cursor });
     assert!(matches!(own.next().await, Heard::Steps(steps) if steps.len() == 2));
 }
+
+#[tokio::test]
+async fn steps_of_large_records_are_not_kept_for_those_who_are_behind() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store, &"s".into()).await;
+    let mut slow = session.handle().listen(&session.cursor());
+    let large = "x".repeat(3 << 20);
+    let mut steps = Vec::new();
+    for index in 0..20 {
+        let step = session.emit(&said(&format!("{index}{large}"))).await.unwrap();
+        steps.extend(step.iter().map(Arc::downgrade));
+    }
+    let kept = steps.iter().filter(|step| step.strong_count() > 0).count();
+    assert!((1..=5).contains(&kept), "{kept} steps of 3 MB are in memory");
+    assert!(matches!(slow.next().await, Heard::Gap { seq: 20, .. }));
+    session.emit(&said(&large)).await.unwrap();
+    assert!(matches!(slow.next().await, Heard::Steps(steps) if steps.len() == 1));
+}
