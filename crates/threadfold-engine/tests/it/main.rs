@@ -10,6 +10,7 @@ mod kept;
 mod made;
 mod opencode_db;
 mod opencode_server;
+mod opencode_unruly;
 mod pipes;
 mod recordings;
 mod reindex;
