@@ -205,8 +205,8 @@ async fn watch_folder(
                 return stopped;
             }
             () = tokio::time::sleep(FOLDER_LOOKED_EVERY) => {
-                for news in follower.poll().await? {
-                    let summary = follower.session(&news.main).map(|it| it.fold().summary());
+                for news in follower.poll().await {
+                    let summary = follower.session(&news.path).map(|it| it.fold().summary());
                     show.news(&news, summary.as_ref())?;
                 }
             }
