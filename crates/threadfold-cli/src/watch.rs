@@ -137,10 +137,20 @@ async fn stdin(
     output: Output,
 ) -> Result<(), CommandError> {
     let mut pipe = Pipe::new(reader);
-    let told = match agent {
-        Some(agent) => pipe.session(agent).await?,
-        None => None,
-    };
+    let mut stop = pin!(stop());
+    let (mut told, mut is_stopped) = (None, false);
+    if let Some(agent) = agent {
+        tokio::select! {
+            session = pipe.session(agent) => told = session?,
+            stopped = &mut stop => {
+                stopped?;
+                is_stopped = true;
+            }
+        }
+    }
+    if is_stopped && !pipe.stop().await? {
+        return Ok(());
+    }
     let id = told.unwrap_or_else(|| what::session_of_no_name().into());
     let Some(mut session) = open(&store, &id).await? else {
         return look_on::look_on(store, &id, output).await;
@@ -150,12 +160,17 @@ async fn stdin(
     let (name, path) = ("stdin".to_owned(), None);
     let spec = SourceSpec { agent, kind, agent_id: None, name, path, part: 1 };
     let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
-    let ended = tokio::select! {
-        followed = follow_pipe(&mut session, &spec, pipe) => Ok(followed?),
-        shown = &mut showing => shown_well(shown),
-        stopped = stop() => stopped,
+    let mut ended = Ok(());
+    let until = async {
+        if !is_stopped {
+            ended = tokio::select! {
+                shown = &mut showing => shown_well(shown),
+                stopped = &mut stop => stopped,
+            };
+        }
     };
-    leave(session, showing, ended).await
+    let followed = follow_pipe(&mut session, &spec, pipe, until).await;
+    leave(session, showing, followed.map_err(CommandError::from).and(ended)).await
 }
 
 async fn server(
@@ -222,9 +237,13 @@ async fn leave(
     showing: Showing,
     ended: Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    for trouble in session.close().await? {
-        say(format_args!("{trouble}"));
-    }
+    let closed = session.close().await;
+    let ended = ended.and_then(|()| {
+        for trouble in closed? {
+            say(format_args!("{trouble}"));
+        }
+        Ok(())
+    });
     match showing.is_finished() {
         true => ended,
         false => ended.and(shown_well(showing.await)),
