@@ -1,27 +1,27 @@
 //! Looking on while another process writes a session to the store.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use threadfold_convert::GENERATION;
 use threadfold_core::SessionId;
-use threadfold_engine::{EngineError, Fold, Slices, Step, is_gone, load};
+use threadfold_engine::{EngineError, Fold, Slices, Step, is_gone, load_within};
 use threadfold_store::{Cursor, Limit, LogId, Store};
 
 use super::show::{Output, Show};
-use super::stop;
+use super::{Keeping, stop};
 use crate::error::{CommandError, say};
 
 /// How often it is looked whether there still is a writer.
 const LEASE_LOOKED_AT: Duration = Duration::from_secs(2);
 
 pub(super) async fn look_on(
-    store: Arc<dyn Store>,
+    keeping: &Keeping,
     id: &SessionId,
     output: Output,
 ) -> Result<(), CommandError> {
-    let mut looking = Looking::begin(&*store, id).await?;
+    let store = &*keeping.store;
+    let mut looking = Looking::begin(keeping, id).await?;
     let mut show = Show::new(output);
     looking.show_state(&mut show)?;
     let mut stop = pin!(stop());
@@ -30,14 +30,14 @@ pub(super) async fn look_on(
             stopped = &mut stop => return stopped,
             changed = store.changed(id, looking.fold.seq()) => changed?,
             () = tokio::time::sleep(LEASE_LOOKED_AT) => {
-                if is_left(&*store, id).await? {
+                if is_left(store, id).await? {
                     say("nobody writes this session any more; `threadfold watch` follows it anew");
                     return Ok(());
                 }
                 continue;
             }
         }
-        match looking.read_on(&*store).await? {
+        match looking.read_on(keeping).await? {
             Seen::Steps(steps) if steps.iter().any(|step| step.restored) => {
                 looking.show_state(&mut show)?;
             }
@@ -64,20 +64,25 @@ enum Seen {
 }
 
 impl Looking {
-    async fn begin(store: &dyn Store, id: &SessionId) -> Result<Self, EngineError> {
-        let loaded = load(store, id, u64::MAX, Slices::default()).await?;
+    async fn begin(keeping: &Keeping, id: &SessionId) -> Result<Self, EngineError> {
+        let Keeping { store, budget } = keeping;
+        let (slices, budget) = (Slices::default(), Some(budget.clone()));
+        let loaded = load_within(&**store, id, u64::MAX, slices, budget).await?;
         Ok(Self { fold: loaded.fold, log: loaded.head.log })
     }
 
-    async fn read_on(&mut self, store: &dyn Store) -> Result<Seen, EngineError> {
+    async fn read_on(&mut self, keeping: &Keeping) -> Result<Seen, EngineError> {
+        let store = &keeping.store;
         let id = self.fold.session().clone();
         let records = store.read(&id, self.fold.seq(), Limit::default()).await?;
         // Asked after reading: what was read is of this log, for a log never comes back.
         if store.head(&id).await?.is_none_or(|head| head.log != self.log) {
-            *self = Self::begin(store, &id).await?;
+            *self = Self::begin(keeping, &id).await?;
             return Ok(Seen::AnotherLog);
         }
-        Ok(Seen::Steps(records.iter().map(|record| self.fold.push(record)).collect()))
+        let steps = records.iter().map(|record| self.fold.push(record)).collect();
+        self.fold.check()?;
+        Ok(Seen::Steps(steps))
     }
 
     fn show_state(&self, show: &mut Show) -> Result<(), CommandError> {
@@ -116,8 +121,10 @@ async fn is_left(store: &dyn Store, id: &SessionId) -> Result<bool, CommandError
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use threadfold_core::SessionEvent;
-    use threadfold_engine::{Options, Session, holder};
+    use threadfold_engine::{Budget, Options, Session, holder};
     use threadfold_store::{MemoryStore, Timestamp};
 
     use super::*;
@@ -141,15 +148,17 @@ mod tests {
     #[tokio::test]
     async fn a_session_that_was_begun_anew_is_not_mixed_with_the_old_one() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let budget = Budget { bytes: usize::MAX, folder: std::env::temp_dir() };
+        let keeping = Keeping { store: store.clone(), budget };
         say_all(&store, &["a", "b"]).await;
-        let mut looking = Looking::begin(&*store, &"s".into()).await.unwrap();
+        let mut looking = Looking::begin(&keeping, &"s".into()).await.unwrap();
         say_all(&store, &["c"]).await;
-        let seen = looking.read_on(&*store).await.unwrap();
+        let seen = looking.read_on(&keeping).await.unwrap();
         assert!(matches!(seen, Seen::Steps(steps) if steps.len() == 1));
 
         store.remove(&"s".into(), Timestamp(i64::MAX)).await.unwrap();
         say_all(&store, &["d", "e", "f", "g"]).await;
-        let seen = looking.read_on(&*store).await.unwrap();
+        let seen = looking.read_on(&keeping).await.unwrap();
         assert!(matches!(seen, Seen::AnotherLog));
         assert_eq!(blocks(&looking), ["d", "e", "f", "g"]);
     }
