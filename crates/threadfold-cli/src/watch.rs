@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    ClaudeFollower, EngineError, FolderFollower, Follower, OpencodeServer, Options, Pipe, Session,
-    SourceSpec, SpecKind, Taken, follow_pipe, holder,
+    Budget, ClaudeFollower, EngineError, FolderFollower, Follower, OpencodeServer, Options, Pipe,
+    Session, SourceSpec, SpecKind, Taken, follow_pipe, holder,
 };
 use threadfold_store::{Store, StoreError};
 use tokio::task::{JoinError, JoinHandle};
@@ -27,29 +27,43 @@ const LOOKED_EVERY: Duration = Duration::from_millis(50);
 /// How often a folder, or a database, is looked at.
 const FOLDER_LOOKED_EVERY: Duration = Duration::from_millis(300);
 
+/// Where sessions are kept, and how much of one is held in memory.
+#[derive(Clone)]
+pub(crate) struct Keeping {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) budget: Budget,
+}
+
+impl Keeping {
+    fn options(&self) -> Options {
+        let budget = Some(self.budget.clone());
+        Options { budget, ..Options::new(holder("threadfold watch")) }
+    }
+}
+
 /// Follows something until it ends or a person ends it.
 pub(crate) async fn watch(
-    store: Arc<dyn Store>,
+    keeping: Keeping,
     watched: Watched,
     output: Output,
 ) -> Result<(), CommandError> {
     match watched {
-        Watched::Stdin { agent, reader } => stdin(store, agent, reader, output).await,
+        Watched::Stdin { agent, reader } => stdin(keeping, agent, reader, output).await,
         Watched::Claude { id, main } => {
             let follower = Following::Claude(ClaudeFollower::new(main));
-            follow(store, &id, follower, output).await
+            follow(keeping, &id, follower, output).await
         }
         Watched::Files { id, files } => {
             let followers = files.into_iter().map(Follower::new).collect();
-            follow(store, &id, Following::Files(followers), output).await
+            follow(keeping, &id, Following::Files(followers), output).await
         }
         Watched::Rows(rows) => {
             let id = rows.session().clone();
-            follow(store, &id, Following::Rows(rows), output).await
+            follow(keeping, &id, Following::Rows(rows), output).await
         }
-        Watched::Server { address, session } => server(store, &address, session, output).await,
-        Watched::Folder(folder) => watch_folder(store, folder, output).await,
-        Watched::Kept(id) => look_on::look_on(store, &id, output).await,
+        Watched::Server { address, session } => server(keeping, &address, session, output).await,
+        Watched::Folder(folder) => watch_folder(keeping, folder, output).await,
+        Watched::Kept(id) => look_on::look_on(&keeping, &id, output).await,
     }
 }
 
@@ -90,9 +104,8 @@ fn say_anew(taken: Taken) {
 }
 
 /// Opens a session to write, or nothing if another process writes it.
-async fn open(store: &Arc<dyn Store>, id: &SessionId) -> Result<Option<Session>, CommandError> {
-    let options = Options::new(holder("threadfold watch"));
-    match Session::open(store.clone(), id, options).await {
+async fn open(keeping: &Keeping, id: &SessionId) -> Result<Option<Session>, CommandError> {
+    match Session::open(keeping.store.clone(), id, keeping.options()).await {
         Err(EngineError::Store(StoreError::Held { holder, .. })) => {
             say(format_args!("{holder} writes this session; looking on"));
             Ok(None)
@@ -103,13 +116,13 @@ async fn open(store: &Arc<dyn Store>, id: &SessionId) -> Result<Option<Session>,
 
 /// Follows files or rows into a session, and shows it.
 async fn follow(
-    store: Arc<dyn Store>,
+    keeping: Keeping,
     id: &SessionId,
     mut following: Following,
     output: Output,
 ) -> Result<(), CommandError> {
-    let Some(mut session) = open(&store, id).await? else {
-        return look_on::look_on(store, id, output).await;
+    let Some(mut session) = open(&keeping, id).await? else {
+        return look_on::look_on(&keeping, id, output).await;
     };
     following.poll(&mut session).await?;
     let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
@@ -131,35 +144,50 @@ async fn follow(
 }
 
 async fn stdin(
-    store: Arc<dyn Store>,
+    keeping: Keeping,
     agent: Option<threadfold_convert::Agent>,
     reader: Box<dyn std::io::Read + Send>,
     output: Output,
 ) -> Result<(), CommandError> {
     let mut pipe = Pipe::new(reader);
-    let told = match agent {
-        Some(agent) => pipe.session(agent).await?,
-        None => None,
-    };
+    let mut stop = pin!(stop());
+    let (mut told, mut is_stopped) = (None, false);
+    if let Some(agent) = agent {
+        tokio::select! {
+            session = pipe.session(agent) => told = session?,
+            stopped = &mut stop => {
+                stopped?;
+                is_stopped = true;
+            }
+        }
+    }
+    if is_stopped && !pipe.stop().await? {
+        return Ok(());
+    }
     let id = told.unwrap_or_else(|| what::session_of_no_name().into());
-    let Some(mut session) = open(&store, &id).await? else {
-        return look_on::look_on(store, &id, output).await;
+    let Some(mut session) = open(&keeping, &id).await? else {
+        return look_on::look_on(&keeping, &id, output).await;
     };
     let kind = if agent.is_some() { SpecKind::Stream } else { SpecKind::Events };
     let agent = agent.map(|agent| agent.name().to_owned());
     let (name, path) = ("stdin".to_owned(), None);
     let spec = SourceSpec { agent, kind, agent_id: None, name, path, part: 1 };
     let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
-    let ended = tokio::select! {
-        followed = follow_pipe(&mut session, &spec, pipe) => Ok(followed?),
-        shown = &mut showing => shown_well(shown),
-        stopped = stop() => stopped,
+    let mut ended = Ok(());
+    let until = async {
+        if !is_stopped {
+            ended = tokio::select! {
+                shown = &mut showing => shown_well(shown),
+                stopped = &mut stop => stopped,
+            };
+        }
     };
-    leave(session, showing, ended).await
+    let followed = follow_pipe(&mut session, &spec, pipe, until).await;
+    leave(session, showing, followed.map_err(CommandError::from).and(ended)).await
 }
 
 async fn server(
-    store: Arc<dyn Store>,
+    keeping: Keeping,
     address: &str,
     session: Option<String>,
     output: Output,
@@ -173,8 +201,8 @@ async fn server(
         }
     };
     let id = SessionId::from(of.id.as_str());
-    let Some(mut session) = open(&store, &id).await? else {
-        return look_on::look_on(store, &id, output).await;
+    let Some(mut session) = open(&keeping, &id).await? else {
+        return look_on::look_on(&keeping, &id, output).await;
     };
     let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
     let never = std::future::pending();
@@ -188,12 +216,12 @@ async fn server(
 
 /// Follows all sessions of a folder, and tells what each gains.
 async fn watch_folder(
-    store: Arc<dyn Store>,
+    keeping: Keeping,
     folder: std::path::PathBuf,
     output: Output,
 ) -> Result<(), CommandError> {
-    let options = || Options::new(holder("threadfold watch"));
-    let mut follower = FolderFollower::new(store, &folder, options);
+    let store = keeping.store.clone();
+    let mut follower = FolderFollower::new(store, &folder, move || keeping.options());
     follower.pass_over()?;
     let mut show = Show::new(output);
     let mut stop = pin!(stop());
@@ -205,8 +233,8 @@ async fn watch_folder(
                 return stopped;
             }
             () = tokio::time::sleep(FOLDER_LOOKED_EVERY) => {
-                for news in follower.poll().await? {
-                    let summary = follower.session(&news.main).map(|it| it.fold().summary());
+                for news in follower.poll().await {
+                    let summary = follower.session(&news.path).map(|it| it.fold().summary());
                     show.news(&news, summary.as_ref())?;
                 }
             }
@@ -222,9 +250,13 @@ async fn leave(
     showing: Showing,
     ended: Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    for trouble in session.close().await? {
-        say(format_args!("{trouble}"));
-    }
+    let closed = session.close().await;
+    let ended = ended.and_then(|()| {
+        for trouble in closed? {
+            say(format_args!("{trouble}"));
+        }
+        Ok(())
+    });
     match showing.is_finished() {
         true => ended,
         false => ended.and(shown_well(showing.await)),

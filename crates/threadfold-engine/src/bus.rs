@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use threadfold_convert::GENERATION;
 use threadfold_core::{ConversationState, SessionId, SessionMetadata};
 use threadfold_store::{Cursor, LogId};
 use tokio::sync::watch;
 
 use crate::fold::{Fold, Step};
 
-/// How many steps are kept for those who are behind.
+/// How many steps are kept for those who are behind, and of how many bytes of records.
 const KEPT: usize = 1024;
+const KEPT_BYTES: usize = 16 << 20;
 
 /// A session that somebody writes, for those who look at it. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -23,13 +25,9 @@ struct Shared {
     session: SessionId,
     log: LogId,
     heard: Mutex<Published>,
-    wake: watch::Sender<Progress>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Progress {
-    seq: u64,
-    ended: bool,
+    /// Says only that there may be something new, and whether it was the last: how far the session
+    /// is stands in `heard`, and nowhere else.
+    wake: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -39,6 +37,8 @@ struct Published {
     metadata: SessionMetadata,
     /// The latest steps, one a record, without a gap.
     steps: VecDeque<Arc<Step>>,
+    /// How many bytes their records have.
+    bytes: usize,
 }
 
 /// What a listener hears.
@@ -46,8 +46,8 @@ struct Published {
 pub enum Heard {
     /// Every step since it last listened.
     Steps(Vec<Arc<Step>>),
-    /// It was too far behind, or the session was restored: look at the whole state, then listen on
-    /// from there.
+    /// It was too far behind or ahead, its cursor is of another log or generation, or the session
+    /// was restored: look at the whole state, then listen on from there.
     Gap {
         /// The record that the state is at.
         seq: u64,
@@ -62,8 +62,9 @@ pub enum Heard {
 #[derive(Debug)]
 pub struct Listener {
     handle: SessionHandle,
-    wake: watch::Receiver<Progress>,
-    seq: u64,
+    wake: watch::Receiver<bool>,
+    /// The last record that it has heard; nothing if it comes from another log.
+    seq: Option<u64>,
 }
 
 impl SessionHandle {
@@ -73,35 +74,43 @@ impl SessionHandle {
             conversation: fold.conversation().clone(),
             metadata: fold.metadata().clone(),
             steps: VecDeque::new(),
+            bytes: 0,
         };
-        let progress = Progress { seq: fold.seq(), ended: false };
         let shared = Shared {
             session: fold.session().clone(),
             log,
             heard: Mutex::new(published),
-            wake: watch::Sender::new(progress),
+            wake: watch::Sender::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
 
     pub(crate) fn publish(&self, fold: &Fold, steps: Vec<Arc<Step>>) {
+        self.note(fold, steps);
+        self.shared.wake.send_modify(|_| {});
+    }
+
+    fn note(&self, fold: &Fold, steps: Vec<Arc<Step>>) {
         let mut heard = self.heard();
         heard.seq = fold.seq();
         heard.conversation = fold.conversation().clone();
         heard.metadata = fold.metadata().clone();
         if steps.iter().any(|step| step.restored) {
             heard.steps.clear();
+            heard.bytes = 0;
         } else {
+            heard.bytes += steps.iter().map(|step| step.bytes).sum::<usize>();
             heard.steps.extend(steps);
         }
-        let beyond = heard.steps.len().saturating_sub(KEPT);
-        heard.steps.drain(..beyond);
-        drop(heard);
-        self.shared.wake.send_replace(Progress { seq: fold.seq(), ended: false });
+        while (heard.steps.len() > KEPT || heard.bytes > KEPT_BYTES)
+            && let Some(step) = heard.steps.pop_front()
+        {
+            heard.bytes -= step.bytes;
+        }
     }
 
     pub(crate) fn end(&self) {
-        self.shared.wake.send_modify(|progress| progress.ended = true);
+        self.shared.wake.send_replace(true);
     }
 
     fn heard(&self) -> MutexGuard<'_, Published> {
@@ -115,11 +124,12 @@ impl SessionHandle {
 
     /// Returns the place of its latest record.
     pub fn cursor(&self) -> Cursor {
-        Cursor {
-            log: self.shared.log.clone(),
-            generation: threadfold_convert::GENERATION,
-            seq: self.heard().seq,
-        }
+        self.cursor_at(self.heard().seq)
+    }
+
+    /// Returns the place of a record of its log.
+    pub fn cursor_at(&self, seq: u64) -> Cursor {
+        Cursor { log: self.shared.log.clone(), generation: GENERATION, seq }
     }
 
     /// Returns the conversation, and the record it is at.
@@ -133,9 +143,12 @@ impl SessionHandle {
         self.heard().metadata.clone()
     }
 
-    /// Returns a listener who has heard everything up to `after`.
-    pub fn listen(&self, after: u64) -> Listener {
-        Listener { handle: self.clone(), wake: self.shared.wake.subscribe(), seq: after }
+    /// Returns a listener who has heard everything up to `after`. One whose cursor does not match
+    /// hears of a gap first.
+    pub fn listen(&self, after: &Cursor) -> Listener {
+        let is_own = *after == self.cursor_at(after.seq);
+        let seq = is_own.then_some(after.seq);
+        Listener { handle: self.clone(), wake: self.shared.wake.subscribe(), seq }
     }
 }
 
@@ -143,26 +156,72 @@ impl Listener {
     /// Waits until there is something new, and returns all of it.
     pub async fn next(&mut self) -> Heard {
         loop {
-            let progress = *self.wake.borrow_and_update();
-            if progress.seq != self.seq {
-                return self.catch_up();
+            let is_ended = *self.wake.borrow_and_update();
+            if let Some(heard) = self.catch_up() {
+                return heard;
             }
-            if progress.ended || self.wake.changed().await.is_err() {
+            if is_ended || self.wake.changed().await.is_err() {
                 return Heard::Ended;
             }
         }
     }
 
-    fn catch_up(&mut self) -> Heard {
+    /// Returns what is new, if anything is.
+    fn catch_up(&mut self) -> Option<Heard> {
         let heard = self.handle.heard();
+        if self.seq == Some(heard.seq) {
+            return None;
+        }
         let first = heard.steps.front().map_or(u64::MAX, |step| step.seq);
-        let found = if self.seq + 1 >= first && self.seq < heard.seq {
-            let known = usize::try_from(self.seq + 1 - first).unwrap_or(usize::MAX);
-            Heard::Steps(heard.steps.iter().skip(known).cloned().collect())
-        } else {
-            Heard::Gap { seq: heard.seq, conversation: heard.conversation.clone() }
+        let next = self.seq.filter(|seq| *seq < heard.seq).map(|seq| seq + 1);
+        let known = next.and_then(|next| next.checked_sub(first));
+        let found = match known.and_then(|known| usize::try_from(known).ok()) {
+            Some(known) => Heard::Steps(heard.steps.iter().skip(known).cloned().collect()),
+            None => Heard::Gap { seq: heard.seq, conversation: heard.conversation.clone() },
         };
-        self.seq = heard.seq;
-        found
+        self.seq = Some(heard.seq);
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use threadfold_store::{NewRecord, RecordKind, Timestamp};
+
+    use super::*;
+    use crate::slice::Slices;
+
+    fn push(fold: &mut Fold) -> Vec<Arc<Step>> {
+        let record = NewRecord {
+            kind: RecordKind::Event,
+            source: 0,
+            position: 0,
+            received: Timestamp(0),
+            bytes: r#"{"type":"session:idle"}"#.into(),
+        };
+        let seq = fold.seq() + 1;
+        vec![Arc::new(fold.push(&record.at(seq)))]
+    }
+
+    #[test]
+    fn who_caught_up_before_the_wake_up_hears_nothing_twice() {
+        let mut fold = Fold::new("s".into(), Slices::default());
+        let handle = SessionHandle::new("log".into(), &fold);
+        let mut listener = handle.listen(&handle.cursor());
+        let steps = push(&mut fold);
+        handle.publish(&fold, steps);
+        let steps = push(&mut fold);
+        handle.note(&fold, steps);
+        let mut context = Context::from_waker(Waker::noop());
+        let heard = pin!(listener.next()).poll(&mut context);
+        assert!(matches!(heard, Poll::Ready(Heard::Steps(steps)) if steps.len() == 2));
+        let heard = pin!(listener.next()).poll(&mut context);
+        assert!(heard.is_pending(), "{heard:?}");
+        handle.shared.wake.send_modify(|_| {});
+        let heard = pin!(listener.next()).poll(&mut context);
+        assert!(heard.is_pending(), "{heard:?}");
     }
 }

@@ -53,6 +53,8 @@ pub struct Fold {
 pub struct Step {
     /// The record.
     pub seq: u64,
+    /// How many bytes it has.
+    pub bytes: usize,
     /// The events it meant.
     pub events: Vec<SessionEvent>,
     /// What they changed in the conversation.
@@ -111,7 +113,7 @@ impl Fold {
 
     /// Hears the next record of the log.
     pub fn push(&mut self, record: &StoredRecord) -> Step {
-        let mut step = Step { seq: record.seq, ..Step::default() };
+        let mut step = Step { seq: record.seq, bytes: record.bytes.len(), ..Step::default() };
         self.seq = record.seq;
         self.unknown.clear();
         match record.kind {

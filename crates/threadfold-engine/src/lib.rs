@@ -65,7 +65,7 @@ pub use error::EngineError;
 pub use fold::{Fold, Oddity, Step, chain_of};
 pub use holder::{holder, is_gone};
 pub use intake::{Follower, Form, InputFile, Taken, claude_files, take_files, take_lines};
-pub use load::{Loaded, load, read_on};
+pub use load::{Loaded, load, load_within, read_on};
 pub use original::{originals, salvage};
 pub use query::Query;
 pub use reindex::{Derived, Reindexed, inspect, reindex};

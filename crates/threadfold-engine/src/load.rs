@@ -34,8 +34,8 @@ pub async fn load(
     load_within(store, session, until, slices, None).await
 }
 
-/// Reads a session, and puts away what does not fit into a budget.
-pub(crate) async fn load_within(
+/// Reads a session as [`load`] does, and puts away what does not fit into a budget.
+pub async fn load_within(
     store: &dyn Store,
     session: &SessionId,
     until: u64,
@@ -46,7 +46,7 @@ pub(crate) async fn load_within(
     let head = head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?;
     let until = until.min(head.seq);
     let mut loaded = Loaded {
-        fold: Fold::new(session.clone(), slices.fork()),
+        fold: begin(session, &slices, budget.clone()),
         head,
         snapshot: None,
         records: 0,
@@ -60,7 +60,8 @@ pub(crate) async fn load_within(
         stored => stored?,
     };
     if let Some(stored) = stored {
-        match restored(session, &slices, &loaded.head, &stored.bytes) {
+        let fold = begin(session, &slices, budget);
+        match restored(fold, &loaded.head, &stored.bytes) {
             Ok(fold) if fold.seq() == stored.seq => {
                 loaded.snapshot = Some(stored.seq);
                 loaded.fold = fold;
@@ -72,9 +73,7 @@ pub(crate) async fn load_within(
             Err(why) => loaded.passed_over = Some(why),
         }
     }
-    if let Some(budget) = budget {
-        loaded.fold = loaded.fold.within(budget);
-    }
+    loaded.fold.check()?;
     while loaded.fold.seq() < until {
         let after = loaded.fold.seq();
         let limit = Limit { until, ..Limit::default() };
@@ -118,12 +117,17 @@ pub async fn read_on<E: From<EngineError>>(
     Ok(())
 }
 
-pub(crate) fn restored(
-    session: &SessionId,
-    slices: &Slices,
-    head: &Head,
-    bytes: &[u8],
-) -> Result<Fold, String> {
+/// Returns the fold of no records.
+pub(crate) fn begin(session: &SessionId, slices: &Slices, budget: Option<Budget>) -> Fold {
+    let fold = Fold::new(session.clone(), slices.fork());
+    match budget {
+        Some(budget) => fold.within(budget),
+        None => fold,
+    }
+}
+
+/// Returns the fold that a snapshot was taken of, from one of no records.
+pub(crate) fn restored(fold: Fold, head: &Head, bytes: &[u8]) -> Result<Fold, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let snapshot = SnapshotText::read(text).map_err(|error| with_causes(&error))?;
     if snapshot.log_id != head.log || snapshot.generation != GENERATION {
@@ -131,9 +135,8 @@ pub(crate) fn restored(
     }
     // A slice that the snapshot was made without must hear every record.
     let has = |name: &str| snapshot.slices.iter().any(|slice| slice.slice_type == name);
-    if let Some(missing) = slices.iter().find(|slice| !has(slice.name())) {
+    if let Some(missing) = fold.slices().iter().find(|slice| !has(slice.name())) {
         return Err(format!("it was made without slice `{}`", missing.name()));
     }
-    Fold::restore(session.clone(), slices.fork(), snapshot.seq, &snapshot.slices)
-        .map_err(|error| with_causes(&error))
+    fold.restore(snapshot.seq, &snapshot.slices).map_err(|error| with_causes(&error))
 }

@@ -8,7 +8,7 @@ use threadfold_store::{SessionEntry, Store, StoreError, Summary};
 
 use crate::error::EngineError;
 use crate::fold::Fold;
-use crate::load::{read_on, restored};
+use crate::load::{begin, read_on, restored};
 use crate::shelf::Budget;
 use crate::slice::Slices;
 use crate::snapshot::{Snapshot, Taken};
@@ -60,7 +60,7 @@ pub async fn reindex(
     let session = &entry.session;
     let before = known(store, entry).await?;
     store.delete_derived(session).await?;
-    let mut fold = begin(session, budget);
+    let mut fold = begin(session, &Slices::default(), budget);
     let (mut hash_there, mut snapshots) = (None, 0);
     let mut stops: Vec<u64> = before.iter().map(|it| it.seq).collect();
     loop {
@@ -119,8 +119,12 @@ pub async fn inspect(
             stored => stored?,
         };
         let Some(stored) = stored else { continue };
-        match restored(session, &Slices::default(), &entry.head, &stored.bytes) {
-            Ok(fold) => expected.entry(seq).or_default().push((name, fold.state_hash())),
+        let fold = begin(session, &Slices::default(), budget.clone());
+        match restored(fold, &entry.head, &stored.bytes) {
+            Ok(fold) => {
+                fold.check()?;
+                expected.entry(seq).or_default().push((name, fold.state_hash()));
+            }
             Err(why) => wrong.push(format!("{name} cannot be used: {why}")),
         }
     }
@@ -135,7 +139,7 @@ pub async fn inspect(
         }
     }
     let head = head(store, session).await?;
-    let mut fold = begin(session, budget);
+    let mut fold = begin(session, &Slices::default(), budget);
     for (seq, derived) in expected {
         if seq > head {
             let told = derived.iter().map(|(name, _)| name);
@@ -174,14 +178,6 @@ async fn known(store: &dyn Store, entry: &SessionEntry) -> Result<Option<Derived
     let of_snapshot =
         |it: Snapshot| Derived { generation, seq, state_hash: Some(it.state_hash), blocks: None };
     Ok(snapshot.map(of_snapshot).or(summary))
-}
-
-fn begin(session: &SessionId, budget: Option<Budget>) -> Fold {
-    let fold = Fold::new(session.clone(), Slices::default());
-    match budget {
-        Some(budget) => fold.within(budget),
-        None => fold,
-    }
 }
 
 async fn head(store: &dyn Store, session: &SessionId) -> Result<u64, EngineError> {

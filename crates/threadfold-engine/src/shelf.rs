@@ -44,6 +44,13 @@ impl Spill {
         }
     }
 
+    /// Notes how much there is of a state that is about to be read; if that is more than is held
+    /// in memory, returns where its blocks are put away.
+    pub(crate) fn begin(&mut self, bytes: usize) -> Option<Arc<dyn Shelf>> {
+        self.folded = if bytes > self.budget { 0 } else { bytes };
+        (bytes > self.budget).then(|| self.shelf.clone() as Arc<dyn Shelf>)
+    }
+
     pub(crate) fn shelf(&self) -> &Arc<FileShelf> {
         &self.shelf
     }

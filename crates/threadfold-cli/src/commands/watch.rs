@@ -9,7 +9,7 @@ use crate::source::Format;
 use crate::store::StoreArgs;
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
 use crate::view::Shown;
-use crate::watch::{Output, Watched, watch};
+use crate::watch::{Keeping, Output, Watched, watch};
 
 /// Watch a session live
 ///
@@ -57,7 +57,11 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), CommandError> {
             shown: Shown { is_full: args.full, has_thinking: args.thinking, has_subagents: true },
         },
     };
-    let ended = store.wait(watch(store.shared(), watched, output));
+    let ended = store.wait(watch(
+        Keeping { store: store.shared(), budget: store.budget() },
+        watched,
+        output,
+    ));
     // A thread may still wait for standard input, and nobody waits for it.
     store.leave();
     ended

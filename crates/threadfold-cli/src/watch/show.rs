@@ -47,13 +47,14 @@ struct StepLine<'a> {
     changes: &'a [Change],
 }
 
-/// What a session of a folder gained, as a line.
+/// What a session of a folder gained, or what is wrong with it or with a folder, as a line.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NewsLine<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    session_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
     path: &'a str,
     records: Option<u64>,
     error: Option<String>,
@@ -75,13 +76,9 @@ impl Show {
     /// Shows a session until nobody writes it any more.
     pub(super) async fn follow(mut self, handle: SessionHandle) -> io::Result<()> {
         let (seq, state) = handle.conversation();
-        let mut listener = handle.listen(seq);
+        let mut listener = handle.listen(&handle.cursor_at(seq));
         let session = handle.session().to_string();
-        let cursor = |seq: u64| {
-            let mut cursor = handle.cursor();
-            cursor.seq = seq;
-            cursor.to_string()
-        };
+        let cursor = |seq: u64| handle.cursor_at(seq).to_string();
         self.state(&session, &cursor(seq), &state, &handle.metadata())?;
         loop {
             match listener.next().await {
@@ -143,7 +140,7 @@ impl Show {
         }
     }
 
-    /// Tells what a session of a folder gained.
+    /// Tells what a session of a folder gained, or what is wrong.
     pub(super) fn news(
         &mut self,
         news: &FolderNews,
@@ -152,9 +149,9 @@ impl Show {
         match self {
             Self::Json(out) => {
                 let line = NewsLine {
-                    kind: "session",
-                    session_id: news.session.as_str(),
-                    path: &news.main.to_string_lossy(),
+                    kind: if news.session.is_some() { "session" } else { "folder" },
+                    session_id: news.session.as_ref().map(|session| session.as_str()),
+                    path: &news.path.to_string_lossy(),
                     records: news.taken.as_ref().ok().map(|taken| taken.records),
                     error: news.taken.as_ref().err().map(ToString::to_string),
                     summary,
@@ -171,7 +168,10 @@ impl Show {
                     }
                     Err(error) => one_line(&error.to_string()),
                 };
-                live.note(&format!("{}  {gained}{title}", news.session))
+                match &news.session {
+                    Some(session) => live.note(&format!("{session}  {gained}{title}")),
+                    None => live.note(&gained),
+                }
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
@@ -34,7 +34,12 @@ struct Watching {
 
 impl Watching {
     fn new(env: &TestEnv, arguments: &[&str]) -> Self {
+        Self::hearing(env, arguments, Stdio::null())
+    }
+
+    fn hearing(env: &TestEnv, arguments: &[&str], stdin: Stdio) -> Self {
         let mut command = env.command(&[&["watch"], arguments].concat());
+        command.stdin(stdin);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = lines_of(child.stdout.take().unwrap());
         let said = lines_of(child.stderr.take().unwrap());
@@ -199,4 +204,47 @@ fn a_file_of_an_unknown_agent_is_followed() {
     let (code, said) = watching.end();
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("`strange.jsonl` is no known agent's session; kept as it is"), "{said}");
+}
+
+/// Watches what is said on standard input, and returns once all of it was read and Ctrl-C would be
+/// heard.
+fn watch_stdin(env: &TestEnv, said: &str) -> (Watching, ChildStdin) {
+    let mut watching = Watching::hearing(env, &["-", "--json"], Stdio::piped());
+    let mut stdin = watching.child.stdin.take().unwrap();
+    stdin.write_all(said.as_bytes()).unwrap();
+    let status = format!("/proc/{}/status", watching.child.id());
+    let hears_signal = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
+    };
+    let end = Instant::now() + LIMIT;
+    while !hears_signal() || rustix::io::ioctl_fionread(&stdin).unwrap() > 0 {
+        assert!(Instant::now() < end, "it does not read");
+        thread::sleep(Duration::from_millis(10));
+    }
+    (watching, stdin)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_read_from_standard_input_is_kept_when_a_person_ends_it() {
+    let env = TestEnv::new();
+    let init = r#"{"type":"system","subtype":"init","session_id":"s9","uuid":"i1","model":"m","tools":[],"cwd":"/"}"#;
+    let unfinished = r#"{"type":"assistant","uuid":"a1","session_id":"s9","mess"#;
+    let (watching, _stdin) = watch_stdin(&env, &format!("{init}\n{unfinished}"));
+    assert_eq!(watching.end(), (Some(0), String::new()));
+    env.done(&["export", "s9", "-o", "out"]);
+    assert_eq!(fs::read_to_string(env.path("out")).unwrap(), format!("{init}\n{unfinished}"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_read_before_the_session_had_a_name_is_kept_too() {
+    let env = TestEnv::new();
+    let unnamed = r#"{"type":"stream_event","event":{"type":"ping"}}"#;
+    let (watching, _stdin) = watch_stdin(&env, &format!("{unnamed}\n"));
+    assert_eq!(watching.end(), (Some(0), String::new()));
+    let listed = env.done(&["list", "--json"]);
+    assert_eq!(listed.matches(r#""id":"stdin-"#).count(), 1, "{listed}");
 }

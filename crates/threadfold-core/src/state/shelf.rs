@@ -202,7 +202,11 @@ impl Conversation {
     }
 
     /// Puts closed blocks away, all that are new since the last time.
-    fn put_away(&mut self, shelf: &Arc<dyn Shelf>, is_growing: impl Fn(&BlockId) -> bool) {
+    pub(super) fn put_away(
+        &mut self,
+        shelf: &Arc<dyn Shelf>,
+        is_growing: impl Fn(&BlockId) -> bool,
+    ) {
         let mut texts = Vec::new();
         let mut waiting: Vec<(usize, Entry)> = Vec::new();
         for position in self.fresh_positions() {

@@ -1,18 +1,17 @@
 //! A state as pure data: all that is known, so that folding can go on from it.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use crate::event::Rank;
 use crate::id::{BlockId, ConversationId, ToolUseId};
 
+use super::ConversationState;
 use super::conversation::{Conversation, Map};
 use super::entry::Facts;
-use super::subagent::{Names, RankSet, Run, Subagent};
-use super::{ConversationState, Settled, Slot};
+use super::subagent::{Names, RankSet, Run};
 
 mod parts;
+mod restore;
 
 pub use parts::SnapshotPart;
 
@@ -23,8 +22,8 @@ pub use parts::SnapshotPart;
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
     version: u32,
-    main: ConversationFacts,
-    subagents: Vec<SubagentFacts>,
+    main: ConversationFacts<Vec<BlockFacts>>,
+    subagents: Vec<SubagentFacts<Vec<BlockFacts>>>,
 }
 
 const VERSION: u32 = 1;
@@ -47,13 +46,25 @@ pub enum SnapshotError {
         /// Where.
         conversation: ConversationId,
     },
+    /// Fold the session again.
+    #[error("the snapshot cannot be read: {reason}")]
+    Unreadable {
+        /// What is wrong with its JSON.
+        reason: String,
+    },
+}
+
+impl From<serde_json::Error> for SnapshotError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Unreadable { reason: error.to_string() }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ConversationFacts {
+struct ConversationFacts<B> {
     name: ConversationId,
-    blocks: Vec<BlockFacts>,
+    blocks: B,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     aliases: Vec<(BlockId, BlockId)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,13 +86,13 @@ pub(super) struct BlockFacts {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SubagentFacts {
+struct SubagentFacts<B> {
     names: Names,
     runs: Vec<Run>,
     idle: RankSet,
     #[serde(default, skip_serializing_if = "super::entry::is_false")]
     united: bool,
-    conversation: ConversationFacts,
+    conversation: ConversationFacts<B>,
 }
 
 impl ConversationState {
@@ -110,40 +121,9 @@ impl ConversationState {
         }
         state
     }
-
-    /// Returns the state that `snapshot` was taken of.
-    pub fn restore(snapshot: &Snapshot) -> Result<Self, SnapshotError> {
-        if snapshot.version != VERSION {
-            return Err(SnapshotError::Version { found: snapshot.version });
-        }
-        let mut state = Self::default();
-        let settled = state.settled_mut();
-        for (index, facts) in snapshot.subagents.iter().enumerate() {
-            if !facts.united {
-                for run in &facts.runs {
-                    settled.calls.insert(run.tool_use_id.clone(), index);
-                }
-                for bare in &facts.names.bare {
-                    settled.names.insert(bare.clone(), index);
-                }
-            }
-            settled.subagents.push_back(Arc::new(Subagent {
-                conversation: Conversation::named(facts.conversation.name.clone()),
-                names: facts.names.clone(),
-                runs: facts.runs.clone(),
-                idle: facts.idle,
-                united: facts.united,
-            }));
-        }
-        restore_conversation(settled, Slot::Main, &snapshot.main)?;
-        for (index, facts) in snapshot.subagents.iter().enumerate() {
-            restore_conversation(settled, Slot::Subagent(index), &facts.conversation)?;
-        }
-        Ok(state)
-    }
 }
 
-fn conversation_facts(conversation: &Conversation) -> ConversationFacts {
+fn conversation_facts(conversation: &Conversation) -> ConversationFacts<Vec<BlockFacts>> {
     let rare = &conversation.rare;
     ConversationFacts {
         name: conversation.name.clone(),
@@ -163,28 +143,4 @@ fn sorted<K: Clone + Ord + std::hash::Hash, V: Clone + Ord>(map: &Map<K, V>) -> 
     let mut pairs: Vec<_> = map.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
     pairs.sort();
     pairs
-}
-
-fn restore_conversation(
-    settled: &mut Settled,
-    slot: Slot,
-    facts: &ConversationFacts,
-) -> Result<(), SnapshotError> {
-    for BlockFacts { id, facts: known } in &facts.blocks {
-        if settled.conversation(slot).position(id).is_some() {
-            let (block, conversation) = (id.clone(), facts.name.clone());
-            return Err(SnapshotError::BlockTwice { block, conversation });
-        }
-        let run = settled.run(known.call.as_ref());
-        let conversation = settled.conversation_mut(slot);
-        let shown = known.show(id, &conversation.name, run.as_ref());
-        conversation.insert(conversation.len(), id.clone(), known.clone(), shown);
-    }
-    let rare = Arc::make_mut(&mut settled.conversation_mut(slot).rare);
-    rare.aliases = facts.aliases.iter().cloned().collect();
-    rare.taken_out = facts.taken_out.iter().cloned().collect();
-    rare.calls = facts.calls.iter().cloned().collect();
-    rare.results = facts.results.iter().cloned().collect();
-    rare.compacted.clone_from(&facts.compacted);
-    Ok(())
 }

@@ -38,6 +38,9 @@ fn same(spilt: &ConversationState, plain: &ConversationState) -> Result<(), Test
     prop_assert_eq!(spilt, plain);
     prop_assert_eq!(json(spilt), json(plain));
     let snapshot = json(&plain.snapshot());
+    let (_, another) = shelf();
+    let restored = ConversationState::restore_onto(&snapshot, &another);
+    prop_assert_eq!(&restored.expect("it was just taken"), plain);
     prop_assert_eq!(json(&spilt.snapshot()), snapshot.as_str());
     prop_assert_eq!(snapshot_of_parts(spilt).0, snapshot.as_str());
     prop_assert_eq!(snapshot_of_parts(plain), (snapshot, 0));

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_convert::{Agent, converter_from};
-use threadfold_core::{ConversationState, Json, SessionId, SessionMetadata, TurnState};
+use threadfold_core::{ConversationState, Json, SessionMetadata, SnapshotError, TurnState};
 use threadfold_store::StoredRecord;
 
 use super::{Fold, Oddity, Step};
 use crate::error::with_causes;
-use crate::slice::{Heard, Policy, Slices};
+use crate::slice::{Heard, Policy};
 use crate::snapshot::{CONVERSATION, SliceSnapshot, SliceText, Snapshot, SnapshotRestoreError};
 use crate::source::{Source, SourceItem};
 
@@ -141,17 +141,16 @@ impl Fold {
         Ok(fold)
     }
 
-    /// Returns the fold that a snapshot was taken of.
+    /// Returns the fold that a snapshot was taken of, from one of no records.
     ///
     /// The snapshot is believed: a store knows by a hash of its own whether it is as it was
     /// written.
     pub(crate) fn restore(
-        session: SessionId,
-        slices: Slices,
+        self,
         seq: u64,
         kept: &[SliceText<'_>],
     ) -> Result<Self, SnapshotRestoreError> {
-        let mut fold = Self::new(session, slices);
+        let mut fold = self;
         for slice in kept {
             match fold.policy_of(&slice.slice_type) {
                 Some(_) => fold.load(slice)?,
@@ -229,9 +228,13 @@ impl Fold {
                 let Some(item) = slice.items.first() else {
                     return Err(unfit("there is no conversation".to_owned()));
                 };
-                let facts =
-                    serde_json::from_str(item.get()).map_err(|error| unfit(error.to_string()))?;
-                let state = ConversationState::restore(&facts);
+                let json = item.get();
+                let state = match self.spill.as_mut().and_then(|it| it.begin(json.len())) {
+                    Some(shelf) => ConversationState::restore_onto(json, &shelf),
+                    None => serde_json::from_str(json)
+                        .map_err(SnapshotError::from)
+                        .and_then(|facts| ConversationState::restore(&facts)),
+                };
                 self.conversation = state.map_err(|error| unfit(error.to_string()))?;
             }
             "converter" => {

@@ -8,7 +8,8 @@ use crate::error::EngineError;
 impl Session {
     /// Hands on every record of the log, from its beginning.
     pub(crate) async fn read_back(
-        &self,
+        // Not shared, so that a future which reads back can go to another thread.
+        &mut self,
         mut each: impl FnMut(&StoredRecord),
     ) -> Result<(), EngineError> {
         let mut after = 0;

@@ -11,12 +11,14 @@ use threadfold_core::SessionId;
 use threadfold_store::Store;
 
 use super::ClaudeFollower;
-use crate::error::EngineError;
+use crate::error::{EngineError, with_causes};
 use crate::intake::Taken;
 use crate::session::{Options, Session};
 
 /// A session that nothing was added to for so long is left.
 const LEFT_AFTER: Duration = Duration::from_secs(30);
+/// What could not be taken is tried again after so long.
+const TRIED_AGAIN: Duration = Duration::from_secs(1);
 
 /// Follows all sessions in a folder: a project's, or one that holds those of projects.
 pub struct FolderFollower {
@@ -25,6 +27,13 @@ pub struct FolderFollower {
     options: Box<dyn Fn() -> Options + Send>,
     stamps: BTreeMap<PathBuf, Stamp>,
     open: BTreeMap<PathBuf, Open>,
+    troubles: BTreeMap<PathBuf, Trouble>,
+}
+
+/// What is wrong with a session or a folder, as it was told last.
+struct Trouble {
+    told: String,
+    found: Instant,
 }
 
 struct Open {
@@ -41,14 +50,15 @@ struct Stamp {
     latest: Option<SystemTime>,
 }
 
-/// What was new in one session.
+/// What was new in one session, or what is wrong with it or with a folder.
 #[derive(Debug)]
 pub struct FolderNews {
-    /// The session.
-    pub session: SessionId,
-    /// Its main file.
-    pub main: PathBuf,
-    /// What was added, or why nothing could be.
+    /// The session; nothing if this is of a folder.
+    pub session: Option<SessionId>,
+    /// Its main file, or the folder.
+    pub path: PathBuf,
+    /// What was added, or why nothing could be. It is tried again, and told again only when it is
+    /// another reason.
     pub taken: Result<Taken, EngineError>,
 }
 
@@ -59,35 +69,71 @@ impl FolderFollower {
         folder: impl Into<PathBuf>,
         options: impl Fn() -> Options + Send + 'static,
     ) -> Self {
-        let (stamps, open) = (BTreeMap::new(), BTreeMap::new());
-        Self { store, folder: folder.into(), options: Box::new(options), stamps, open }
+        let (stamps, open, troubles) = Default::default();
+        Self { store, folder: folder.into(), options: Box::new(options), stamps, open, troubles }
     }
 
     /// Passes over all that is there now: only what is added from here on is taken.
     pub fn pass_over(&mut self) -> Result<(), EngineError> {
-        for (_, main) in self.sessions()? {
+        list(&self.folder)?;
+        // What is wrong with a folder in it is told by the first look.
+        for (_, main) in self.sessions(&mut Vec::new()) {
             self.stamps.insert(main.clone(), Stamp::of(&main));
         }
+        self.troubles.clear();
         Ok(())
     }
 
-    /// Reads all that is new in any session.
-    pub async fn poll(&mut self) -> Result<Vec<FolderNews>, EngineError> {
+    /// Reads all that is new in any session. What fails in one keeps no other from being read.
+    pub async fn poll(&mut self) -> Vec<FolderNews> {
         let mut news = Vec::new();
-        for (session, main) in self.sessions()? {
+        for (session, main) in self.sessions(&mut news) {
             let stamp = Stamp::of(&main);
-            if self.stamps.get(&main) == Some(&stamp) {
+            if self.stamps.get(&main) == Some(&stamp) || self.waits(&main) {
                 continue;
             }
-            let taken = self.take(&session, &main).await;
-            // What could not be taken is tried again when there is more.
-            self.stamps.insert(main.clone(), stamp);
-            if !matches!(taken, Ok(Taken { records: 0, .. })) {
-                news.push(FolderNews { session, main, taken });
+            match self.take(&session, &main).await {
+                Ok(taken) => {
+                    self.stamps.insert(main.clone(), stamp);
+                    self.troubles.remove(&main);
+                    if taken.records > 0 {
+                        news.push(FolderNews {
+                            session: Some(session),
+                            path: main,
+                            taken: Ok(taken),
+                        });
+                    }
+                }
+                Err(error) => {
+                    self.tell(Some(&session), &main, error, &mut news);
+                    self.leave(&main, &mut news).await;
+                }
             }
         }
-        self.leave_idle().await?;
-        Ok(news)
+        self.leave_idle(&mut news).await;
+        news
+    }
+
+    /// Says whether it is too early to try something again.
+    fn waits(&self, path: &Path) -> bool {
+        self.troubles.get(path).is_some_and(|it| it.found.elapsed() < TRIED_AGAIN)
+    }
+
+    /// Tells what is wrong, if it was not told already.
+    fn tell(
+        &mut self,
+        session: Option<&SessionId>,
+        path: &Path,
+        error: EngineError,
+        news: &mut Vec<FolderNews>,
+    ) {
+        let trouble = Trouble { told: with_causes(&error), found: Instant::now() };
+        let is_known = self.troubles.get(path).is_some_and(|it| it.told == trouble.told);
+        self.troubles.insert(path.to_owned(), trouble);
+        if !is_known {
+            let (session, path) = (session.cloned(), path.to_owned());
+            news.push(FolderNews { session, path, taken: Err(error) });
+        }
     }
 
     /// Returns the session with this main file, if it is followed right now.
@@ -95,12 +141,13 @@ impl FolderFollower {
         self.open.get(main).map(|open| &open.session)
     }
 
-    /// Leaves all sessions.
+    /// Leaves all sessions, and returns what went wrong first.
     pub async fn close(mut self) -> Result<(), EngineError> {
+        let mut closed = Ok(());
         for (_, open) in std::mem::take(&mut self.open) {
-            open.session.close().await?;
+            closed = closed.and(open.session.close().await.map(drop));
         }
-        Ok(())
+        closed
     }
 
     async fn take(&mut self, id: &SessionId, main: &Path) -> Result<Taken, EngineError> {
@@ -112,30 +159,48 @@ impl FolderFollower {
         }
         let Some(open) = self.open.get_mut(main) else { return Ok(Taken::default()) };
         open.active = Instant::now();
-        let taken = open.follower.poll(&mut open.session).await;
-        if taken.is_err() {
-            self.open.remove(main);
-        }
-        taken
+        open.follower.poll(&mut open.session).await
     }
 
-    async fn leave_idle(&mut self) -> Result<(), EngineError> {
+    async fn leave_idle(&mut self, news: &mut Vec<FolderNews>) {
         let idle = self.open.iter().filter(|(_, open)| open.active.elapsed() >= LEFT_AFTER);
         let idle: Vec<PathBuf> = idle.map(|(main, _)| main.clone()).collect();
         for main in idle {
-            if let Some(open) = self.open.remove(&main) {
-                open.session.close().await?;
-            }
+            self.leave(&main, news).await;
         }
-        Ok(())
     }
 
-    fn sessions(&self) -> Result<Vec<(SessionId, PathBuf)>, EngineError> {
-        let mut found = claude_sessions(&self.folder)?;
-        for project in list(&self.folder)?.into_iter().filter(|path| path.is_dir()) {
-            found.extend(claude_sessions(&project)?);
+    /// Leaves a session, so that others may write it.
+    async fn leave(&mut self, main: &Path, news: &mut Vec<FolderNews>) {
+        let Some(Open { session, .. }) = self.open.remove(main) else { return };
+        let id = session.id().clone();
+        if let Err(error) = session.close().await {
+            let (session, path) = (Some(id), main.to_owned());
+            news.push(FolderNews { session, path, taken: Err(error) });
         }
-        Ok(found)
+    }
+
+    /// Returns the sessions of all folders that can be read.
+    fn sessions(&mut self, news: &mut Vec<FolderNews>) -> Vec<(SessionId, PathBuf)> {
+        let mut found = self.listed(&self.folder.clone(), news);
+        let projects: Vec<PathBuf> = found.extract_if(.., |path| path.is_dir()).collect();
+        for project in projects {
+            found.extend(self.listed(&project, news));
+        }
+        found.into_iter().filter_map(main_file).collect()
+    }
+
+    fn listed(&mut self, folder: &Path, news: &mut Vec<FolderNews>) -> Vec<PathBuf> {
+        match list(folder) {
+            Ok(paths) => {
+                self.troubles.remove(folder);
+                paths
+            }
+            Err(error) => {
+                self.tell(None, folder, error, news);
+                Vec::new()
+            }
+        }
     }
 }
 
@@ -169,12 +234,14 @@ impl Stamp {
 
 /// Returns the sessions of Claude Code whose main files lie in `folder`, by name.
 pub fn claude_sessions(folder: &Path) -> Result<Vec<(SessionId, PathBuf)>, EngineError> {
-    let sessions = list(folder)?.into_iter().filter_map(|path| {
-        let name = path.file_name()?.to_str()?;
-        let session = name.strip_suffix(".jsonl").filter(|it| !it.starts_with("agent-"))?;
-        Some((SessionId::from(session), path.clone()))
-    });
-    Ok(sessions.collect())
+    Ok(list(folder)?.into_iter().filter_map(main_file).collect())
+}
+
+/// Returns the session whose main file this is, by its name.
+fn main_file(path: PathBuf) -> Option<(SessionId, PathBuf)> {
+    let name = path.file_name()?.to_str()?;
+    let session = name.strip_suffix(".jsonl").filter(|it| !it.starts_with("agent-"))?;
+    Some((SessionId::from(session), path))
 }
 
 fn list(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {

@@ -1,7 +1,11 @@
 //! What comes through a pipe: an agent's own words, as it says them.
 
 use std::io::{self, Read};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use threadfold_convert::{Agent, Converter, Feed, FeedKind, Record, converter, lines};
@@ -19,6 +23,8 @@ const CHUNK: usize = 64 << 10;
 const WAITING: usize = 64;
 /// How many bytes are looked at to find the session's name.
 const LOOKED_AT: usize = 8 << 20;
+/// How long is waited for what was read last, when no more is to be read.
+const LAST_WAIT: Duration = Duration::from_millis(100);
 
 /// A stream that is read on a thread of its own, a chunk at a time.
 #[derive(Debug)]
@@ -27,14 +33,18 @@ pub struct Pipe {
     /// What was read already, and is still to be taken.
     held: BytesMut,
     ended: bool,
+    /// No more is to be read.
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl Pipe {
     /// Begins to read.
     pub fn new(reader: impl Read + Send + 'static) -> Self {
         let (sender, chunks) = mpsc::channel(WAITING);
-        thread::spawn(move || read_all(reader, &sender));
-        Self { chunks, held: BytesMut::new(), ended: false }
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let reading = is_stopped.clone();
+        thread::spawn(move || read_all(reader, &sender, &reading));
+        Self { chunks, held: BytesMut::new(), ended: false, is_stopped }
     }
 
     /// Reads on until the stream tells which session it is of; nothing if it never does.
@@ -60,11 +70,27 @@ impl Pipe {
         }
         Ok(())
     }
+
+    /// Takes what was read by now, and reads no more; says whether there is anything.
+    pub async fn stop(&mut self) -> io::Result<bool> {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        // The thread may wait for bytes that never come, or hold some that it is about to hand on.
+        while !self.ended
+            && let Ok(read) = tokio::time::timeout(LAST_WAIT, self.read()).await
+        {
+            read?;
+        }
+        Ok(!self.held.is_empty())
+    }
 }
 
-fn read_all(mut reader: impl Read, chunks: &mpsc::Sender<io::Result<Bytes>>) {
+fn read_all(
+    mut reader: impl Read,
+    chunks: &mpsc::Sender<io::Result<Bytes>>,
+    is_stopped: &AtomicBool,
+) {
     let mut chunk = vec![0; CHUNK];
-    loop {
+    while !is_stopped.load(Ordering::Relaxed) {
         let read = match reader.read(&mut chunk) {
             Ok(0) => return,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -110,7 +136,8 @@ impl Looking {
     }
 }
 
-/// Takes all that comes through a pipe, until its end.
+/// Takes all that comes through a pipe, until its end or until `stop` is done; then what was read
+/// by that time is kept as well, an unfinished line as far as it has come.
 ///
 /// What comes while a write is under way is written together with the next: one write to the
 /// disk for many deltas. Every stream is a part of its own.
@@ -118,31 +145,45 @@ pub async fn follow_pipe(
     session: &mut Session,
     spec: &SourceSpec,
     mut pipe: Pipe,
+    stop: impl Future<Output = ()>,
 ) -> Result<(), EngineError> {
+    let mut stop = pin!(stop);
     let source = match session.fold().source(spec) {
         Some(_) => session.new_part(spec).await?,
         None => session.source(spec).await?,
     };
     let mut cutter = Cutter::default();
     let mut failed = None;
+    let mut is_stopped = false;
     loop {
         let mut cuts = Vec::new();
         cutter.push(&pipe.held.split(), &mut cuts);
-        if pipe.ended {
-            cutter.finish(&mut cuts);
+        match (pipe.ended, is_stopped) {
+            (true, _) => cutter.finish(&mut cuts),
+            (false, true) => cuts.extend(cutter.unfinished()),
+            (false, false) => {}
         }
         session.accept(cuts.into_iter().map(|cut| incoming(source, cut)).collect()).await?;
-        if pipe.ended {
+        if pipe.ended || is_stopped {
             break;
         }
-        if let Err(error) = pipe.read().await {
+        let read = tokio::select! {
+            read = pipe.read() => read,
+            () = &mut stop => {
+                is_stopped = true;
+                pipe.stop().await.map(drop)
+            }
+        };
+        if let Err(error) = read {
             failed = Some(error);
             pipe.ended = true;
         }
     }
-    let position = cutter.end();
-    let end = Incoming { kind: RecordKind::End, source, position, bytes: Bytes::new() };
-    session.accept(vec![end]).await?;
+    if pipe.ended {
+        let position = cutter.end();
+        let end = Incoming { kind: RecordKind::End, source, position, bytes: Bytes::new() };
+        session.accept(vec![end]).await?;
+    }
     match failed {
         Some(source) => Err(EngineError::File { path: spec.name.as_str().into(), source }),
         None => Ok(()),

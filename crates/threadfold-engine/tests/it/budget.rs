@@ -7,7 +7,7 @@ use std::sync::Arc;
 use threadfold_core::SessionId;
 use threadfold_engine::{
     Budget, EngineError, Fold, InputFile, Options, Session, Slices, Snapshot, claude_files, holder,
-    load, take_files,
+    load, load_within, take_files,
 };
 use threadfold_store::{Limit, MemoryStore, SqliteStore, Store, StoredRecord, Timestamp};
 use threadfold_testkit::big_session::write_transcript;
@@ -121,6 +121,27 @@ async fn a_session_is_loaded_within_its_budget_and_goes_on() {
     assert_eq!(session.fold().conversation().hash(), whole.fold.conversation().hash());
     assert_eq!(session.fold().settled(), whole.fold.settled());
     session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_is_opened_from_its_snapshot_within_its_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let (id, files) = made_up(folder.path(), 300_000);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    import(&store, (&id, &files), None).await;
+    let whole = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
+    assert!(whole.snapshot.is_some());
+    let session = open(&store, &id, budget(10_000, folder.path())).await;
+    assert_eq!(session.fold().conversation().hash(), whole.fold.conversation().hash());
+    assert_eq!(session.fold().settled(), whole.fold.settled());
+    session.close().await.unwrap();
+
+    // Where nothing can be put away, it shows that something is.
+    let (seq, nowhere) = (whole.snapshot.unwrap(), folder.path().join("not there"));
+    let within = |bytes| load_within(&*store, &id, seq, Slices::default(), budget(bytes, &nowhere));
+    let loaded = within(10_000).await.map(|it| it.fold.seq());
+    assert!(matches!(loaded, Err(EngineError::PutAway { .. })), "{loaded:?}");
+    assert_eq!(within(usize::MAX).await.unwrap().fold.seq(), seq);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 
 mod budget;
 mod dropped;
+mod folders;
 mod follow;
 mod generation;
 mod kept;
@@ -11,6 +12,7 @@ mod kept;
 mod made;
 mod opencode_db;
 mod opencode_server;
+mod opencode_unruly;
 mod pipes;
 mod recordings;
 mod reindex;

@@ -1,6 +1,7 @@
 //! What comes through a pipe.
 
 use std::fs;
+use std::future::{pending, ready};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::thread;
@@ -33,7 +34,7 @@ async fn a_stream_through_a_pipe_is_the_stream() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut session = open(&store, &recording.id).await;
         let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
-        follow_pipe(&mut session, &spec, pipe).await.unwrap();
+        follow_pipe(&mut session, &spec, pipe, pending()).await.unwrap();
         speaking.join().unwrap();
 
         let feed = Feed::new(Agent::Claude, FeedKind::Stream, "stdin");
@@ -46,7 +47,7 @@ async fn a_stream_through_a_pipe_is_the_stream() {
 
 async fn say(session: &mut Session, text: &'static [u8]) {
     let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
-    follow_pipe(session, &spec, Pipe::new(text)).await.unwrap();
+    follow_pipe(session, &spec, Pipe::new(text), pending()).await.unwrap();
 }
 
 #[tokio::test]
@@ -59,4 +60,28 @@ async fn a_second_stream_is_another_part_and_a_last_line_without_an_end_counts()
     assert_eq!(parts, [1, 2]);
     assert!(session.fold().sources().all(|it| it.ended));
     assert_eq!(session.fold().conversation().blocks().len(), 2);
+}
+
+#[tokio::test]
+async fn who_is_stopped_keeps_all_that_was_read() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store, &"s1".into()).await;
+    let (read, mut write) = io::pipe().unwrap();
+    // More than waits while it is written, and a line without an end.
+    let lines = format!("{{\"type\":\"x\",\"y\":\"{}\"}}\n", "z".repeat(1 << 20)).repeat(8);
+    let said = lines.clone() + "{\"type\":";
+    let speaking = thread::spawn(move || {
+        write.write_all(said.as_bytes()).unwrap();
+        write
+    });
+    let mut pipe = Pipe::new(read);
+    // Nobody speaks before all of it went into the pipe.
+    assert!(pipe.session(Agent::Claude).await.unwrap().is_none());
+    let _open = speaking.join().unwrap();
+    let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
+    follow_pipe(&mut session, &spec, pipe, ready(())).await.unwrap();
+    let source = session.fold().sources().next().unwrap();
+    assert_eq!(source.position.offset, lines.len() as u64);
+    assert_eq!(source.partial().unwrap(), "{\"type\":");
+    assert!(!source.ended, "it was left, and is not at its end");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use threadfold_core::{Json, SessionEvent};
 use threadfold_engine::{Heard, Session, Slices, Snapshot, load};
-use threadfold_store::{MemoryStore, Store, StoredSnapshot};
+use threadfold_store::{Cursor, MemoryStore, Store, StoredSnapshot};
 
 use crate::recordings::{claude_recordings, import, open};
 
@@ -112,7 +112,8 @@ async fn listeners_hear_every_step_once_from_where_they_are() {
     let handle = session.handle();
     session.emit(&said("a")).await.unwrap();
     session.emit(&said("b")).await.unwrap();
-    let (mut early, mut late) = (handle.listen(0), handle.listen(1));
+    let (mut early, mut late) =
+        (handle.listen(&handle.cursor_at(0)), handle.listen(&handle.cursor_at(1)));
     let seqs = |heard: Heard| match heard {
         Heard::Steps(steps) => steps.iter().map(|step| step.seq).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
@@ -130,12 +131,54 @@ async fn listeners_hear_every_step_once_from_where_they_are() {
 async fn who_is_too_far_behind_is_told_of_the_gap() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = open(&store, &"s".into()).await;
-    let mut slow = session.handle().listen(0);
+    let mut slow = session.handle().listen(&session.cursor());
     for index in 0..1_100 {
         session.emit(&said(&format!("b{index}"))).await.unwrap();
     }
     let Heard::Gap { seq, conversation } = slow.next().await else { panic!("a gap was wanted") };
     assert_eq!((seq, conversation.blocks().len()), (1_100, 1_100));
     session.emit(&said("after")).await.unwrap();
+    assert!(matches!(slow.next().await, Heard::Steps(steps) if steps.len() == 1));
+}
+
+#[tokio::test]
+async fn a_cursor_that_does_not_match_gets_the_whole_state() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store, &"s".into()).await;
+    for text in ["a", "b", "c"] {
+        session.emit(&said(text)).await.unwrap();
+    }
+    let cursor = session.cursor();
+    let foreign = [
+        Cursor { log: "another".into(), ..cursor.clone() },
+        Cursor { log: "another".into(), seq: 1, ..cursor.clone() },
+        Cursor { generation: cursor.generation + 1, seq: 1, ..cursor.clone() },
+        Cursor { seq: 4, ..cursor.clone() },
+        Cursor { seq: u64::MAX, ..cursor.clone() },
+    ];
+    for after in foreign {
+        let mut listener = session.handle().listen(&after);
+        let Heard::Gap { seq, conversation } = listener.next().await else { panic!("{after}") };
+        assert_eq!((seq, conversation.blocks().len()), (3, 3), "{after}");
+    }
+    let mut own = session.handle().listen(&Cursor { seq: 1, ..cursor });
+    assert!(matches!(own.next().await, Heard::Steps(steps) if steps.len() == 2));
+}
+
+#[tokio::test]
+async fn steps_of_large_records_are_not_kept_for_those_who_are_behind() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store, &"s".into()).await;
+    let mut slow = session.handle().listen(&session.cursor());
+    let large = "x".repeat(3 << 20);
+    let mut steps = Vec::new();
+    for index in 0..20 {
+        let step = session.emit(&said(&format!("{index}{large}"))).await.unwrap();
+        steps.extend(step.iter().map(Arc::downgrade));
+    }
+    let kept = steps.iter().filter(|step| step.strong_count() > 0).count();
+    assert!((1..=5).contains(&kept), "{kept} steps of 3 MB are in memory");
+    assert!(matches!(slow.next().await, Heard::Gap { seq: 20, .. }));
+    session.emit(&said(&large)).await.unwrap();
     assert!(matches!(slow.next().await, Heard::Steps(steps) if steps.len() == 1));
 }

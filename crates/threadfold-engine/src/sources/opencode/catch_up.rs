@@ -28,6 +28,8 @@ impl OpencodeServer {
     ) -> Result<Vec<u8>, ServerError> {
         let mut lines = Vec::new();
         let mut waiting = vec![of.id.clone()];
+        // Who names a parent as its child is not asked for ever.
+        let mut asked = BTreeSet::from([of.id.clone()]);
         let directory = Some(of.directory.as_str());
         while let Some(id) = waiting.pop() {
             let path = format!("session/{}", segment(&id));
@@ -43,7 +45,8 @@ impl OpencodeServer {
             }
             let children: Vec<Named> = self.json(&format!("{path}/children"), directory).await?;
             for Named { id } in children {
-                if family.insert(id.clone()) || !waiting.contains(&id) {
+                if asked.insert(id.clone()) {
+                    family.insert(id.clone());
                     waiting.push(id);
                 }
             }

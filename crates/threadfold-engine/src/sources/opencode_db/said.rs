@@ -46,7 +46,7 @@ struct NotedRow<'a> {
 
 impl Said {
     /// Finds out what a session's log holds.
-    pub(super) async fn of(session: &Session, spec: &SourceSpec) -> Result<Self, EngineError> {
+    pub(super) async fn of(session: &mut Session, spec: &SourceSpec) -> Result<Self, EngineError> {
         let parts: Vec<u32> = session
             .fold()
             .sources()

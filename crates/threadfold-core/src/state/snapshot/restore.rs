@@ -1,0 +1,150 @@
+//! A state out of a snapshot, block after block.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::super::conversation::Conversation;
+use super::super::shelf::Shelf;
+use super::super::subagent::Subagent;
+use super::super::{ConversationState, Settled, Slot};
+use super::{BlockFacts, ConversationFacts, Snapshot, SnapshotError, SubagentFacts, VERSION};
+
+/// As much text of blocks is read before those that are closed are put away.
+const BATCH: usize = 1 << 20;
+
+/// A snapshot whose blocks are still text.
+#[derive(Deserialize)]
+struct SnapshotText<'a> {
+    version: u32,
+    #[serde(borrow)]
+    main: ConversationFacts<&'a RawValue>,
+    subagents: Vec<SubagentFacts<&'a RawValue>>,
+}
+
+impl ConversationState {
+    /// Returns the state that `snapshot` was taken of.
+    pub fn restore(snapshot: &Snapshot) -> Result<Self, SnapshotError> {
+        let Snapshot { version, main, subagents } = snapshot;
+        restore(*version, main, subagents, |settled, slot, facts| {
+            for BlockFacts { id, facts: known } in &facts.blocks {
+                insert(settled, slot, BlockFacts { id: id.clone(), facts: known.clone() })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the state that the JSON of a snapshot was taken of, with closed blocks put away.
+    ///
+    /// Blocks are read one after another, and the state is never in memory as a whole.
+    pub fn restore_onto(json: &str, shelf: &Arc<dyn Shelf>) -> Result<Self, SnapshotError> {
+        let SnapshotText { version, main, subagents } = serde_json::from_str(json)?;
+        restore(version, &main, &subagents, |settled, slot, facts| {
+            let mut read = 0;
+            for_each(facts.blocks, |text| {
+                insert(settled, slot, serde_json::from_str(text)?)?;
+                read += text.len();
+                if read >= BATCH {
+                    read = 0;
+                    settled.conversation_mut(slot).put_away(shelf, |_| false);
+                }
+                Ok(())
+            })?;
+            settled.conversation_mut(slot).put_away(shelf, |_| false);
+            Ok(())
+        })
+    }
+}
+
+fn restore<B>(
+    version: u32,
+    main: &ConversationFacts<B>,
+    subagents: &[SubagentFacts<B>],
+    mut restore_blocks: impl FnMut(
+        &mut Settled,
+        Slot,
+        &ConversationFacts<B>,
+    ) -> Result<(), SnapshotError>,
+) -> Result<ConversationState, SnapshotError> {
+    if version != VERSION {
+        return Err(SnapshotError::Version { found: version });
+    }
+    let mut state = ConversationState::default();
+    let settled = state.settled_mut();
+    for (index, facts) in subagents.iter().enumerate() {
+        if !facts.united {
+            for run in &facts.runs {
+                settled.calls.insert(run.tool_use_id.clone(), index);
+            }
+            for bare in &facts.names.bare {
+                settled.names.insert(bare.clone(), index);
+            }
+        }
+        settled.subagents.push_back(Arc::new(Subagent {
+            conversation: Conversation::named(facts.conversation.name.clone()),
+            names: facts.names.clone(),
+            runs: facts.runs.clone(),
+            idle: facts.idle,
+            united: facts.united,
+        }));
+    }
+    let of_subagents = subagents.iter().map(|facts| &facts.conversation).enumerate();
+    let of_subagents = of_subagents.map(|(index, facts)| (Slot::Subagent(index), facts));
+    for (slot, facts) in std::iter::once((Slot::Main, main)).chain(of_subagents) {
+        restore_blocks(settled, slot, facts)?;
+        let rare = Arc::make_mut(&mut settled.conversation_mut(slot).rare);
+        rare.aliases = facts.aliases.iter().cloned().collect();
+        rare.taken_out = facts.taken_out.iter().cloned().collect();
+        rare.calls = facts.calls.iter().cloned().collect();
+        rare.results = facts.results.iter().cloned().collect();
+        rare.compacted.clone_from(&facts.compacted);
+    }
+    Ok(state)
+}
+
+/// Puts a block behind all others of its conversation.
+fn insert(settled: &mut Settled, slot: Slot, block: BlockFacts) -> Result<(), SnapshotError> {
+    let BlockFacts { id, facts } = block;
+    if settled.conversation(slot).position(&id).is_some() {
+        let conversation = settled.conversation(slot).name.clone();
+        return Err(SnapshotError::BlockTwice { block: id, conversation });
+    }
+    let run = settled.run(facts.call.as_ref());
+    let conversation = settled.conversation_mut(slot);
+    let shown = facts.show(&id, &conversation.name, run.as_ref());
+    conversation.insert(conversation.len(), id, facts, shown);
+    Ok(())
+}
+
+/// Hands on each element of a list, as text.
+fn for_each<'a>(
+    list: &'a RawValue,
+    each: impl FnMut(&'a str) -> Result<(), SnapshotError>,
+) -> Result<(), SnapshotError> {
+    struct Each<F>(F);
+
+    impl<'a, F: FnMut(&'a str) -> Result<(), SnapshotError>> Visitor<'a> for Each<F> {
+        type Value = Result<(), SnapshotError>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of blocks")
+        }
+
+        fn visit_seq<A: SeqAccess<'a>>(mut self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut done = Ok(());
+            // A list is read to its end, whatever was wrong with an element.
+            while let Some(element) = list.next_element::<&'a RawValue>()? {
+                done = done.and_then(|()| (self.0)(element.get()));
+            }
+            Ok(done)
+        }
+    }
+
+    serde::Deserializer::deserialize_seq(
+        &mut serde_json::Deserializer::from_str(list.get()),
+        Each(each),
+    )?
+}
