@@ -88,7 +88,7 @@ async fn what_a_dropped_write_left_is_settled_by_the_next() {
         let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
         let store: Arc<dyn Store> = unreliable.clone();
         let mut session = open(&store).await.unwrap();
-        let mut listener = session.handle().listen(0);
+        let mut listener = session.handle().listen(&session.handle().cursor_at(0));
         session.emit(&said("before")).await.unwrap();
         drop_while_it_hangs(&mut session, &unreliable, fault).await;
         let steps = session.emit(&said("after")).await.unwrap();
