@@ -79,8 +79,11 @@ async fn run(
     arguments: &Arguments,
     context: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
+    let now = Instant::now();
     let seconds = arguments.timeout_seconds.unwrap_or(TIMEOUT).clamp(1, 24 * 60 * 60);
-    let stop = Stop::of(context).by(Instant::now() + Duration::from_secs(seconds));
+    let stop = Stop::of(context).by(now + Duration::from_secs(seconds));
+    let left = context.deadline.map(|it| it.saturating_duration_since(now).as_secs_f64().ceil());
+    let seconds = left.map_or(seconds, |left| seconds.min(left as u64));
     stop.check()?;
     if context.is_resume {
         end_leftovers(&context.key).await?;

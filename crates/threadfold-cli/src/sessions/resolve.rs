@@ -99,6 +99,12 @@ pub(crate) fn resolve<'a>(
             }
         }
     }
+    // A name may look like a path, and be none.
+    if let Some(store) = store.filter(|_| !Path::new(given).exists())
+        && let Some(entry) = store.sessions()?.into_iter().find(|it| it.session.as_str() == given)
+    {
+        return Ok(Wanted::Kept(store, entry));
+    }
     match Given::path(given) {
         Given::Session(found) => Ok(Wanted::Session(found)),
         Given::File(file) => Ok(Wanted::File(file)),
