@@ -52,17 +52,11 @@ struct Finding {
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), CommandError> {
     let store = if args.repair { args.store.open()? } else { args.store.open_to_read()? };
-    let mut findings = stored(&store)?;
-    // What the database itself cannot read, nobody can fold.
-    let sessions =
-        if findings.is_empty() || args.repair { store.sessions() } else { Ok(Vec::new()) };
-    let sessions = sessions?;
-    name_derived(&mut findings, &sessions);
-    if args.deep && findings.iter().all(|it| it.derived_of.is_some()) {
-        derived(&store, &sessions, &mut findings)?;
-    }
-    if args.repair {
-        repair(&store, &sessions, &mut findings)?;
+    let (sessions, mut findings) = look(args, &store)?;
+    if args.repair && findings.iter().any(|it| it.derived_of.is_some()) {
+        let made = repair(&store, &sessions, &findings)?;
+        let (_, left) = look(args, &store)?;
+        compare(&mut findings, &made, left);
     }
     tell(args, &findings)?;
     if findings.iter().any(|it| !it.repaired) {
@@ -72,6 +66,21 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), CommandError> {
         all_is_well(&store)?;
     }
     Ok(())
+}
+
+/// Returns the sessions, and all that is wrong.
+fn look(
+    args: &DoctorArgs,
+    store: &OpenStore,
+) -> Result<(Vec<SessionEntry>, Vec<Finding>), CommandError> {
+    let mut findings = stored(store)?;
+    // What the database itself cannot read, nobody can fold.
+    let sessions = if findings.is_empty() || args.repair { store.sessions()? } else { Vec::new() };
+    name_derived(&mut findings, &sessions);
+    if args.deep && findings.iter().all(|it| it.derived_of.is_some()) {
+        derived(store, &sessions, &mut findings)?;
+    }
+    Ok((sessions, findings))
 }
 
 /// Returns what is wrong in the file itself.
@@ -121,19 +130,42 @@ fn derived(
     Ok(())
 }
 
+/// Makes again what is derived and wrong, and returns of which sessions.
 fn repair(
     store: &OpenStore,
     sessions: &[SessionEntry],
-    findings: &mut [Finding],
-) -> Result<(), CommandError> {
+    findings: &[Finding],
+) -> Result<Vec<usize>, CommandError> {
+    let mut all_made = Vec::new();
     for (index, entry) in sessions.iter().enumerate() {
-        let mut wrong = findings.iter_mut().filter(|it| it.derived_of == Some(index)).peekable();
-        if wrong.peek().is_some() {
-            reindex(store, entry)?;
-            wrong.for_each(|it| it.repaired = true);
+        if findings.iter().any(|it| it.derived_of == Some(index)) {
+            match reindex(store, entry) {
+                Err(error @ CommandError::Failed { .. }) => {
+                    let session = &entry.session;
+                    say(format_args!("session `{session}` cannot be made again: {error}"));
+                    continue;
+                }
+                made => drop(made?),
+            }
+            all_made.push(index);
         }
     }
-    Ok(())
+    Ok(all_made)
+}
+
+/// Holds what was wrong against what still is. Repaired is what was made again and is whole.
+fn compare(findings: &mut Vec<Finding>, made: &[usize], left: Vec<Finding>) {
+    for finding in findings.iter_mut() {
+        let is_left = left.iter().any(|it| it.place == finding.place);
+        let is_made = finding.derived_of.is_none_or(|session| made.contains(&session));
+        finding.repaired = is_made && !is_left;
+    }
+    for finding in left {
+        let is_told = |it: &Finding| it.place == finding.place && it.what == finding.what;
+        if !findings.iter().any(is_told) {
+            findings.push(finding);
+        }
+    }
 }
 
 fn tell(args: &DoctorArgs, findings: &[Finding]) -> Result<(), CommandError> {

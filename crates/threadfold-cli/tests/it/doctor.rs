@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use rusqlite::Connection;
+use serde_json::json;
 
 use crate::claude::{Transcript, keep_notes_session};
 use crate::env::{TestEnv, seen};
@@ -76,6 +77,44 @@ fn a_summary_that_the_records_do_not_give_is_found_and_made_again() {
     let repaired = env.told(&["doctor", "--deep", "--repair", "--store", "s.db"]);
     assert!(repaired.starts_with("exit 0") && repaired.contains("  repaired: "), "{repaired}");
     assert!(env.done(&["doctor", "--deep", "--store", "s.db"]).contains("all is well"));
+}
+
+/// So many records that there is a snapshot, with a piece that is damaged.
+fn damaged_snapshot() -> TestEnv {
+    let env = TestEnv::new();
+    let long = (0..16_400).fold(Transcript::new("long"), |file, number| {
+        file.note(json!({"type": "summary", "summary": number.to_string(), "leafUuid": "none"}))
+    });
+    long.prompt("Hello").says("Hi").keep(&env, "p");
+    env.done(&["import", "--store", "s.db"]);
+    alter(
+        &env,
+        "UPDATE blobs SET data = x'00' WHERE id = (
+             SELECT min(blob) FROM snapshot_chunks
+             WHERE blob NOT IN (SELECT blob FROM groups UNION SELECT blob FROM blob_refs))",
+    );
+    env
+}
+
+#[test]
+fn a_damaged_snapshot_is_no_loss_and_is_made_again() {
+    let env = damaged_snapshot();
+    let told = env.told(&["doctor", "--store", "s.db"]);
+    assert!(told.starts_with("exit 1") && told.contains("snapshot at record"), "{told}");
+    assert!(!told.contains("backup"), "{told}");
+    let repaired = env.told(&["doctor", "--deep", "--repair", "--store", "s.db"]);
+    assert!(repaired.starts_with("exit 0") && repaired.contains("  repaired: "), "{repaired}");
+    assert!(env.done(&["doctor", "--deep", "--store", "s.db"]).contains("all is well"));
+}
+
+#[test]
+fn what_could_not_be_made_again_is_not_called_repaired() {
+    let env = damaged_snapshot();
+    let first = "(SELECT min(place) FROM groups)";
+    alter(&env, &format!("UPDATE groups SET meta = zeroblob(40) WHERE place = {first}"));
+    let told = env.told(&["doctor", "--repair", "--store", "s.db"]);
+    assert!(told.starts_with("exit 1") && !told.contains("  repaired: "), "{told}");
+    assert!(told.contains("backup") && told.contains("0 repaired"), "{told}");
 }
 
 #[test]
