@@ -10,7 +10,7 @@ use serde::Serialize;
 use threadfold_convert::Agent;
 
 use crate::error::{CommandError, say};
-use crate::import::{Imported, Planned, Planner, Task, kept_as_it_is, take};
+use crate::import::{Imported, Names, Planned, Planner, Task, kept_as_it_is, take};
 use crate::printable::{printable, write_json};
 use crate::source::Format;
 use crate::store::{OpenStore, StoreArgs};
@@ -55,8 +55,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
     let mut report = Report { is_json: args.json, bar: bar(&tasks), ..Report::default() };
     let total = tasks.len();
     let mut failure = None;
+    let mut names = Names::of(&store)?;
     for Task { name, planned } in tasks {
-        let imported = planned.and_then(|it| report.import(&store, it));
+        let settled = planned.and_then(|mut it| names.settle(&mut it).map(|()| it));
+        let imported = settled.and_then(|it| report.import(&store, it));
         match imported {
             Ok(()) => {}
             Err(CommandError::PipeClosed) => return Err(CommandError::PipeClosed),

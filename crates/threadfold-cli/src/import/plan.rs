@@ -14,13 +14,15 @@ use threadfold_convert::{Agent, unpack};
 use threadfold_engine::{Form, InputFile, SourceSpec, SpecKind, claude_files};
 
 use crate::error::CommandError;
-use crate::sessions::{FoundSession, Given, Kept, Sessions, find_given};
+use crate::sessions::{FoundSession, Given, Kept, Sessions, claude_session, find_given};
 use crate::source::{Database, Format, Shelf, Storage, open, recognize_file};
 
 /// A session that is to be imported.
 pub(crate) struct Planned {
     /// The name that it has in the store.
     pub(crate) id: String,
+    /// The agent calls it so; if not, its file does.
+    pub(crate) is_told: bool,
     pub(crate) agent: Option<Agent>,
     /// Where it lies.
     pub(crate) place: PathBuf,
@@ -70,6 +72,7 @@ impl Task {
     /// Plans a session that was found in an agent's folder.
     pub(crate) fn of_found(found: &FoundSession) -> Self {
         let (id, place) = (found.id.clone(), found.main.clone());
+        let is_told = found.is_told;
         let agent = Some(found.agent());
         let name = match found.kept {
             Kept::File { .. } => format!("`{}`", place.display()),
@@ -84,7 +87,7 @@ impl Task {
             Kept::Shelf { shelf, .. } => Ok(Content::Shelf(shelf.clone())),
         };
         let planned = content
-            .map(|content| Planned { id, agent, place, content, parent: None })
+            .map(|content| Planned { id, is_told, agent, place, content, parent: None })
             .map_err(CommandError::from);
         Self { name, planned }
     }
@@ -188,6 +191,7 @@ impl Planner<'_> {
             name: format!("session `{id}` of `{}`", path.display()),
             planned: Ok(Planned {
                 id,
+                is_told: true,
                 agent: Some(Agent::Opencode),
                 place: path.to_owned(),
                 content: Content::Shelf(shelf.clone()),
@@ -223,20 +227,22 @@ impl Planner<'_> {
         };
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let told = match format {
-            Format::ClaudeTranscript | Format::Other => None,
+            Format::ClaudeTranscript if files[0].form == Form::Lines => claude_session(path),
+            Format::Other => None,
             Format::Events => first_of_events(path)?,
             _ => match self.session {
                 Some(session) => Some(session.to_owned()),
                 None => open(Some(path), Some(format))?.first_session()?.map(|it| it.to_string()),
             },
         };
+        let is_told = told.is_some();
         let id = told.unwrap_or(stem);
         let parent = match format {
             Format::OpencodeExport => parent_of(path).filter(|parent| *parent != id),
             _ => None,
         };
         let place = path.to_owned();
-        Ok(Planned { id, agent, place, content: Content::Files(files), parent })
+        Ok(Planned { id, is_told, agent, place, content: Content::Files(files), parent })
     }
 }
 

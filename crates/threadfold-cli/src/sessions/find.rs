@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use threadfold_convert::Agent;
 use threadfold_convert::claude::layout::sessions;
 
-use super::opencode;
+use super::{claude_session, opencode};
 use crate::error::say;
 use crate::source::Shelf;
 
@@ -30,8 +30,10 @@ pub(crate) struct Sessions {
 
 /// A session that was found.
 pub(crate) struct FoundSession {
-    /// Its name: the main file's.
+    /// Its name: the main file's, or the one that it tells.
     pub(crate) id: String,
+    /// The agent calls it so; if not, its file does.
+    pub(crate) is_told: bool,
     /// The folder of its project, as the agent named it.
     pub(crate) project: String,
     /// Its main file.
@@ -89,8 +91,10 @@ impl Sessions {
         // Only names that were found are compared; none is made into a path.
         for session in sessions(&names) {
             let place = names.iter().position(|name| *name == session.main);
+            let told = place.and_then(|place| claude_session(&files[place]));
             self.found.extend(place.map(|place| FoundSession {
-                id: session.session,
+                is_told: told.is_some(),
+                id: told.unwrap_or(session.session),
                 project: project.clone(),
                 kept: Kept::File {
                     may_have_subagents: has_agents

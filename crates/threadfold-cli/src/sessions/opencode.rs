@@ -27,6 +27,7 @@ fn find_in_database(path: &Path, all: &mut Sessions) -> Result<(), CommandError>
     let database = Rc::new(Database::open(path)?);
     let found = |row: SessionRow| FoundSession {
         id: row.id,
+        is_told: true,
         project: row.directory,
         main: path.to_owned(),
         kept: Kept::Shelf { shelf: database.clone(), changed: row.updated.and_then(time) },
@@ -55,6 +56,7 @@ fn find_in_storage(folder: &Path, all: &mut Sessions) {
             changed: main.metadata().and_then(|it| it.modified()).ok(),
         },
         id: row.id,
+        is_told: true,
         project: row.directory,
         main,
     };

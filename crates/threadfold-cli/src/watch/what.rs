@@ -10,7 +10,7 @@ use threadfold_core::SessionId;
 use threadfold_engine::{Form, InputFile, OpencodeDbFollower, Session, SpecKind};
 
 use crate::error::{CommandError, say};
-use crate::import::{Content, Planned, Planner, kept_as_it_is, take_new};
+use crate::import::{Content, Names, Planned, Planner, kept_as_it_is, take_new};
 use crate::source::{Format, Storage, open};
 use crate::store::OpenStore;
 
@@ -54,7 +54,8 @@ impl Watched {
         }
         let mut tasks = Planner { from, session, any: false }.plan(&[what.to_owned()])?;
         match (tasks.len(), tasks.pop().map(|task| task.planned)) {
-            (1, Some(Ok(planned))) => {
+            (1, Some(Ok(mut planned))) => {
+                Names::of(store)?.settle(&mut planned)?;
                 if planned.agent == Some(Agent::Other) {
                     say(kept_as_it_is(&planned.place));
                 }

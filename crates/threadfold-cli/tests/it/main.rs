@@ -10,6 +10,7 @@ mod faults;
 mod fold;
 mod hostile;
 mod import;
+mod import_apart;
 mod import_opencode;
 mod kept;
 mod kills;
