@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, unpack};
-use threadfold_engine::{Form, InputFile, SourceSpec, SpecKind, claude_files};
+use threadfold_engine::{EngineError, Form, InputFile, SourceSpec, SpecKind, claude_files};
 
 use crate::error::CommandError;
 use crate::sessions::{FoundSession, Given, Kept, Sessions, claude_session, find_given};
@@ -78,11 +78,13 @@ impl Task {
             Kept::File { .. } => format!("`{}`", place.display()),
             Kept::Shelf { .. } => format!("session `{id}` of `{}`", place.display()),
         };
+        let copies = || found.copies.iter().map(|it| claude_files(it));
         let content = match &found.kept {
-            Kept::File { may_have_subagents: true } => claude_files(&place).map(Content::Files),
+            Kept::File { may_have_subagents: true } => with_copies(claude_files(&place), copies()),
             // To look beside it takes long in a folder of thousands.
             Kept::File { .. } => {
-                Ok(Content::Files(vec![input(agent, SpecKind::Main, &place, Form::Lines)]))
+                let main = vec![input(agent, SpecKind::Main, &place, Form::Lines)];
+                with_copies(Ok(main), copies())
             }
             Kept::Shelf { shelf, .. } => Ok(Content::Shelf(shelf.clone())),
         };
@@ -91,6 +93,15 @@ impl Task {
             .map_err(CommandError::from);
         Self { name, planned }
     }
+}
+
+/// Puts the files of a session and of its copies in other places together.
+fn with_copies(
+    own: Result<Vec<InputFile>, EngineError>,
+    copies: impl Iterator<Item = Result<Vec<InputFile>, EngineError>>,
+) -> Result<Content, EngineError> {
+    let all: Result<Vec<_>, _> = std::iter::once(own).chain(copies).collect();
+    Ok(Content::Files(all?.concat()))
 }
 
 impl Planner<'_> {

@@ -1,5 +1,6 @@
 //! Which sessions there are, told by folders and names of files alone.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -36,8 +37,11 @@ pub(crate) struct FoundSession {
     pub(crate) is_told: bool,
     /// The folder of its project, as the agent named it.
     pub(crate) project: String,
-    /// Its main file.
+    /// Its main file; of several, the longest.
     pub(crate) main: PathBuf,
+    /// Main files of the same session in other places: an agent that goes on with a session in
+    /// another folder copies it there.
+    pub(crate) copies: Vec<PathBuf>,
     /// How it is kept.
     pub(crate) kept: Kept,
 }
@@ -73,7 +77,27 @@ impl Sessions {
         for project in all.add_project(folder).into_iter().filter(|it| it.is_dir()) {
             all.add_project(&project);
         }
+        all.unite_copies();
         all
+    }
+
+    /// Makes one session of all files that are of one.
+    pub(crate) fn unite_copies(&mut self) {
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let mut united: Vec<FoundSession> = Vec::with_capacity(self.found.len());
+        for found in self.found.drain(..) {
+            let is_file = found.is_told && matches!(found.kept, Kept::File { .. });
+            match known.get(&found.id).map(|place| &mut united[*place]).filter(|_| is_file) {
+                Some(first) => first.add_copy(found),
+                None => {
+                    if is_file {
+                        known.insert(found.id.clone(), united.len());
+                    }
+                    united.push(found);
+                }
+            }
+        }
+        self.found = united;
     }
 
     /// Tells what could not be looked into.
@@ -101,6 +125,7 @@ impl Sessions {
                         || others.binary_search(&files[place].with_extension("")).is_ok(),
                 },
                 main: files[place].clone(),
+                copies: Vec::new(),
             }));
         }
         others
@@ -131,6 +156,17 @@ pub(super) fn say_unreadable(unreadable: &[(PathBuf, String)]) {
 }
 
 impl FoundSession {
+    /// Adds the same session in another place; the longer one leads.
+    fn add_copy(&mut self, mut other: Self) {
+        let length = |path: &Path| path.metadata().map_or(0, |it| it.len());
+        if length(&other.main) > length(&self.main) {
+            std::mem::swap(self, &mut other);
+        }
+        self.copies.push(other.main);
+        self.copies.append(&mut other.copies);
+        self.copies.sort();
+    }
+
     /// Returns whose it is.
     pub(crate) fn agent(&self) -> Agent {
         match self.kept {

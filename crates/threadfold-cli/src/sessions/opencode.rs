@@ -28,6 +28,7 @@ fn find_in_database(path: &Path, all: &mut Sessions) -> Result<(), CommandError>
     let found = |row: SessionRow| FoundSession {
         id: row.id,
         is_told: true,
+        copies: Vec::new(),
         project: row.directory,
         main: path.to_owned(),
         kept: Kept::Shelf { shelf: database.clone(), changed: row.updated.and_then(time) },
@@ -57,6 +58,7 @@ fn find_in_storage(folder: &Path, all: &mut Sessions) {
         },
         id: row.id,
         is_told: true,
+        copies: Vec::new(),
         project: row.directory,
         main,
     };

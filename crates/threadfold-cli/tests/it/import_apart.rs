@@ -69,3 +69,91 @@ fn a_copy_or_a_file_that_was_moved_is_the_same_session() {
     assert_eq!(ids(&env), [ONE, "notes"]);
     assert_eq!(env.done(&["export", ONE]), whole);
 }
+
+/// A session that Claude Code copied into the folder of another project.
+fn resumed_elsewhere(more: &str) -> (TestEnv, String, String) {
+    let env = TestEnv::new();
+    let begun = || Transcript::new(ONE).prompt("First").says("Yes.");
+    let (one, other) = (begun().says("And so on.").text(), begun().text() + more);
+    env.write(&format!("claude/projects/a/{ONE}.jsonl"), &one);
+    env.write(&format!("claude/projects/b/{ONE}.jsonl"), &other);
+    (env, one, other)
+}
+
+#[test]
+fn a_copy_that_is_only_a_beginning_adds_nothing() {
+    let (env, one, _) = resumed_elsewhere("");
+    assert!(env.done(&["import"]).contains("new: 3 records"));
+    for _ in 0..3 {
+        assert_eq!(env.done(&["import"]), format!("{ONE}  unchanged\n"));
+    }
+    assert_eq!(env.done(&["export", "aaaa"]), one);
+    assert!(env.done(&["view", "aaaa"]).contains("And so on."));
+    let listed = env.done(&["list", "--json"]);
+    assert_eq!(listed.lines().count(), 1, "{listed}");
+    assert!(!listed.contains("isNewer") && !listed.contains("hasLess"), "{listed}");
+}
+
+#[test]
+fn two_copies_that_differ_are_two_files_of_one_session() {
+    let more = Transcript::new(ONE).prompt("Not so").text().replace("-main-0", "-main-9");
+    let (env, one, other) = resumed_elsewhere(&more);
+    env.done(&["import"]);
+    for _ in 0..3 {
+        assert_eq!(env.done(&["import"]), format!("{ONE}  unchanged\n"));
+    }
+    let viewed = env.done(&["view", "aaaa"]);
+    assert!(viewed.contains("And so on.") && viewed.contains("Not so"), "{viewed}");
+    assert_eq!(viewed.matches("First").count(), 1, "{viewed}");
+    env.done(&["export", "aaaa", "--output", "out/"]);
+    let out = files_below(&env.path("out"));
+    assert_eq!(out.len(), 2, "{:?}", out.keys());
+    std::fs::remove_dir_all(env.path("claude")).unwrap();
+    env.done(&["restore", "aaaa"]);
+    let back = |project: &str| {
+        std::fs::read_to_string(env.path(&format!("claude/projects/{project}/{ONE}.jsonl")))
+            .unwrap()
+    };
+    assert_eq!((back("a"), back("b")), (one, other));
+}
+
+#[test]
+fn a_copy_that_went_on_after_the_first_was_imported_is_kept_where_it_is() {
+    let env = TestEnv::new();
+    let begun = Transcript::new(ONE).prompt("First").says("Yes.").text();
+    let longer = Transcript::new(ONE).prompt("First").says("Yes.").says("And so on.").text();
+    env.write(&format!("claude/projects/a/{ONE}.jsonl"), &begun);
+    env.done(&["import"]);
+    env.write(&format!("claude/projects/b/{ONE}.jsonl"), &longer);
+    env.done(&["import"]);
+    assert_eq!(env.done(&["import"]), format!("{ONE}  unchanged\n"));
+    std::fs::remove_dir_all(env.path("claude")).unwrap();
+    env.done(&["restore", "aaaa"]);
+    let back = files_below(&env.path("claude/projects"));
+    assert_eq!(back[&format!("a/{ONE}.jsonl")], begun.as_bytes());
+    assert_eq!(back[&format!("b/{ONE}.jsonl")], longer.as_bytes());
+}
+
+#[test]
+fn a_file_that_was_cut_off_takes_nothing_away() {
+    let env = TestEnv::new();
+    let begun = || Transcript::new(ONE).prompt("First").says("Yes.");
+    let (path, whole) = (format!("claude/projects/a/{ONE}.jsonl"), begun().says("Then.").text());
+    env.write(&path, &whole);
+    env.done(&["import"]);
+    let viewed = env.done(&["view", "aaaa"]);
+    env.write(&path, begun().text());
+    let listed = env.done(&["list"]);
+    assert!(listed.contains("both -"), "{listed}");
+    assert_eq!(env.done(&["view", "aaaa"]), viewed);
+    assert_eq!(env.done(&["import"]), format!("{ONE}  unchanged\n"));
+    assert_eq!(env.done(&["export", "aaaa"]), whole);
+
+    // It goes on another way: what it was stays, and in its place.
+    env.write(&path, begun().line("user", serde_json::json!({"uuid": "else", "message": {"role": "user", "content": "Instead"}})).text());
+    let grown = env.done(&["import"]);
+    assert!(grown.contains("written anew, and both are kept"), "{grown}");
+    let viewed = env.done(&["view", "aaaa"]);
+    let places = ["First", "Yes.", "Then.", "Instead"].map(|it| viewed.find(it).unwrap());
+    assert!(places.is_sorted(), "{viewed}");
+}

@@ -153,15 +153,14 @@ fn own_name(kin: &[Source], spec: &SourceSpec) -> Option<String> {
     kin.iter().find(is_own).map(|it| it.spec.name.clone())
 }
 
-/// Returns the source under a name that no other has.
+/// Returns the source under a name that tells it from its kin.
 fn free_name(kin: &[Source], spec: &SourceSpec) -> SourceSpec {
-    let mut free = spec.clone();
-    let mut number = 0;
-    while kin.iter().any(|it| it.spec.name == free.name) {
-        number += 1;
-        free = spec.as_copy(number);
+    let is_taken = |name: &str| kin.iter().any(|it| it.spec.name == name);
+    let copies = (1..).map(|number| spec.as_copy(number));
+    match kin.is_empty() {
+        true => spec.clone(),
+        false => copies.into_iter().find(|it| !is_taken(&it.name)).unwrap_or(spec.clone()),
     }
-    free
 }
 
 /// Says whether another file lies where a source was read from. If not, its file was moved.
