@@ -114,7 +114,8 @@ impl SourceSpec {
             SpecKind::SubagentMeta => FeedKind::SubagentMeta(subagent()),
             SpecKind::Events => return None,
         };
-        Some(Feed::new(agent, kind, &self.name))
+        let may_repeat = self.part > 1 || self.plain_name() != self.name;
+        Some(Feed { may_repeat, ..Feed::new(agent, kind, &self.name) })
     }
 }
 

@@ -7,7 +7,7 @@ use threadfold_core::{
 };
 
 use crate::fold::Fold;
-use crate::source::Source;
+use crate::source::{Source, SpecKind};
 
 /// As much of a prompt as lists may want.
 const PROMPT: usize = 2_000;
@@ -99,7 +99,11 @@ impl Fold {
     /// Returns how many bytes the latest parts of all files of lines have.
     fn line_bytes(&self) -> u64 {
         let is_latest = |it: &&Source| self.source(&it.spec).map(|it| it.number) == Some(it.number);
-        self.sources().filter(is_latest).map(Source::line_bytes).sum()
+        // What came by another way is in no file that an agent keeps.
+        let is_file = |it: &&Source| {
+            !matches!(it.spec.kind, SpecKind::Stream | SpecKind::Rows | SpecKind::Events)
+        };
+        self.sources().filter(is_latest).filter(is_file).map(Source::line_bytes).sum()
     }
 }
 
