@@ -9,6 +9,7 @@ mod kin;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use threadfold_store::RecordKind;
@@ -73,6 +74,8 @@ impl Taken {
 pub struct Follower {
     file: InputFile,
     following: Option<Following>,
+    /// How a file that is one record looked when it was taken.
+    looked: Option<(u64, Option<SystemTime>)>,
 }
 
 #[derive(Debug)]
@@ -106,7 +109,7 @@ impl Identity {
 impl Follower {
     /// Returns a follower who has not looked at the file yet.
     pub fn new(file: InputFile) -> Self {
-        Self { file, following: None }
+        Self { file, following: None, looked: None }
     }
 
     /// Returns the file.
@@ -134,7 +137,15 @@ impl Follower {
         let identity = Identity::of(&metadata);
         match self.file.form {
             Form::Lines => self.poll_lines(opened, identity, session, &mut progress).await,
-            Form::Document => self.poll_document(opened, identity, session, &mut progress).await,
+            Form::Document => {
+                let looked = Some((metadata.len(), metadata.modified().ok()));
+                if self.looked == looked {
+                    return Ok(Taken::default());
+                }
+                let taken = self.poll_document(opened, identity, session, &mut progress).await?;
+                self.looked = looked;
+                Ok(taken)
+            }
         }
     }
 

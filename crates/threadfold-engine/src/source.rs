@@ -46,6 +46,8 @@ pub enum SpecKind {
     Rows,
     /// Events in our own form.
     Events,
+    /// A file that is kept with the session, and tells nothing of it.
+    Attached,
 }
 
 impl SourceSpec {
@@ -112,7 +114,7 @@ impl SourceSpec {
             SpecKind::Main | SpecKind::Rows => FeedKind::Main,
             SpecKind::Subagent => FeedKind::Subagent(subagent()),
             SpecKind::SubagentMeta => FeedKind::SubagentMeta(subagent()),
-            SpecKind::Events => return None,
+            SpecKind::Events | SpecKind::Attached => return None,
         };
         let may_repeat = self.part > 1 || self.plain_name() != self.name;
         Some(Feed { may_repeat, ..Feed::new(agent, kind, &self.name) })

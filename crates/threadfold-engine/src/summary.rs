@@ -7,7 +7,7 @@ use threadfold_core::{
 };
 
 use crate::fold::Fold;
-use crate::source::{Source, SpecKind};
+use crate::source::{Source, SourceSpec, SpecKind};
 
 /// As much of a prompt as lists may want.
 const PROMPT: usize = 2_000;
@@ -80,7 +80,10 @@ impl Fold {
     /// Returns what lists show of the session.
     pub fn summary(&self) -> SessionSummary {
         let told = SessionSummary::of(&self.settled(), self.metadata());
-        let path = self.sources().find_map(|source| source.spec.path.clone());
+        let path = |is_wanted: fn(&SourceSpec) -> bool| {
+            self.sources().filter(|it| is_wanted(&it.spec)).find_map(|it| it.spec.path.clone())
+        };
+        let path = path(|it| it.kind == SpecKind::Main).or_else(|| path(|_| true));
         let is_loop = self.turns().last().is_some();
         let next = resume_plan(self.turns(), |_| Effect::Unsafe).next;
         let agent = self.agent().map(|it| it.name()).or(is_loop.then_some("threadfold"));
