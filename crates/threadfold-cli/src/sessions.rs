@@ -15,5 +15,4 @@ pub(crate) use find::{FoundSession, Kept, Sessions};
 pub(crate) use fresh::{Freshness, freshness};
 pub(crate) use load::{Loaded, load_file, load_session};
 pub(crate) use name::claude_session;
-pub(crate) use opencode::find as find_opencode;
 pub(crate) use resolve::{Given, Wanted, find_given, places, resolve};

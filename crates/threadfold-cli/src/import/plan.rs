@@ -13,9 +13,10 @@ use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, unpack};
 use threadfold_engine::{EngineError, Form, InputFile, SourceSpec, SpecKind, claude_files};
 
+use super::folder::orphans_below;
 use crate::error::CommandError;
 use crate::sessions::{FoundSession, Given, Kept, Sessions, claude_session, find_given};
-use crate::source::{Database, Format, Shelf, Storage, open, recognize_file};
+use crate::source::{Database, Format, Shelf, Storage, has_nothing_yet, open, recognize_file};
 
 /// A session that is to be imported.
 pub(crate) struct Planned {
@@ -95,6 +96,24 @@ impl Task {
     }
 }
 
+impl Task {
+    /// Plans a session of Claude Code whose main file is not there, of what else it has.
+    pub(super) fn without_main(main: &Path) -> Self {
+        let place = main.with_extension("");
+        let id = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let files = claude_files(main).map(|mut files| {
+            files.retain(|it| it.path != *main);
+            Content::Files(files)
+        });
+        let name = format!("`{}`", place.display());
+        let agent = Some(Agent::Claude);
+        let planned = files
+            .map(|content| Planned { id, is_told: true, agent, place, content, parent: None })
+            .map_err(CommandError::from);
+        Self { name, planned }
+    }
+}
+
 /// Puts the files of a session and of its copies in other places together.
 fn with_copies(
     own: Result<Vec<InputFile>, EngineError>,
@@ -110,7 +129,11 @@ impl Planner<'_> {
         if given.is_empty() {
             let sessions = Sessions::of_all_agents();
             sessions.say_unreadable();
-            return Ok(sessions.found.iter().map(Task::of_found).collect());
+            let mut tasks: Vec<Task> = sessions.found.iter().map(Task::of_found).collect();
+            // The first place is that of Claude Code.
+            let orphans = sessions.places.first().map(|it| orphans_below(it, &tasks));
+            tasks.extend(orphans.unwrap_or_default());
+            return Ok(tasks);
         }
         let mut tasks = Vec::new();
         for given in given {
@@ -168,6 +191,12 @@ impl Planner<'_> {
     fn format_of(&self, path: &Path) -> Result<Format, CommandError> {
         match recognize_file(path)? {
             Some(format) => Ok(format),
+            None if !self.any && is_named_as_records(path) && has_nothing_yet(path) => {
+                Err(CommandError::new(
+                    anyhow!("`{}` has nothing in it yet that tells whose it is", path.display()),
+                    "import it again when a line of it is whole, or say with `--from` what it is",
+                ))
+            }
             None if self.any || is_named_as_records(path) => Ok(Format::Other),
             None => Err(CommandError::new(
                 anyhow!("`{}` is nothing that an agent or Threadfold writes", path.display()),
@@ -305,6 +334,11 @@ fn input(agent: Option<Agent>, kind: SpecKind, path: &Path, form: Form) -> Input
     let spec = SourceSpec { agent, kind, agent_id: None, name: name.into(), path: None, part: 1 };
     let spec = spec.at(place.to_string_lossy());
     InputFile { spec, path: path.to_owned(), form }
+}
+
+/// Says whether a file is a session of Claude Code in one piece.
+pub(super) fn is_in_one_piece(path: &Path) -> bool {
+    is_packed(path, Some(Agent::Claude))
 }
 
 /// Says whether a file that opens so is a session in one piece.

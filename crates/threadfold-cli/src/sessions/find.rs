@@ -10,11 +10,14 @@ use std::rc::Rc;
 use std::time::SystemTime;
 
 use threadfold_convert::Agent;
-use threadfold_convert::claude::layout::sessions;
+use threadfold_convert::claude::layout::{is_session_name, sessions};
 
 use super::{claude_session, opencode};
 use crate::error::say;
-use crate::source::Shelf;
+use crate::source::{Shelf, Storage};
+
+/// How deep folders are looked into.
+const DEEPEST: usize = 32;
 
 /// The sessions below some folders.
 #[derive(Default)]
@@ -79,6 +82,35 @@ impl Sessions {
         }
         all.unite_copies();
         all
+    }
+
+    /// Finds the sessions in `folder` and in all folders below it. Links are not followed.
+    pub(crate) fn deep_below(folder: &Path) -> Self {
+        let mut all = Self { places: vec![folder.to_owned()], ..Self::default() };
+        all.add_deep(folder, DEEPEST);
+        all.unite_copies();
+        all
+    }
+
+    fn add_deep(&mut self, folder: &Path, depth: usize) {
+        let Some(deeper) = depth.checked_sub(1) else {
+            let why = format!("it lies more than {DEEPEST} folders deep");
+            return self.unreadable.push((folder.to_owned(), why));
+        };
+        if Storage::is_one(folder) {
+            return opencode::find_in_storage(folder, self);
+        }
+        let has_storage = Storage::is_one(&folder.join("storage"));
+        if has_storage || folder.join("opencode.db").is_file() {
+            opencode::find(folder, self);
+        }
+        for inner in self.add_project(folder) {
+            let is_folder = inner.symlink_metadata().is_ok_and(|it| it.is_dir());
+            let is_known = has_storage && inner.ends_with("storage");
+            if is_folder && !is_known && !is_session_name(&name(&inner)) {
+                self.add_deep(&inner, deeper);
+            }
+        }
     }
 
     /// Makes one session of all files that are of one.

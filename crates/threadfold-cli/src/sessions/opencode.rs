@@ -44,7 +44,8 @@ fn time(milliseconds: i64) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(since)
 }
 
-fn find_in_storage(folder: &Path, all: &mut Sessions) {
+/// Adds the sessions of the older folder of files.
+pub(super) fn find_in_storage(folder: &Path, all: &mut Sessions) {
     let mut storage = Storage::open(folder);
     all.unreadable.append(&mut storage.unreadable);
     let storage = Rc::new(storage);

@@ -12,6 +12,7 @@ mod hostile;
 mod import;
 mod import_apart;
 mod import_opencode;
+mod import_whole;
 mod kept;
 mod kills;
 mod list;

@@ -34,7 +34,7 @@ fn two_files_of_one_name_and_session_are_both_kept_and_nothing_is_added_again() 
     env.run(&["import", "a/s1.jsonl", "b/s1.jsonl"]);
     for _ in 0..2 {
         let again = env.run(&["import", "a/s1.jsonl", "b/s1.jsonl"]);
-        assert!(again.contains("2 unchanged"), "{again}");
+        assert!(again.contains("1 session: 0 with something new, 1 unchanged"), "{again}");
     }
     env.run(&["export", "s1", "--format", "original", "--output", "out/"]);
     let out = files_below(&env.path("out")).into_iter().collect::<Vec<_>>();
