@@ -58,6 +58,11 @@ impl SessionSummary {
         let subagents = state.subagents();
         let own = |text: Option<&str>| text.map(str::to_owned);
         let inside: usize = subagents.iter().map(|it| it.blocks().len()).sum();
+        // Some agents tell no time with what they say, and one with every block.
+        let (first, last) = match metadata.started_at() {
+            Some(_) => (None, None),
+            None => times_of(state),
+        };
         Self {
             first_prompt: first_prompt(state),
             first_command: first_command(state),
@@ -67,8 +72,8 @@ impl SessionSummary {
             model: own(metadata.model()),
             cwd: own(metadata.cwd()),
             version: own(metadata.version()),
-            started_at: own(metadata.started_at()),
-            ended_at: own(metadata.ended_at()),
+            started_at: own(metadata.started_at()).or(first),
+            ended_at: own(metadata.ended_at()).or(last),
             cost_usd: metadata.cost_usd(),
             usage: metadata.usage(),
             ..Self::default()
@@ -108,6 +113,23 @@ impl Fold {
         };
         self.sources().filter(is_latest).filter(is_file).map(Source::line_bytes).sum()
     }
+}
+
+/// Returns the earliest and the latest time of any block, which are all spelt alike.
+fn times_of(state: &ConversationState) -> (Option<String>, Option<String>) {
+    let subagents = state.subagents();
+    let inside = subagents.iter().flat_map(|it| it.blocks().iter());
+    let (mut first, mut last): (Option<String>, Option<String>) = (None, None);
+    for block in state.blocks().iter().chain(inside) {
+        let Some(time) = block.timestamp.as_deref() else { continue };
+        if first.as_deref().is_none_or(|it| time < it) {
+            first = Some(time.to_owned());
+        }
+        if last.as_deref().is_none_or(|it| time > it) {
+            last = Some(time.to_owned());
+        }
+    }
+    (first, last)
 }
 
 fn first_prompt(state: &ConversationState) -> Option<String> {
