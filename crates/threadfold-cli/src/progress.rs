@@ -11,15 +11,21 @@ const PACE: Duration = Duration::from_millis(50);
 /// A counter on stderr, if that is a terminal.
 pub(crate) struct Progress {
     done: usize,
-    total: usize,
+    total: Option<usize>,
     next: Option<Instant>,
     is_shown: bool,
 }
 
 impl Progress {
+    /// Counts sessions that are read.
     pub(crate) fn new(total: usize) -> Self {
+        Self { total: Some(total), ..Self::of_files() }
+    }
+
+    /// Counts files that are looked at, however many there are.
+    pub(crate) fn of_files() -> Self {
         let next = io::stderr().is_terminal().then(|| Instant::now() + QUIET);
-        Self { done: 0, total, next, is_shown: false }
+        Self { done: 0, total: None, next, is_shown: false }
     }
 
     /// Counts one that is done.
@@ -30,7 +36,12 @@ impl Progress {
             self.next = Some(now + PACE);
             self.is_shown = true;
             // When nobody sees it, nobody misses it.
-            write!(io::stderr(), "\r{} of {} sessions read", self.done, self.total).ok();
+            let done = self.done;
+            let written = match self.total {
+                Some(total) => write!(io::stderr(), "\r{done} of {total} sessions read"),
+                None => write!(io::stderr(), "\r{done} files looked at"),
+            };
+            written.ok();
         }
     }
 

@@ -18,7 +18,7 @@ use threadfold_convert::{Agent, Feed, FeedKind, Unpacked, unpack};
 use threadfold_core::SessionId;
 
 use crate::error::CommandError;
-use detect::{detect, holds_records, is_sqlite, packing, read_head, recognize};
+use detect::{detect, holds_records, is_before_first, is_sqlite, packing, read_head, recognize};
 use feeding::Feeding;
 use opencode_shelf::EachRecord;
 
@@ -132,6 +132,11 @@ pub(crate) fn recognize_file(path: &Path) -> Result<Option<Format>, CommandError
 /// Says whether a file holds records, and those of no agent that is known.
 pub(crate) fn is_of_another(path: &Path) -> bool {
     head_of(path).is_ok_and(|head| recognize(&head).is_none() && holds_records(&head))
+}
+
+/// Says whether a file ends before its first record does: nothing tells yet what it will be.
+pub(crate) fn has_nothing_yet(path: &Path) -> bool {
+    path.is_file() && head_of(path).is_ok_and(|head| is_before_first(&head))
 }
 
 fn head_of(path: &Path) -> Result<Vec<u8>, CommandError> {

@@ -61,9 +61,13 @@ impl StoreArgs {
     }
 
     /// Opens the store to read beside what agents keep; what is wrong with it is said, and it is
-    /// left out. A store that was named must be one.
+    /// left out. A store that was named must be one, if it is there.
     pub(crate) fn open_if_there(&self) -> Result<Option<OpenStore>, CommandError> {
         if self.is_named() {
+            if !self.path()?.exists() {
+                say(format_args!("there is no store at `{}` yet", self.path()?.display()));
+                return Ok(None);
+            }
             return self.open_to_read().map(Some);
         }
         let Ok(path) = self.path_that_is_there() else { return Ok(None) };

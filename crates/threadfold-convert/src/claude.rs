@@ -132,6 +132,7 @@ impl ClaudeConverter {
             timestamp: None,
             session: self.session.clone(),
             line,
+            is_again: false,
             from: out.len(),
             out,
         }
@@ -176,6 +177,8 @@ impl Salvage for ClaudeConverter {
         let understood = {
             let mut said = self.said(record.feed, record.line, out);
             said.timestamp = line.timestamp.as_deref().map(Arc::from);
+            let name = line.uuid.as_deref().filter(|_| record.feed.may_repeat);
+            said.is_again = name.is_some_and(|it| said.side().lines.contains_key(&memory::key(it)));
             match &record.feed.kind {
                 FeedKind::Stream => live::convert(&mut said, &line, text),
                 FeedKind::Subagent(agent) => {

@@ -39,6 +39,9 @@ pub struct Feed {
     pub kind: FeedKind,
     /// The source as events carry it.
     pub source: Source,
+    /// It may tell again what another feed of the session told: a file that was written anew, or
+    /// a copy of one. What is told again stays where it stands.
+    pub may_repeat: bool,
 }
 
 /// What the records of a feed are.
@@ -66,7 +69,7 @@ impl Feed {
             agent: Some(Arc::from(agent.name())),
             ..Source::of_kind(source_kind)
         };
-        Self { kind, source }
+        Self { kind, source, may_repeat: false }
     }
 
     /// Says whether this is what the agent says while it works.

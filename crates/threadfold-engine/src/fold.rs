@@ -23,7 +23,7 @@ use crate::error::EngineError;
 use crate::shelf::{Budget, FileShelf, Spill};
 use crate::slice::{Item, Items, SliceError, Slices};
 use crate::snapshot::SliceSnapshot;
-use crate::source::{Chain, LongLine, Source, SourceSpec};
+use crate::source::{Chain, LongLine, Source, SourceSpec, SpecKind};
 
 /// The version of events as the log derives them.
 const EVENT_VERSION: u64 = 1;
@@ -165,6 +165,9 @@ impl Fold {
         let Some((source, converter)) = self.source_of(record, step) else { return };
         let position = source.advance(record);
         source.partial = None;
+        if source.spec.kind == SpecKind::Attached {
+            return;
+        }
         match (&source.feed, converter) {
             (Some(feed), Some(converter)) => {
                 if let Some(line) = lines::line(position, &record.bytes) {
@@ -214,7 +217,9 @@ impl Fold {
             let LongLine { head, length, ends_with_return } =
                 source.long.take().unwrap_or_default();
             source.position.number += 1;
-            if source.feed.is_none() {
+            if source.spec.kind == SpecKind::Attached {
+                // It is kept, and nobody reads it.
+            } else if source.feed.is_none() {
                 step.unreadable(format!("an event of {length} bytes is too long to be read"));
             } else if let (Some(feed), Some(converter)) = (&source.feed, converter) {
                 let length = length - u64::from(ends_with_return);
@@ -233,6 +238,7 @@ impl Fold {
                 finish(open, source.position, feed, converter, &mut step.events);
             }
             (Some(_), None) => {}
+            (None, _) if source.spec.kind == SpecKind::Attached => {}
             (None, _) => hear_unfinished(open.0.as_ref(), source.position, step),
         }
     }
@@ -275,6 +281,7 @@ impl Fold {
                     finish(open, source.position, feed, converter, &mut step.events);
                 }
                 (Some(_), None) => {}
+                (None, _) if source.spec.kind == SpecKind::Attached => {}
                 (None, _) => hear_unfinished(source.partial.as_ref(), source.position, &mut step),
             }
         }

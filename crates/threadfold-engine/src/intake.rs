@@ -4,10 +4,12 @@
 //! the file ends. Tailing does it again and again.
 
 mod claude;
+mod kin;
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use threadfold_store::RecordKind;
@@ -18,6 +20,8 @@ use crate::session::{Incoming, Session};
 use crate::source::{Chain, Source, SourceSpec};
 
 pub use claude::claude_files;
+pub use kin::has_file;
+use kin::{Kin, KinDocument};
 
 const CHUNK: usize = 256 << 10;
 /// How many bytes of records are kept at once.
@@ -70,6 +74,8 @@ impl Taken {
 pub struct Follower {
     file: InputFile,
     following: Option<Following>,
+    /// How a file that is one record looked when it was taken.
+    looked: Option<(u64, Option<SystemTime>)>,
 }
 
 #[derive(Debug)]
@@ -79,8 +85,8 @@ struct Following {
     identity: Identity,
     /// The last bytes that were read.
     tail: Vec<u8>,
-    /// The file is what it was before it was written anew: an older part of its source.
-    is_older: bool,
+    /// All of the file is in the log already, and more than it or another part of it.
+    is_known: bool,
 }
 
 /// Tells a file from another that took its place.
@@ -103,7 +109,7 @@ impl Identity {
 impl Follower {
     /// Returns a follower who has not looked at the file yet.
     pub fn new(file: InputFile) -> Self {
-        Self { file, following: None }
+        Self { file, following: None, looked: None }
     }
 
     /// Returns the file.
@@ -131,7 +137,15 @@ impl Follower {
         let identity = Identity::of(&metadata);
         match self.file.form {
             Form::Lines => self.poll_lines(opened, identity, session, &mut progress).await,
-            Form::Document => self.poll_document(opened, session, &mut progress).await,
+            Form::Document => {
+                let looked = Some((metadata.len(), metadata.modified().ok()));
+                if self.looked == looked {
+                    return Ok(Taken::default());
+                }
+                let taken = self.poll_document(opened, identity, session, &mut progress).await?;
+                self.looked = looked;
+                Ok(taken)
+            }
         }
     }
 
@@ -195,7 +209,7 @@ impl Follower {
         Ok(taken)
     }
 
-    /// Finds the place in the log's source where the file goes on, or begins a new part of it.
+    /// Finds the place in the log where the file goes on, or begins a source or a part of one.
     async fn begin(
         &self,
         opened: &mut (impl Read + Seek),
@@ -203,29 +217,20 @@ impl Follower {
         session: &mut Session,
         taken: &mut Taken,
     ) -> Result<Following, EngineError> {
-        let is_known = |it: &&Source| it.spec.is_same_source(&self.file.spec);
-        let parts: Vec<Source> = session.fold().sources().filter(is_known).rev().cloned().collect();
-        let length = opened.seek(SeekFrom::End(0)).map_err(|error| self.unreadable(error))?;
-        for (age, part) in parts.iter().enumerate() {
-            // An older part is not added to: what it was is what it stays.
-            let is_all = || part.position.offset + part.partial_length() == length;
-            if age > 0 && !is_all() {
-                continue;
-            }
-            let tail = goes_on(opened, part).map_err(|error| self.unreadable(error))?;
-            if let Some(tail) = tail {
+        let number = match kin::find(session, &self.file, identity, opened).await? {
+            Kin::GoesOn(part, tail) => {
                 let cutter = Cutter::resume(part.position.offset, part.is_in_pieces());
-                let is_older = age > 0;
-                let following = Following::new(part.number, cutter, identity);
-                return Ok(Following { tail, is_older, ..following });
+                return Ok(Following { tail, ..Following::new(part.number, cutter, identity) });
             }
-        }
-        let number = match parts.is_empty() {
-            true => session.source(&self.file.spec).await?,
-            false => {
+            Kin::Known { number, length, tail } => {
+                let following = Following::new(number, Cutter::resume(length, false), identity);
+                return Ok(Following { tail, is_known: true, ..following });
+            }
+            Kin::Anew(spec) => {
                 taken.new_parts += 1;
-                session.new_part(&self.file.spec).await?
+                session.new_part(&spec).await?
             }
+            Kin::New(spec) => session.source(&spec).await?,
         };
         Ok(Following::new(number, Cutter::default(), identity))
     }
@@ -233,17 +238,18 @@ impl Follower {
     async fn poll_document(
         &mut self,
         mut opened: File,
+        identity: Identity,
         session: &mut Session,
         progress: &mut impl FnMut(u64),
     ) -> Result<Taken, EngineError> {
         let mut bytes = Vec::new();
         opened.read_to_end(&mut bytes).map_err(|error| self.unreadable(error))?;
         progress(bytes.len() as u64);
-        let number = session.source(&self.file.spec).await?;
-        let source = session.fold().source(&self.file.spec);
-        if source.is_some_and(|source| source.is_document(&bytes)) {
-            return Ok(Taken::default());
-        }
+        let number = match kin::find_document(session, &self.file.spec, identity, &bytes) {
+            KinDocument::Known => return Ok(Taken::default()),
+            KinDocument::Replaces(number) => number,
+            KinDocument::New(spec) => session.source(&spec).await?,
+        };
         let taken = Taken { records: 1, bytes: bytes.len() as u64, new_parts: 0 };
         let bytes = Bytes::from(bytes);
         let kind = RecordKind::Document;
@@ -258,7 +264,7 @@ impl Follower {
 
 impl Following {
     fn new(number: u32, cutter: Cutter, identity: Identity) -> Self {
-        Self { number, cutter, identity, tail: Vec::new(), is_older: false }
+        Self { number, cutter, identity, tail: Vec::new(), is_known: false }
     }
 
     fn heard(&mut self, bytes: &[u8]) {
@@ -269,7 +275,7 @@ impl Following {
 
     /// Says whether the file still has what was read last where it was read.
     fn is_still_in(&self, opened: &mut (impl Read + Seek)) -> io::Result<bool> {
-        if self.is_older && opened.seek(SeekFrom::End(0))? != self.cutter.end() {
+        if self.is_known && opened.seek(SeekFrom::End(0))? != self.cutter.end() {
             return Ok(false);
         }
         let from = self.cutter.end() - self.tail.len() as u64;

@@ -64,7 +64,9 @@ pub use cut::{Cut, Cutter};
 pub use error::EngineError;
 pub use fold::{Fold, Oddity, Step, chain_of};
 pub use holder::{holder, is_gone};
-pub use intake::{Follower, Form, InputFile, Taken, claude_files, take_files, take_lines};
+pub use intake::{
+    Follower, Form, InputFile, Taken, claude_files, has_file, take_files, take_lines,
+};
 pub use load::{Loaded, load, load_within, read_on};
 pub use original::{originals, salvage};
 pub use query::Query;

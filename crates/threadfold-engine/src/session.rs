@@ -228,6 +228,11 @@ impl Session {
         &self.fold
     }
 
+    /// Returns where its records are.
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
     /// Returns the session's name.
     pub fn id(&self) -> &SessionId {
         &self.id

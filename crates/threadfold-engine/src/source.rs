@@ -46,6 +46,8 @@ pub enum SpecKind {
     Rows,
     /// Events in our own form.
     Events,
+    /// A file that is kept with the session, and tells nothing of it.
+    Attached,
 }
 
 impl SourceSpec {
@@ -73,6 +75,31 @@ impl SourceSpec {
             == (&other.agent, other.kind, &other.agent_id, &other.name)
     }
 
+    /// Says whether `other` may be the same file, or a copy of it that lies elsewhere.
+    pub(crate) fn is_kin(&self, other: &Self) -> bool {
+        // A session of Claude Code has one file, whatever somebody called a copy.
+        let is_claude = self.kind == SpecKind::Main && self.known_agent() == Some(Agent::Claude);
+        (&self.agent, self.kind, &self.agent_id) == (&other.agent, other.kind, &other.agent_id)
+            && (is_claude || self.plain_name() == other.plain_name())
+    }
+
+    /// Returns the name that a file has within its own place: a copy's without the folder that
+    /// tells it from others.
+    fn plain_name(&self) -> &str {
+        match self.name.split_once('/') {
+            Some((folder, name)) if is_copy_folder(folder) => name,
+            _ => &self.name,
+        }
+    }
+
+    /// Returns the source as one of its own: another file of this name lies elsewhere.
+    pub(crate) fn as_copy(&self, number: u32) -> Self {
+        let path = self.path.as_deref().unwrap_or_default();
+        let hash = blake3::hash(format!("{number}:{path}").as_bytes());
+        let name = format!("{COPY}{}/{}", &hash.to_hex()[..8], self.plain_name());
+        Self { name, ..self.clone() }
+    }
+
     /// Returns the agent whose converter understands it.
     pub fn known_agent(&self) -> Option<Agent> {
         self.agent.as_deref().and_then(Agent::from_name)
@@ -87,10 +114,19 @@ impl SourceSpec {
             SpecKind::Main | SpecKind::Rows => FeedKind::Main,
             SpecKind::Subagent => FeedKind::Subagent(subagent()),
             SpecKind::SubagentMeta => FeedKind::SubagentMeta(subagent()),
-            SpecKind::Events => return None,
+            SpecKind::Events | SpecKind::Attached => return None,
         };
-        Some(Feed::new(agent, kind, &self.name))
+        let may_repeat = self.part > 1 || self.plain_name() != self.name;
+        Some(Feed { may_repeat, ..Feed::new(agent, kind, &self.name) })
     }
+}
+
+/// How the folder is called in which a copy's name stands.
+const COPY: &str = "copy-";
+
+fn is_copy_folder(folder: &str) -> bool {
+    let hash = folder.strip_prefix(COPY).unwrap_or_default();
+    hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// A source and how far it was read.
@@ -169,11 +205,6 @@ impl Source {
     /// Returns the beginning of a line whose end was not there yet.
     pub fn partial(&self) -> Option<&Bytes> {
         self.partial.as_ref()
-    }
-
-    /// Returns how long that is.
-    pub(crate) fn partial_length(&self) -> u64 {
-        self.partial.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 
     /// Says whether it stands in the middle of a line that comes in pieces.

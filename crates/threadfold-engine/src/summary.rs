@@ -7,7 +7,7 @@ use threadfold_core::{
 };
 
 use crate::fold::Fold;
-use crate::source::Source;
+use crate::source::{Source, SourceSpec, SpecKind};
 
 /// As much of a prompt as lists may want.
 const PROMPT: usize = 2_000;
@@ -58,6 +58,11 @@ impl SessionSummary {
         let subagents = state.subagents();
         let own = |text: Option<&str>| text.map(str::to_owned);
         let inside: usize = subagents.iter().map(|it| it.blocks().len()).sum();
+        // Some agents tell no time with what they say, and one with every block.
+        let (first, last) = match metadata.started_at() {
+            Some(_) => (None, None),
+            None => times_of(state),
+        };
         Self {
             first_prompt: first_prompt(state),
             first_command: first_command(state),
@@ -67,8 +72,8 @@ impl SessionSummary {
             model: own(metadata.model()),
             cwd: own(metadata.cwd()),
             version: own(metadata.version()),
-            started_at: own(metadata.started_at()),
-            ended_at: own(metadata.ended_at()),
+            started_at: own(metadata.started_at()).or(first),
+            ended_at: own(metadata.ended_at()).or(last),
             cost_usd: metadata.cost_usd(),
             usage: metadata.usage(),
             ..Self::default()
@@ -80,7 +85,10 @@ impl Fold {
     /// Returns what lists show of the session.
     pub fn summary(&self) -> SessionSummary {
         let told = SessionSummary::of(&self.settled(), self.metadata());
-        let path = self.sources().find_map(|source| source.spec.path.clone());
+        let path = |is_wanted: fn(&SourceSpec) -> bool| {
+            self.sources().filter(|it| is_wanted(&it.spec)).find_map(|it| it.spec.path.clone())
+        };
+        let path = path(|it| it.kind == SpecKind::Main).or_else(|| path(|_| true));
         let is_loop = self.turns().last().is_some();
         let next = resume_plan(self.turns(), |_| Effect::Unsafe).next;
         let agent = self.agent().map(|it| it.name()).or(is_loop.then_some("threadfold"));
@@ -99,8 +107,29 @@ impl Fold {
     /// Returns how many bytes the latest parts of all files of lines have.
     fn line_bytes(&self) -> u64 {
         let is_latest = |it: &&Source| self.source(&it.spec).map(|it| it.number) == Some(it.number);
-        self.sources().filter(is_latest).map(Source::line_bytes).sum()
+        // What came by another way is in no file that an agent keeps.
+        let is_file = |it: &&Source| {
+            !matches!(it.spec.kind, SpecKind::Stream | SpecKind::Rows | SpecKind::Events)
+        };
+        self.sources().filter(is_latest).filter(is_file).map(Source::line_bytes).sum()
     }
+}
+
+/// Returns the earliest and the latest time of any block, which are all spelt alike.
+fn times_of(state: &ConversationState) -> (Option<String>, Option<String>) {
+    let subagents = state.subagents();
+    let inside = subagents.iter().flat_map(|it| it.blocks().iter());
+    let (mut first, mut last): (Option<String>, Option<String>) = (None, None);
+    for block in state.blocks().iter().chain(inside) {
+        let Some(time) = block.timestamp.as_deref() else { continue };
+        if first.as_deref().is_none_or(|it| time < it) {
+            first = Some(time.to_owned());
+        }
+        if last.as_deref().is_none_or(|it| time > it) {
+            last = Some(time.to_owned());
+        }
+    }
+    (first, last)
 }
 
 fn first_prompt(state: &ConversationState) -> Option<String> {

@@ -1,5 +1,6 @@
 //! `threadfold import`: sessions of agents into the store.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use serde::Serialize;
 use threadfold_convert::Agent;
 
 use crate::error::{CommandError, say};
-use crate::import::{Imported, Planned, Planner, Task, kept_as_it_is, take};
+use crate::import::{Imported, Names, Planned, Planner, Task, kept_as_it_is, take};
 use crate::printable::{printable, write_json};
 use crate::source::Format;
 use crate::store::{OpenStore, StoreArgs};
@@ -55,8 +56,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
     let mut report = Report { is_json: args.json, bar: bar(&tasks), ..Report::default() };
     let total = tasks.len();
     let mut failure = None;
+    let mut names = Names::of(&store)?;
     for Task { name, planned } in tasks {
-        let imported = planned.and_then(|it| report.import(&store, it));
+        let settled = planned.and_then(|mut it| names.settle(&mut it).map(|()| it));
+        let imported = settled.and_then(|it| report.import(&store, it));
         match imported {
             Ok(()) => {}
             Err(CommandError::PipeClosed) => return Err(CommandError::PipeClosed),
@@ -105,7 +108,8 @@ struct Report {
     is_json: bool,
     bar: ProgressBar,
     read: u64,
-    unchanged: usize,
+    /// The sessions that were taken, and whether anything of them was new.
+    sessions: BTreeMap<String, bool>,
     failed: usize,
     /// Those that no known agent wrote.
     others: Vec<PathBuf>,
@@ -114,7 +118,8 @@ struct Report {
 impl Default for Report {
     fn default() -> Self {
         let bar = ProgressBar::hidden();
-        Self { is_json: false, bar, read: 0, unchanged: 0, failed: 0, others: Vec::new() }
+        let (sessions, others) = (BTreeMap::new(), Vec::new());
+        Self { is_json: false, bar, read: 0, sessions, failed: 0, others }
     }
 }
 
@@ -129,7 +134,7 @@ impl Report {
     }
 
     fn tell(&mut self, planned: &Planned, imported: &Imported) -> Result<(), CommandError> {
-        self.unchanged += usize::from(imported.is_unchanged);
+        *self.sessions.entry(planned.id.clone()).or_default() |= !imported.is_unchanged;
         if planned.agent == Some(Agent::Other) {
             self.others.push(planned.place.clone());
         }
@@ -206,9 +211,10 @@ impl Report {
             }
         }
         if total > 1 {
-            let (unchanged, failed) = (self.unchanged, self.failed);
-            let all = count(total, "session", "sessions");
-            let news = total - unchanged - failed;
+            let failed = self.failed;
+            let all = count(self.sessions.len() + failed, "session", "sessions");
+            let news = self.sessions.values().filter(|is_new| **is_new).count();
+            let unchanged = self.sessions.len() - news;
             say(format_args!(
                 "{all}: {news} with something new, {unchanged} unchanged, {failed} failed"
             ));

@@ -29,7 +29,7 @@ use crate::view::{
 /// Those of Claude Code are looked for in `$CLAUDE_CONFIG_DIR`, or in `.claude` in the home folder;
 /// those of OpenCode in `opencode` in `$XDG_DATA_HOME`, or in `.local/share` in the home folder.
 /// What is in a folder and in the store is one row; a `+` says that the folder has more, and
-/// `threadfold import` takes it in.
+/// `threadfold import` takes it in; a `-` that it has less, and `threadfold restore` brings it back.
 #[derive(Args)]
 pub(crate) struct ListArgs {
     /// Print one JSON object a line, with everything that is known
@@ -127,11 +127,12 @@ impl Listed {
             (Self::Both(found, entry), _) => {
                 let freshness = freshness(found, entry);
                 let told = match noted_summary(entry) {
-                    Some(noted) if freshness == Freshness::Same => noted,
+                    Some(noted) if matches!(freshness, Freshness::Same | Freshness::Less) => noted,
                     _ => read(found)?,
                 };
                 let is_newer = freshness == Freshness::Newer;
-                Ok(Row { is_newer, ..Row::of_found(found, told, Where::Both) })
+                let has_less = freshness == Freshness::Less;
+                Ok(Row { is_newer, has_less, ..Row::of_found(found, told, Where::Both) })
             }
             (Self::Kept(entry), Some(store)) => Ok(Row::of_kept(entry, summary_of(store, entry)?)),
             (Self::Kept(entry), None) => Ok(Row::of_kept(entry, SessionSummary::default())),
@@ -181,6 +182,9 @@ struct Row {
     /// The folder has more than the store.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_newer: bool,
+    /// The folder has less than the store.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    has_less: bool,
     /// How many records the store has of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     records: Option<u64>,
@@ -241,6 +245,7 @@ impl Row {
             agent: told.agent,
             place,
             is_newer: false,
+            has_less: false,
             records: None,
             path: told.path,
             project: told.cwd.unwrap_or_default(),
@@ -335,6 +340,7 @@ fn table<W: Write>(page: &mut Page<W>, rows: &[Row]) -> io::Result<()> {
         Where::Agent => "agent",
         Where::Store => "store",
         Where::Both if row.is_newer => "both +",
+        Where::Both if row.has_less => "both -",
         Where::Both => "both",
     };
     let blocks = |row: &Row| row.blocks.map(|it| number(it as u64)).unwrap_or_default();

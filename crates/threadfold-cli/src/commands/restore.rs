@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
+use threadfold_convert::claude::layout::is_session_name;
 use threadfold_engine::{SourceSpec, SpecKind};
 
 use crate::error::{CommandError, say};
@@ -79,13 +80,21 @@ fn origin(spec: &SourceSpec, path: &str) -> io::Result<PathBuf> {
     let is_plain = |it: Component<'_>| !matches!(it, Component::ParentDir | Component::CurDir);
     // A store may come from anywhere, and so may the paths in it.
     let has_name = path.file_name() == Path::new(&spec.name).file_name();
-    let is_kind = path.extension().is_some_and(|it| it == "jsonl" || it == "json" || it == "sse");
+    let is_known = path.extension().is_some_and(|it| it == "jsonl" || it == "json" || it == "sse");
+    let is_kind = is_known || (spec.kind == SpecKind::Attached && is_below_session(&path));
     if !path.is_absolute() || !path.components().all(is_plain) || !has_name || !is_kind {
         return Err(refused(
             "it came from no place that an agent keeps files in; `--to` says where",
         ));
     }
     Ok(path)
+}
+
+/// Says whether a path leads below the folder that Claude Code gave a session.
+fn is_below_session(path: &Path) -> bool {
+    let folders = path.ancestors().skip(1).filter_map(Path::file_name);
+    let mut folders = folders.map(|it| it.to_string_lossy());
+    folders.any(|it| is_session_name(&it))
 }
 
 /// What is done with a file.

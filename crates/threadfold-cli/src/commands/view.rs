@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, say};
 use crate::printable::write_json;
 use crate::sessions::{Freshness, Loaded, Wanted, freshness, load_file, load_session, resolve};
 use crate::source::Format;
@@ -104,6 +104,10 @@ fn load(args: &ViewArgs) -> Result<Loaded, CommandError> {
         Wanted::Session(found) => load_session(&found),
         Wanted::Kept(store, entry) => load_kept(store, &entry, None),
         Wanted::Both(found, store, entry) => match freshness(&found, &entry) {
+            Freshness::Less => {
+                say("the folder has less of it than the store: this is what the store has");
+                load_kept(store, &entry, None)
+            }
             Freshness::Same => load_kept(store, &entry, None),
             Freshness::Newer | Freshness::Unsure => load_session(&found),
         },

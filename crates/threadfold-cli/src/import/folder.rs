@@ -6,20 +6,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use threadfold_convert::Agent;
+use threadfold_convert::claude::layout::is_session_name;
 
-use super::plan::{Content, Planned, Planner, Task};
+use super::plan::{Content, Planned, Planner, Task, is_in_one_piece};
 use crate::error::{CommandError, say};
-use crate::sessions::{Kept, Sessions, find_opencode};
+use crate::progress::Progress;
+use crate::sessions::{Kept, Sessions};
 use crate::source::{Format, is_of_another, recognize_file};
 use crate::view::count;
 
 impl Planner<'_> {
-    /// Plans all that lies in a folder: sessions of Claude Code and OpenCode, and files of any
-    /// kind that is known; if anything is to be taken, all other files below it as well.
+    /// Plans all that lies in a folder, however deep: sessions of Claude Code and OpenCode, and
+    /// files of any kind that is known; if anything is to be taken, all other files as well.
     pub(super) fn plan_folder(&self, folder: &Path) -> Result<Vec<Task>, CommandError> {
         let mut tasks = known_tasks(folder);
         let mut aside = files_below(folder);
         leave_out(&mut aside, &tasks);
+        let orphans = orphans(&mut aside);
+        tasks.extend(orphans);
+        tasks.extend(other_forms(&mut aside));
         if self.any {
             let planner = Planner { any: true, ..Planner::default() };
             while let Some(path) = aside.pop_first() {
@@ -52,11 +57,7 @@ impl Planner<'_> {
 }
 
 fn known_tasks(folder: &Path) -> Vec<Task> {
-    let mut sessions = Sessions::below(folder);
-    if sessions.found.is_empty() {
-        sessions = Sessions::below(&folder.join("projects"));
-    }
-    find_opencode(folder, &mut sessions);
+    let sessions = Sessions::deep_below(folder);
     sessions.say_unreadable();
     let planner = Planner::default();
     let mut tasks = Vec::new();
@@ -68,23 +69,64 @@ fn known_tasks(folder: &Path) -> Vec<Task> {
         // A file that does not tell what it is has the name of a transcript.
         let other = is_file.then(|| recognize_file(&found.main).ok().flatten()).flatten();
         match other.filter(|it| *it != Format::ClaudeTranscript) {
-            Some(_) => tasks.extend(planner.tasks_of(&found.main)),
+            Some(_) => {
+                let all = std::iter::once(&found.main).chain(&found.copies);
+                tasks.extend(all.flat_map(|it| planner.tasks_of(it)));
+            }
             None => tasks.push(Task::of_found(found)),
         }
     }
-    let mut exports: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|it| it == "json") && path.is_file())
+    tasks
+}
+
+/// Plans what belongs to sessions of Claude Code whose main files are not there, of all files
+/// below the folders of projects.
+pub(super) fn orphans_below(folder: &Path, tasks: &[Task]) -> Vec<Task> {
+    let mut aside = files_below(folder);
+    leave_out(&mut aside, tasks);
+    orphans(&mut aside)
+}
+
+/// Plans what belongs to sessions of Claude Code whose main files are not there: folders of
+/// sessions, and files of subagents that stand alone.
+fn orphans(aside: &mut BTreeSet<ByDepth>) -> Vec<Task> {
+    let is_session =
+        |it: &&Path| is_session_name(&it.file_name().unwrap_or_default().to_string_lossy());
+    let mains: BTreeSet<PathBuf> = aside
+        .iter()
+        .filter_map(|it| it.0.ancestors().skip(1).find(is_session))
+        .map(|folder| folder.with_extension("jsonl"))
+        .filter(|main| !main.exists())
         .collect();
-    exports.sort();
-    for path in exports {
-        if matches!(recognize_file(&path), Ok(Some(Format::OpencodeExport))) {
-            tasks.extend(planner.tasks_of(&path));
-        }
+    let mut tasks: Vec<Task> = mains.iter().map(|main| Task::without_main(main)).collect();
+    leave_out(aside, &tasks);
+    let is_subagent = |it: &&ByDepth| {
+        let name = it.0.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("agent-") && name.ends_with(".jsonl")
+    };
+    let alone: Vec<PathBuf> = aside.iter().filter(is_subagent).map(|it| it.0.clone()).collect();
+    for path in alone.iter().filter(|it| recognize_file(it).is_ok_and(|it| it.is_some())) {
+        tasks.extend(Planner::default().tasks_of(path));
     }
+    leave_out(aside, &tasks);
+    tasks
+}
+
+/// Plans files of other forms than lines that tell which session they hold.
+fn other_forms(aside: &mut BTreeSet<ByDepth>) -> Vec<Task> {
+    let is_form = |it: &&Path| it.extension().is_some_and(|it| it == "json" || it == "sse");
+    let paths: Vec<PathBuf> =
+        aside.iter().map(|it| it.0.as_path()).filter(is_form).map(Path::to_owned).collect();
+    let is_known = |path: &&PathBuf| match recognize_file(path) {
+        Ok(Some(Format::OpencodeExport | Format::OpencodeEvents)) => true,
+        Ok(Some(Format::ClaudeTranscript | Format::ClaudeStream)) => is_in_one_piece(path),
+        _ => false,
+    };
+    let planner = Planner::default();
+    let is_told = |task: &Task| task.planned.as_ref().is_ok_and(|it| it.is_told);
+    let tasks = paths.iter().filter(is_known).flat_map(|path| planner.tasks_of(path));
+    let tasks: Vec<Task> = tasks.filter(is_told).collect();
+    leave_out(aside, &tasks);
     tasks
 }
 
@@ -114,8 +156,10 @@ impl PartialOrd for ByDepth {
 fn files_below(folder: &Path) -> BTreeSet<ByDepth> {
     let mut files = BTreeSet::new();
     let mut folders = vec![folder.to_owned()];
+    let mut progress = Progress::of_files();
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
+            progress.step();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(kind) if kind.is_file() => {
@@ -125,6 +169,7 @@ fn files_below(folder: &Path) -> BTreeSet<ByDepth> {
             }
         }
     }
+    progress.erase();
     files
 }
 
@@ -135,7 +180,12 @@ fn leave_out(aside: &mut BTreeSet<ByDepth>, tasks: &[Task]) {
             Content::Files(files) => files.iter().for_each(|it| {
                 aside.remove(&ByDepth(it.path.clone()));
             }),
-            Content::Shelf(_) => aside.retain(|it| !is_of_shelf(&it.0, planned)),
+            Content::Shelf(shelf) => match shelf.files(&planned.id) {
+                Ok(Some(files)) => files.into_iter().for_each(|it| {
+                    aside.remove(&ByDepth(it.path));
+                }),
+                _ => aside.retain(|it| !is_of_shelf(&it.0, planned)),
+            },
         }
     }
 }

@@ -11,16 +11,19 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, unpack};
-use threadfold_engine::{Form, InputFile, SourceSpec, SpecKind, claude_files};
+use threadfold_engine::{EngineError, Form, InputFile, SourceSpec, SpecKind, claude_files};
 
+use super::folder::orphans_below;
 use crate::error::CommandError;
-use crate::sessions::{FoundSession, Given, Kept, Sessions, find_given};
-use crate::source::{Database, Format, Shelf, Storage, open, recognize_file};
+use crate::sessions::{FoundSession, Given, Kept, Sessions, claude_session, find_given};
+use crate::source::{Database, Format, Shelf, Storage, has_nothing_yet, open, recognize_file};
 
 /// A session that is to be imported.
 pub(crate) struct Planned {
     /// The name that it has in the store.
     pub(crate) id: String,
+    /// The agent calls it so; if not, its file does.
+    pub(crate) is_told: bool,
     pub(crate) agent: Option<Agent>,
     /// Where it lies.
     pub(crate) place: PathBuf,
@@ -70,24 +73,54 @@ impl Task {
     /// Plans a session that was found in an agent's folder.
     pub(crate) fn of_found(found: &FoundSession) -> Self {
         let (id, place) = (found.id.clone(), found.main.clone());
+        let is_told = found.is_told;
         let agent = Some(found.agent());
         let name = match found.kept {
             Kept::File { .. } => format!("`{}`", place.display()),
             Kept::Shelf { .. } => format!("session `{id}` of `{}`", place.display()),
         };
+        let copies = || found.copies.iter().map(|it| claude_files(it));
         let content = match &found.kept {
-            Kept::File { may_have_subagents: true } => claude_files(&place).map(Content::Files),
+            Kept::File { may_have_subagents: true } => with_copies(claude_files(&place), copies()),
             // To look beside it takes long in a folder of thousands.
             Kept::File { .. } => {
-                Ok(Content::Files(vec![input(agent, SpecKind::Main, &place, Form::Lines)]))
+                let main = vec![input(agent, SpecKind::Main, &place, Form::Lines)];
+                with_copies(Ok(main), copies())
             }
             Kept::Shelf { shelf, .. } => Ok(Content::Shelf(shelf.clone())),
         };
         let planned = content
-            .map(|content| Planned { id, agent, place, content, parent: None })
+            .map(|content| Planned { id, is_told, agent, place, content, parent: None })
             .map_err(CommandError::from);
         Self { name, planned }
     }
+}
+
+impl Task {
+    /// Plans a session of Claude Code whose main file is not there, of what else it has.
+    pub(super) fn without_main(main: &Path) -> Self {
+        let place = main.with_extension("");
+        let id = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let files = claude_files(main).map(|mut files| {
+            files.retain(|it| it.path != *main);
+            Content::Files(files)
+        });
+        let name = format!("`{}`", place.display());
+        let agent = Some(Agent::Claude);
+        let planned = files
+            .map(|content| Planned { id, is_told: true, agent, place, content, parent: None })
+            .map_err(CommandError::from);
+        Self { name, planned }
+    }
+}
+
+/// Puts the files of a session and of its copies in other places together.
+fn with_copies(
+    own: Result<Vec<InputFile>, EngineError>,
+    copies: impl Iterator<Item = Result<Vec<InputFile>, EngineError>>,
+) -> Result<Content, EngineError> {
+    let all: Result<Vec<_>, _> = std::iter::once(own).chain(copies).collect();
+    Ok(Content::Files(all?.concat()))
 }
 
 impl Planner<'_> {
@@ -96,7 +129,11 @@ impl Planner<'_> {
         if given.is_empty() {
             let sessions = Sessions::of_all_agents();
             sessions.say_unreadable();
-            return Ok(sessions.found.iter().map(Task::of_found).collect());
+            let mut tasks: Vec<Task> = sessions.found.iter().map(Task::of_found).collect();
+            // The first place is that of Claude Code.
+            let orphans = sessions.places.first().map(|it| orphans_below(it, &tasks));
+            tasks.extend(orphans.unwrap_or_default());
+            return Ok(tasks);
         }
         let mut tasks = Vec::new();
         for given in given {
@@ -154,6 +191,12 @@ impl Planner<'_> {
     fn format_of(&self, path: &Path) -> Result<Format, CommandError> {
         match recognize_file(path)? {
             Some(format) => Ok(format),
+            None if !self.any && is_named_as_records(path) && has_nothing_yet(path) => {
+                Err(CommandError::new(
+                    anyhow!("`{}` has nothing in it yet that tells whose it is", path.display()),
+                    "import it again when a line of it is whole, or say with `--from` what it is",
+                ))
+            }
             None if self.any || is_named_as_records(path) => Ok(Format::Other),
             None => Err(CommandError::new(
                 anyhow!("`{}` is nothing that an agent or Threadfold writes", path.display()),
@@ -188,6 +231,7 @@ impl Planner<'_> {
             name: format!("session `{id}` of `{}`", path.display()),
             planned: Ok(Planned {
                 id,
+                is_told: true,
                 agent: Some(Agent::Opencode),
                 place: path.to_owned(),
                 content: Content::Shelf(shelf.clone()),
@@ -223,20 +267,22 @@ impl Planner<'_> {
         };
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let told = match format {
-            Format::ClaudeTranscript | Format::Other => None,
+            Format::ClaudeTranscript if files[0].form == Form::Lines => claude_session(path),
+            Format::Other => None,
             Format::Events => first_of_events(path)?,
             _ => match self.session {
                 Some(session) => Some(session.to_owned()),
                 None => open(Some(path), Some(format))?.first_session()?.map(|it| it.to_string()),
             },
         };
+        let is_told = told.is_some();
         let id = told.unwrap_or(stem);
         let parent = match format {
             Format::OpencodeExport => parent_of(path).filter(|parent| *parent != id),
             _ => None,
         };
         let place = path.to_owned();
-        Ok(Planned { id, agent, place, content: Content::Files(files), parent })
+        Ok(Planned { id, is_told, agent, place, content: Content::Files(files), parent })
     }
 }
 
@@ -288,6 +334,11 @@ fn input(agent: Option<Agent>, kind: SpecKind, path: &Path, form: Form) -> Input
     let spec = SourceSpec { agent, kind, agent_id: None, name: name.into(), path: None, part: 1 };
     let spec = spec.at(place.to_string_lossy());
     InputFile { spec, path: path.to_owned(), form }
+}
+
+/// Says whether a file is a session of Claude Code in one piece.
+pub(super) fn is_in_one_piece(path: &Path) -> bool {
+    is_packed(path, Some(Agent::Claude))
 }
 
 /// Says whether a file that opens so is a session in one piece.

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use threadfold_convert::Agent;
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    EngineError, Form, Incoming, InputFile, OpencodeDbFollower, Options, Session, SourceSpec,
-    SpecKind, Taken, holder, take_files,
+    EngineError, Form, Incoming, InputFile, OpencodeDbFollower, Options, Session, Source,
+    SourceSpec, SpecKind, Taken, holder, take_files,
 };
 use threadfold_store::RecordKind;
 
@@ -116,8 +116,9 @@ async fn take_documents(
     let mut taken = Taken::default();
     for (place, file) in files.iter().enumerate() {
         let at = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
-        let spec = SourceSpec::new(Agent::Opencode, SpecKind::Main, file.name.as_str())
-            .at(at.to_string_lossy());
+        let kind = if file.is_attached { SpecKind::Attached } else { SpecKind::Main };
+        let spec = SourceSpec::new(Agent::Opencode, kind, file.name.as_str());
+        let spec = spec.at(at.to_string_lossy());
         if !files[..place].contains(file) {
             let input = InputFile { spec, path: file.path.clone(), form: Form::Document };
             taken.add(take_files(session, &[input], &mut progress).await?);
@@ -126,7 +127,12 @@ async fn take_documents(
             let bytes = read
                 .map_err(|source| EngineError::File { path: file.path.clone(), source })
                 .map(Bytes::from)?;
-            let source = session.source(&spec).await?;
+            let is_same = |it: &&Source| it.spec.kind == spec.kind && it.spec.path == spec.path;
+            let known = session.fold().sources().filter(is_same).last().map(|it| it.number);
+            let source = match known {
+                Some(known) => known,
+                None => session.source(&spec).await?,
+            };
             let kind = RecordKind::Document;
             session.accept(vec![Incoming { kind, source, position: 0, bytes }]).await?;
         }

@@ -1,5 +1,6 @@
 //! Which sessions there are, told by folders and names of files alone.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -9,11 +10,14 @@ use std::rc::Rc;
 use std::time::SystemTime;
 
 use threadfold_convert::Agent;
-use threadfold_convert::claude::layout::sessions;
+use threadfold_convert::claude::layout::{is_session_name, sessions};
 
-use super::opencode;
+use super::{claude_session, opencode};
 use crate::error::say;
-use crate::source::Shelf;
+use crate::source::{Shelf, Storage};
+
+/// How deep folders are looked into.
+const DEEPEST: usize = 32;
 
 /// The sessions below some folders.
 #[derive(Default)]
@@ -30,12 +34,17 @@ pub(crate) struct Sessions {
 
 /// A session that was found.
 pub(crate) struct FoundSession {
-    /// Its name: the main file's.
+    /// Its name: the main file's, or the one that it tells.
     pub(crate) id: String,
+    /// The agent calls it so; if not, its file does.
+    pub(crate) is_told: bool,
     /// The folder of its project, as the agent named it.
     pub(crate) project: String,
-    /// Its main file.
+    /// Its main file; of several, the longest.
     pub(crate) main: PathBuf,
+    /// Main files of the same session in other places: an agent that goes on with a session in
+    /// another folder copies it there.
+    pub(crate) copies: Vec<PathBuf>,
     /// How it is kept.
     pub(crate) kept: Kept,
 }
@@ -71,7 +80,56 @@ impl Sessions {
         for project in all.add_project(folder).into_iter().filter(|it| it.is_dir()) {
             all.add_project(&project);
         }
+        all.unite_copies();
         all
+    }
+
+    /// Finds the sessions in `folder` and in all folders below it. Links are not followed.
+    pub(crate) fn deep_below(folder: &Path) -> Self {
+        let mut all = Self { places: vec![folder.to_owned()], ..Self::default() };
+        all.add_deep(folder, DEEPEST);
+        all.unite_copies();
+        all
+    }
+
+    fn add_deep(&mut self, folder: &Path, depth: usize) {
+        let Some(deeper) = depth.checked_sub(1) else {
+            let why = format!("it lies more than {DEEPEST} folders deep");
+            return self.unreadable.push((folder.to_owned(), why));
+        };
+        if Storage::is_one(folder) {
+            return opencode::find_in_storage(folder, self);
+        }
+        let has_storage = Storage::is_one(&folder.join("storage"));
+        if has_storage || folder.join("opencode.db").is_file() {
+            opencode::find(folder, self);
+        }
+        for inner in self.add_project(folder) {
+            let is_folder = inner.symlink_metadata().is_ok_and(|it| it.is_dir());
+            let is_known = has_storage && inner.ends_with("storage");
+            if is_folder && !is_known && !is_session_name(&name(&inner)) {
+                self.add_deep(&inner, deeper);
+            }
+        }
+    }
+
+    /// Makes one session of all files that are of one.
+    pub(crate) fn unite_copies(&mut self) {
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let mut united: Vec<FoundSession> = Vec::with_capacity(self.found.len());
+        for found in self.found.drain(..) {
+            let is_file = found.is_told && matches!(found.kept, Kept::File { .. });
+            match known.get(&found.id).map(|place| &mut united[*place]).filter(|_| is_file) {
+                Some(first) => first.add_copy(found),
+                None => {
+                    if is_file {
+                        known.insert(found.id.clone(), united.len());
+                    }
+                    united.push(found);
+                }
+            }
+        }
+        self.found = united;
     }
 
     /// Tells what could not be looked into.
@@ -89,14 +147,17 @@ impl Sessions {
         // Only names that were found are compared; none is made into a path.
         for session in sessions(&names) {
             let place = names.iter().position(|name| *name == session.main);
+            let told = place.and_then(|place| claude_session(&files[place]));
             self.found.extend(place.map(|place| FoundSession {
-                id: session.session,
+                is_told: told.is_some(),
+                id: told.unwrap_or(session.session),
                 project: project.clone(),
                 kept: Kept::File {
                     may_have_subagents: has_agents
                         || others.binary_search(&files[place].with_extension("")).is_ok(),
                 },
                 main: files[place].clone(),
+                copies: Vec::new(),
             }));
         }
         others
@@ -127,6 +188,17 @@ pub(super) fn say_unreadable(unreadable: &[(PathBuf, String)]) {
 }
 
 impl FoundSession {
+    /// Adds the same session in another place; the longer one leads.
+    fn add_copy(&mut self, mut other: Self) {
+        let length = |path: &Path| path.metadata().map_or(0, |it| it.len());
+        if length(&other.main) > length(&self.main) {
+            std::mem::swap(self, &mut other);
+        }
+        self.copies.push(other.main);
+        self.copies.append(&mut other.copies);
+        self.copies.sort();
+    }
+
     /// Returns whose it is.
     pub(crate) fn agent(&self) -> Agent {
         match self.kept {

@@ -1,5 +1,6 @@
 //! Whether a session in an agent's folder has more than the store.
 
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
@@ -16,6 +17,8 @@ pub(crate) enum Freshness {
     Same,
     /// It has other content than was imported.
     Newer,
+    /// It has less than was imported.
+    Less,
     /// Nothing tells without reading it.
     Unsure,
 }
@@ -39,10 +42,15 @@ pub(crate) fn freshness(found: &FoundSession, entry: &SessionEntry) -> Freshness
                 let written = metadata.modified().ok().and_then(milliseconds);
                 changed = changed.max(written.unwrap_or(i64::MAX));
             }
-            match (bytes == noted.line_bytes, changed <= imported) {
-                (false, _) => Freshness::Newer,
-                (true, true) => Freshness::Same,
-                (true, false) => Freshness::Unsure,
+            let is_old = changed <= imported;
+            match bytes.cmp(&noted.line_bytes) {
+                // What one copy has is not counted again where another has it, too.
+                _ if !found.copies.is_empty() && is_old => Freshness::Same,
+                _ if !found.copies.is_empty() => Freshness::Unsure,
+                Ordering::Less => Freshness::Less,
+                Ordering::Greater => Freshness::Newer,
+                Ordering::Equal if is_old => Freshness::Same,
+                Ordering::Equal => Freshness::Unsure,
             }
         }
     }
@@ -50,11 +58,13 @@ pub(crate) fn freshness(found: &FoundSession, entry: &SessionEntry) -> Freshness
 
 /// Returns the files of a session that are lines.
 fn files(found: &FoundSession, may_have_subagents: bool) -> Option<Vec<PathBuf>> {
+    let copies = found.copies.iter().cloned();
     if !may_have_subagents {
-        return Some(vec![found.main.clone()]);
+        return Some(std::iter::once(found.main.clone()).chain(copies).collect());
     }
     let files = claude_files(&found.main).ok()?.into_iter();
-    Some(files.filter(|it| it.form == Form::Lines).map(|it| it.path).collect())
+    let files = files.filter(|it| it.form == Form::Lines).map(|it| it.path);
+    Some(files.chain(copies).collect())
 }
 
 fn milliseconds(time: std::time::SystemTime) -> Option<i64> {

@@ -27,6 +27,8 @@ fn find_in_database(path: &Path, all: &mut Sessions) -> Result<(), CommandError>
     let database = Rc::new(Database::open(path)?);
     let found = |row: SessionRow| FoundSession {
         id: row.id,
+        is_told: true,
+        copies: Vec::new(),
         project: row.directory,
         main: path.to_owned(),
         kept: Kept::Shelf { shelf: database.clone(), changed: row.updated.and_then(time) },
@@ -42,7 +44,8 @@ fn time(milliseconds: i64) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(since)
 }
 
-fn find_in_storage(folder: &Path, all: &mut Sessions) {
+/// Adds the sessions of the older folder of files.
+pub(super) fn find_in_storage(folder: &Path, all: &mut Sessions) {
     let mut storage = Storage::open(folder);
     all.unreadable.append(&mut storage.unreadable);
     let storage = Rc::new(storage);
@@ -55,6 +58,8 @@ fn find_in_storage(folder: &Path, all: &mut Sessions) {
             changed: main.metadata().and_then(|it| it.modified()).ok(),
         },
         id: row.id,
+        is_told: true,
+        copies: Vec::new(),
         project: row.directory,
         main,
     };

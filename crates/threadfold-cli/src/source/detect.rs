@@ -190,6 +190,16 @@ pub(super) fn holds_records(head: &[u8]) -> bool {
     packing(head).is_some() || lines(head).take(LINES).any(|line| is_object(line.bytes))
 }
 
+/// Says whether an input ends before its first record does.
+pub(super) fn is_before_first(head: &[u8]) -> bool {
+    let is_record_begun = || {
+        let read = serde_json::from_slice::<IgnoredAny>(data(head));
+        head.trim_ascii_start().starts_with(b"{") && read.is_err_and(|error| error.is_eof())
+    };
+    let is_cut = head.len() < HEAD && !head.contains(&b'\n');
+    head.trim_ascii().is_empty() || (is_cut && recognize(head).is_none() && is_record_begun())
+}
+
 /// Says whether an input is a database.
 pub(super) fn is_sqlite(head: &[u8]) -> bool {
     head.starts_with(SQLITE)

@@ -34,6 +34,8 @@ pub(crate) struct ShelfFile {
     /// Its name within the place.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
+    /// It is kept with the session, and tells nothing of it.
+    pub(crate) is_attached: bool,
 }
 
 /// Returns the one session of those found in `place`.

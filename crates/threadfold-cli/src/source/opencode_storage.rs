@@ -141,6 +141,23 @@ impl Storage {
     }
 }
 
+impl Storage {
+    /// Returns what else is named after a session or its children: `<kind>/<session>.json`.
+    fn attached(&self, id: &str) -> Vec<PathBuf> {
+        let kinds = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let kinds = kinds.filter(|it| it.file_type().is_ok_and(|it| it.is_dir()));
+        let is_told = |name: &str| ["session", "message", "part"].contains(&name);
+        let mut folders: Vec<_> = kinds.map(|it| it.path()).collect();
+        folders.retain(|it| !is_told(&it.file_name().unwrap_or_default().to_string_lossy()));
+        folders.sort();
+        let files = |folder: &PathBuf| -> Vec<PathBuf> {
+            self.family(id).iter().map(|id| folder.join(format!("{id}.json"))).collect()
+        };
+        let is_file = |it: &PathBuf| it.symlink_metadata().is_ok_and(|it| it.is_file());
+        folders.iter().flat_map(files).filter(is_file).collect()
+    }
+}
+
 impl Shelf for Storage {
     fn format(&self) -> Format {
         Format::OpencodeStorage
@@ -159,11 +176,13 @@ impl Shelf for Storage {
     }
 
     fn files(&self, id: &str) -> Result<Option<Vec<ShelfFile>>, CommandError> {
-        let named = |path: PathBuf| {
+        let named = |(path, is_attached): (PathBuf, bool)| {
             let name = path.strip_prefix(&self.folder).unwrap_or(&path).to_string_lossy();
-            ShelfFile { name: name.replace('\\', "/"), path }
+            ShelfFile { name: name.replace('\\', "/"), path, is_attached }
         };
-        Ok(Some(self.paths(id)?.into_iter().map(named).collect()))
+        let told = self.paths(id)?.into_iter().map(|path| (path, false));
+        let attached = self.attached(id).into_iter().map(|path| (path, true));
+        Ok(Some(told.chain(attached).map(named).collect()))
     }
 }
 

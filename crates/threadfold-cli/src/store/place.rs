@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::choose_native_strategy;
 
@@ -13,8 +14,13 @@ use crate::error::CommandError;
 #[derive(Args, Clone)]
 pub(crate) struct StoreArgs {
     /// Use the store in this file instead of `threadfold/store.db` in the data folder
-    #[arg(long, value_name = "PATH", env = "THREADFOLD_STORE", hide_env_values = true)]
+    #[arg(long, value_name = "PATH", env = "THREADFOLD_STORE", hide_env_values = true, value_parser = path_or_nothing())]
     store: Option<PathBuf>,
+}
+
+/// An empty value, as an environment may have one, says nothing.
+fn path_or_nothing() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 impl StoreArgs {

@@ -10,8 +10,8 @@ use threadfold_core::SessionId;
 use threadfold_engine::{Form, InputFile, OpencodeDbFollower, Session, SpecKind};
 
 use crate::error::{CommandError, say};
-use crate::import::{Content, Planned, Planner, kept_as_it_is, take_new};
-use crate::source::{Format, Storage, open};
+use crate::import::{Content, Names, Planned, Planner, kept_as_it_is, take_new};
+use crate::source::{Format, Storage, has_nothing_yet, open};
 use crate::store::OpenStore;
 
 /// What is to be watched.
@@ -52,9 +52,14 @@ impl Watched {
         if path.is_dir() && from.is_none() && !Storage::is_one(path) {
             return Ok(Self::Folder(path.to_owned()));
         }
+        if from.is_none() && has_nothing_yet(path) {
+            say(format_args!("there is nothing in `{what}` yet: waiting for its first line"));
+            store.wait(first_line(path))?;
+        }
         let mut tasks = Planner { from, session, any: false }.plan(&[what.to_owned()])?;
         match (tasks.len(), tasks.pop().map(|task| task.planned)) {
-            (1, Some(Ok(planned))) => {
+            (1, Some(Ok(mut planned))) => {
+                Names::of(store)?.settle(&mut planned)?;
                 if planned.agent == Some(Agent::Other) {
                     say(kept_as_it_is(&planned.place));
                 }
@@ -92,6 +97,17 @@ impl Watched {
             }
         }
     }
+}
+
+/// Waits until a file tells what it is, or a person ends it.
+async fn first_line(path: &Path) -> Result<(), CommandError> {
+    while has_nothing_yet(path) {
+        tokio::select! {
+            stopped = super::stop() => return stopped.and(Err(CommandError::PipeClosed)),
+            () = tokio::time::sleep(super::LOOKED_EVERY) => {}
+        }
+    }
+    Ok(())
 }
 
 /// A session on a shelf of OpenCode's.

@@ -249,11 +249,8 @@ fn sessions_in_one_piece_are_kept_in_one_piece() {
     let packed = serde_json::json!({"main": main, "subagents": []}).to_string();
     env.write("packed.json", &packed);
     env.done(&["import", "packed.json"]);
-    assert_eq!(env.done(&["export", "packed"]), packed);
-    assert_eq!(
-        env.done(&["view", "packed", "--json"]),
-        env.done(&["view", "packed.json", "--json"])
-    );
+    assert_eq!(env.done(&["export", "s1"]), packed);
+    assert_eq!(env.done(&["view", "s1", "--json"]), env.done(&["view", "packed.json", "--json"]));
 }
 
 #[cfg(target_os = "linux")]

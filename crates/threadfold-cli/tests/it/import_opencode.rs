@@ -49,11 +49,12 @@ fn the_older_folder_is_kept_file_by_file() {
         env.done(&["import", storage]);
         assert!(env.done(&["import", storage]).ends_with("unchanged\n"), "{name}");
         let id = session_of(&env, ".local/share/threadfold/store.db");
+        let row: Value = serde_json::from_str(&env.done(&["list", "--json"])).unwrap();
+        assert!(row["startedAt"].is_string() && row["endedAt"].is_string(), "{row}");
+        assert!(row["usage"]["inputTokens"].as_u64() > Some(0), "{row}");
         env.done(&["export", &id, "--output", "out/"]);
         let kept = files_below(recording(name).join("storage").as_path());
-        for (path, bytes) in files_below(&env.path("out")) {
-            assert!(kept[&path] == bytes, "{name} {path}");
-        }
+        assert!(files_below(&env.path("out")) == kept, "{name}");
         assert_eq!(
             env.done(&["view", &id, "--json"]),
             env.done(&["view", storage, "--json"]),
@@ -120,4 +121,23 @@ fn exports_of_children_go_to_the_session_that_made_them() {
     let database: Value = serde_json::from_str(&database).unwrap();
     let kept: Value = serde_json::from_str(&env.done(&["view", &id, "--json"])).unwrap();
     assert_eq!(kept["subagents"][0]["blocks"], database["subagents"][0]["blocks"]);
+}
+
+#[test]
+fn what_the_older_folder_names_after_a_session_is_kept_with_it() {
+    let env = TestEnv::new();
+    for (name, bytes) in files_below(&recording("tools@1.0.185").join("storage")) {
+        env.write(&format!("storage/{name}"), bytes);
+    }
+    let session = files_below(&env.path("storage/session")).into_keys().next().unwrap();
+    let session = session.rsplit('/').next().unwrap();
+    env.write(&format!("storage/session_diff/{session}"), "[]");
+    let kept = files_below(&env.path("storage"));
+    env.done(&["import", "storage"]);
+    assert!(env.done(&["import", "storage"]).ends_with("unchanged\n"));
+    env.done(&["export", session.trim_end_matches(".json"), "--output", "out/"]);
+    assert!(files_below(&env.path("out")) == kept);
+    fs::remove_dir_all(env.path("storage")).unwrap();
+    env.done(&["restore", session.trim_end_matches(".json")]);
+    assert!(files_below(&env.path("storage")) == kept);
 }

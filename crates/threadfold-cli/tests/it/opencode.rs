@@ -268,6 +268,7 @@ fn a_session_is_viewed_by_its_name_or_the_beginning_of_it() {
 
     ────────────────────────────────────────────────────────────────────────────────
     12 blocks · 1 subagent · $0.0163
+    tokens: 34,719 in · 126 out
     --- stderr
     ");
     assert_eq!(env.run(&["view", &session[..12], "--no-pager", "--width", "80"]), whole);
@@ -302,6 +303,7 @@ fn a_child_is_viewed_by_its_name() {
 
     ────────────────────────────────────────────────────────────────────────────────
     8 blocks · $0.0186
+    tokens: 18,438 in · 93 out
     --- stderr
     ");
     assert_eq!(env.run(&["view", &child[..12], "--no-pager", "--width", "80"]), whole);

@@ -86,6 +86,7 @@ fn what_run_prints_is_viewed() {
 
     ────────────────────────────────────────────────────────────
     4 blocks
+    tokens: 12 in · 3 out
     --- stderr
     ");
 }

@@ -133,3 +133,21 @@ fn a_store_that_may_only_be_read_is_read() {
     assert!(viewed.starts_with("exit 0") && exported.starts_with("exit 0"), "{viewed} {exported}");
     assert!(is_root || written.starts_with("exit 2"), "{written}");
 }
+
+#[test]
+fn a_store_that_is_named_and_not_there_yet_hides_no_session() {
+    let env = TestEnv::new();
+    Transcript::new("s1").prompt("Hello").says("Hi").keep(&env, "p");
+    let run = |arguments: &[&str], store: &str| {
+        let mut command = env.command(arguments);
+        crate::env::seen(&command.env("THREADFOLD_STORE", store).output().unwrap())
+    };
+    for arguments in [&["list"][..], &["view", "s1"]] {
+        let told = run(arguments, "none.db");
+        assert!(told.starts_with("exit 0") && told.contains("Hello"), "{told}");
+        assert!(told.contains("there is no store at `none.db` yet"), "{told}");
+        let told = run(arguments, "");
+        assert!(told.starts_with("exit 0") && told.contains("Hello"), "{told}");
+    }
+    assert!(!env.path("none.db").exists(), "reading makes nothing");
+}

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::env::{TestEnv, seen};
+use crate::import::files_below;
 
 fn line(session: &str, text: &str) -> String {
     format!(
@@ -33,12 +34,19 @@ fn two_files_of_one_name_and_session_are_both_kept_and_nothing_is_added_again() 
     env.run(&["import", "a/s1.jsonl", "b/s1.jsonl"]);
     for _ in 0..2 {
         let again = env.run(&["import", "a/s1.jsonl", "b/s1.jsonl"]);
-        assert!(again.contains("2 unchanged"), "{again}");
+        assert!(again.contains("1 session: 0 with something new, 1 unchanged"), "{again}");
     }
     env.run(&["export", "s1", "--format", "original", "--output", "out/"]);
-    let out = |name: &str| fs::read_to_string(env.path(name)).unwrap();
-    assert_eq!(out("out/s1.jsonl.~1~"), line("s1", "one"));
-    assert_eq!(out("out/s1.jsonl"), line("s1", "other"));
+    let out = files_below(&env.path("out")).into_iter().collect::<Vec<_>>();
+    let wanted = [line("s1", "other").into_bytes(), line("s1", "one").into_bytes()];
+    assert!(out[0].0.starts_with("copy-") && out[1].0 == "s1.jsonl", "{out:?}");
+    assert_eq!([out[0].1.clone(), out[1].1.clone()], wanted);
+    fs::remove_dir_all(env.path("a")).unwrap();
+    fs::remove_dir_all(env.path("b")).unwrap();
+    env.done(&["restore", "s1"]);
+    let back = |name: &str| fs::read_to_string(env.path(name)).unwrap();
+    assert_eq!(back("a/s1.jsonl"), line("s1", "one"));
+    assert_eq!(back("b/s1.jsonl"), line("s1", "other"));
 }
 
 /// Imports sessions, and damages what is kept of the first.

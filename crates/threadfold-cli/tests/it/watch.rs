@@ -248,3 +248,31 @@ fn what_was_read_before_the_session_had_a_name_is_kept_too() {
     let listed = env.done(&["list", "--json"]);
     assert_eq!(listed.matches(r#""id":"stdin-"#).count(), 1, "{listed}");
 }
+
+#[test]
+fn a_file_that_is_empty_is_shown_rightly_once_it_fills() {
+    let env = TestEnv::new();
+    env.write("s1.jsonl", "");
+    let watching = Watching::new(&env, &["s1.jsonl"]);
+    find(&watching.said, "nothing in `s1.jsonl` yet");
+    let first = line(1, "user", "first question");
+    let (begin, end) = first.split_at(30);
+    append(&env, "s1.jsonl", begin);
+    thread::sleep(Duration::from_millis(150));
+    append(&env, "s1.jsonl", end);
+    watching.wait_for("first question");
+    assert_eq!(watching.end().0, Some(0));
+    let viewed = env.run(&["view", "s1", "--no-pager"]);
+    assert!(viewed.contains("first question") && !viewed.contains("unknown"), "{viewed}");
+}
+
+#[test]
+fn who_waits_for_a_file_to_fill_can_be_ended() {
+    let env = TestEnv::new();
+    env.write("s1.jsonl", "");
+    let watching = Watching::new(&env, &["s1.jsonl"]);
+    find(&watching.said, "nothing in `s1.jsonl` yet");
+    // What it says comes before it listens.
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(watching.end().0, Some(0));
+}

@@ -87,13 +87,31 @@ pub fn sessions<P: AsRef<str>>(paths: &[P]) -> Vec<SessionFiles> {
 
 /// Says whether a subagent's file, by its first line, belongs to the session.
 pub fn belongs_to(first_line: &[u8], session: &str) -> bool {
+    told_session(first_line).is_none_or(|told| told == session)
+}
+
+/// Returns the session that a line of a transcript names.
+pub fn told_session(line: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Named<'a> {
         #[serde(borrow, rename = "sessionId")]
         session: Option<std::borrow::Cow<'a, str>>,
     }
-    match serde_json::from_slice::<Named<'_>>(first_line) {
-        Ok(Named { session: Some(named) }) => named == session,
-        _ => true,
-    }
+    let named: Named<'_> = serde_json::from_slice(line).ok()?;
+    named.session.map(std::borrow::Cow::into_owned).filter(|name| !name.is_empty())
+}
+
+/// Says whether a file's name, without its ending, is the name of a session as Claude Code gives
+/// it: a UUID. A copy that somebody gave a name of their own has another.
+///
+/// ```
+/// use threadfold_convert::claude::layout::is_session_name;
+///
+/// assert!(is_session_name("be1a18de-2cb7-4306-972b-1c58b5256718"));
+/// assert!(!is_session_name("session"));
+/// ```
+pub fn is_session_name(stem: &str) -> bool {
+    let parts: Vec<&str> = stem.split('-').collect();
+    let is_hex = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(is_hex)
 }

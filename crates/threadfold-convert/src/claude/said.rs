@@ -20,6 +20,8 @@ pub(super) struct Said<'a> {
     pub(super) timestamp: Option<Arc<str>>,
     pub(super) session: Option<SessionId>,
     pub(super) line: u64,
+    /// Another part or copy of the file told this line before.
+    pub(super) is_again: bool,
     /// Where this record's events begin in `out`.
     pub(super) from: usize,
     pub(super) out: &'a mut Vec<SessionEvent>,
@@ -67,11 +69,12 @@ impl Said<'_> {
         if block.timestamp.is_none() {
             block.timestamp = self.timestamp.clone();
         }
-        let side = self.side();
         // A block that is said again stays where it is.
-        let again = after == Place::After(block.id.clone());
+        let again = self.is_again || after == Place::After(block.id.clone());
         let after = if again { Place::Unsaid } else { after };
-        side.last.insert(conversation, block.id.clone());
+        if !self.is_again {
+            self.side().last.insert(conversation, block.id.clone());
+        }
         self.say(Payload::BlockUpsert(BlockUpsert {
             block,
             after,

@@ -170,7 +170,9 @@ fn user_line(said: &mut Said<'_>, line: &Line<'_>, subagent: Option<&AgentId>) {
         return;
     }
     let conversation = said.conversation.clone();
-    if said.memory.files.last.contains_key(&conversation) {
+    if said.is_again {
+        // The turn that it began ended when it was told first.
+    } else if said.memory.files.last.contains_key(&conversation) {
         said.idle_in(&conversation);
     } else if let (Some(agent), Some(words)) = (subagent, words) {
         said.memory.openings.insert(agent.bare().into(), words.into());

@@ -13,7 +13,7 @@ use super::memory::{Message, OpenText};
 use super::said::{Said, key, key_behind};
 use super::tasks;
 use super::time::iso;
-use super::wire::{MessageInfo, Part, SessionInfo, ToolState};
+use super::wire::{MessageInfo, Part, SessionInfo, Tokens, ToolState};
 
 /// Hears of a session: where it belongs, and what it is called.
 pub(super) fn session(said: &mut Said<'_>, info: &SessionInfo<'_>) {
@@ -116,10 +116,28 @@ pub(super) fn usage(
     if let Some(model) = model {
         used.insert("model", Json::string(model));
     }
-    used.insert("tokens", tokens.into());
+    used.insert("tokens", counted(tokens));
     let mut metadata = Fields::default();
     metadata.insert("usage", Json::of(&used));
     said.say(conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
+}
+
+/// Returns the counts under the names that events have for them.
+fn counted(tokens: &RawValue) -> Json {
+    let Ok(Tokens { input, output, cache }) = serde_json::from_str(tokens.get()) else {
+        return tokens.into();
+    };
+    let counts = [
+        ("input_tokens", input),
+        ("output_tokens", output),
+        ("cache_read_input_tokens", cache.read),
+        ("cache_creation_input_tokens", cache.write),
+    ];
+    let mut named = Fields::default();
+    for (name, count) in counts {
+        named.insert(name, Json::of(&(count as u64)));
+    }
+    Json::of(&named)
 }
 
 /// Returns what went wrong in `what`, a message or what else failed, as a block.

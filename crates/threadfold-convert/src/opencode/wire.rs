@@ -317,3 +317,19 @@ pub(super) struct Row<'a> {
     #[serde(borrow)]
     pub(super) data: Option<&'a RawValue>,
 }
+
+/// What a message used, as OpenCode counts it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Tokens {
+    pub(super) input: f64,
+    pub(super) output: f64,
+    pub(super) cache: CachedTokens,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct CachedTokens {
+    pub(super) read: f64,
+    pub(super) write: f64,
+}

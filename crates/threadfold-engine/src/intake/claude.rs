@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use threadfold_convert::Agent;
-use threadfold_convert::claude::layout::{belongs_to, sessions};
+use threadfold_convert::claude::layout::{belongs_to, is_session_name, sessions};
 use threadfold_convert::lines::lines;
 
 use super::{Form, InputFile, noted};
@@ -15,8 +15,11 @@ use crate::source::{SourceSpec, SpecKind};
 /// As much of a file as is read to see whose it is.
 const FIRST_LINE: usize = 64 << 10;
 
+/// The largest file beside a session that is one record.
+const LARGEST_DOCUMENT: u64 = 64 << 20;
+
 /// Returns the files of the session whose main file is `main`, notes first: those of its
-/// subagents stand beside it or below its folder.
+/// subagents stand beside it or below its folder. All else below its folder is kept with it.
 pub fn claude_files(main: &Path) -> Result<Vec<InputFile>, EngineError> {
     let folder = match main.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -31,9 +34,12 @@ pub fn claude_files(main: &Path) -> Result<Vec<InputFile>, EngineError> {
     let mut paths = vec![main.to_path_buf()];
     let stem = main.file_stem().map(|stem| folder.join(stem));
     list(&folder, Depth::Here, &mut paths);
-    if let Some(own) = &stem {
-        list(&own.join("subagents"), Depth::All, &mut paths);
+    let mut below = Vec::new();
+    for own in stem.iter().flat_map(|own| folders_of_session(own)) {
+        list(&own, Depth::All, &mut below);
     }
+    below.sort();
+    paths.extend(below.iter().cloned());
     paths.sort();
     let names: Vec<String> = paths.iter().map(|path| noted(path)).collect();
     let main_name = noted(main).replace('\\', "/");
@@ -57,7 +63,21 @@ pub fn claude_files(main: &Path) -> Result<Vec<InputFile>, EngineError> {
     }
     notes.push(input(SpecKind::Main, main, Form::Lines));
     notes.extend(subagents);
+    below.retain(|path| notes.iter().all(|it| it.path != *path));
+    notes.extend(below.iter().map(|path| {
+        let is_large = path.metadata().is_ok_and(|it| it.len() > LARGEST_DOCUMENT);
+        input(SpecKind::Attached, path, if is_large { Form::Lines } else { Form::Document })
+    }));
     Ok(notes)
+}
+
+/// Returns the folders that hold what belongs to a session: its own, if that is surely one.
+fn folders_of_session(own: &Path) -> Vec<PathBuf> {
+    let name = own.file_name().unwrap_or_default().to_string_lossy();
+    match is_session_name(&name) {
+        true => vec![own.to_owned()],
+        false => ["subagents", "tool-results"].map(|it| own.join(it)).to_vec(),
+    }
 }
 
 /// Says whether a subagent's file names this session in its first line.
@@ -82,8 +102,13 @@ fn list(folder: &Path, depth: Depth, paths: &mut Vec<PathBuf>) {
     for entry in entries.flatten() {
         let path = entry.path();
         let is_folder = entry.file_type().is_ok_and(|it| it.is_dir());
-        if is_folder && matches!(depth, Depth::All) {
-            list(&path, depth, paths);
+        let is_file = entry.file_type().is_ok_and(|it| it.is_file());
+        if matches!(depth, Depth::All) {
+            if is_folder {
+                list(&path, depth, paths);
+            } else if is_file {
+                paths.push(path);
+            }
         } else if !is_folder && entry.file_name().to_string_lossy().starts_with("agent-") {
             paths.push(path);
         }
