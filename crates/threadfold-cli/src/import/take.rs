@@ -128,7 +128,7 @@ async fn take_documents(
                 .map_err(|source| EngineError::File { path: file.path.clone(), source })
                 .map(Bytes::from)?;
             let is_same = |it: &&Source| it.spec.kind == spec.kind && it.spec.path == spec.path;
-            let known = session.fold().sources().filter(is_same).last().map(|it| it.number);
+            let known = session.fold().sources().rfind(is_same).map(|it| it.number);
             let source = match known {
                 Some(known) => known,
                 None => session.source(&spec).await?,
