@@ -81,6 +81,8 @@ pub(crate) struct Opened {
     pub(crate) session: Option<String>,
     /// It opens as a session in one piece does.
     pub(crate) packed: bool,
+    /// Neither its beginning nor anybody else tells what it is.
+    pub(crate) is_guessed: bool,
     /// What holds the session with others, where that is open already.
     shelf: Option<Rc<dyn Shelf>>,
 }
@@ -107,6 +109,7 @@ pub(crate) fn open(file: Option<&Path>, said: Option<Format>) -> Result<Opened, 
     };
     let head = read_head(reader.as_mut()).map_err(|error| unreadable(&name, error))?;
     let packed = packing(&head).is_some();
+    let is_guessed = said.is_none() && recognize(&head).is_none() && holds_records(&head);
     let format = said.unwrap_or_else(|| detect(&head));
     if format == Format::OpencodeStorage {
         return Err(CommandError::new(
@@ -121,7 +124,7 @@ pub(crate) fn open(file: Option<&Path>, said: Option<Format>) -> Result<Opened, 
         ));
     }
     let reader = Box::new(Cursor::new(head).chain(reader));
-    Ok(Opened { name, path, reader, format, session: None, packed, shelf: None })
+    Ok(Opened { name, path, reader, format, session: None, packed, is_guessed, shelf: None })
 }
 
 /// Finds out what a file is; nothing if it does not tell.
@@ -170,6 +173,7 @@ impl Opened {
             format: shelf.format(),
             session: None,
             packed: false,
+            is_guessed: false,
             shelf: Some(shelf),
         }
     }

@@ -45,7 +45,7 @@ pub use whole::{SessionFile, convert_all, convert_files, parse_transcript};
 /// them: raised with every change of either.
 ///
 /// What was derived under another generation is folded again from the records.
-pub const GENERATION: u32 = 1;
+pub const GENERATION: u32 = 2;
 
 /// Turns records into events.
 pub trait Converter: Send + Sync {

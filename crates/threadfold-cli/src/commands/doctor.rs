@@ -77,6 +77,7 @@ fn look(
     // What the database itself cannot read, nobody can fold.
     let sessions = if findings.is_empty() || args.repair { store.sessions()? } else { Vec::new() };
     name_derived(&mut findings, &sessions);
+    findings.extend(sessions.iter().filter_map(lost));
     if args.deep && findings.iter().all(|it| it.derived_of.is_some()) {
         derived(store, &sessions, &mut findings)?;
     }
@@ -105,6 +106,18 @@ fn name_derived(findings: &mut [Finding], sessions: &[SessionEntry]) {
         };
         finding.derived_of = sessions.iter().position(is_of);
     }
+}
+
+/// Returns what is missing at the end of a session that was known to have more.
+fn lost(entry: &SessionEntry) -> Option<Finding> {
+    let (known, last) = (entry.summary.as_ref()?.seq, entry.head.seq);
+    (known > last).then(|| Finding {
+        place: format!("session `{}`", entry.session),
+        what: format!("records {} to {known} were there once, and are gone", last + 1),
+        advice: "restore the store from a backup, or import the session's files again".to_owned(),
+        repaired: false,
+        derived_of: None,
+    })
 }
 
 /// Adds what does not agree with the records that it was derived of.
@@ -138,7 +151,8 @@ fn repair(
 ) -> Result<Vec<usize>, CommandError> {
     let mut all_made = Vec::new();
     for (index, entry) in sessions.iter().enumerate() {
-        if findings.iter().any(|it| it.derived_of == Some(index)) {
+        // What tells of a loss is not made again without it.
+        if findings.iter().any(|it| it.derived_of == Some(index)) && lost(entry).is_none() {
             match reindex(store, entry) {
                 Err(error @ CommandError::Failed { .. }) => {
                     let session = &entry.session;

@@ -8,11 +8,12 @@ use anyhow::anyhow;
 use threadfold_convert::Agent;
 use threadfold_core::SessionId;
 use threadfold_engine::{Form, InputFile, OpencodeDbFollower, Session, SpecKind};
+use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, say};
 use crate::import::{Content, Names, Planned, Planner, kept_as_it_is, take_new};
 use crate::source::{Format, Storage, has_nothing_yet, open};
-use crate::store::OpenStore;
+use crate::store::{OpenStore, noted_summary};
 
 /// What is to be watched.
 pub(crate) enum Watched {
@@ -47,7 +48,14 @@ impl Watched {
         let path = Path::new(what);
         if what == "-" {
             let opened = open(Some(path), from)?;
-            return Ok(Self::Stdin { agent: opened.format.agent(), reader: opened.reader });
+            let agent = match opened.is_guessed {
+                true => {
+                    say("what comes is no known agent's; kept as it is");
+                    Some(Agent::Other)
+                }
+                false => opened.format.agent(),
+            };
+            return Ok(Self::Stdin { agent, reader: opened.reader });
         }
         if path.is_dir() && from.is_none() && !Storage::is_one(path) {
             return Ok(Self::Folder(path.to_owned()));
@@ -66,13 +74,35 @@ impl Watched {
                 Ok(Self::of(planned))
             }
             (1, Some(Err(error))) => match store.find(what) {
-                Ok(entry) => Ok(Self::Kept(entry.session)),
+                Ok(entry) => Self::kept(store, entry, from),
                 Err(_) => Err(error),
             },
             (count, _) => Err(CommandError::new(
                 anyhow!("`{what}` holds {count} sessions"),
                 "`--session` takes one of them; `threadfold list` shows them",
             )),
+        }
+    }
+
+    /// Returns a session of the store: by its file, if that is still there.
+    fn kept(
+        store: &OpenStore,
+        entry: SessionEntry,
+        from: Option<Format>,
+    ) -> Result<Self, CommandError> {
+        let path = noted_summary(&entry).and_then(|it| it.path).filter(|it| Path::new(it).exists());
+        let Some(path) = path else { return Ok(Self::Kept(entry.session)) };
+        let session = entry.session.as_str();
+        let mut tasks = Planner { from, session: Some(session), any: true }.plan(&[path])?;
+        match tasks.pop().map(|task| task.planned) {
+            Some(Ok(mut planned)) if tasks.is_empty() => {
+                Names::of(store)?.settle(&mut planned)?;
+                match planned.id == session {
+                    true => Ok(Self::of(planned)),
+                    false => Ok(Self::Kept(entry.session)),
+                }
+            }
+            _ => Ok(Self::Kept(entry.session)),
         }
     }
 

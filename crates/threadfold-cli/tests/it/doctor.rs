@@ -56,6 +56,17 @@ fn a_session_that_means_something_else_now_is_said() {
 }
 
 #[test]
+fn records_that_are_gone_are_told_as_a_loss_and_the_proof_stays() {
+    let env = kept();
+    let last = "DELETE FROM tail; DELETE FROM groups WHERE place = (SELECT max(place) FROM groups)";
+    alter(&env, last);
+    for arguments in [&["doctor"][..], &["doctor", "--deep", "--repair"], &["doctor"]] {
+        let told = env.run(&[arguments, &["--store", "s.db"]].concat());
+        assert!(told.starts_with("exit 1") && told.contains("were there once"), "{told}");
+    }
+}
+
+#[test]
 fn a_store_that_is_whole_is_well() {
     let env = kept();
     let told = env.told(&["doctor", "--deep", "--store", "s.db"]);

@@ -54,7 +54,8 @@ fn what_lost_its_session_is_kept_as_one_of_its_own() {
         env.done(&["export", "--output", &out, "--store", store]);
         let mut out: Vec<_> = files_below(&env.path(&out)).into_values().collect();
         let mut kept: Vec<_> = kept.values().cloned().collect();
-        (out.sort(), kept.sort());
+        out.sort();
+        kept.sort();
         assert_eq!(out, kept);
     }
 }

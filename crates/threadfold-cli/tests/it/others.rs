@@ -117,7 +117,7 @@ fn every_byte_of_an_unknown_agent_comes_out_as_it_went_in() {
     assert_snapshot!(env.told(&["doctor"]), @"
     exit 0
     --- stdout
-    all is well: 4 sessions, 14 records, 53 KB, 0 B of it free
+    all is well: 4 sessions, 14 records, 57 KB, 0 B of it free
     --- stderr
     looked at `<home>/.local/share/threadfold/store.db`
     ");

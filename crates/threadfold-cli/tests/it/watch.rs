@@ -126,6 +126,26 @@ fn a_stream_on_standard_input_is_told_and_kept() {
 }
 
 #[test]
+fn a_stream_of_an_unknown_agent_is_shown_line_by_line() {
+    let env = TestEnv::with_events("{\"type\":\"thread.began\"}\n{\"type\":\"item.done\"}\n");
+    let told = env.run_piped(&["watch", "-"]);
+    assert!(told.starts_with("exit 0") && told.contains("no known agent's"), "{told}");
+    assert!(told.contains("unknown record: item.done"), "{told}");
+}
+
+#[test]
+fn a_kept_session_is_followed_in_its_file() {
+    let env = TestEnv::new();
+    env.write("elsewhere/s1.jsonl", line(1, "user", "first question"));
+    env.done(&["import", "elsewhere/s1.jsonl"]);
+    let watching = Watching::new(&env, &["s1"]);
+    watching.wait_for("first question");
+    append(&env, "elsewhere/s1.jsonl", &line(2, "assistant", "an answer"));
+    watching.wait_for("an answer");
+    assert_eq!(watching.end().0, Some(0));
+}
+
+#[test]
 fn json_begins_with_the_state_and_goes_on_with_changes() {
     let env = TestEnv::new();
     env.write("s1.jsonl", line(1, "user", "first question"));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use threadfold_convert::GENERATION;
 use threadfold_core::{Json, SessionEvent};
 use threadfold_engine::{Heard, Session, Slices, Snapshot, load};
 use threadfold_store::{Cursor, MemoryStore, Store, StoredSnapshot};
@@ -59,7 +60,10 @@ async fn a_snapshot_that_is_wrong_says_which_field_and_why() {
         ("[]".to_owned(), "."),
         (text.replace(r#""version":1}"#, r#""version":9}"#), "version"),
         (text.replace(r#""seq":"#, r#""seqq":"#), "seq"),
-        (text.replace(r#""generation":1"#, r#""generation":"one""#), "generation"),
+        (
+            text.replace(&format!(r#""generation":{GENERATION}"#), r#""generation":"one""#),
+            "generation",
+        ),
         (
             text.replacen(r#""sliceType":"converter""#, r#""sliceTyp":"converter""#, 1),
             "slices[1].sliceType",
@@ -89,7 +93,8 @@ async fn a_damaged_snapshot_is_passed_over_and_nothing_is_lost() {
         (good.to_json()[..100].to_owned(), "EOF"),
         (good.to_json().replace(good.log_id.as_str(), "other"), "it is of log other"),
     ] {
-        let snapshot = StoredSnapshot { generation: 1, seq: good.seq, bytes: damage.into() };
+        let snapshot =
+            StoredSnapshot { generation: GENERATION, seq: good.seq, bytes: damage.into() };
         store.put_snapshot(&id, snapshot).await.unwrap();
         let loaded = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
         let said = loaded.passed_over.unwrap();
