@@ -40,7 +40,10 @@ impl Agent {
         prompt: &Rendered,
         resume: Resume,
     ) -> Result<Finished, AgentError> {
-        let mut run = Run::open(self, session, prompt, resume).await?;
+        let mut run = Run::open(self, session, prompt, resume.clone()).await?;
+        if resume.adopt {
+            run.begin_anew();
+        }
         if !run.can_be_told() {
             let waits = waits_for(run.state(), self).unwrap_or_default();
             close(&mut run).await;

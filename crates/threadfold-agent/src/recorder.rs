@@ -61,6 +61,8 @@ pub struct Recorder {
     session: Session,
     /// The names of the answers so far.
     answers: BTreeSet<MessageId>,
+    /// The ids of the items that they were said in.
+    items: BTreeSet<String>,
 }
 
 /// An attempt that may begin: it is in the ledger.
@@ -94,7 +96,10 @@ impl Recorder {
         let turns = session.fold().turns().turns();
         let name = |turn: &Arc<ConversationTurn>| turn.assistant_message()?.message_id.clone();
         let answers = turns.filter_map(name).collect();
-        Ok(Self { session, answers })
+        let said = session.fold().turns().turns().filter_map(|turn| turn.assistant_message());
+        let parts = said.flat_map(|message| &message.content);
+        let items = parts.filter_map(|part| part.item_id(turn::NAMED)).collect();
+        Ok(Self { session, answers, items })
     }
 
     /// Returns what is known of the loop.

@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use crate::error::{CommandError, say};
 
 pub(crate) use find::{named, unique};
-pub(crate) use load::{load_kept, noted_summary, summary_of};
+pub(crate) use load::{load_kept, lost_records, noted_summary, summary_of};
 pub(crate) use place::StoreArgs;
 
 /// As many bytes of a session's records are held in memory, understood, before they are put away.

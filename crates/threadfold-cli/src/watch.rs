@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use threadfold_convert::Agent;
 use threadfold_core::SessionId;
 use threadfold_engine::{
     Budget, ClaudeFollower, EngineError, FolderFollower, Follower, OpencodeServer, Options, Pipe,
@@ -145,14 +146,15 @@ async fn follow(
 
 async fn stdin(
     keeping: Keeping,
-    agent: Option<threadfold_convert::Agent>,
+    agent: Option<Agent>,
     reader: Box<dyn std::io::Read + Send>,
     output: Output,
 ) -> Result<(), CommandError> {
     let mut pipe = Pipe::new(reader);
     let mut stop = pin!(stop());
     let (mut told, mut is_stopped) = (None, false);
-    if let Some(agent) = agent {
+    // An agent that is not known tells no name.
+    if let Some(agent) = agent.filter(|it| *it != Agent::Other) {
         tokio::select! {
             session = pipe.session(agent) => told = session?,
             stopped = &mut stop => {

@@ -12,6 +12,9 @@ use super::Recorder;
 use crate::error::AgentError;
 use crate::provider::Answer;
 
+/// Whose items must have ids of their own.
+pub(super) const NAMED: &str = "openai";
+
 /// A turn that is about to be sent.
 #[derive(Clone, Debug)]
 pub struct NewTurn {
@@ -176,6 +179,7 @@ impl Recorder {
     ) -> Result<(), AgentError> {
         let turn = self.state().turns().len() as u64;
         name_calls(self.state(), &mut answer.message);
+        self.name_items(turn, &mut answer.message);
         // Some servers give every answer the same name; blocks go by it.
         if answer.message.message_id.as_ref().is_some_and(|id| self.answers.contains(id)) {
             answer.message.message_id = None;
@@ -203,6 +207,22 @@ impl Recorder {
         });
         let said = [Payload::TurnAnswered(answered)].into_iter().chain(requested).chain(shown);
         self.say(said.collect()).await
+    }
+
+    /// Gives each item that its provider named an id that no other has: some servers give every
+    /// answer the same ones, and a request with two of one id is refused.
+    fn name_items(&mut self, turn: u64, message: &mut ConversationMessage) {
+        for part in &mut message.content {
+            let Some(from) = part.item_id(NAMED) else { continue };
+            let (mut to, mut count) = (from.clone(), turn);
+            while !self.items.insert(to.clone()) {
+                to = format!("{from}-{count}");
+                count += 1;
+            }
+            if from != to {
+                part.rename_item(NAMED, &to);
+            }
+        }
     }
 
     /// Returns a call's name towards its tool.

@@ -244,6 +244,43 @@ async fn tools_that_were_taken_away_are_not_missed() {
 }
 
 #[tokio::test]
+async fn items_of_one_name_in_two_answers_get_two() {
+    let store = store();
+    let model = Model::new(vec![]);
+    let agent = agent(&store, &model);
+    let spelt = |text: &str| {
+        let item = format!(
+            r#"{{"type":"message","id":"m1","role":"assistant","content":[{{"type":"output_text","text":"{text}"}}]}}"#
+        );
+        let part = threadfold_core::MessagePart::text(text);
+        let part = part.spelt("openai", Json::parse(&item).unwrap());
+        ConversationMessage { content: vec![part], ..ConversationMessage::new(Role::Assistant) }
+    };
+    let say = |text: &str| vec![ConversationMessage::text(Role::User, text)];
+    let turn = |text: &str| NewTurn {
+        dialect: threadfold_agent::Dialect::Responses,
+        ..agent.new_turn(say(text))
+    };
+    let id = "s1".into();
+    let open = || Recorder::open(store.clone(), &id, Options::new(holder("a test")));
+    // Another process knows the items of the one before.
+    for words in ["one", "two"] {
+        let mut recorder = open().await.unwrap();
+        recorder.begin(turn("Go")).await.unwrap();
+        recorder.answer(Answer::from(spelt(words))).await.unwrap();
+        recorder.complete().await.unwrap();
+        recorder.close().await.unwrap();
+    }
+    let mut recorder = open().await.unwrap();
+    recorder.begin(turn("More")).await.unwrap();
+    let items = recorder.state().sent_items();
+    let items: Vec<_> = items.iter().map(|it| it.as_str()).collect();
+    let request = format!(r#"{{"input":[{}]}}"#, items.join(","));
+    assert_eq!(threadfold_core::check_responses(request.as_bytes(), |_| false), []);
+    assert!(request.contains(r#""id":"m1""#) && request.contains(r#""id":"m1-2""#), "{request}");
+}
+
+#[tokio::test]
 async fn what_found_no_answer_can_be_taken_back() {
     let store = store();
     let refused = || threadfold_agent::ProviderError::of_status("told", 400, "bad", None);

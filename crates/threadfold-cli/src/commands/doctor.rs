@@ -11,7 +11,7 @@ use super::reindex::reindex;
 use crate::error::{CommandError, say};
 use crate::printable::{printable, write_json};
 use crate::progress::Progress;
-use crate::store::{OpenStore, StoreArgs, elsewhere};
+use crate::store::{OpenStore, StoreArgs, elsewhere, lost_records};
 use crate::view::{count, size};
 
 const REBUILD: &str = "`threadfold doctor --deep --repair` makes it again from the records";
@@ -110,10 +110,9 @@ fn name_derived(findings: &mut [Finding], sessions: &[SessionEntry]) {
 
 /// Returns what is missing at the end of a session that was known to have more.
 fn lost(entry: &SessionEntry) -> Option<Finding> {
-    let (known, last) = (entry.summary.as_ref()?.seq, entry.head.seq);
-    (known > last).then(|| Finding {
+    lost_records(entry).map(|what| Finding {
         place: format!("session `{}`", entry.session),
-        what: format!("records {} to {known} were there once, and are gone", last + 1),
+        what,
         advice: "restore the store from a backup, or import the session's files again".to_owned(),
         repaired: false,
         derived_of: None,

@@ -16,7 +16,7 @@ use crate::export::{
     Output, Scribe, Written, file_name, has_files, lone_file, move_into, need_files, write_markdown,
 };
 use crate::printable::write_json;
-use crate::store::{OpenStore, StoreArgs, elsewhere, load_kept};
+use crate::store::{OpenStore, StoreArgs, elsewhere, load_kept, lost_records};
 use crate::view::count;
 
 /// Write a session from the store: its files as they were, its events, its state, or Markdown
@@ -58,7 +58,13 @@ enum ExportFormat {
 pub(crate) fn run(args: &ExportArgs) -> Result<(), CommandError> {
     let store = args.store.open_to_read()?;
     match (&args.session, &args.output) {
-        (Some(session), output) => export(args, &store, &store.find(session)?, output.as_deref()),
+        (Some(session), output) => {
+            let entry = store.find(session)?;
+            let lost = lost_records(&entry);
+            lost.iter().for_each(say);
+            export(args, &store, &entry, output.as_deref())?;
+            if lost.is_none() { Ok(()) } else { Err(CommandError::No) }
+        }
         (None, Some(folder)) => export_all(args, &store, folder),
         (None, None) => Err(needs_folder("all sessions are more than one file")),
     }
@@ -72,6 +78,9 @@ fn export_all(args: &ExportArgs, store: &OpenStore, folder: &Path) -> Result<(),
     }
     let mut failed = Vec::new();
     for entry in &entries {
+        if let Some(lost) = lost_records(entry) {
+            say(format_args!("session `{}`: {lost}", entry.session));
+        }
         match export_one(args, store, entry, folder) {
             Err(CommandError::Failed { error, .. }) => {
                 say(format_args!("session `{}`: {error:#}", entry.session));

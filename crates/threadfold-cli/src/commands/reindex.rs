@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
+use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
 use threadfold_engine::Reindexed;
 use threadfold_store::SessionEntry;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, say};
 use crate::printable::{printable, write_json};
 use crate::progress::Progress;
 use crate::store::{OpenStore, StoreArgs};
@@ -51,13 +52,26 @@ pub(crate) fn run(args: &ReindexArgs) -> Result<(), CommandError> {
     let store = args.store.open()?;
     let entries = store.find_all(&args.sessions)?;
     let mut progress = Progress::new(entries.len());
+    let mut failed = 0;
     for entry in &entries {
-        let made = reindex(&store, entry)?;
+        let made = reindex(&store, entry);
         progress.step();
         progress.erase();
-        tell(args, entry, &made)?;
+        match made {
+            Err(CommandError::Failed { error, .. }) => {
+                say(format_args!("session `{}`: {error:#}", entry.session));
+                failed += 1;
+            }
+            made => tell(args, entry, &made?)?,
+        }
     }
-    Ok(())
+    match failed {
+        0 => Ok(()),
+        _ => Err(CommandError::new(
+            anyhow!("{failed} of {} sessions were not made again", entries.len()),
+            "the others are; `threadfold doctor` tells what is damaged",
+        )),
+    }
 }
 
 /// Makes again what is derived of a session.

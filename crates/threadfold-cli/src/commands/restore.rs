@@ -49,7 +49,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), CommandError> {
             }
             (None, Some(path)) => origin(spec, path)?,
         };
-        let unfinished = beside(&target, &format!(".{}.unfinished", std::process::id()));
+        let number = staged.len();
+        let unfinished = beside(&target, &format!(".{}.{number}.unfinished", std::process::id()));
         staged.push((unfinished.clone(), target));
         Ok(Some(unfinished))
     });
@@ -112,7 +113,11 @@ fn put_in_place(
 ) -> Result<(), CommandError> {
     let mut steps = Vec::new();
     let mut differing = Vec::new();
-    for (file, (_, target)) in written.iter().zip(staged) {
+    for (index, (file, (_, target))) in written.iter().zip(staged).enumerate() {
+        // Two sources may have come from one place, one after the other: the latter counts.
+        if staged[index + 1..].iter().any(|(_, later)| later == target) {
+            continue;
+        }
         let step = match compare(&file.path, target).map_err(|error| unwritable(target, error))? {
             None => Step::Make,
             Some(true) => Step::Nothing,

@@ -51,6 +51,13 @@ pub(crate) fn summary_of(
     Ok(loaded.fold.summary())
 }
 
+/// Tells which records are gone from the end of a session that was known to have more.
+pub(crate) fn lost_records(entry: &SessionEntry) -> Option<String> {
+    let (known, last) = (entry.summary.as_ref()?.seq, entry.head.seq);
+    let gone = || format!("records {} to {known} were there once, and are gone", last + 1);
+    (known > last).then(gone)
+}
+
 /// Returns what was noted of a session for lists, if it still holds.
 pub(crate) fn noted_summary(entry: &SessionEntry) -> Option<SessionSummary> {
     let noted = entry.summary.as_ref()?;

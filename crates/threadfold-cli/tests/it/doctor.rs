@@ -64,6 +64,19 @@ fn records_that_are_gone_are_told_as_a_loss_and_the_proof_stays() {
         let told = env.run(&[arguments, &["--store", "s.db"]].concat());
         assert!(told.starts_with("exit 1") && told.contains("were there once"), "{told}");
     }
+    for more in [&["--output", "out"][..], &["--output", "saved", "--salvage"]] {
+        let told = env.run(&[&["export", "other", "--store", "s.db"], more].concat());
+        assert!(!told.starts_with("exit 0") && told.contains("were there once"), "{told}");
+    }
+}
+
+#[test]
+fn one_damaged_session_does_not_keep_the_others_from_being_made_again() {
+    let env = kept();
+    alter(&env, "UPDATE tail SET data = x'00' WHERE place = (SELECT min(place) FROM tail)");
+    let told = env.run(&["reindex", "--store", "s.db"]);
+    assert!(told.starts_with("exit 2") && told.contains("1 of 2 sessions"), "{told}");
+    assert!(told.contains("same:"), "{told}");
 }
 
 #[test]

@@ -47,6 +47,24 @@ fn what_came_by_a_pipe_does_not_keep_the_files_from_going_back() {
 }
 
 #[test]
+fn of_two_sources_that_came_from_one_place_the_later_goes_back() {
+    let env = TestEnv::new();
+    let id = "5e551011-0000-4000-8000-0000000000aa";
+    let note = format!("claude/projects/p/{id}/subagents/agent-a1.meta.json");
+    Transcript::new(id).prompt("Hello").keep(&env, "p");
+    env.write(&note, r#"{"agentType":"one"}"#);
+    env.done(&["import"]);
+    Transcript::new(id).prompt("Count").keep(&env, &format!("p/{id}/subagents"));
+    let made = format!("claude/projects/p/{id}/subagents/{id}.jsonl");
+    fs::rename(env.path(&made), env.path(&note.replace(".meta.json", ".jsonl"))).unwrap();
+    env.done(&["import"]);
+    let kept = files_below(&env.path("claude"));
+    fs::remove_dir_all(env.path("claude")).unwrap();
+    env.done(&["restore", id]);
+    assert_eq!(files_below(&env.path("claude")), kept);
+}
+
+#[test]
 fn what_differs_is_replaced_only_by_force_and_then_kept_aside() {
     let env = TestEnv::new();
     Transcript::new("s1").prompt("Hello").keep(&env, "p");

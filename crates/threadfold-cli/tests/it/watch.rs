@@ -133,6 +133,17 @@ fn a_stream_of_an_unknown_agent_is_shown_line_by_line() {
     assert!(told.contains("unknown record: item.done"), "{told}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stream_of_an_unknown_agent_is_kept_as_it_comes() {
+    let env = TestEnv::new();
+    let (watching, _stdin) = watch_stdin(&env, "{\"type\":\"thread.began\"}\n");
+    watching.wait_for("thread.began");
+    let listed = env.done(&["list", "--json"]);
+    assert_eq!(listed.matches(r#""id":"stdin-"#).count(), 1, "{listed}");
+    assert_eq!(watching.end().0, Some(0));
+}
+
 #[test]
 fn a_kept_session_is_followed_in_its_file() {
     let env = TestEnv::new();

@@ -122,6 +122,37 @@ impl MessagePart {
         form.get("item").filter(|_| is_its).cloned()
     }
 
+    /// Returns the id that `provider` gave the item in which it said this.
+    pub fn item_id(&self, provider: &str) -> Option<String> {
+        let item = match &self.body {
+            MessagePartBody::Native(native) => {
+                (&*native.provider == provider).then(|| native.item.clone())
+            }
+            _ => self.form(provider),
+        };
+        let item: Fields = serde_json::from_str(item?.as_str()).ok()?;
+        item.get("id")?.to_text()
+    }
+
+    /// Gives the item in which `provider` said this another id; all else stays as it was spelt.
+    pub fn rename_item(&mut self, provider: &str, to: &str) {
+        let renamed = |item: &Json| {
+            let mut item: Fields = serde_json::from_str(item.as_str()).ok()?;
+            item.insert("id", Json::string(to));
+            Some(Json::of(&item))
+        };
+        match &mut self.body {
+            MessagePartBody::Native(native) if &*native.provider == provider => {
+                native.item = renamed(&native.item).unwrap_or(native.item.clone());
+            }
+            _ => {
+                if let Some(item) = self.form(provider).as_ref().and_then(renamed) {
+                    *self = self.clone().spelt(provider, item);
+                }
+            }
+        }
+    }
+
     /// Forgets the item in which its provider said it.
     pub(crate) fn forget_form(&mut self) {
         if self.extra.get(FORM).is_some() {

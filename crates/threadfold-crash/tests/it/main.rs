@@ -33,9 +33,18 @@ fn runs_killed_another_100_times_at_random_do_nothing_twice_and_lose_nothing() {
 
 #[test]
 fn a_loop_that_records_turns_after_tools_is_found_out() {
-    let report = control_fails(&matrix(), 20, 3).unwrap();
-    println!("{report}");
-    assert!(report.unsafe_twice > 0, "{report}");
+    let mut has_started_twice = false;
+    // Where a random kill hits is a matter of time; each round does something twice.
+    for seed in 3..9 {
+        let report = control_fails(&matrix(), 20, seed).unwrap();
+        println!("{report}");
+        assert!(!report.is_clean(), "{report}");
+        has_started_twice |= report.unsafe_twice > 0;
+        if has_started_twice {
+            break;
+        }
+    }
+    assert!(has_started_twice);
 }
 
 #[test]

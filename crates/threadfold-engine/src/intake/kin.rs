@@ -41,7 +41,8 @@ pub(super) async fn find(
 ) -> Result<Kin, EngineError> {
     let unreadable = |source: io::Error| EngineError::File { path: file.path.clone(), source };
     let fold = session.fold();
-    let mut kin = kin_of(fold, &file.spec);
+    let all = kin_of(fold, &file.spec);
+    let mut kin = all.clone();
     kin.retain(|it| it.document.is_none());
     let own = own_name(&kin, &file.spec);
     let length = opened.seek(SeekFrom::End(0)).map_err(unreadable)?;
@@ -70,7 +71,7 @@ pub(super) async fn find(
     }
     Ok(match own {
         Some(name) => Kin::Anew(SourceSpec { name, ..file.spec.clone() }),
-        None => Kin::New(free_name(&kin, &file.spec)),
+        None => Kin::New(free_name(&all, &file.spec)),
     })
 }
 
@@ -82,7 +83,8 @@ pub(super) fn find_document(
     bytes: &[u8],
 ) -> KinDocument {
     let fold = session.fold();
-    let mut kin = kin_of(fold, spec);
+    let all = kin_of(fold, spec);
+    let mut kin = all.clone();
     kin.retain(|it| it.line_bytes() == 0);
     let own = own_name(&kin, spec);
     let latest = |it: &&Source| is_latest(fold, it);
@@ -97,7 +99,7 @@ pub(super) fn find_document(
     };
     match replaced {
         Some(source) => KinDocument::Replaces(source.number),
-        None => KinDocument::New(free_name(&kin, spec)),
+        None => KinDocument::New(free_name(&all, spec)),
     }
 }
 

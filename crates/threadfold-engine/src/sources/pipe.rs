@@ -90,13 +90,15 @@ fn read_all(
     is_stopped: &AtomicBool,
 ) {
     let mut chunk = vec![0; CHUNK];
-    while !is_stopped.load(Ordering::Relaxed) {
+    // What is there already is read, however soon it is stopped.
+    loop {
         let read = match reader.read(&mut chunk) {
             Ok(0) => return,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             read => read.map(|count| Bytes::copy_from_slice(&chunk[..count])),
         };
         let is_over = read.is_err();
+        let is_over = is_over || is_stopped.load(Ordering::Relaxed);
         if chunks.blocking_send(read).is_err() || is_over {
             return;
         }

@@ -26,9 +26,9 @@ pub struct Finding {
     pub advice: &'static str,
 }
 
-const FROM_BACKUP: &str = "restore the store from a backup, or remove the session, collect garbage at once (`threadfold rm`, `gc --now`) and import it again";
+const FROM_BACKUP: &str = "restore the store from a backup; `threadfold export SESSION --salvage --output FOLDER` writes what can still be read. If the agent still has its files: remove the session, collect garbage at once (`threadfold rm`, `gc --now`) and import it again";
 const DELETE_DERIVED: &str = "delete what was derived of the session; it will be made again";
-const COPY: &str = "restore the store from a backup, or copy its sessions into a new one";
+const COPY: &str = "restore the store from a backup, or `threadfold export` what can be read of its sessions, and import that into a new one";
 
 /// What was found so far.
 #[derive(Default)]
