@@ -93,6 +93,9 @@ impl Output {
 
 fn open(path: &Path, has_force: bool) -> io::Result<(File, Place)> {
     let Ok(metadata) = fs::metadata(path) else {
+        if fs::symlink_metadata(path).is_ok() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "it is a link that leads nowhere"));
+        }
         return create_new(path).map(|file| (file, Place::New));
     };
     if metadata.is_dir() {

@@ -293,6 +293,10 @@ fn what_is_there_stays_until_the_new_is_whole_and_pipes_and_links_stay_what_they
     assert!(fs::symlink_metadata(env.path("link.jsonl")).unwrap().is_symlink());
     assert_eq!(fs::read(env.path("old.jsonl")).unwrap(), original);
 
+    std::os::unix::fs::symlink(env.path("nowhere"), env.path("dangling")).unwrap();
+    let refused = env.told(&["export", "s1", "--output", "dangling", "--force"]);
+    assert!(refused.contains("leads nowhere") && !refused.contains("`--force`"), "{refused}");
+
     let pipe = env.path("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
