@@ -23,7 +23,8 @@ impl Agent {
     ///
     /// Dropping the future, by a timeout or a `select!`, is like a crash: tools that run are told to
     /// stop and are broken off at their next `await`, and a resume treats them as begun. The
-    /// session is free for others when its [`lease`](Self::lease) is over. To stop a run in good
+    /// session is free for others when its [`lease`](Self::lease) is over, or at once if no tool
+    /// was running. To stop a run in good
     /// order, use [`cancel`](Self::cancel). The same holds for all that runs or resumes.
     pub async fn run(
         &self,

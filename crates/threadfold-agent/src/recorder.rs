@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use threadfold_core::{
-    CallId, CallKey, CheckpointSaved, ConversationMessage, ConversationTurn, Effect, Json,
-    MessageId, Outcome, Payload, ResultSource, ResumePlan, Role, SessionEvent, SessionId,
+    CallId, CallKey, CallState, CheckpointSaved, ConversationMessage, ConversationTurn, Effect,
+    Json, MessageId, Outcome, Payload, ResultSource, ResumePlan, Role, SessionEvent, SessionId,
     SourceKind, ToolCallRecord, ToolFailed, ToolFinished, ToolStarted, ToolUnknown, TurnCompleted,
     TurnState, resume_plan,
 };
@@ -304,6 +304,17 @@ impl Recorder {
 
     pub(crate) async fn leave(&mut self) -> Result<Vec<String>, AgentError> {
         Ok(self.session.leave().await?)
+    }
+
+    /// Keeps others away for as long as the lease lasts, if a tool was begun that has not ended:
+    /// what is broken off may go on for a moment.
+    pub(crate) fn guard_what_runs(&mut self) {
+        let is_begun = |turn: &Arc<ConversationTurn>| {
+            turn.calls().any(|call| call.state == CallState::Started)
+        };
+        if self.state().last().is_some_and(is_begun) {
+            self.session.let_lease_run_out();
+        }
     }
 
     /// Returns a snapshot of the whole session, complete in itself.

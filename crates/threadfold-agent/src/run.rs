@@ -55,6 +55,7 @@ pub(crate) struct Run<'a> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.stop.cancel();
+        self.recorder.get_mut().guard_what_runs();
         if let Some(timer) = &self.timer {
             timer.abort();
         }

@@ -238,6 +238,12 @@ impl Session {
         &self.id
     }
 
+    /// Has the lease run out, instead of being given back, if this is dropped: for a writer who
+    /// began something under it that may go on for a moment.
+    pub fn let_lease_run_out(&mut self) {
+        self.tenure.run_out();
+    }
+
     /// Returns the lease that this writer has, once it is known to hold.
     ///
     /// A fence stops what is written, not what is done: ask this before doing what must not be

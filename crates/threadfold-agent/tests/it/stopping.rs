@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use serde_json::Value;
 use threadfold_agent::{Agent, AgentError, Effect, Limits, Probe, Rendered, Resume, tool};
@@ -124,7 +123,7 @@ async fn tools_of_a_run_that_is_dropped_are_broken_off_and_told_to_stop() {
             std::future::pending::<Result<_, threadfold_agent::ToolError>>().await
         }
     });
-    let agent = agent(&store, &model).tool(hang).lease(Duration::from_millis(50));
+    let agent = agent(&store, &model).tool(hang);
     let (session, prompt) = ("s1".into(), Rendered::text("Go"));
     tokio::select! {
         finished = agent.run(&session, &prompt) => panic!("{finished:?}"),
@@ -133,4 +132,7 @@ async fn tools_of_a_run_that_is_dropped_are_broken_off_and_told_to_stop() {
     until(|| broken_off.is_cancelled()).await;
     assert!(told.lock().unwrap().as_ref().unwrap().is_cancelled());
     assert_eq!(state_of(&store, "c1").await, CallState::Started);
+    // It may go on for a moment, so nobody takes over before the lease is over.
+    let early = agent.resume(&session, Resume::default()).await.unwrap_err();
+    assert!(matches!(early, AgentError::Held { .. }), "{early:?}");
 }

@@ -33,6 +33,14 @@ struct Watching {
 }
 
 impl Watching {
+    /// Says whether Ctrl-C would be heard by now.
+    #[cfg(target_os = "linux")]
+    fn hears_ctrl_c(&self) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
+    }
+
     fn new(env: &TestEnv, arguments: &[&str]) -> Self {
         Self::hearing(env, arguments, Stdio::null())
     }
@@ -243,14 +251,8 @@ fn watch_stdin(env: &TestEnv, said: &str) -> (Watching, ChildStdin) {
     let mut watching = Watching::hearing(env, &["-", "--json"], Stdio::piped());
     let mut stdin = watching.child.stdin.take().unwrap();
     stdin.write_all(said.as_bytes()).unwrap();
-    let status = format!("/proc/{}/status", watching.child.id());
-    let hears_signal = || {
-        let status = fs::read_to_string(&status).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-        u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
-    };
     let end = Instant::now() + LIMIT;
-    while !hears_signal() || rustix::io::ioctl_fionread(&stdin).unwrap() > 0 {
+    while !watching.hears_ctrl_c() || rustix::io::ioctl_fionread(&stdin).unwrap() > 0 {
         assert!(Instant::now() < end, "it does not read");
         thread::sleep(Duration::from_millis(10));
     }
@@ -297,6 +299,7 @@ fn a_file_that_is_empty_is_shown_rightly_once_it_fills() {
     assert!(viewed.contains("first question") && !viewed.contains("unknown"), "{viewed}");
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn who_waits_for_a_file_to_fill_can_be_ended() {
     let env = TestEnv::new();
@@ -304,6 +307,10 @@ fn who_waits_for_a_file_to_fill_can_be_ended() {
     let watching = Watching::new(&env, &["s1.jsonl"]);
     find(&watching.said, "nothing in `s1.jsonl` yet");
     // What it says comes before it listens.
-    thread::sleep(Duration::from_millis(200));
+    let end = Instant::now() + LIMIT;
+    while !watching.hears_ctrl_c() {
+        assert!(Instant::now() < end, "it does not listen");
+        thread::sleep(Duration::from_millis(10));
+    }
     assert_eq!(watching.end().0, Some(0));
 }

@@ -21,7 +21,7 @@ pub(super) struct Tenure {
     lasting: Duration,
     confirmed: Arc<Confirmed>,
     renewal: JoinHandle<()>,
-    /// The lease was given back.
+    /// The lease was given back, or is to run out.
     is_over: bool,
 }
 
@@ -98,6 +98,11 @@ impl Tenure {
 
     pub(super) fn epoch(&self) -> Epoch {
         self.lease.epoch
+    }
+
+    /// Has the lease run out, instead of being given back when this is dropped.
+    pub(super) fn run_out(&mut self) {
+        self.is_over = true;
     }
 
     pub(super) async fn end(&mut self) -> Result<(), StoreError> {
