@@ -9,7 +9,7 @@ mod stored;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use threadfold_core::SessionId;
-use threadfold_store::LogId;
+use threadfold_fold::LogId;
 
 use crate::error::AgentError;
 use crate::prompt::RunKey;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use threadfold_core::{
     CallId, ConversationStateMismatch, SessionId, ToolIdempotencyError, Violation,
 };
-use threadfold_engine::{EngineError, SnapshotRestoreError};
+use threadfold_engine::EngineError;
+use threadfold_fold::SnapshotRestoreError;
 use threadfold_store::{Holder, StoreError};
 
 use crate::output::OutputError;

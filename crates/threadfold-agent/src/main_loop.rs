@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use threadfold_core::{ConversationMessage, ConversationTurn, Json, Role, SessionId};
-use threadfold_engine::SnapshotRestoreError;
+use threadfold_fold::SnapshotRestoreError;
 
 use crate::agent::{Agent, Resume};
 use crate::checkpoint::{Checkpoint, CheckpointHandler};

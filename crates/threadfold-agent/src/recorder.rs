@@ -16,7 +16,8 @@ use threadfold_core::{
     TurnState, resume_plan,
 };
 use threadfold_engine::{Options, Session, SessionHandle};
-use threadfold_store::{Cursor, Epoch, Store};
+use threadfold_fold::Cursor;
+use threadfold_store::{Epoch, Store};
 
 use crate::error::AgentError;
 use crate::tool::ToolOutput;
@@ -318,7 +319,7 @@ impl Recorder {
     }
 
     /// Returns a snapshot of the whole session, complete in itself.
-    pub fn snapshot(&self) -> threadfold_engine::Snapshot {
+    pub fn snapshot(&self) -> threadfold_fold::Snapshot {
         self.session.snapshot(BTreeMap::new())
     }
 }

@@ -1,57 +1,89 @@
-//! Lines of an input, one held at a time.
+//! What a person gave as input: a path or standard input, and in which format.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, IsTerminal};
+use std::path::Path;
+
+use anyhow::anyhow;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use threadfold_engine::{InputOptions, Pipe, PipeInput, open_one, read_found, read_pipe};
+use threadfold_fold::{Detection, Fold, Step, detection_named, formats};
 
 use crate::error::CommandError;
+use crate::runtime::Waiter;
 
-/// Where lines come from. Only one line is held at a time.
-pub(crate) struct Input {
-    name: String,
-    reader: BufReader<Box<dyn Read>>,
-    line: Vec<u8>,
-    number: u64,
+/// What a person says about an input.
+#[derive(Args, Clone)]
+pub(crate) struct InputArgs {
+    /// Read the input in this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    pub(crate) from: Option<Detection>,
+    /// Read this session, where the input holds several
+    #[arg(id = "input_session", long = "session", value_name = "ID")]
+    pub(crate) session: Option<String>,
 }
 
-impl Input {
-    pub(crate) fn new(name: String, reader: Box<dyn Read>) -> Self {
-        Self { name, reader: BufReader::new(reader), line: Vec::new(), number: 0 }
+impl InputArgs {
+    pub(crate) fn options(&self) -> InputOptions<'_> {
+        InputOptions { format: self.from, session: self.session.as_deref(), any: false }
     }
 
-    /// Returns what the source is called in messages.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns how many lines were read so far.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Says whether the next line may have to be waited for.
-    pub(crate) fn may_wait(&self) -> bool {
-        !self.reader.buffer().contains(&b'\n')
-    }
-
-    /// Returns the next line, without its end and without a byte order mark.
-    pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, CommandError> {
-        self.line.clear();
-        let read = self.reader.read_until(b'\n', &mut self.line);
-        if read.map_err(|error| unreadable(&self.name, error))? == 0 {
-            return Ok(None);
-        }
-        self.number += 1;
-        let mut line = self.line.as_slice();
-        if self.number == 1 {
-            line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
-        }
-        line = line.strip_suffix(b"\n").unwrap_or(line);
-        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+    /// Says whether a person said anything.
+    pub(crate) fn is_given(&self) -> bool {
+        self.from.is_some() || self.session.is_some()
     }
 }
 
-fn unreadable(name: &str, error: io::Error) -> CommandError {
-    CommandError::new(
-        anyhow::Error::new(error).context(format!("{name} cannot be read")),
-        "give a file of events, one JSON object a line, or `-` for standard input",
-    )
+/// Returns a parser for the names of formats, with their help.
+pub(crate) fn format_parser() -> impl TypedValueParser<Value = Detection> {
+    let values = formats().map(|it| PossibleValue::new(it.format.name).help(it.format.help));
+    PossibleValuesParser::new(values)
+        .map(|name| detection_named(&name).unwrap_or_else(Detection::unknown))
+}
+
+/// An input that was folded.
+pub(crate) struct FoldedInput {
+    pub(crate) fold: Fold,
+    /// What it is called in messages.
+    pub(crate) name: String,
+    /// It came through a pipe, so that files beside it cannot be seen.
+    pub(crate) is_pipe: bool,
+}
+
+/// Folds a file, a folder that one agent keeps sessions in, or standard input for `-` or nothing.
+pub(crate) fn fold_input(
+    waiter: &Waiter,
+    file: Option<&Path>,
+    options: &InputOptions<'_>,
+    observe: impl FnMut(&Step) + Send + 'static,
+) -> Result<FoldedInput, CommandError> {
+    match file.filter(|path| *path != Path::new("-")) {
+        Some(path) => {
+            let found = open_one(path, options)?;
+            let fold = waiter.wait(read_found(&found, observe))?;
+            Ok(FoldedInput { fold, name: format!("`{}`", path.display()), is_pipe: false })
+        }
+        None => {
+            if file.is_none() && io::stdin().is_terminal() {
+                return Err(CommandError::new(
+                    anyhow!("no file was given, and standard input is a terminal"),
+                    "give a file, pipe one in, or give `-` to type lines",
+                ));
+            }
+            let fold = waiter.wait(async {
+                let (input, pipe) = recognize_stdin(options).await?;
+                Ok::<_, CommandError>(read_pipe(&input, pipe, observe).await?)
+            })?;
+            Ok(FoldedInput { fold, name: "standard input".to_owned(), is_pipe: true })
+        }
+    }
+}
+
+/// Reads the beginning of standard input.
+pub(crate) async fn recognize_stdin(
+    options: &InputOptions<'_>,
+) -> Result<(PipeInput, Pipe), CommandError> {
+    let mut pipe = Pipe::new(io::stdin());
+    let input = pipe.recognize(options).await?;
+    Ok((input, pipe))
 }

@@ -3,13 +3,15 @@
 mod agent;
 mod commands;
 mod error;
+mod error_hints;
 mod export;
 mod import;
 mod input;
+mod machine;
 mod printable;
 mod progress;
+mod runtime;
 mod sessions;
-mod source;
 mod store;
 mod terminal;
 mod view;

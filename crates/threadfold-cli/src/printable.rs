@@ -50,6 +50,11 @@ pub(crate) fn write_json(out: &mut impl Write, value: &impl Serialize) -> serde_
     value.serialize(&mut serde_json::Serializer::with_formatter(out, Harmless))
 }
 
+/// Writes JSON that is text already, with everything harmful inside strings escaped.
+pub(crate) fn write_json_text(out: &mut impl Write, json: &str) -> io::Result<()> {
+    write_escaped(out, json)
+}
+
 /// Spells JSON so that a terminal can be shown it.
 struct Harmless;
 

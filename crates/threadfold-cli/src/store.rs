@@ -5,7 +5,6 @@
 mod find;
 mod load;
 mod place;
-mod told;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -14,12 +13,12 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use threadfold_engine::Budget;
 use threadfold_store::{SessionEntry, SqliteStore, Store, StoreError};
-use tokio::runtime::Runtime;
 
 use crate::error::{CommandError, say};
+use crate::runtime::Waiter;
 
-pub(crate) use find::{named, unique};
-pub(crate) use load::{load_kept, lost_records, noted_summary, summary_of};
+pub(crate) use find::unique;
+pub(crate) use load::{load_stored, lost_records, summary_of};
 pub(crate) use place::StoreArgs;
 
 /// As many bytes of a session's records are held in memory, understood, before they are put away.
@@ -35,7 +34,7 @@ pub(crate) fn elsewhere() -> Budget {
 pub(crate) struct OpenStore {
     // Dropped before the runtime that its tasks run on.
     store: Arc<SqliteStore>,
-    runtime: Runtime,
+    waiter: Waiter,
     path: PathBuf,
     /// A person named it.
     is_named: bool,
@@ -98,28 +97,27 @@ impl OpenStore {
         is_named: bool,
         open: impl FnOnce(&PathBuf) -> Result<SqliteStore, StoreError>,
     ) -> Result<Self, CommandError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(|error| {
-                let error = anyhow::Error::new(error).context("no thread can be started");
-                CommandError::new(error, "look how many processes may run at once")
-            })?;
+        let waiter = Waiter::new()?;
+        // The store starts tasks of its own when it is opened.
         let store = Arc::new(open(&path)?);
-        Ok(Self { store, runtime, path, is_named })
+        Ok(Self { store, waiter, path, is_named })
     }
 
     /// Waits for what takes a while.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
-        self.runtime.block_on(work)
+        self.waiter.wait(work)
     }
 
     /// Leaves without waiting for threads that may never end, such as one that reads standard
     /// input.
     pub(crate) fn leave(self) {
         drop(self.store);
-        self.runtime.shutdown_background();
+        self.waiter.leave();
+    }
+
+    /// Returns what waits for asynchronous work.
+    pub(crate) fn waiter(&self) -> &Waiter {
+        &self.waiter
     }
 
     /// Returns the store as every store is used.

@@ -1,261 +1,237 @@
 //! Watching: something is followed into the store, and shown from there.
 
-mod look_on;
 mod show;
-mod what;
+mod target;
 
+use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use threadfold_convert::Agent;
+use anyhow::anyhow;
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    Budget, ClaudeFollower, EngineError, FolderFollower, Follower, OpencodeServer, Options, Pipe,
-    Session, SourceSpec, SpecKind, Taken, follow_pipe, holder,
+    EngineError, FolderFollower, FoundSession, FrameListener, Host, InputOptions, Intake,
+    ListenOptions, Naming, Options, Pipe, PipeInput, Session, follow_pipe, holder, server_at,
 };
-use threadfold_store::{Store, StoreError};
+use threadfold_store::StoreError;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::error::{CommandError, say};
+use crate::store::OpenStore;
 use show::Show;
 
 pub(crate) use show::Output;
-pub(crate) use what::Watched;
+pub(crate) use target::WatchTarget;
 
-/// How often a file is looked at.
-const LOOKED_EVERY: Duration = Duration::from_millis(50);
-/// How often a folder, or a database, is looked at.
-const FOLDER_LOOKED_EVERY: Duration = Duration::from_millis(300);
+/// How often a folder is looked at.
+const FOLDER_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Where sessions are kept, and how much of one is held in memory.
-#[derive(Clone)]
-pub(crate) struct Keeping {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) budget: Budget,
+/// Follows what is named into a store, and shows it.
+pub(crate) struct Watcher<'a> {
+    pub(crate) store: &'a OpenStore,
+    pub(crate) host: Host,
+    pub(crate) output: Output,
+    /// Where an earlier watch ended, and what is printed.
+    pub(crate) listening: ListenOptions,
 }
 
-impl Keeping {
+impl Watcher<'_> {
+    /// Follows something until it ends or a person ends it.
+    pub(crate) async fn watch(self, target: WatchTarget) -> Result<(), CommandError> {
+        match target {
+            WatchTarget::Stdin { options } => self.stdin(options.options()).await,
+            WatchTarget::Session(found) => self.session(&found).await,
+            WatchTarget::Server { address, session } => self.server(&address, session).await,
+            WatchTarget::Folder(folder) => self.folder(&folder).await,
+            WatchTarget::Stored(id) => self.listen_only(&id).await,
+        }
+    }
+
     fn options(&self) -> Options {
-        let budget = Some(self.budget.clone());
+        let budget = Some(self.store.budget());
         Options { budget, ..Options::new(holder("threadfold watch")) }
     }
-}
 
-/// Follows something until it ends or a person ends it.
-pub(crate) async fn watch(
-    keeping: Keeping,
-    watched: Watched,
-    output: Output,
-) -> Result<(), CommandError> {
-    match watched {
-        Watched::Stdin { agent, reader } => stdin(keeping, agent, reader, output).await,
-        Watched::Claude { id, main } => {
-            let follower = Following::Claude(ClaudeFollower::new(main));
-            follow(keeping, &id, follower, output).await
+    /// Opens a session to write; nothing if another process writes it.
+    async fn open(&self, id: &SessionId) -> Result<Option<Session>, CommandError> {
+        match self.host.open(id, self.options()).await {
+            Err(EngineError::Store(StoreError::Held { holder, .. })) => {
+                say(format_args!("{holder} is writing this session: following it read-only"));
+                Ok(None)
+            }
+            opened => Ok(Some(opened?)),
         }
-        Watched::Files { id, files } => {
-            let followers = files.into_iter().map(Follower::new).collect();
-            follow(keeping, &id, Following::Files(followers), output).await
-        }
-        Watched::Rows(rows) => {
-            let id = rows.session().clone();
-            follow(keeping, &id, Following::Rows(rows), output).await
-        }
-        Watched::Server { address, session } => server(keeping, &address, session, output).await,
-        Watched::Folder(folder) => watch_folder(keeping, folder, output).await,
-        Watched::Kept(id) => look_on::look_on(&keeping, &id, output).await,
     }
-}
 
-/// What is followed by looking at it again and again.
-enum Following {
-    Claude(ClaudeFollower),
-    Files(Vec<Follower>),
-    Rows(Box<what::Rows>),
-}
+    async fn listener(&self, id: &SessionId) -> Result<FrameListener, CommandError> {
+        Ok(self.host.listen(id, self.listening.clone()).await?)
+    }
 
-impl Following {
-    async fn poll(&mut self, session: &mut Session) -> Result<(), CommandError> {
-        match self {
-            Self::Claude(follower) => say_anew(follower.poll(session).await?),
-            Self::Files(followers) => {
-                for follower in followers {
-                    say_anew(follower.poll(session, |_| {}).await?);
+    /// Shows a session that another process writes.
+    async fn listen_only(self, id: &SessionId) -> Result<(), CommandError> {
+        let listener = self.listener(id).await?;
+        let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
+        let ended = tokio::select! {
+            shown = &mut showing => shown_well(shown),
+            stopped = stop() => stopped,
+        };
+        showing.abort();
+        ended
+    }
+
+    /// Follows files or rows into a session, and shows it.
+    async fn session(self, found: &FoundSession) -> Result<(), CommandError> {
+        let Some(mut session) = self.open(&found.id).await? else {
+            return self.listen_only(&found.id).await;
+        };
+        let mut follower = found.content.follower();
+        report_rewrite(follower.poll(&mut session, &mut |_| {}).await?);
+        let listener = self.listener(&found.id).await?;
+        let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
+        let interval = follower.interval();
+        // One for all rounds: it remembers what a person did while a round was under way.
+        let mut stop = pin!(stop());
+        let ended = loop {
+            tokio::select! {
+                shown = &mut showing => break shown_well(shown),
+                stopped = &mut stop => break stopped,
+                () = tokio::time::sleep(interval) => {
+                    match follower.poll(&mut session, &mut |_| {}).await {
+                        Ok(intake) => report_rewrite(intake),
+                        Err(error) => break Err(error.into()),
+                    }
                 }
             }
-            Self::Rows(rows) => rows.poll(session).await?,
-        }
-        Ok(())
+        };
+        let unfinished = follower.keep_unfinished(&mut session).await;
+        let ended = ended.and(unfinished.map(drop).map_err(CommandError::from));
+        close(session, showing, ended).await
     }
 
-    fn looked_every(&self) -> Duration {
-        match self {
-            Self::Rows(_) => FOLDER_LOOKED_EVERY,
-            _ => LOOKED_EVERY,
-        }
-    }
-}
-
-/// Says that a file is not the one any more that was followed.
-fn say_anew(taken: Taken) {
-    if taken.new_parts > 0 {
-        say("the file was written anew from its beginning; what it was is kept");
-    }
-}
-
-/// Opens a session to write, or nothing if another process writes it.
-async fn open(keeping: &Keeping, id: &SessionId) -> Result<Option<Session>, CommandError> {
-    match Session::open(keeping.store.clone(), id, keeping.options()).await {
-        Err(EngineError::Store(StoreError::Held { holder, .. })) => {
-            say(format_args!("{holder} writes this session; looking on"));
-            Ok(None)
-        }
-        opened => Ok(Some(opened?)),
-    }
-}
-
-/// Follows files or rows into a session, and shows it.
-async fn follow(
-    keeping: Keeping,
-    id: &SessionId,
-    mut following: Following,
-    output: Output,
-) -> Result<(), CommandError> {
-    let Some(mut session) = open(&keeping, id).await? else {
-        return look_on::look_on(&keeping, id, output).await;
-    };
-    following.poll(&mut session).await?;
-    let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
-    let every = following.looked_every();
-    // One for all rounds: it remembers what a person said while a round was under way.
-    let mut stop = pin!(stop());
-    let ended = loop {
-        tokio::select! {
-            shown = &mut showing => break shown_well(shown),
-            stopped = &mut stop => break stopped,
-            () = tokio::time::sleep(every) => {
-                if let Err(error) = following.poll(&mut session).await {
-                    break Err(error);
-                }
-            }
-        }
-    };
-    leave(session, showing, ended).await
-}
-
-async fn stdin(
-    keeping: Keeping,
-    agent: Option<Agent>,
-    reader: Box<dyn std::io::Read + Send>,
-    output: Output,
-) -> Result<(), CommandError> {
-    let mut pipe = Pipe::new(reader);
-    let mut stop = pin!(stop());
-    let (mut told, mut is_stopped) = (None, false);
-    // An agent that is not known tells no name.
-    if let Some(agent) = agent.filter(|it| *it != Agent::Other) {
-        tokio::select! {
-            session = pipe.session(agent) => told = session?,
+    async fn stdin(self, options: InputOptions<'_>) -> Result<(), CommandError> {
+        let mut pipe = Pipe::new(std::io::stdin());
+        let mut stop = pin!(stop());
+        let mut is_stopped = false;
+        let recognized = tokio::select! {
+            recognized = pipe.recognize(&options) => Some(recognized?),
             stopped = &mut stop => {
                 stopped?;
                 is_stopped = true;
+                None
             }
+        };
+        let input = match recognized {
+            Some(input) => input,
+            None if !pipe.stop().await? => return Ok(()),
+            None => pipe.recognize(&options).await?,
+        };
+        if !input.input.is_known() {
+            say("the input is in no format of a known agent: every line is kept as it is");
         }
-    }
-    if is_stopped && !pipe.stop().await? {
-        return Ok(());
-    }
-    let id = told.unwrap_or_else(|| what::session_of_no_name().into());
-    let Some(mut session) = open(&keeping, &id).await? else {
-        return look_on::look_on(&keeping, &id, output).await;
-    };
-    let kind = if agent.is_some() { SpecKind::Stream } else { SpecKind::Events };
-    let agent = agent.map(|agent| agent.name().to_owned());
-    let (name, path) = ("stdin".to_owned(), None);
-    let spec = SourceSpec { agent, kind, agent_id: None, name, path, part: 1 };
-    let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
-    let mut ended = Ok(());
-    let until = async {
-        if !is_stopped {
-            ended = tokio::select! {
-                shown = &mut showing => shown_well(shown),
-                stopped = &mut stop => stopped,
-            };
-        }
-    };
-    let followed = follow_pipe(&mut session, &spec, pipe, until).await;
-    leave(session, showing, followed.map_err(CommandError::from).and(ended)).await
-}
-
-async fn server(
-    keeping: Keeping,
-    address: &str,
-    session: Option<String>,
-    output: Output,
-) -> Result<(), CommandError> {
-    let server = OpencodeServer::new(address)?;
-    let of = match session {
-        Some(id) => server.session(&id).await?,
-        None => {
-            let latest = server.sessions().await?.into_iter().next();
-            latest.ok_or_else(|| what::no_session(address))?
-        }
-    };
-    let id = SessionId::from(of.id.as_str());
-    let Some(mut session) = open(&keeping, &id).await? else {
-        return look_on::look_on(&keeping, &id, output).await;
-    };
-    let mut showing = tokio::spawn(Show::new(output).follow(session.handle()));
-    let never = std::future::pending();
-    let ended = tokio::select! {
-        followed = server.follow(&mut session, &of, never) => Ok(followed?),
-        shown = &mut showing => shown_well(shown),
-        stopped = stop() => stopped,
-    };
-    leave(session, showing, ended).await
-}
-
-/// Follows all sessions of a folder, and tells what each gains.
-async fn watch_folder(
-    keeping: Keeping,
-    folder: std::path::PathBuf,
-    output: Output,
-) -> Result<(), CommandError> {
-    let store = keeping.store.clone();
-    let mut follower = FolderFollower::new(store, &folder, move || keeping.options());
-    follower.pass_over()?;
-    let mut show = Show::new(output);
-    let mut stop = pin!(stop());
-    say(format_args!("watching `{}`; Ctrl-C ends", folder.display()));
-    loop {
-        tokio::select! {
-            stopped = &mut stop => {
-                follower.close().await?;
-                return stopped;
+        let id = self.free_id(&input).await?;
+        let Some(mut session) = self.open(&id).await? else {
+            return self.listen_only(&id).await;
+        };
+        let listener = self.listener(&id).await?;
+        let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
+        let mut ended = Ok(());
+        let until = async {
+            if !is_stopped {
+                ended = tokio::select! {
+                    shown = &mut showing => shown_well(shown),
+                    stopped = &mut stop => stopped,
+                };
             }
-            () = tokio::time::sleep(FOLDER_LOOKED_EVERY) => {
-                for news in follower.poll().await {
-                    let summary = follower.session(&news.path).map(|it| it.fold().summary());
-                    show.news(&news, summary.as_ref())?;
+        };
+        let followed = follow_pipe(&mut session, &input, pipe, until).await;
+        close(session, showing, followed.map_err(CommandError::from).and(ended)).await
+    }
+
+    /// Returns the id under which a stream is stored. One without an id of its own is never taken
+    /// for another that began alike.
+    async fn free_id(&self, input: &PipeInput) -> Result<SessionId, CommandError> {
+        let mut id = input.id.clone();
+        let mut number = 1_u32;
+        while input.naming == Naming::Content && self.host.store().head(&id).await?.is_some() {
+            number += 1;
+            id = SessionId::from(format!("{}-{number}", input.id));
+        }
+        Ok(id)
+    }
+
+    async fn server(self, address: &str, wanted: Option<String>) -> Result<(), CommandError> {
+        let server = server_at(address)?;
+        let id = match wanted {
+            Some(id) => SessionId::from(id.as_str()),
+            None => server.sessions().await?.into_iter().next().ok_or_else(|| {
+                CommandError::new(
+                    anyhow!("{address} has no session"),
+                    "start one in the agent, or name one with `--session`",
+                )
+            })?,
+        };
+        server.check(&id).await?;
+        let Some(mut session) = self.open(&id).await? else {
+            return self.listen_only(&id).await;
+        };
+        let listener = self.listener(&id).await?;
+        let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
+        let mut never = pin!(std::future::pending());
+        let ended = tokio::select! {
+            followed = server.follow(&mut session, never.as_mut()) => Ok(followed?),
+            shown = &mut showing => shown_well(shown),
+            stopped = stop() => stopped,
+        };
+        close(session, showing, ended).await
+    }
+
+    /// Follows all sessions of a folder, and reports what each gains.
+    async fn folder(self, folder: &Path) -> Result<(), CommandError> {
+        let budget = self.store.budget();
+        let mut follower = FolderFollower::new(self.host.store().clone(), folder, move || {
+            Options { budget: Some(budget.clone()), ..Options::new(holder("threadfold watch")) }
+        });
+        follower.skip_existing()?;
+        let mut show = Show::new(self.output);
+        let mut stop = pin!(stop());
+        say(format_args!("watching `{}`; Ctrl-C ends", folder.display()));
+        loop {
+            tokio::select! {
+                stopped = &mut stop => {
+                    follower.close().await?;
+                    return stopped;
+                }
+                () = tokio::time::sleep(FOLDER_INTERVAL) => {
+                    for update in follower.poll().await {
+                        let session = update.session.as_ref().and_then(|id| follower.session(id));
+                        let summary = session.map(|it| it.fold().summary());
+                        show.update(&update, summary.as_ref())?;
+                    }
                 }
             }
         }
+    }
+}
+
+/// Reports that a file is not the one any more that was followed.
+fn report_rewrite(intake: Intake) {
+    if intake.new_parts > 0 {
+        say("the file was rewritten from its beginning: the earlier version is kept");
     }
 }
 
 type Showing = JoinHandle<std::io::Result<()>>;
 
-/// Leaves a session, says what went wrong beside the way, and waits until all of it is shown.
-async fn leave(
+/// Closes a session, reports problems beside the way, and waits until all of it is shown.
+async fn close(
     session: Session,
     showing: Showing,
     ended: Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let closed = session.close().await;
     let ended = ended.and_then(|()| {
-        for trouble in closed? {
-            say(format_args!("{trouble}"));
+        for problem in closed? {
+            say(format_args!("{problem}"));
         }
         Ok(())
     });

@@ -9,22 +9,26 @@ use serde::{Deserialize, Serialize};
 use threadfold_core::{AgentId, BlockId, ConversationId, Json, SessionEvent, SessionId};
 
 use crate::Converter;
-use crate::record::{Feed, FeedKind, Record, TooLong};
+use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::recover;
 use crate::salvage::{self, Salvage, unknown_block};
 
+mod agent;
 mod compaction;
 pub mod layout;
 mod lenient;
 mod live;
 mod memory;
 mod message;
+mod parity;
 mod permission;
 mod said;
 mod subagents;
 mod transcript;
 mod usage;
 mod wire;
+
+pub use agent::AGENT;
 
 use lenient::GivenUp;
 use memory::Memory;
@@ -56,6 +60,10 @@ impl Converter for ClaudeConverter {
         salvage::too_long(self, lost, out);
     }
 
+    fn session(&self) -> Option<SessionId> {
+        self.session.clone()
+    }
+
     fn memory(&self) -> Json {
         crate::memory::write(self)
     }
@@ -64,10 +72,10 @@ impl Converter for ClaudeConverter {
         Box::new(self.clone())
     }
 
-    fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+    fn push(&mut self, record: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
         if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
-            let mut said = self.said(record.feed, record.line, out);
+            let mut said = self.said(record.feed, record.number, out);
             match recover::good(record.bytes) {
                 Some(text) => subagents::meta(&mut said, agent, text),
                 None => said.loss("the notes beside a subagent's file are not text"),
@@ -150,14 +158,14 @@ impl ClaudeConverter {
     /// Shows a record that is not understood, by its own name if it has one.
     fn show_unknown(
         &mut self,
-        record: &Record<'_>,
+        record: &FeedLine<'_>,
         id: Option<BlockId>,
         kept: Json,
         out: &mut Vec<SessionEvent>,
     ) {
         let mut block = unknown_block(record, out.len() - self.begin, kept);
         block.id = id.unwrap_or(block.id);
-        let mut said = self.said(record.feed, record.line, out);
+        let mut said = self.said(record.feed, record.number, out);
         if let FeedKind::Subagent(agent) = &record.feed.kind {
             said.conversation = ConversationId::from(agent.bare());
         }
@@ -166,7 +174,7 @@ impl ClaudeConverter {
 }
 
 impl Salvage for ClaudeConverter {
-    fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+    fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let mut mended = String::new();
         let Some((line, given_up)) = lenient::read(text, &mut mended) else { return false };
         if given_up == GivenUp::HalfLetters {
@@ -175,7 +183,7 @@ impl Salvage for ClaudeConverter {
         }
         self.note_session(&line);
         let understood = {
-            let mut said = self.said(record.feed, record.line, out);
+            let mut said = self.said(record.feed, record.number, out);
             said.timestamp = line.timestamp.as_deref().map(Arc::from);
             let name = line.uuid.as_deref().filter(|_| record.feed.may_repeat);
             said.is_again = name.is_some_and(|it| said.side().lines.contains_key(&memory::key(it)));
@@ -198,11 +206,11 @@ impl Salvage for ClaudeConverter {
         true
     }
 
-    fn loss(&mut self, record: &Record<'_>, what: &str, out: &mut Vec<SessionEvent>) {
-        self.said(record.feed, record.line, out).loss(what);
+    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        self.said(record.feed, record.number, out).loss(what);
     }
 
-    fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         self.show_unknown(record, None, kept, out);
     }
 }

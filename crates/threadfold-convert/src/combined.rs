@@ -4,14 +4,36 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use threadfold_core::AgentId;
+
+use crate::record::FeedKind;
 
 /// A session in one piece, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unpacked {
     /// Records that stood in one JSON list, now one a line.
     Lines(Vec<u8>),
-    /// A main transcript and those of the subagents: name and content of each file.
-    Files(Vec<(String, Vec<u8>)>),
+    /// A main transcript and those of the subagents.
+    Files(Vec<UnpackedFile>),
+}
+
+/// A file that was part of a session in one piece.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnpackedFile {
+    /// What it is.
+    pub kind: FeedKind,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+impl UnpackedFile {
+    /// Returns its name within the session.
+    pub fn feed_name(&self) -> String {
+        match &self.kind {
+            FeedKind::Stream | FeedKind::Main => "main".to_owned(),
+            FeedKind::Subagent(agent) | FeedKind::SubagentMeta(agent) => agent.bare().to_owned(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -36,30 +58,85 @@ struct CombinedSubagent<'a> {
 /// `agent-` or do not, and `[record, …]`.
 ///
 /// ```
-/// use threadfold_convert::{Unpacked, unpack};
+/// use threadfold_convert::{Unpacked, claude};
 ///
 /// let stored = br#"{"main": "{\"type\":\"user\"}\n", "subagents": [{"id": "a1", "transcript": ""}]}"#;
-/// let Some(Unpacked::Files(files)) = unpack(stored) else { panic!("two files are in it") };
-/// assert_eq!(files[1].0, "agent-a1.jsonl");
+/// let Some(Unpacked::Files(files)) = claude::AGENT.unpack(stored) else { panic!("two files") };
+/// assert_eq!(files[1].feed_name(), "a1");
 /// ```
-pub fn unpack(bytes: &[u8]) -> Option<Unpacked> {
-    let text = std::str::from_utf8(bytes).ok()?.trim_start_matches('\u{feff}').trim_start();
-    if text.starts_with('[') {
-        let records: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-        // A record may be written over several lines; JSON has no line ends inside strings.
-        let one_line = |raw: &&RawValue| raw.get().replace(['\n', '\r'], " ");
-        let lines: Vec<String> = records.iter().map(one_line).collect();
-        return Some(Unpacked::Lines(lines.join("\n").into_bytes()));
+pub(crate) fn unpack(bytes: &[u8]) -> Option<Unpacked> {
+    // Most files are lines, and need not be looked through to see it.
+    opening(bytes)?;
+    if let Some(list) = unpack_list(bytes) {
+        return Some(list);
     }
+    let text = text_of(bytes)?;
     let combined: Combined<'_> = serde_json::from_str(text).ok()?;
-    let mut files = vec![("session.jsonl".to_owned(), combined.main.into_owned().into_bytes())];
+    let main = combined.main.into_owned().into_bytes();
+    let mut files = vec![UnpackedFile { kind: FeedKind::Main, bytes: main }];
     for subagent in combined.subagents {
-        let id = subagent.id.strip_prefix("agent-").unwrap_or(&subagent.id);
-        // A name is a name here, and never a path.
-        let id = id.replace(['/', '\\'], "_");
-        files.push((format!("agent-{id}.jsonl"), subagent.transcript.into_owned().into_bytes()));
+        let agent = AgentId::from(&*subagent.id);
+        let kind = FeedKind::Subagent(AgentId::from(agent.bare()));
+        files.push(UnpackedFile { kind, bytes: subagent.transcript.into_owned().into_bytes() });
     }
     Some(Unpacked::Files(files))
+}
+
+/// Takes a list of records apart; nothing if it is none.
+pub(crate) fn unpack_list(bytes: &[u8]) -> Option<Unpacked> {
+    if !matches!(opening(bytes)?, Opening::List(_)) {
+        return None;
+    }
+    let records: Vec<&RawValue> = serde_json::from_str(text_of(bytes)?).ok()?;
+    // A record may be written over several lines; JSON has no line ends inside strings.
+    let one_line = |raw: &&RawValue| raw.get().replace(['\n', '\r'], " ");
+    let lines: Vec<String> = records.iter().map(one_line).collect();
+    Some(Unpacked::Lines(lines.join("\n").into_bytes()))
+}
+
+fn text_of(bytes: &[u8]) -> Option<&str> {
+    Some(std::str::from_utf8(bytes).ok()?.trim_start_matches('\u{feff}').trim_start())
+}
+
+/// How an input opens that may be a session in one piece.
+pub(crate) enum Opening<'a> {
+    /// A list of records, with the first of them; empty if that is cut off or damaged.
+    List(&'a str),
+    /// An object that holds all transcripts.
+    Object,
+}
+
+/// Returns how an input opens, if it may be a session in one piece.
+pub(crate) fn opening(head: &[u8]) -> Option<Opening<'_>> {
+    let text = opening_text(head);
+    let (first, expected) = match text.chars().next()? {
+        '[' => ('[', "{"),
+        '{' => ('{', "\"main\""),
+        _ => return None,
+    };
+    if !text[1..].trim_start().starts_with(expected) {
+        return None;
+    }
+    if first == '{' {
+        return Some(Opening::Object);
+    }
+    let start = head.iter().position(|byte| *byte == b'[')? + 1;
+    let mut records = serde_json::Deserializer::from_slice(&head[start..]).into_iter();
+    let first = records.next().and_then(Result::ok);
+    Some(Opening::List(first.map_or("", |first: &RawValue| first.get())))
+}
+
+/// Says whether an input opens as a session in one piece does.
+pub fn opens_in_one_piece(head: &[u8]) -> bool {
+    opening(head).is_some()
+}
+
+/// How many bytes are looked at to see how an input opens.
+const OPENING: usize = 4096;
+
+pub(crate) fn opening_text(head: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&head[..head.len().min(OPENING)]);
+    text.trim_start_matches('\u{feff}').trim_start().to_owned()
 }
 
 #[cfg(test)]

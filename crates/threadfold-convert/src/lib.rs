@@ -9,50 +9,56 @@
 //! a record: what it does not understand becomes a block that carries it.
 //!
 //! ```
-//! use threadfold_convert::{Agent, SessionFile, parse_transcript};
+//! use threadfold_convert::{Feed, FeedKind, FeedLine, claude};
 //!
-//! let line = br#"{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"Hello"}}"#;
-//! let state = parse_transcript(Agent::Claude, &[SessionFile { path: "s1.jsonl", bytes: line }]);
-//! assert_eq!(state.blocks().len(), 1);
+//! let bytes = br#"{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"Hello"}}"#;
+//! let feed = Feed::new(claude::AGENT, FeedKind::Main, "main");
+//! let mut events = Vec::new();
+//! claude::AGENT.converter().push(&FeedLine { feed: &feed, number: 1, bytes }, &mut events);
+//! assert!(events.iter().any(|event| event.payload.kind() == "block:upsert"));
 //! ```
 //!
 //! # What it does not do
 //!
 //! It opens no files and knows no clock: bytes are handed in, and names and times come from them.
 
+mod agent;
 mod borrowed;
 pub mod claude;
 mod combined;
+pub mod events;
 pub mod lines;
 mod memory;
 pub mod opencode;
-pub mod other;
+mod other;
 mod pairs;
 pub mod parity;
 mod record;
 pub mod recover;
 mod salvage;
-mod whole;
 
 use threadfold_core::{Json, SessionEvent, SessionId};
 
-pub use combined::{Unpacked, unpack};
-pub use memory::{MemoryError, converter_from};
-pub use record::{Agent, Feed, FeedKind, Record, TooLong};
-pub use whole::{SessionFile, convert_all, convert_files, parse_transcript};
+pub use agent::{Agent, Format, OrderedFile, SessionFile, Shape};
+pub use combined::{Unpacked, UnpackedFile, opens_in_one_piece};
+pub use memory::MemoryError;
+pub use record::{Feed, FeedKind, FeedLine, TooLong};
+
+/// How many lines of an input are looked at to recognize it.
+pub const RECOGNIZED_LINES: usize = 20;
 
 /// Which events the converters make of the same records, and which state the reducer makes of
 /// them: raised with every change of either.
 ///
 /// What was derived under another generation is folded again from the records.
-pub const GENERATION: u32 = 2;
+pub const GENERATION: u32 = 3;
 
 /// Turns records into events.
 pub trait Converter: Send + Sync {
     /// Appends to `out` the events that `record` means.
     ///
     /// A record that is not understood becomes a block that carries it as it came.
-    fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>);
+    fn push(&mut self, line: &FeedLine<'_>, out: &mut Vec<SessionEvent>);
 
     /// Appends to `out` what the end of a source means: what it left open is over.
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>);
@@ -60,29 +66,14 @@ pub trait Converter: Send + Sync {
     /// Appends to `out` that a record was too long to be kept: where, how long, how it began.
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>);
 
+    /// Returns the session's id, as far as its lines named it.
+    fn session(&self) -> Option<SessionId>;
+
     /// Returns what it remembers, so that another can go on from here in its place.
     fn memory(&self) -> Json;
 
     /// Returns a converter that remembers the same and goes its own way from here.
     fn fork(&self) -> Box<dyn Converter>;
-}
-
-/// Returns a converter for one session of `agent`.
-pub fn converter(agent: Agent) -> Box<dyn Converter> {
-    match agent {
-        Agent::Claude => Box::new(claude::ClaudeConverter::default()),
-        Agent::Opencode => Box::new(opencode::OpencodeConverter::default()),
-        Agent::Other => Box::new(other::OtherConverter::default()),
-    }
-}
-
-/// Returns a converter for the session of that name; others of the same source are passed over.
-pub fn converter_of_session(agent: Agent, session: &SessionId) -> Box<dyn Converter> {
-    match agent {
-        Agent::Claude => converter(agent),
-        Agent::Opencode => Box::new(opencode::OpencodeConverter::of_session(session.as_str())),
-        Agent::Other => Box::new(other::OtherConverter::of_session(session)),
-    }
 }
 
 /// The example of the project's front page, as a test.

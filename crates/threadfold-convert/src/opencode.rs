@@ -4,17 +4,19 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use threadfold_core::{Context, ConversationId, Json, SessionEvent};
+use threadfold_core::{Context, ConversationId, Json, SessionEvent, SessionId};
 
 use crate::Converter;
-use crate::record::{Feed, FeedKind, Record, TooLong};
+use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::recover;
 use crate::salvage::{self, Salvage, unknown_block};
 
+mod agent;
 pub mod layout;
 mod live;
 mod memory;
 mod next;
+mod parity;
 mod parts;
 mod run;
 mod said;
@@ -22,6 +24,8 @@ mod tasks;
 mod time;
 mod transcript;
 mod wire;
+
+pub use agent::AGENT;
 
 use memory::Memory;
 use said::{Said, key};
@@ -51,7 +55,7 @@ impl OpencodeConverter {
     }
 
     /// Converts one object. Says whether it is one.
-    fn object(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+    fn object(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let Ok(read) = serde_json::from_str::<Event<'_>>(text) else { return false };
         let mut said = self.said(record.feed, out);
         let is_understood = event(&mut said, &read, WRAPPERS)
@@ -67,7 +71,7 @@ impl OpencodeConverter {
 }
 
 impl Salvage for OpencodeConverter {
-    fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+    fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         if !text.starts_with('[') {
             return self.object(record, text, out);
         }
@@ -83,12 +87,12 @@ impl Salvage for OpencodeConverter {
         true
     }
 
-    fn loss(&mut self, record: &Record<'_>, what: &str, out: &mut Vec<SessionEvent>) {
-        let loss = salvage::loss(Context::default(), &record.feed.source, record.line, what);
+    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        let loss = salvage::loss(Context::default(), &record.feed.source, record.number, what);
         out.push(loss);
     }
 
-    fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(record, out.len() - self.begin, kept);
         let place = key("\u{10ffff}", block.id.as_str());
         self.said(record.feed, out).block(&ConversationId::main(), place, block);
@@ -119,7 +123,7 @@ fn event(said: &mut Said<'_>, read: &Event<'_>, wrappers: usize) -> bool {
 }
 
 impl Converter for OpencodeConverter {
-    fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+    fn push(&mut self, record: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
         let text = recover::good(record.bytes).map(sse_data);
         match text {
@@ -145,6 +149,10 @@ impl Converter for OpencodeConverter {
         salvage::too_long(self, lost, out);
     }
 
+    fn session(&self) -> Option<SessionId> {
+        self.memory.root.clone().map(SessionId::from)
+    }
+
     fn memory(&self) -> Json {
         crate::memory::write(self)
     }
@@ -152,6 +160,11 @@ impl Converter for OpencodeConverter {
     fn fork(&self) -> Box<dyn Converter> {
         Box::new(self.clone())
     }
+}
+
+/// Returns the data of a line of server-sent events; any other line as it is.
+fn sse_payload(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"data:").unwrap_or(line)
 }
 
 /// Returns the data of a line of server-sent events; a line without data says nothing.

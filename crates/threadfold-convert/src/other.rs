@@ -7,13 +7,45 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_core::{BlockUpsert, Context, Json, Payload, Place, SessionEvent, SessionId};
 
-use crate::Converter;
-use crate::record::{Feed, Record, TooLong};
+use crate::agent::{AgentModule, OrderedFile, ParityTable, SessionFile};
+use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::salvage::{self, Salvage, unknown_block};
+use crate::{Agent, Converter, Format, Shape, memory};
+
+/// Any agent that is not known.
+pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
+    name: "other",
+    title: "an unknown agent",
+    formats: &[Format {
+        name: "other",
+        help: "Anything else: every line is kept, and shown as it is",
+        shape: Shape::Opaque,
+    }],
+    recognize_record: |_| None,
+    recognize_opening: |_| None,
+    converter: |session| Box::new(OtherConverter { session: session.cloned(), begin: 0 }),
+    resume: |remembered| Ok(Box::new(memory::read::<OtherConverter>(remembered)?)),
+    unpack: |_| None,
+    is_session_name: |_| false,
+    has_one_main_file: false,
+    reading_order: |files| {
+        let file = |(index, file): (usize, &SessionFile<'_>)| {
+            OrderedFile::new(index, FeedKind::Main, file.path)
+        };
+        files.iter().enumerate().map(file).collect()
+    },
+    // Only what is understood can be compared.
+    parity: ParityTable {
+        rules: &[],
+        explain_block: |_, _, _| None,
+        explain_field: |_, _| None,
+        stores_subagents_apart: false,
+    },
+});
 
 /// Converts what nobody knows: a block a line, which carries it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct OtherConverter {
+pub(crate) struct OtherConverter {
     session: Option<SessionId>,
     /// Where the events of the record at hand begin.
     #[serde(skip)]
@@ -21,11 +53,6 @@ pub struct OtherConverter {
 }
 
 impl OtherConverter {
-    /// Returns a converter for this session, which no line names.
-    pub fn of_session(session: &SessionId) -> Self {
-        Self { session: Some(session.clone()), begin: 0 }
-    }
-
     fn context(&self, feed: &Feed) -> Context {
         Context {
             session_id: self.session.clone(),
@@ -36,18 +63,18 @@ impl OtherConverter {
 }
 
 impl Salvage for OtherConverter {
-    fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+    fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let kept = serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
         self.unknown(record, kept, out);
         true
     }
 
-    fn loss(&mut self, record: &Record<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
         let context = self.context(record.feed);
-        out.push(salvage::loss(context, &record.feed.source, record.line, what));
+        out.push(salvage::loss(context, &record.feed.source, record.number, what));
     }
 
-    fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(record, out.len() - self.begin, kept);
         let upsert = BlockUpsert { block, after: Place::default(), replaces: None, preview: false };
         let context = self.context(record.feed);
@@ -56,7 +83,7 @@ impl Salvage for OtherConverter {
 }
 
 impl Converter for OtherConverter {
-    fn push(&mut self, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+    fn push(&mut self, record: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
         match std::str::from_utf8(record.bytes) {
             Ok(text) if text.trim().is_empty() => {}
@@ -78,6 +105,10 @@ impl Converter for OtherConverter {
         salvage::too_long(self, lost, out);
     }
 
+    fn session(&self) -> Option<SessionId> {
+        self.session.clone()
+    }
+
     fn memory(&self) -> Json {
         crate::memory::write(self)
     }
@@ -90,32 +121,33 @@ impl Converter for OtherConverter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Agent, FeedKind, SessionFile, converter_from, parse_transcript};
 
-    fn shown(bytes: &[u8]) -> Vec<String> {
-        let state = parse_transcript(Agent::Other, &[SessionFile { path: "a.jsonl", bytes }]);
-        state.blocks().iter().map(|block| Json::of(&*block).as_str().to_owned()).collect()
+    fn converted(bytes: &[u8], number: u64, converter: &mut dyn Converter) -> Vec<SessionEvent> {
+        let feed = Feed::new(AGENT, FeedKind::Main, "main");
+        let mut events = Vec::new();
+        converter.push(&FeedLine { feed: &feed, number, bytes }, &mut events);
+        events
     }
 
     #[test]
     fn every_line_is_a_block_that_carries_it() {
-        let shown = shown(b"{\"type\": \"turn\", \"x\": [1, 2]}\n\n7\nno JSON\n\xff\n");
-        assert_eq!(shown.len(), 4);
-        assert!(shown[0].contains(r#""record":{"type": "turn", "x": [1, 2]}"#), "{shown:?}");
-        assert!(shown[1].contains(r#""record":7"#), "{shown:?}");
-        assert!(shown[2].contains(r#""record":"no JSON""#), "{shown:?}");
-        assert!(shown[3].contains("\"record\":\"\u{fffd}\""), "{shown:?}");
+        let shown = |bytes: &[u8]| {
+            let events = converted(bytes, 1, AGENT.converter().as_mut());
+            Json::of(&events.last().expect("a block")).as_str().to_owned()
+        };
+        let first = shown(b"{\"type\": \"turn\", \"x\": [1, 2]}");
+        assert!(first.contains(r#""record":{"type": "turn", "x": [1, 2]}"#), "{first}");
+        assert!(shown(b"7").contains(r#""record":7"#));
+        assert!(shown(b"no JSON").contains(r#""record":"no JSON""#));
+        assert!(shown(b"\xff").contains("\"record\":\"\u{fffd}\""));
     }
 
     #[test]
-    fn it_goes_on_from_what_it_remembers() {
-        let feed = Feed::new(Agent::Other, FeedKind::Main, "a.jsonl");
-        let mut converter = OtherConverter::of_session(&SessionId::from("s"));
-        let mut again = converter_from(Agent::Other, &converter.memory()).unwrap();
-        let record = Record { feed: &feed, line: 3, bytes: b"{}" };
-        let (mut one, mut other) = (Vec::new(), Vec::new());
-        converter.push(&record, &mut one);
-        again.push(&record, &mut other);
+    fn it_continues_from_what_it_remembers() {
+        let mut converter = AGENT.converter_of(&SessionId::from("s"));
+        let mut again = AGENT.resume_converter(&converter.memory()).unwrap();
+        let one = converted(b"{}", 3, converter.as_mut());
+        let other = converted(b"{}", 3, again.as_mut());
         assert_eq!(one, other);
         assert_eq!(one[0].context.session_id, Some(SessionId::from("s")));
     }

@@ -1,103 +1,89 @@
-//! What comes in: a record is bytes, and where they came from.
+//! What a converter reads: lines, and where they come from.
 
 use std::sync::Arc;
 
 use threadfold_core::{AgentId, Source, SourceId, SourceKind};
 
-/// An agent whose words can be converted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Agent {
-    /// Claude Code and the Claude Agent SDK.
-    Claude,
-    /// OpenCode.
-    Opencode,
-    /// Any other: its words are kept and shown as they came.
-    Other,
-}
+use crate::Agent;
 
-impl Agent {
-    /// Returns the agent of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Claude, Self::Opencode, Self::Other].into_iter().find(|agent| agent.name() == name)
-    }
-
-    /// Returns the agent's name as events carry it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Opencode => "opencode",
-            Self::Other => "other",
-        }
-    }
-}
-
-/// Where records come from, as one agent's files and streams are told apart.
+/// Where lines come from, as one session's files and streams are told apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Feed {
-    /// What the records are.
+    /// What the lines are.
     pub kind: FeedKind,
     /// The source as events carry it.
     pub source: Source,
-    /// It may tell again what another feed of the session told: a file that was written anew, or
-    /// a copy of one. What is told again stays where it stands.
+    /// It may repeat what another feed of the session said: a file that was rewritten, or a copy
+    /// of one. What is repeated keeps its place.
     pub may_repeat: bool,
 }
 
-/// What the records of a feed are.
+/// What the lines of a feed are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedKind {
-    /// What the agent says while it works.
+    /// What the agent emits while it works.
     Stream,
     /// The file of the session itself.
     Main,
     /// The file of one subagent.
     Subagent(AgentId),
-    /// What is noted beside the file of one subagent; one record, the whole file.
+    /// The metadata beside the file of one subagent: one record, the whole file.
     SubagentMeta(AgentId),
 }
 
 impl Feed {
-    /// Returns a feed of `agent`, named after its place.
+    /// Returns a feed of `agent`, with its name within the session.
+    ///
+    /// Blocks of unknown records are named after it, so the name must not depend on where the
+    /// session is stored or how its path was spelled.
     pub fn new(agent: Agent, kind: FeedKind, name: &str) -> Self {
+        Self::named(Some(agent.name()), kind, name)
+    }
+
+    /// Returns a feed of Threadfold's own events.
+    pub fn of_events(name: &str) -> Self {
+        Self::named(None, FeedKind::Stream, name)
+    }
+
+    fn named(agent: Option<&str>, kind: FeedKind, name: &str) -> Self {
         let source_kind = match kind {
             FeedKind::Stream => SourceKind::Stream,
             _ => SourceKind::Transcript,
         };
         let source = Source {
             id: Some(SourceId::from(name)),
-            agent: Some(Arc::from(agent.name())),
+            agent: agent.map(Arc::from),
             ..Source::of_kind(source_kind)
         };
         Self { kind, source, may_repeat: false }
     }
 
-    /// Says whether this is what the agent says while it works.
+    /// Says whether this is what the agent emits while it works.
     pub fn is_stream(&self) -> bool {
         self.kind == FeedKind::Stream
     }
 }
 
-/// What came, as bytes.
+/// A line of a feed.
 #[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
+pub struct FeedLine<'a> {
     /// Where it came from.
     pub feed: &'a Feed,
-    /// Its line there, from 1.
-    pub line: u64,
+    /// Its number there, from 1.
+    pub number: u64,
     /// The line, without its end.
     pub bytes: &'a [u8],
 }
 
-/// A record that was too long to be kept.
+/// A line that was too long to be converted.
 #[derive(Clone, Copy, Debug)]
 pub struct TooLong<'a> {
     /// Where it came from.
     pub feed: &'a Feed,
-    /// Its line there, from 1.
-    pub line: u64,
+    /// Its number there, from 1.
+    pub number: u64,
     /// How many bytes it has.
     pub length: u64,
-    /// How it begins.
+    /// Its first bytes.
     pub head: &'a [u8],
 }

@@ -3,23 +3,27 @@
 
 use threadfold_core::{Block, Context, Fields, Json, Log, Payload, SessionEvent, Source, Unknown};
 
-use crate::record::{Record, TooLong};
+use crate::record::{FeedLine, TooLong};
 use crate::recover::{self, Piece};
 
 /// A converter that can show what it could not use.
 pub(crate) trait Salvage {
     /// Converts a text that should be one record. Says whether it is one.
-    fn convert(&mut self, record: &Record<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool;
+    fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool;
 
     /// Says that something of a record could not be used.
-    fn loss(&mut self, record: &Record<'_>, what: &str, out: &mut Vec<SessionEvent>);
+    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>);
 
     /// Shows a record that is not understood, as it came.
-    fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>);
+    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>);
 }
 
 /// Takes what it can from a line that is no record as it stands.
-pub(crate) fn mend(converter: &mut impl Salvage, record: &Record<'_>, out: &mut Vec<SessionEvent>) {
+pub(crate) fn mend(
+    converter: &mut impl Salvage,
+    record: &FeedLine<'_>,
+    out: &mut Vec<SessionEvent>,
+) {
     for piece in recover::records(record.bytes) {
         match piece {
             Piece::Record(text) => {
@@ -42,7 +46,7 @@ pub(crate) fn too_long(
     lost: &TooLong<'_>,
     out: &mut Vec<SessionEvent>,
 ) {
-    let record = Record { feed: lost.feed, line: lost.line, bytes: lost.head };
+    let record = FeedLine { feed: lost.feed, number: lost.number, bytes: lost.head };
     let what = format!("a record of {} bytes is too long to be kept", lost.length);
     converter.loss(&record, &what, out);
     let mut kept = Fields::default();
@@ -52,9 +56,9 @@ pub(crate) fn too_long(
 }
 
 /// Returns a block that carries a record, named by its place: the `nth` thing of its line.
-pub(crate) fn unknown_block(record: &Record<'_>, nth: usize, kept: Json) -> Block {
+pub(crate) fn unknown_block(record: &FeedLine<'_>, nth: usize, kept: Json) -> Block {
     let source = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
-    let id = format!("line:{source}:{}:{nth}", record.line);
+    let id = format!("line:{source}:{}:{nth}", record.number);
     Block::new(id, Unknown { record: kept })
 }
 

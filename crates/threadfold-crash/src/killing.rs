@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rustix::process::{Signal, getpid, kill_process};
 use threadfold_core::SessionId;
+use threadfold_fold::{LogId, StoredRecord, Timestamp};
 use threadfold_store::{
-    Append, Appended, BlobHash, Collected, Epoch, Head, Holder, Lease, Limit, LogId, SessionEntry,
-    SnapshotWriter, Store, StoreError, StoredRecord, StoredSnapshot, Summary, Timestamp,
+    Append, Appended, BlobHash, Collected, Epoch, Head, Holder, Lease, Limit, SessionEntry,
+    SnapshotWriter, Store, StoreError, StoredSnapshot, Summary,
 };
 
 use crate::child::Fail;

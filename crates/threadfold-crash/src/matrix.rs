@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use threadfold_core::{ConversationMessage, NextStep, TurnState, resume_plan};
-use threadfold_engine::{Slices, load};
+use threadfold_engine::load;
+use threadfold_fold::Slices;
 use threadfold_store::SqliteStore;
 
 use crate::BoxError;

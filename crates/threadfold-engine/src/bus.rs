@@ -1,20 +1,20 @@
-//! How a session is heard within the process: wake-ups and cursors, and no queue per listener.
+//! How a session reaches its listeners within the process: wake-ups and cursors, no queue for each.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use threadfold_convert::GENERATION;
 use threadfold_core::{ConversationState, SessionId, SessionMetadata};
-use threadfold_store::{Cursor, LogId};
+use threadfold_fold::{Cursor, Fold, GENERATION, LogId, Step};
 use tokio::sync::watch;
 
-use crate::fold::{Fold, Step};
+use crate::frame::{LazySnapshot, SharedStep, View};
+use crate::snapshot_writer::header;
 
-/// How many steps are kept for those who are behind, and of how many bytes of records.
-const KEPT: usize = 1024;
-const KEPT_BYTES: usize = 16 << 20;
+/// How many steps are held for those who are behind, and of how many bytes of records.
+const MAX_STEPS: usize = 1024;
+const MAX_BYTES: usize = 16 << 20;
 
-/// A session that somebody writes, for those who look at it. Cheap to clone.
+/// A session that is written, for those who look at it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SessionHandle {
     shared: Arc<Shared>,
@@ -23,39 +23,34 @@ pub struct SessionHandle {
 #[derive(Debug)]
 struct Shared {
     session: SessionId,
-    log: LogId,
-    heard: Mutex<Published>,
+    published: Mutex<Published>,
     /// Says only that there may be something new, and whether it was the last: how far the session
-    /// is stands in `heard`, and nowhere else.
+    /// is stands in `published`, and nowhere else.
     wake: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct Published {
-    seq: u64,
-    conversation: ConversationState,
-    metadata: SessionMetadata,
+    log: LogId,
+    view: View,
     /// The latest steps, one a record, without a gap.
-    steps: VecDeque<Arc<Step>>,
+    steps: VecDeque<Arc<SharedStep>>,
     /// How many bytes their records have.
     bytes: usize,
+    /// Why nothing more follows.
+    end: Option<String>,
 }
 
-/// What a listener hears.
+/// What is new for a listener.
 #[derive(Clone, Debug)]
-pub enum Heard {
-    /// Every step since it last listened.
-    Steps(Vec<Arc<Step>>),
-    /// It was too far behind or ahead, its cursor is of another log or generation, or the session
-    /// was restored: look at the whole state, then listen on from there.
-    Gap {
-        /// The record that the state is at.
-        seq: u64,
-        /// The state.
-        conversation: ConversationState,
-    },
-    /// Nobody writes the session any more.
-    Ended,
+pub enum Update {
+    /// Every step since it was last asked.
+    Steps(Vec<Arc<SharedStep>>, View),
+    /// It is too far behind or ahead, its cursor is of another log or generation, or the session
+    /// was restored: the view is where it continues.
+    Gap(View),
+    /// Nothing more follows.
+    End(String),
 }
 
 /// Listens to a session from a place of its own.
@@ -63,124 +58,160 @@ pub enum Heard {
 pub struct Listener {
     handle: SessionHandle,
     wake: watch::Receiver<bool>,
-    /// The last record that it has heard; nothing if it comes from another log.
+    log: LogId,
+    /// The last record that it has seen; nothing if it comes from another log.
     seq: Option<u64>,
 }
 
 impl SessionHandle {
     pub(crate) fn new(log: LogId, fold: &Fold) -> Self {
-        let published = Published {
-            seq: fold.seq(),
-            conversation: fold.conversation().clone(),
-            metadata: fold.metadata().clone(),
-            steps: VecDeque::new(),
-            bytes: 0,
-        };
+        let published =
+            Published { view: view(&log, fold), log, steps: VecDeque::new(), bytes: 0, end: None };
         let shared = Shared {
             session: fold.session().clone(),
-            log,
-            heard: Mutex::new(published),
+            published: Mutex::new(published),
             wake: watch::Sender::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
 
     pub(crate) fn publish(&self, fold: &Fold, steps: Vec<Arc<Step>>) {
-        self.note(fold, steps);
+        self.update(fold, steps);
         self.shared.wake.send_modify(|_| {});
     }
 
-    fn note(&self, fold: &Fold, steps: Vec<Arc<Step>>) {
-        let mut heard = self.heard();
-        heard.seq = fold.seq();
-        heard.conversation = fold.conversation().clone();
-        heard.metadata = fold.metadata().clone();
+    /// Replaces the session by another log: it was removed and began again.
+    pub(crate) fn replace(&self, log: LogId, fold: &Fold) {
+        let mut published = self.published();
+        published.view = view(&log, fold);
+        published.log = log;
+        published.steps.clear();
+        published.bytes = 0;
+        drop(published);
+        self.shared.wake.send_modify(|_| {});
+    }
+
+    fn update(&self, fold: &Fold, steps: Vec<Arc<Step>>) {
+        let mut published = self.published();
+        published.view = view(&published.log, fold);
         if steps.iter().any(|step| step.restored) {
-            heard.steps.clear();
-            heard.bytes = 0;
+            published.steps.clear();
+            published.bytes = 0;
         } else {
-            heard.bytes += steps.iter().map(|step| step.bytes).sum::<usize>();
-            heard.steps.extend(steps);
+            published.bytes += steps.iter().map(|step| step.bytes).sum::<usize>();
+            published.steps.extend(steps.into_iter().map(|it| Arc::new(SharedStep::new(it))));
         }
-        while (heard.steps.len() > KEPT || heard.bytes > KEPT_BYTES)
-            && let Some(step) = heard.steps.pop_front()
+        while (published.steps.len() > MAX_STEPS || published.bytes > MAX_BYTES)
+            && let Some(step) = published.steps.pop_front()
         {
-            heard.bytes -= step.bytes;
+            published.bytes -= step.step.bytes;
         }
     }
 
-    pub(crate) fn end(&self) {
+    pub(crate) fn end(&self, reason: &str) {
+        self.published().end.get_or_insert_with(|| reason.to_owned());
         self.shared.wake.send_replace(true);
     }
 
-    fn heard(&self) -> MutexGuard<'_, Published> {
-        self.shared.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn is_ended(&self) -> bool {
+        *self.shared.wake.borrow()
     }
 
-    /// Returns the session's name.
+    fn published(&self) -> MutexGuard<'_, Published> {
+        self.shared.published.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the session's id.
     pub fn session(&self) -> &SessionId {
         &self.shared.session
     }
 
-    /// Returns the place of its latest record.
+    /// Returns the position of its latest record.
     pub fn cursor(&self) -> Cursor {
-        self.cursor_at(self.heard().seq)
+        let published = self.published();
+        Cursor { log: published.log.clone(), generation: GENERATION, seq: published.view.seq }
     }
 
-    /// Returns the place of a record of its log.
+    /// Returns the position of a record of its log.
     pub fn cursor_at(&self, seq: u64) -> Cursor {
-        Cursor { log: self.shared.log.clone(), generation: GENERATION, seq }
+        Cursor { log: self.published().log.clone(), generation: GENERATION, seq }
+    }
+
+    /// Returns the session as it is now.
+    pub fn view(&self) -> View {
+        self.published().view.clone()
     }
 
     /// Returns the conversation, and the record it is at.
     pub fn conversation(&self) -> (u64, ConversationState) {
-        let heard = self.heard();
-        (heard.seq, heard.conversation.clone())
+        let published = self.published();
+        (published.view.seq, published.view.conversation.clone())
     }
 
     /// Returns what is known of the session as a whole.
     pub fn metadata(&self) -> SessionMetadata {
-        self.heard().metadata.clone()
+        self.published().view.metadata.clone()
     }
 
-    /// Returns a listener who has heard everything up to `after`. One whose cursor does not match
-    /// hears of a gap first.
+    /// Returns the first record of which the step is still held.
+    pub(crate) fn first_held(&self) -> u64 {
+        let published = self.published();
+        published.steps.front().map_or(published.view.seq + 1, |it| it.step.seq)
+    }
+
+    /// Returns a listener who has seen everything up to `after`. One whose cursor does not match
+    /// gets a gap first.
     pub fn listen(&self, after: &Cursor) -> Listener {
-        let is_own = *after == self.cursor_at(after.seq);
+        let log = self.published().log.clone();
+        let is_own = after.log == log && after.generation == GENERATION;
         let seq = is_own.then_some(after.seq);
-        Listener { handle: self.clone(), wake: self.shared.wake.subscribe(), seq }
+        Listener { handle: self.clone(), wake: self.shared.wake.subscribe(), log, seq }
+    }
+}
+
+fn view(log: &LogId, fold: &Fold) -> View {
+    let (log, fork) = (log.clone(), fold.without_converter());
+    View {
+        seq: fold.seq(),
+        conversation: fold.conversation().clone(),
+        metadata: fold.metadata().clone(),
+        snapshot: Arc::new(LazySnapshot::new(move || fork.snapshot(header(&log, BTreeMap::new())))),
     }
 }
 
 impl Listener {
     /// Waits until there is something new, and returns all of it.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> Update {
         loop {
             let is_ended = *self.wake.borrow_and_update();
-            if let Some(heard) = self.catch_up() {
-                return heard;
+            if let Some(update) = self.catch_up() {
+                return update;
             }
             if is_ended || self.wake.changed().await.is_err() {
-                return Heard::Ended;
+                let reason = self.handle.published().end.clone();
+                return Update::End(reason.unwrap_or_else(|| "the writer is gone".to_owned()));
             }
         }
     }
 
     /// Returns what is new, if anything is.
-    fn catch_up(&mut self) -> Option<Heard> {
-        let heard = self.handle.heard();
-        if self.seq == Some(heard.seq) {
+    fn catch_up(&mut self) -> Option<Update> {
+        let published = self.handle.published();
+        let is_same_log = published.log == self.log;
+        if is_same_log && self.seq == Some(published.view.seq) {
             return None;
         }
-        let first = heard.steps.front().map_or(u64::MAX, |step| step.seq);
-        let next = self.seq.filter(|seq| *seq < heard.seq).map(|seq| seq + 1);
-        let known = next.and_then(|next| next.checked_sub(first));
-        let found = match known.and_then(|known| usize::try_from(known).ok()) {
-            Some(known) => Heard::Steps(heard.steps.iter().skip(known).cloned().collect()),
-            None => Heard::Gap { seq: heard.seq, conversation: heard.conversation.clone() },
+        let first = published.steps.front().map_or(u64::MAX, |it| it.step.seq);
+        let next = self.seq.filter(|seq| *seq < published.view.seq && is_same_log);
+        let held = next.and_then(|seq| (seq + 1).checked_sub(first));
+        let view = published.view.clone();
+        let update = match held.and_then(|held| usize::try_from(held).ok()) {
+            Some(held) => Update::Steps(published.steps.iter().skip(held).cloned().collect(), view),
+            None => Update::Gap(view),
         };
-        self.seq = Some(heard.seq);
-        Some(found)
+        self.seq = Some(published.view.seq);
+        self.log = published.log.clone();
+        Some(update)
     }
 }
 
@@ -189,39 +220,32 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use threadfold_store::{NewRecord, RecordKind, Timestamp};
+    use threadfold_fold::{Record, RecordKind, Slices};
 
     use super::*;
-    use crate::slice::Slices;
 
     fn push(fold: &mut Fold) -> Vec<Arc<Step>> {
-        let record = NewRecord {
-            kind: RecordKind::Event,
-            source: 0,
-            position: 0,
-            received: Timestamp(0),
-            bytes: r#"{"type":"session:idle"}"#.into(),
-        };
+        let record = Record::new(RecordKind::Event, 0, 0, r#"{"type":"session:idle"}"#);
         let seq = fold.seq() + 1;
         vec![Arc::new(fold.push(&record.at(seq)))]
     }
 
     #[test]
-    fn who_caught_up_before_the_wake_up_hears_nothing_twice() {
+    fn a_listener_that_caught_up_before_the_wake_up_gets_nothing_twice() {
         let mut fold = Fold::new("s".into(), Slices::default());
         let handle = SessionHandle::new("log".into(), &fold);
         let mut listener = handle.listen(&handle.cursor());
         let steps = push(&mut fold);
         handle.publish(&fold, steps);
         let steps = push(&mut fold);
-        handle.note(&fold, steps);
+        handle.update(&fold, steps);
         let mut context = Context::from_waker(Waker::noop());
-        let heard = pin!(listener.next()).poll(&mut context);
-        assert!(matches!(heard, Poll::Ready(Heard::Steps(steps)) if steps.len() == 2));
-        let heard = pin!(listener.next()).poll(&mut context);
-        assert!(heard.is_pending(), "{heard:?}");
+        let update = pin!(listener.next()).poll(&mut context);
+        assert!(matches!(update, Poll::Ready(Update::Steps(steps, _)) if steps.len() == 2));
+        let update = pin!(listener.next()).poll(&mut context);
+        assert!(update.is_pending(), "{update:?}");
         handle.shared.wake.send_modify(|_| {});
-        let heard = pin!(listener.next()).poll(&mut context);
-        assert!(heard.is_pending(), "{heard:?}");
+        let update = pin!(listener.next()).poll(&mut context);
+        assert!(update.is_pending(), "{update:?}");
     }
 }

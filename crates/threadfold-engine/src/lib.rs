@@ -1,17 +1,18 @@
-//! Sessions that are kept and shown live: sources, the spine, slices, snapshots, the bus.
+//! Sessions that are stored and shown live: where they are found, how they are written, who listens.
 //!
 //! ```text
-//! source ─► record ─► store ─► converter ─► events ─► reduce ─► state ─► bus ─► client
-//! └────────────────────────────── this crate ──────────────────────────────┘
+//! source ─► record ─► store ─► fold ─► state, changes ─► frame ─► client
+//! └───────────────────────── this crate ─────────────────────────┘
 //! ```
 //!
-//! A session is opened for writing by one at a time. What comes in is kept, then understood, then
-//! shown; a slice of the user's own hears the same records, and is there again after reopening.
+//! A session is opened for writing by one at a time. What comes in is stored, then folded, then
+//! shown; a slice of the user's own receives the same records, and is there again after reopening.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use serde::{Deserialize, Serialize};
-//! use threadfold_engine::{Item, Options, Session, Slice, Slices, holder};
+//! use threadfold_engine::{Options, Session, holder};
+//! use threadfold_fold::{Item, Slice, Slices};
 //! use threadfold_store::{MemoryStore, Store};
 //!
 //! #[derive(Clone, Serialize, Deserialize)]
@@ -40,48 +41,51 @@
 //!
 //! It reads no configuration and no environment, and prints nothing: values are handed in.
 
+pub mod agents;
 mod bus;
-mod cut;
+mod database;
+mod discover;
 mod error;
-mod fold;
-mod hex;
+mod files;
+mod folder;
+mod found;
+mod frame;
+mod freshness;
 mod holder;
-mod intake;
+mod host;
+mod input;
 mod load;
+mod naming;
 mod original;
-mod query;
+mod pipe;
 mod reindex;
+mod server;
 mod session;
-mod shelf;
-mod slice;
-mod snapshot;
-mod source;
-mod sources;
-mod summary;
+mod snapshot_writer;
+mod spill;
+mod transient;
 
-pub use bus::{Heard, Listener, SessionHandle};
-pub use cut::{Cut, Cutter};
+pub use agents::{Machine, is_below_session_folder, place_variables, project_from_path};
+pub use bus::{Listener, SessionHandle, Update};
+pub use database::{DatabaseError, DatabaseProblem};
+pub use discover::{Discovery, adopt_children};
 pub use error::EngineError;
-pub use fold::{Fold, Oddity, Step, chain_of};
+pub use files::{Form, InputFile, Intake, read_files};
+pub use folder::{FolderFollower, FolderUpdate};
+pub use found::{Follow, FoundSession, Naming, SessionContent, Stamp};
+pub use frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
+pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
-pub use intake::{
-    Follower, Form, InputFile, Taken, claude_files, has_file, take_files, take_lines,
+pub use host::{Arrival, FrameListener, Host, ListQuery, ListedSession, ListenOptions, Page};
+pub use input::{
+    InputError, InputOptions, detect_input, has_nothing_yet, is_container, open_one, open_path,
 };
 pub use load::{Loaded, load, load_within, read_on};
+pub use naming::{SessionNames, duplicate_names};
 pub use original::{originals, salvage};
-pub use query::Query;
+pub use pipe::{Pipe, PipeInput, follow_pipe};
 pub use reindex::{Derived, Reindexed, inspect, reindex};
-pub use session::{Incoming, Options, Session};
-pub use shelf::Budget;
-pub use slice::{
-    EnvironmentState, FileState, FileStatus, Item, Items, Policy, QueryState, QueryStatus, Slice,
-    SliceError, Slices,
-};
-pub use snapshot::{SliceSnapshot, Snapshot, SnapshotRestoreError};
-pub use source::{Chain, Source, SourceSpec, SpecKind};
-pub use sources::{
-    ClaudeFollower, DatabaseError, DbSession, FolderFollower, FolderNews, LogRead, OpencodeDb,
-    OpencodeDbFollower, OpencodeServer, Pipe, ServerError, ServerSession, claude_sessions,
-    follow_pipe,
-};
-pub use summary::SessionSummary;
+pub use server::{Server, ServerError, Stop, server_at};
+pub use session::{Options, Session};
+pub use spill::Budget;
+pub use transient::{read_found, read_pipe, records_of, records_of_pipe};

@@ -1,14 +1,13 @@
 //! A session out of its store: at its end, or at any record.
 
-use threadfold_convert::GENERATION;
-use threadfold_core::SessionId;
-use threadfold_store::{Head, Limit, Store, StoreError, StoredRecord};
+use std::sync::Arc;
 
-use crate::error::{EngineError, with_causes};
-use crate::fold::{Fold, Step};
-use crate::shelf::Budget;
-use crate::slice::Slices;
-use crate::snapshot::SnapshotText;
+use threadfold_core::SessionId;
+use threadfold_fold::{Fold, GENERATION, Slices, Step, StoredRecord};
+use threadfold_store::{Head, Limit, Store, StoreError};
+
+use crate::error::EngineError;
+use crate::spill::{Budget, SpillFile};
 
 /// A session that was read from its store.
 pub struct Loaded {
@@ -22,6 +21,7 @@ pub struct Loaded {
     pub records: u64,
     /// Why a snapshot was passed over. Reading took longer, and nothing is lost.
     pub passed_over: Option<String>,
+    pub(crate) spill: Option<Arc<SpillFile>>,
 }
 
 /// Reads a session up to record `until`, or to its end.
@@ -45,37 +45,32 @@ pub async fn load_within(
     let head = store.head(session).await?;
     let head = head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?;
     let until = until.min(head.seq);
-    let mut loaded = Loaded {
-        fold: begin(session, &slices, budget.clone()),
-        head,
-        snapshot: None,
-        records: 0,
-        passed_over: None,
-    };
+    let mut folding = SpillingFold::new(session, &slices, budget.clone());
+    let (mut snapshot, mut records_read, mut passed_over) = (None, 0, None);
     let stored = match store.snapshot(session, GENERATION, until).await {
         Err(error @ StoreError::Damaged { .. }) => {
-            loaded.passed_over = Some(error.to_string());
+            passed_over = Some(error.to_string());
             None
         }
         stored => stored?,
     };
     if let Some(stored) = stored {
-        let fold = begin(session, &slices, budget);
-        match restored(fold, &loaded.head, &stored.bytes) {
-            Ok(fold) if fold.seq() == stored.seq => {
-                loaded.snapshot = Some(stored.seq);
-                loaded.fold = fold;
+        let empty = SpillingFold::new(session, &slices, budget);
+        match empty.from_snapshot(&head, &stored.bytes) {
+            Ok(restored) if restored.fold.seq() == stored.seq => {
+                snapshot = Some(stored.seq);
+                folding = restored;
             }
-            Ok(fold) => {
-                let (found, wanted) = (fold.seq(), stored.seq);
-                loaded.passed_over = Some(format!("it is of record {found}, not {wanted}"));
+            Ok(restored) => {
+                let (found, expected) = (restored.fold.seq(), stored.seq);
+                passed_over = Some(format!("it is of record {found}, not {expected}"));
             }
-            Err(why) => loaded.passed_over = Some(why),
+            Err(why) => passed_over = Some(why),
         }
     }
-    loaded.fold.check()?;
-    while loaded.fold.seq() < until {
-        let after = loaded.fold.seq();
+    folding.check()?;
+    while folding.fold.seq() < until {
+        let after = folding.fold.seq();
         let limit = Limit { until, ..Limit::default() };
         let records = store.read(session, after, limit).await?;
         if records.is_empty() {
@@ -84,12 +79,13 @@ pub async fn load_within(
             return Err(StoreError::Damaged { place, what }.into());
         }
         for record in &records {
-            loaded.records += 1;
-            loaded.fold.push(record);
+            records_read += 1;
+            folding.fold.push(record);
         }
-        loaded.fold.check()?;
+        folding.check()?;
     }
-    Ok(loaded)
+    let SpillingFold { fold, spill } = folding;
+    Ok(Loaded { fold, head, snapshot, records: records_read, passed_over, spill })
 }
 
 /// Reads a fold on to record `until`, and shows each record with what it meant.
@@ -112,31 +108,39 @@ pub async fn read_on<E: From<EngineError>>(
             let step = fold.push(record);
             each(record, step)?;
         }
-        fold.check()?;
     }
     Ok(())
 }
 
-/// Returns the fold of no records.
-pub(crate) fn begin(session: &SessionId, slices: &Slices, budget: Option<Budget>) -> Fold {
-    let fold = Fold::new(session.clone(), slices.fork());
-    match budget {
-        Some(budget) => fold.within(budget),
-        None => fold,
-    }
+/// A fold, and the file to which it spills.
+pub(crate) struct SpillingFold {
+    pub(crate) fold: Fold,
+    pub(crate) spill: Option<Arc<SpillFile>>,
 }
 
-/// Returns the fold that a snapshot was taken of, from one of no records.
-pub(crate) fn restored(fold: Fold, head: &Head, bytes: &[u8]) -> Result<Fold, String> {
-    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let snapshot = SnapshotText::read(text).map_err(|error| with_causes(&error))?;
-    if snapshot.log_id != head.log || snapshot.generation != GENERATION {
-        return Err(format!("it is of log {}.{}", snapshot.log_id, snapshot.generation));
+impl SpillingFold {
+    /// Returns the fold of no records.
+    pub(crate) fn new(session: &SessionId, slices: &Slices, budget: Option<Budget>) -> Self {
+        let fold = Fold::new(session.clone(), slices.fork());
+        match budget {
+            None => Self { fold, spill: None },
+            Some(budget) => {
+                let spill = Arc::new(SpillFile::new(budget.folder));
+                Self { fold: fold.spill_to(spill.clone(), budget.bytes), spill: Some(spill) }
+            }
+        }
     }
-    // A slice that the snapshot was made without must hear every record.
-    let has = |name: &str| snapshot.slices.iter().any(|slice| slice.slice_type == name);
-    if let Some(missing) = fold.slices().iter().find(|slice| !has(slice.name())) {
-        return Err(format!("it was made without slice `{}`", missing.name()));
+
+    /// Returns the fold that a snapshot was taken of, from one of no records.
+    pub(crate) fn from_snapshot(self, head: &Head, bytes: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+        let fold = self.fold.from_snapshot(text, &head.log).map_err(|error| error.to_string())?;
+        Ok(Self { fold, spill: self.spill })
     }
-    fold.restore(snapshot.seq, &snapshot.slices).map_err(|error| with_causes(&error))
+
+    /// Refuses to continue if spilled blocks could not be written or read: the conversation is not
+    /// to be trusted any more. The records are.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        self.spill.as_ref().map_or(Ok(()), |spill| spill.check())
+    }
 }

@@ -5,10 +5,10 @@ use std::io;
 use std::ops::RangeInclusive;
 
 use threadfold_core::SessionId;
-use threadfold_store::{Limit, RecordKind, Store, StoreError, StoredRecord};
+use threadfold_fold::{RecordKind, SourceRole, SourceSpec, StoredRecord};
+use threadfold_store::{Limit, Store, StoreError};
 
 use crate::error::EngineError;
-use crate::source::{SourceSpec, SpecKind};
 
 /// Hands out every byte that came from every source, in the order of the log.
 ///
@@ -94,7 +94,7 @@ impl Sources {
     ) -> Result<(), EngineError> {
         let mut write = |spec: &SourceSpec, bytes: &[u8]| {
             write(spec, record.position, bytes)
-                .map_err(|source| EngineError::Written { name: spec.name.clone(), source })
+                .map_err(|source| EngineError::Output { name: spec.name.clone(), source })
         };
         match record.kind {
             RecordKind::Source => {
@@ -124,7 +124,7 @@ impl Sources {
 fn unknown(source: u32) -> SourceSpec {
     SourceSpec {
         agent: None,
-        kind: SpecKind::Main,
+        kind: SourceRole::Main,
         agent_id: None,
         name: format!("source-{source}"),
         path: None,

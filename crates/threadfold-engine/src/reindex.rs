@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use threadfold_convert::GENERATION;
 use threadfold_core::{Json, SessionId};
+use threadfold_fold::{GENERATION, SessionSummary, Slices, Snapshot};
 use threadfold_store::{SessionEntry, Store, StoreError, Summary};
 
 use crate::error::EngineError;
-use crate::fold::Fold;
-use crate::load::{begin, read_on, restored};
-use crate::shelf::Budget;
-use crate::slice::Slices;
-use crate::snapshot::{Snapshot, Taken};
-use crate::summary::SessionSummary;
+use crate::load::{SpillingFold, read_on};
+use crate::snapshot_writer::PendingSnapshot;
+use crate::spill::Budget;
 
 /// What was derived of a session up to a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,31 +57,33 @@ pub async fn reindex(
     let session = &entry.session;
     let before = known(store, entry).await?;
     store.delete_derived(session).await?;
-    let mut fold = begin(session, &Slices::default(), budget);
+    let mut folding = SpillingFold::new(session, &Slices::default(), budget);
     let (mut hash_there, mut snapshots) = (None, 0);
     let mut stops: Vec<u64> = before.iter().map(|it| it.seq).collect();
     loop {
         let head = head(store, session).await?;
-        let next_snapshot = (fold.seq() / snapshot_every + 1) * snapshot_every;
-        let stop = stops.iter().copied().find(|it| *it >= fold.seq());
+        let next_snapshot = (folding.fold.seq() / snapshot_every + 1) * snapshot_every;
+        let stop = stops.iter().copied().find(|it| *it >= folding.fold.seq());
         let until = next_snapshot.min(head).min(stop.unwrap_or(u64::MAX));
-        read_to(store, &mut fold, until).await?;
+        read_to(store, &mut folding, until).await?;
         if stop == Some(until) {
-            hash_there = Some(fold.state_hash());
+            hash_there = Some(folding.fold.state_hash());
             stops.clear();
         }
         if until == next_snapshot {
-            Taken::of(&fold, &entry.head.log).write(store).await?;
+            PendingSnapshot::of(&folding.fold, &entry.head.log, folding.spill.clone())
+                .write(store)
+                .await?;
             snapshots += 1;
         }
-        if fold.seq() == head {
+        if folding.fold.seq() == head {
             break;
         }
     }
-    let summary = fold.summary();
+    let summary = folding.fold.summary();
     let after = Derived {
         generation: GENERATION,
-        seq: fold.seq(),
+        seq: folding.fold.seq(),
         state_hash: summary.state_hash.clone(),
         blocks: summary.blocks,
     };
@@ -119,11 +118,11 @@ pub async fn inspect(
             stored => stored?,
         };
         let Some(stored) = stored else { continue };
-        let fold = begin(session, &Slices::default(), budget.clone());
-        match restored(fold, &entry.head, &stored.bytes) {
-            Ok(fold) => {
-                fold.check()?;
-                expected.entry(seq).or_default().push((name, fold.state_hash()));
+        let empty = SpillingFold::new(session, &Slices::default(), budget.clone());
+        match empty.from_snapshot(&entry.head, &stored.bytes) {
+            Ok(restored) => {
+                restored.check()?;
+                expected.entry(seq).or_default().push((name, restored.fold.state_hash()));
             }
             Err(why) => wrong.push(format!("{name} cannot be used: {why}")),
         }
@@ -139,15 +138,15 @@ pub async fn inspect(
         }
     }
     let head = head(store, session).await?;
-    let mut fold = begin(session, &Slices::default(), budget);
+    let mut folding = SpillingFold::new(session, &Slices::default(), budget);
     for (seq, derived) in expected {
         if seq > head {
             let told = derived.iter().map(|(name, _)| name);
             wrong.extend(told.map(|name| format!("{name} is beyond the log's end, {head}")));
             continue;
         }
-        read_to(store, &mut fold, seq).await?;
-        let found = fold.state_hash();
+        read_to(store, &mut folding, seq).await?;
+        let found = folding.fold.state_hash();
         for (name, hash) in derived.into_iter().filter(|(_, hash)| *hash != found) {
             wrong.push(format!("{name} has state {hash}, and the records give {found}"));
         }
@@ -185,6 +184,11 @@ async fn head(store: &dyn Store, session: &SessionId) -> Result<u64, EngineError
     Ok(head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?.seq)
 }
 
-async fn read_to(store: &dyn Store, fold: &mut Fold, until: u64) -> Result<(), EngineError> {
-    read_on(store, fold, until, |_, _| Ok::<(), EngineError>(())).await
+async fn read_to(
+    store: &dyn Store,
+    folding: &mut SpillingFold,
+    until: u64,
+) -> Result<(), EngineError> {
+    read_on(store, &mut folding.fold, until, |_, _| Ok::<(), EngineError>(())).await?;
+    folding.check()
 }

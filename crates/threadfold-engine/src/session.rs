@@ -1,9 +1,9 @@
 //! A session that is written: the spine, and all that goes through it.
 
-mod back;
-mod keep;
+mod append;
+mod emit;
 mod lease;
-mod words;
+mod read_back;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,23 +11,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use threadfold_convert::GENERATION;
-use threadfold_core::{Fields, Json, SessionId};
-use threadfold_store::{Cursor, Epoch, Holder, LogId, RecordKind, Store, Summary, Timestamp};
+use threadfold_core::{Json, SessionId};
+use threadfold_fold::{
+    Cursor, Fold, GENERATION, LogId, Record, RecordKind, Slices, Snapshot, SourceSpec, Step,
+    Timestamp, with_causes,
+};
+use threadfold_store::{Epoch, Holder, Store, Summary};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::bus::SessionHandle;
-use crate::error::{EngineError, with_causes};
-use crate::fold::{Fold, Step};
+use crate::error::EngineError;
 use crate::load::load_within;
-use crate::shelf::Budget;
-use crate::slice::Slices;
-use crate::snapshot::{Snapshot, Taken};
-use crate::source::SourceSpec;
-use keep::Kept;
+use crate::snapshot_writer::{PendingSnapshot, header};
+use crate::spill::{Budget, SpillFile};
+use append::Appended;
 use lease::Tenure;
 
 /// How a session is opened for writing.
@@ -58,19 +57,6 @@ impl Options {
     }
 }
 
-/// Something that came in, on its way to become a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incoming {
-    /// What it is.
-    pub kind: RecordKind,
-    /// The source, by its number in the session; 0 for none.
-    pub source: u32,
-    /// Where in that source its first byte stood.
-    pub position: u64,
-    /// What came, exactly.
-    pub bytes: Bytes,
-}
-
 type Observer = Box<dyn FnMut(&Step) -> Result<(), Box<dyn Error + Send + Sync>> + Send>;
 
 /// A session that is written. There is one writer at a time; any number may look on.
@@ -84,6 +70,8 @@ pub struct Session {
     log: LogId,
     tenure: Tenure,
     fold: Fold,
+    /// The file to which the fold spills.
+    spill: Option<Arc<SpillFile>>,
     handle: SessionHandle,
     options: Options,
     observers: Vec<Observer>,
@@ -123,6 +111,7 @@ impl Session {
             tenure,
             last_snapshot: loaded.snapshot.unwrap_or_default(),
             fold: loaded.fold,
+            spill: loaded.spill,
             options,
             observers: Vec::new(),
             troubles,
@@ -140,12 +129,12 @@ impl Session {
     /// in the log. The next call finds out: what is in the log is understood and shown then, and
     /// what is not is forgotten. If that call hands over the same again, of a source and from the
     /// same place on, it is kept once.
-    pub async fn accept(&mut self, incoming: Vec<Incoming>) -> Result<Vec<Arc<Step>>, EngineError> {
+    pub async fn accept(&mut self, incoming: Vec<Record>) -> Result<Vec<Arc<Step>>, EngineError> {
         if incoming.is_empty() {
             return Ok(Vec::new());
         }
-        self.fold.check()?;
-        let Kept { mut steps, records } = self.keep(incoming).await?;
+        self.check_spill()?;
+        let Appended { mut steps, records } = self.append_all(incoming).await?;
 
         // Nothing is waited for until all of it is shown, so whoever drops this drops no part.
         let (shown, mut due) = (steps.len(), Vec::new());
@@ -163,7 +152,7 @@ impl Session {
     }
 
     fn show(&mut self, steps: &[Arc<Step>]) -> Result<(), EngineError> {
-        self.fold.check()?;
+        self.check_spill()?;
         self.handle.publish(&self.fold, steps.to_vec());
         self.tell_observers(steps);
         Ok(())
@@ -216,10 +205,8 @@ impl Session {
     }
 
     async fn declare(&mut self, spec: SourceSpec) -> Result<u32, EngineError> {
-        let source = self.fold.sources().map(|it| it.number).max().unwrap_or_default() + 1;
-        let bytes = Bytes::from(Json::of(&spec).as_str().to_owned());
-        let told = Incoming { kind: RecordKind::Source, source, position: 0, bytes };
-        self.accept(vec![told]).await?;
+        let source = self.fold.next_source();
+        self.accept(vec![Record::new(RecordKind::Source, source, 0, spec.to_json())]).await?;
         Ok(source)
     }
 
@@ -228,9 +215,20 @@ impl Session {
         &self.fold
     }
 
+    /// Returns what is derived of the log, and leaves the session: a lease that is not given back
+    /// here is given back as this is dropped.
+    pub(crate) fn into_fold(self) -> Fold {
+        self.fold.fork()
+    }
+
+    /// Refuses to continue if spilled blocks could not be written or read.
+    fn check_spill(&self) -> Result<(), EngineError> {
+        self.spill.as_ref().map_or(Ok(()), |spill| spill.check())
+    }
+
     /// Returns where its records are.
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.store
+    pub(crate) fn shared_store(&self) -> Arc<dyn Store> {
+        self.store.clone()
     }
 
     /// Returns the session's name.
@@ -265,24 +263,24 @@ impl Session {
 
     /// Returns all slices as they are now.
     pub fn snapshot(&self, tags: BTreeMap<String, String>) -> Snapshot {
-        take(&self.fold, &self.log, tags)
+        self.fold.snapshot(header(&self.log, tags))
     }
 
     /// Takes a snapshot when so many records came since the last one.
-    fn take_if_due(&mut self) -> Option<Taken> {
+    fn take_if_due(&mut self) -> Option<PendingSnapshot> {
         if self.fold.seq() - self.last_snapshot < self.options.snapshot_every {
             return None;
         }
         self.last_snapshot = self.fold.seq();
-        Some(Taken::of(&self.fold, &self.log))
+        Some(PendingSnapshot::of(&self.fold, &self.log, self.spill.clone()))
     }
 
     /// Begins to write a snapshot, once the one before is written.
-    async fn write_snapshot(&mut self, taken: Taken) {
+    async fn write_snapshot(&mut self, pending: PendingSnapshot) {
         self.finish_snapshot().await;
         let (store, runtime) = (self.store.clone(), Handle::current());
         self.snapshot =
-            Some(tokio::task::spawn_blocking(move || runtime.block_on(taken.write(&*store))));
+            Some(tokio::task::spawn_blocking(move || runtime.block_on(pending.write(&*store))));
     }
 
     async fn finish_snapshot(&mut self) {
@@ -309,14 +307,14 @@ impl Session {
         self.finish_snapshot().await;
         let noted = self.note_summary().await;
         self.tenure.end().await?;
-        self.handle.end();
+        self.handle.end("the writer closed the session");
         noted?;
         Ok(self.take_troubles())
     }
 
     async fn note_summary(&mut self) -> Result<(), EngineError> {
         let json = Json::of(&self.fold.summary()).as_str().to_owned();
-        self.fold.check()?;
+        self.check_spill()?;
         let summary = Summary { generation: GENERATION, seq: self.fold.seq(), json };
         Ok(self.store.put_summary(&self.id, &self.log, summary).await?)
     }
@@ -324,30 +322,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.handle.end();
-    }
-}
-
-/// Returns all slices of a fold.
-pub(crate) fn take(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> Snapshot {
-    let (state_hash, slices) = (fold.state_hash(), fold.slice_snapshots());
-    Snapshot { state_hash, slices, ..take_hollow(fold, log, tags) }
-}
-
-/// Returns a snapshot without its slices and without the hash of the conversation.
-pub(crate) fn take_hollow(fold: &Fold, log: &LogId, tags: BTreeMap<String, String>) -> Snapshot {
-    let policies = fold.policies().into_iter();
-    Snapshot {
-        created_at: jiff::Timestamp::now().to_string(),
-        session_id: fold.session().clone(),
-        log_id: log.clone(),
-        generation: GENERATION,
-        seq: fold.seq(),
-        state_hash: String::new(),
-        tags,
-        policies: policies.map(|(name, policy)| (name, policy.name().to_owned())).collect(),
-        slices: Vec::new(),
-        extra: Fields::default(),
+        self.handle.end("the writer closed the session");
     }
 }
 

@@ -3,10 +3,10 @@
 use std::error::Error;
 
 use threadfold_core::SessionId;
+use threadfold_fold::Timestamp;
 
 use crate::blob::BlobHash;
 use crate::lease::{Epoch, Holder};
-use crate::record::Timestamp;
 
 type Cause = Box<dyn Error + Send + Sync>;
 

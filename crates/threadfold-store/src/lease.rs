@@ -1,10 +1,9 @@
 //! Who may write to a session.
 
 use std::fmt;
+use threadfold_fold::Timestamp;
 
 use serde::{Deserialize, Serialize};
-
-use crate::record::Timestamp;
 
 /// A number that grows with every lease of a session; the latest is the one that may write.
 ///

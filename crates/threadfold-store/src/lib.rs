@@ -12,7 +12,7 @@
 //! use std::time::Duration;
 //! use threadfold_core::SessionId;
 //! use threadfold_store::{
-//!     Append, BatchId, Holder, Limit, LogId, MemoryStore, NewRecord, RecordKind, Store, Timestamp,
+//!     Append, BatchId, Holder, Limit, LogId, MemoryStore, Record, RecordKind, Store, Timestamp,
 //! };
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -20,7 +20,7 @@
 //! store.create(&session, LogId::from("l1"), now).await?;
 //! let me = Holder { what: "an example".into(), ..Holder::default() };
 //! let lease = store.acquire(&session, &me, now, Duration::from_secs(30), None).await?;
-//! let record = NewRecord {
+//! let record = Record {
 //!     kind: RecordKind::Line,
 //!     source: 1,
 //!     position: 0,
@@ -48,24 +48,20 @@
 //! It knows no agent and folds nothing: what the bytes mean is for others to say.
 
 mod blob;
-mod cursor;
 mod error;
 mod lease;
 mod log;
 mod memory;
 mod pack;
-mod record;
 mod snapshot;
 mod sqlite;
 mod store;
 
 pub use blob::BlobHash;
-pub use cursor::{Cursor, CursorError};
 pub use error::StoreError;
 pub use lease::{Epoch, Holder, Lease};
-pub use log::{Append, Appended, BatchId, Head, LogId, SessionEntry};
+pub use log::{Append, Appended, BatchId, Head, SessionEntry, now};
 pub use memory::MemoryStore;
-pub use record::{NewRecord, RecordKind, StoredRecord, Timestamp};
 pub use snapshot::{SnapshotCutter, SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
 pub use sqlite::{Finding, Size, SqliteStore};
 pub use store::{Collected, Limit, Store};

@@ -1,44 +1,10 @@
 //! A session's log as a whole, and what is added to it.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
 use threadfold_core::SessionId;
 
 use crate::lease::{Epoch, Lease};
-use crate::record::{NewRecord, Timestamp};
 use crate::snapshot::Summary;
-
-/// The name of one log, made when it began: a session that was removed and imported again has
-/// another.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct LogId(String);
-
-impl LogId {
-    /// Returns the name, as it is written in cursors.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for LogId {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<&str> for LogId {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
-    }
-}
-
-impl fmt::Display for LogId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use threadfold_fold::{LogId, Record, Timestamp};
 
 /// The name of one append. Said again after a lost acknowledgement, it is the same append and
 /// not a rival.
@@ -57,7 +23,7 @@ pub struct Append {
     /// The name of this append.
     pub batch: BatchId,
     /// What is added.
-    pub records: Vec<NewRecord>,
+    pub records: Vec<Record>,
 }
 
 /// What was added, and is durable.
@@ -95,4 +61,11 @@ pub struct SessionEntry {
     pub lease: Option<Lease>,
     /// What was last derived of it for lists.
     pub summary: Option<Summary>,
+}
+
+/// Returns the time by this machine's clock.
+pub fn now() -> Timestamp {
+    let since =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

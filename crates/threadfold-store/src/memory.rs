@@ -7,13 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use threadfold_core::SessionId;
+use threadfold_fold::{LogId, StoredRecord, Timestamp};
 use tokio::sync::watch;
 
 use crate::blob::BlobHash;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
-use crate::log::{Append, Appended, BatchId, Head, LogId, SessionEntry};
-use crate::record::{StoredRecord, Timestamp};
+use crate::log::{Append, Appended, BatchId, Head, SessionEntry};
 use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
 use crate::store::{Collected, Limit, Store};
 
@@ -130,7 +130,7 @@ impl SnapshotWriter for Writing<'_> {
     async fn add(&mut self, piece: SnapshotPiece) -> Result<(), StoreError> {
         self.pieces.push(piece.hash());
         let kept = &mut self.store.kept().blobs;
-        kept.entry(piece.hash()).or_insert_with(|| (piece.bytes().clone(), Timestamp::now()));
+        kept.entry(piece.hash()).or_insert_with(|| (piece.bytes().clone(), crate::log::now()));
         Ok(())
     }
 
@@ -351,7 +351,7 @@ impl Store for MemoryStore {
         let hash = BlobHash::of(&bytes);
         let mut kept = self.kept();
         kept.session_mut(session)?.blobs.insert(hash);
-        kept.blobs.entry(hash).or_insert_with(|| (bytes, Timestamp::now()));
+        kept.blobs.entry(hash).or_insert_with(|| (bytes, crate::log::now()));
         Ok(hash)
     }
 

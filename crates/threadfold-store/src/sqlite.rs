@@ -36,6 +36,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::Connection;
 use threadfold_core::SessionId;
+use threadfold_fold::{LogId, StoredRecord, Timestamp};
 
 use self::append::PreparedAppend;
 use self::connect::{Access, Location};
@@ -47,9 +48,8 @@ use self::writer::{Ledger, Writer};
 use crate::blob::BlobHash;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
-use crate::log::{Append, Appended, Head, LogId, SessionEntry};
+use crate::log::{Append, Appended, Head, SessionEntry};
 use crate::pack::squeeze;
-use crate::record::{StoredRecord, Timestamp};
 use crate::snapshot::{SnapshotWriter, StoredSnapshot, Summary};
 use crate::store::{Collected, Limit, Store};
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use threadfold_core::SessionId;
+use threadfold_fold::{LogId, StoredRecord, Timestamp};
 
 use crate::blob::BlobHash;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
-use crate::log::{Append, Appended, Head, LogId, SessionEntry};
+use crate::log::{Append, Appended, Head, SessionEntry};
 use crate::pack::chunks;
-use crate::record::{StoredRecord, Timestamp};
 use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
 
 /// How much is read at once. At least one record is given if there is one.
@@ -56,6 +56,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Says how far a session's log goes; nothing if there is no such session.
     async fn head(&self, session: &SessionId) -> Result<Option<Head>, StoreError>;
+
+    /// Returns one session.
+    async fn entry(&self, session: &SessionId) -> Result<Option<SessionEntry>, StoreError> {
+        Ok(self.list().await?.into_iter().find(|it| it.session == *session))
+    }
 
     /// Returns all sessions, in the order of their names.
     async fn list(&self) -> Result<Vec<SessionEntry>, StoreError>;

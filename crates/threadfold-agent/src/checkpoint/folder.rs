@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use threadfold_core::SessionId;
-use threadfold_engine::SnapshotRestoreError;
+use threadfold_fold::SnapshotRestoreError;
 
 use super::{Checkpoint, CheckpointHandler};
 use crate::error::AgentError;

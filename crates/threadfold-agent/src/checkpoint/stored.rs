@@ -6,7 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use threadfold_core::{Payload, SessionEnded, SessionEvent, SessionId, SourceKind};
 use threadfold_engine::{Options, Session, holder};
-use threadfold_store::{Limit, RecordKind, Store};
+use threadfold_fold::RecordKind;
+use threadfold_store::{Limit, Store};
 
 use super::{Checkpoint, CheckpointHandler};
 use crate::error::AgentError;

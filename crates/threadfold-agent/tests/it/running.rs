@@ -11,7 +11,8 @@ use threadfold_agent::{
     ProviderError, Reached, Rendered, ToolError, ToolOutput,
 };
 use threadfold_core::{BlockBody, CallState, Json};
-use threadfold_engine::{Slices, load};
+use threadfold_engine::load;
+use threadfold_fold::Slices;
 
 use crate::support::{Counting, Model, agent, asks, says, soon, store, told, turns};
 

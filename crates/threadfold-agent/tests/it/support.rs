@@ -11,7 +11,8 @@ use threadfold_agent::{
     ToolDefinition, ToolError, ToolOutput,
 };
 use threadfold_core::{ConversationMessage, Json, Role, ToolCall, TurnState};
-use threadfold_engine::{Slices, load};
+use threadfold_engine::load;
+use threadfold_fold::Slices;
 use threadfold_store::{MemoryStore, Store};
 
 type Said = Result<Answer, ProviderError>;

@@ -11,7 +11,8 @@ use threadfold_agent::{
     Resume, RunKey, StoreCheckpoints, Typed,
 };
 use threadfold_core::Json;
-use threadfold_store::{Epoch, Store, Timestamp};
+use threadfold_fold::Timestamp;
+use threadfold_store::{Epoch, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Counting, Model, agent, asks, says, store};

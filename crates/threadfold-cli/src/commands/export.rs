@@ -8,7 +8,8 @@ use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use threadfold_core::{ConversationState, SessionId, SessionMetadata};
-use threadfold_engine::{Fold, Slices, originals, read_on};
+use threadfold_engine::{load_within, originals, read_on};
+use threadfold_fold::Slices;
 use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, say};
@@ -16,7 +17,7 @@ use crate::export::{
     Output, Scribe, Written, file_name, has_files, lone_file, move_into, need_files, write_markdown,
 };
 use crate::printable::write_json;
-use crate::store::{OpenStore, StoreArgs, elsewhere, load_kept, lost_records};
+use crate::store::{OpenStore, StoreArgs, elsewhere, load_stored, lost_records};
 use crate::view::count;
 
 /// Write a session from the store: its files as they were, its events, its state, or Markdown
@@ -304,10 +305,10 @@ fn write(
     match format {
         ExportFormat::Events => write_events(store, entry, out)?,
         ExportFormat::Markdown => {
-            write_markdown(out, entry.session.as_str(), &load_kept(store, entry, None)?)?;
+            write_markdown(out, entry.session.as_str(), &load_stored(store, entry, None)?)?;
         }
         ExportFormat::Json | ExportFormat::Original => {
-            let loaded = load_kept(store, entry, None)?;
+            let loaded = load_stored(store, entry, None)?;
             let state = Exported {
                 session_id: &entry.session,
                 seq: entry.head.seq,
@@ -339,8 +340,9 @@ fn write_events(
     mut out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     // The store's own folder may be one where nothing can be written.
-    let mut fold = Fold::new(entry.session.clone(), Slices::default()).within(elsewhere());
     let shared = store.shared();
+    let empty = load_within(&*shared, &entry.session, 0, Slices::default(), Some(elsewhere()));
+    let mut fold = store.wait(empty)?.fold;
     store.wait(read_on(&*shared, &mut fold, entry.head.seq, |_, step| {
         for event in &step.events {
             write_json(&mut out, event)?;

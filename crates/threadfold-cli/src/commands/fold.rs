@@ -1,249 +1,234 @@
 //! `threadfold fold`: from events to the state that they end in.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Result, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
 use threadfold_core::{BlockBody, Change, ConversationState, Json, Outcome, Payload, SessionEvent};
+use threadfold_fold::Step;
 
 use crate::error::{CommandError, say};
-use crate::input::Input;
-use crate::printable::printable;
-use crate::source::{Format, Opened, open};
+use crate::input::{FoldedInput, InputArgs, fold_input};
+use crate::printable::{printable, write_json};
+use crate::runtime::Waiter;
 
 /// Fold a session into the state of its conversations
 ///
-/// Reads a stream or a transcript of Claude Code (the files of its subagents are found), the
-/// events, an export, the database or the older folder of OpenCode, or Threadfold's own events,
-/// one JSON object a line, and prints the state that they end in as one line of JSON. What the
-/// input is, it finds out by itself. A line that is not an event stops it, with nothing printed; a
-/// line of an agent's that is not understood is kept as a block.
+/// Reads what an agent emits or stores, or Threadfold's own events, and prints the state as one
+/// line of JSON. The format is detected, and files that belong to the session are found. A line
+/// that cannot be used is kept as a block, and reported.
 #[derive(Args)]
 pub(crate) struct FoldArgs {
-    /// Read from this file or folder; from standard input if it is `-` or absent
+    /// Read this file or folder; standard input if it is `-` or absent
     file: Option<PathBuf>,
-    /// Say what the input is
-    #[arg(long, value_name = "FORMAT")]
-    from: Option<Format>,
-    /// Take this session of OpenCode's, where the input holds several
-    #[arg(long, value_name = "ID")]
-    session: Option<String>,
+    #[command(flatten)]
+    input: InputArgs,
     /// Stop after N events
     #[arg(long, value_name = "N")]
     at: Option<u64>,
     /// Print what each event changed, one JSON object a line
     #[arg(long, group = "shown")]
     changes: bool,
-    /// Print what was odd, one line each, and their number on standard error
+    /// Print events that did not fit, one a line, and their number on standard error
     #[arg(long, group = "shown")]
     anomalies: bool,
     /// Print the hash of the state
     #[arg(long, group = "shown")]
     hash: bool,
-    /// Print which records were not understood: their kinds, and how many of each
+    /// Print the kinds of records that were not understood, and how many there are of each
     #[arg(long, group = "shown")]
     unknown: bool,
     /// Print the state indented
     #[arg(long, group = "shown")]
     pretty: bool,
-    /// Leave out lines that are not events, and tell at the end which they were
-    #[arg(long)]
-    keep_going: bool,
 }
 
 pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
-    let opened = open(args.file.as_deref(), args.from)?.of_session(args.session.as_deref())?;
-    match opened.format.agent() {
-        Some(_) => run_raw(args, opened),
-        None => run_events(args, Input::new(opened.name, opened.reader)),
-    }
-}
-
-/// Folds what an agent said or kept.
-fn run_raw(args: &FoldArgs, opened: Opened) -> Result<(), CommandError> {
-    let name = opened.name.clone();
-    let hides_files = opened.path.is_none() && opened.format == Format::ClaudeTranscript;
-    let mut fold = Fold::new(args);
-    let mut losses = BadLines::default();
-    opened.convert(&mut |line, event| {
-        if let Payload::Log(log) = &event.payload {
-            losses.add_told(log.message.as_deref().unwrap_or(""));
-        }
-        match args.at {
-            Some(at) if fold.steps >= at => Ok(()),
-            _ => fold.step(event, line),
-        }
+    let waiter = Waiter::new()?;
+    let printer = Arc::new(Mutex::new(Printer::new(args)));
+    let observer = printer.clone();
+    let folded = fold_input(&waiter, args.file.as_deref(), &args.input.options(), move |step| {
+        lock(&observer).step(step);
     })?;
-    let enough = fold.reached(args.at, &name);
-    if enough.is_ok() {
-        fold.finish()?;
+    waiter.leave();
+    let mut printer = lock(&printer);
+    let FoldedInput { fold, name, is_pipe } = folded;
+    printer.events(&fold.settling(), 0);
+    std::mem::replace(&mut printer.failure, Ok(()))?;
+    if printer.events == 0 {
+        return Err(CommandError::new(
+            anyhow!("{name} holds nothing of a session"),
+            "give what an agent emits or stores, or a file of events",
+        ));
     }
-    fold.out.flush()?;
-    losses.tell(
-        "could not be used, and is kept as a block",
-        "could not be used, and are kept as blocks",
-    );
-    if hides_files {
-        fold.tell_unseen(&name);
+    printer.check_reached(&name)?;
+    let state = match printer.state.take() {
+        Some(state) => state,
+        None => fold.settled(),
+    };
+    printer.finish(&state)?;
+    printer.bad_lines.report();
+    if is_pipe {
+        report_unseen(&state, &name);
     }
-    enough
+    Ok(())
 }
 
-fn run_events(args: &FoldArgs, mut input: Input) -> Result<(), CommandError> {
-    let mut fold = Fold::new(args);
-    let mut bad = BadLines::default();
+fn lock(printer: &Mutex<Printer>) -> MutexGuard<'_, Printer> {
+    printer.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    while args.at.is_none_or(|at| fold.steps < at) {
-        if input.may_wait() {
-            fold.out.flush()?;
-        }
-        let Some(line) = input.next_line()? else {
-            break;
+/// Reports subagents that have files of their own, which cannot be seen from a pipe.
+fn report_unseen(state: &ConversationState, source: &str) {
+    let subagents = state.subagents();
+    let unseen = subagents.iter().filter(|it| it.blocks().is_empty()).count();
+    if unseen > 0 {
+        say(format_args!(
+            "the files of {} cannot be seen from {source}: give the path of the transcript",
+            count(unseen as u64, "subagent", "subagents")
+        ));
+    }
+}
+
+/// Prints what is asked for, while events come and at the end.
+struct Printer {
+    shown: Shown,
+    at: Option<u64>,
+    out: BufWriter<Stdout>,
+    /// The state after each event, where that is asked for; else the fold's own state is printed.
+    state: Option<ConversationState>,
+    events: u64,
+    anomalies: u64,
+    bad_lines: BadLines,
+    failure: Result<(), CommandError>,
+}
+
+/// What is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    State,
+    Pretty,
+    Changes,
+    Anomalies,
+    Hash,
+    Unknown,
+}
+
+impl Printer {
+    fn new(args: &FoldArgs) -> Self {
+        let shown = match args {
+            FoldArgs { changes: true, .. } => Shown::Changes,
+            FoldArgs { anomalies: true, .. } => Shown::Anomalies,
+            FoldArgs { hash: true, .. } => Shown::Hash,
+            FoldArgs { unknown: true, .. } => Shown::Unknown,
+            FoldArgs { pretty: true, .. } => Shown::Pretty,
+            _ => Shown::State,
         };
-        match read_event(line) {
-            Ok(None) => {}
-            Ok(Some(event)) => fold.step(&event, input.number())?,
-            Err(error) if args.keep_going => bad.add(input.number(), &error),
-            Err(error) => {
-                fold.out.flush()?;
-                let place = format!("line {} of {} is not an event", input.number(), input.name());
-                return Err(CommandError::new(
-                    error.context(place),
-                    "`--keep-going` leaves out lines that are not events",
-                ));
+        let is_stepwise = args.at.is_some() || matches!(shown, Shown::Changes | Shown::Anomalies);
+        Self {
+            shown,
+            at: args.at,
+            out: BufWriter::new(io::stdout()),
+            state: is_stepwise.then(ConversationState::default),
+            events: 0,
+            anomalies: 0,
+            bad_lines: BadLines::default(),
+            failure: Ok(()),
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.events(&step.events, step.line);
+    }
+
+    fn events(&mut self, events: &[SessionEvent], line: u64) {
+        for event in events {
+            if let Payload::Log(log) = &event.payload {
+                self.bad_lines.add(log.message.as_deref().unwrap_or(""));
+            }
+            if self.failure.is_ok() && self.at.is_none_or(|at| self.events < at) {
+                self.failure = self.event(event, line);
             }
         }
-    }
-
-    let enough = fold.reached(args.at, input.name());
-    if enough.is_ok() {
-        fold.finish()?;
-    }
-    fold.out.flush()?;
-    bad.tell("was left out", "were left out");
-    enough
-}
-
-/// Returns the event of a line; nothing if the line is empty.
-fn read_event(line: &[u8]) -> Result<Option<SessionEvent>> {
-    let text = match str::from_utf8(line) {
-        Ok(text) => text.trim_ascii(),
-        Err(error) => {
-            let at = error.valid_up_to();
-            let found = line[at];
-            return Err(anyhow!(
-                "expected UTF-8, found the byte 0x{found:02x} at column {}",
-                at + 1
-            ));
-        }
-    };
-    if text.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(SessionEvent::from_json(text)?))
-}
-
-/// The fold as it goes on.
-struct Fold<'a> {
-    args: &'a FoldArgs,
-    out: BufWriter<StdoutLock<'static>>,
-    state: ConversationState,
-    steps: u64,
-    anomalies: u64,
-}
-
-impl<'a> Fold<'a> {
-    fn new(args: &'a FoldArgs) -> Self {
-        Self {
-            args,
-            out: BufWriter::new(io::stdout().lock()),
-            state: ConversationState::default(),
-            steps: 0,
-            anomalies: 0,
+        // Whoever types lines, or pipes them in slowly, sees each at once.
+        if self.failure.is_ok() && self.shown == Shown::Changes {
+            self.failure = self.out.flush().map_err(CommandError::from);
         }
     }
 
-    fn step(&mut self, event: &SessionEvent, line: u64) -> Result<(), CommandError> {
-        self.steps += 1;
+    fn event(&mut self, event: &SessionEvent, line: u64) -> Result<(), CommandError> {
+        self.events += 1;
+        let Some(state) = &mut self.state else { return Ok(()) };
         let kind = event.payload.kind();
-        let outcome = if self.args.changes {
-            let mut changes = Vec::new();
-            let outcome = self.state.apply_with(event, &mut changes);
-            let anomaly = outcome.anomaly().map(ToString::to_string);
-            let outcome_name = name(&outcome);
+        let mut changes = Vec::new();
+        let outcome = state.apply_with(event, &mut changes);
+        if self.shown == Shown::Changes {
             let step = StepLine {
-                step: self.steps,
+                step: self.events,
                 kind,
-                outcome: outcome_name,
-                anomaly,
+                outcome: name(&outcome),
+                anomaly: outcome.anomaly().map(ToString::to_string),
                 changes: &changes,
             };
-            serde_json::to_writer(&mut self.out, &step)?;
+            write_json(&mut self.out, &step)?;
             writeln!(self.out)?;
-            outcome
-        } else {
-            self.state.apply(event)
-        };
+        }
         if let Some(anomaly) = outcome.anomaly() {
             self.anomalies += 1;
-            if self.args.anomalies {
-                let told = format!("line {line}: {kind} {}: {anomaly}", name(&outcome));
-                writeln!(self.out, "{}", printable(&told))?;
+            if self.shown == Shown::Anomalies {
+                let text = format!("line {line}: {kind} {}: {anomaly}", name(&outcome));
+                writeln!(self.out, "{}", printable(&text))?;
             }
         }
         Ok(())
     }
 
-    /// Tells of subagents that have files of their own, which nobody sees from `source`.
-    fn tell_unseen(&self, source: &str) {
-        let subagents = self.state.subagents();
-        let unseen = subagents.iter().filter(|it| it.blocks().is_empty()).count();
-        if unseen > 0 {
-            let what = count(unseen as u64, "subagent", "subagents");
-            say(format_args!(
-                "the files of {what} cannot be seen from {source}; give the transcript's path"
-            ));
-        }
-    }
-
-    /// Says whether there were as many events as were asked for.
-    fn reached(&self, at: Option<u64>, source: &str) -> Result<(), CommandError> {
-        match at {
-            Some(at) if self.steps < at => Err(CommandError::new(
-                anyhow!(
-                    "{source} has {}, and `--at` asks for {at}",
-                    count(self.steps, "event", "events")
-                ),
-                format!("`--at {}` is the state after all of them", self.steps),
-            )),
+    /// Refuses if there were fewer events than were asked for.
+    fn check_reached(&mut self, source: &str) -> Result<(), CommandError> {
+        match self.at {
+            Some(at) if self.events < at => {
+                self.out.flush()?;
+                Err(CommandError::new(
+                    anyhow!(
+                        "{source} has {}, and `--at` asks for {at}",
+                        count(self.events, "event", "events")
+                    ),
+                    format!("`--at {}` is the state after all of them", self.events),
+                ))
+            }
             _ => Ok(()),
         }
     }
 
     /// Prints what is only known at the end.
-    fn finish(&mut self) -> Result<(), CommandError> {
-        let FoldArgs { changes, anomalies, hash, pretty, unknown, .. } = self.args;
-        if *unknown {
-            for (kind, number) in unknown_kinds(&self.state) {
-                writeln!(self.out, "{number}\t{}", printable(&kind))?;
+    fn finish(&mut self, state: &ConversationState) -> Result<(), CommandError> {
+        match self.shown {
+            Shown::Unknown => {
+                for (kind, number) in unknown_kinds(state) {
+                    writeln!(self.out, "{number}\t{}", printable(&kind))?;
+                }
             }
-        } else if *anomalies {
-            let found = count(self.anomalies, "anomaly", "anomalies");
-            self.out.flush()?;
-            say(format_args!("{found} in {}", count(self.steps, "event", "events")));
-        } else if *hash {
-            writeln!(self.out, "{}", self.state.hash())?;
-        } else if *pretty {
-            serde_json::to_writer_pretty(&mut self.out, &self.state)?;
-            writeln!(self.out)?;
-        } else if !changes {
-            serde_json::to_writer(&mut self.out, &self.state)?;
-            writeln!(self.out)?;
+            Shown::Anomalies => {
+                self.out.flush()?;
+                let found = count(self.anomalies, "anomaly", "anomalies");
+                say(format_args!("{found} in {}", count(self.events, "event", "events")));
+            }
+            Shown::Hash => writeln!(self.out, "{}", state.hash())?,
+            Shown::Pretty => {
+                serde_json::to_writer_pretty(&mut self.out, state)?;
+                writeln!(self.out)?;
+            }
+            Shown::State => {
+                serde_json::to_writer(&mut self.out, state)?;
+                writeln!(self.out)?;
+            }
+            Shown::Changes => {}
         }
-        Ok(())
+        Ok(self.out.flush()?)
     }
 }
 
@@ -303,7 +288,7 @@ fn count(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// Lines that were left out; only the first are remembered.
+/// Lines that could not be used; only the first are remembered.
 #[derive(Default)]
 struct BadLines {
     count: u64,
@@ -313,26 +298,19 @@ struct BadLines {
 impl BadLines {
     const SHOWN: usize = 10;
 
-    fn add(&mut self, line: u64, error: &anyhow::Error) {
+    fn add(&mut self, message: &str) {
         self.count += 1;
         if self.first.len() < Self::SHOWN {
-            self.first.push(format!("line {line}: {error}"));
+            self.first.push(message.to_owned());
         }
     }
 
-    fn add_told(&mut self, told: &str) {
-        self.count += 1;
-        if self.first.len() < Self::SHOWN {
-            self.first.push(told.to_owned());
-        }
-    }
-
-    fn tell(&self, one: &str, many: &str) {
+    fn report(&self) {
         if self.count == 0 {
             return;
         }
-        let what = if self.count == 1 { one } else { many };
-        say(format_args!("{} {what}:", count(self.count, "line", "lines")));
+        let lines = count(self.count, "line", "lines");
+        say(format_args!("{lines} could not be used, kept as blocks:"));
         self.first.iter().for_each(|line| say(format_args!("  {line}")));
         let more = self.count - self.first.len() as u64;
         if more > 0 {

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use threadfold_store::{Store, Timestamp};
+use threadfold_fold::Timestamp;
+use threadfold_store::Store;
 
 use crate::error::CommandError;
 use crate::store::StoreArgs;
@@ -28,8 +29,8 @@ pub(crate) struct GcArgs {
 pub(crate) fn run(args: &GcArgs) -> Result<(), CommandError> {
     let store = args.store.open()?;
     let before = match args.now {
-        true => Timestamp(Timestamp::now().0.saturating_add(1)),
-        false => Timestamp(Timestamp::now().0 - GRACE),
+        true => Timestamp(threadfold_store::now().0.saturating_add(1)),
+        false => Timestamp(threadfold_store::now().0 - GRACE),
     };
     let collected = store.wait(store.file().collect_garbage(before))?;
     let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);

@@ -8,12 +8,13 @@ use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use threadfold_convert::Agent;
+use threadfold_engine::{FoundSession, InputOptions};
+use threadfold_fold::{Agent, Detection};
 
 use crate::error::{CommandError, say};
-use crate::import::{Imported, Names, Planned, Planner, Task, kept_as_it_is, take};
+use crate::import::{Candidate, Imported, candidates, import, settle};
+use crate::input::format_parser;
 use crate::printable::{printable, write_json};
-use crate::source::Format;
 use crate::store::{OpenStore, StoreArgs};
 use crate::view::{count, size};
 
@@ -29,9 +30,9 @@ pub(crate) struct ImportArgs {
     /// `list` finds. A file of records that no known agent wrote is kept as it is
     #[arg(value_name = "SESSION|FILE|FOLDER")]
     sessions: Vec<String>,
-    /// Say what the files are
-    #[arg(long, value_name = "FORMAT")]
-    from: Option<Format>,
+    /// Read the files in this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    from: Option<Detection>,
     /// Take this session of OpenCode's, where a file holds several
     #[arg(long = "session", value_name = "ID", requires = "sessions")]
     of_session: Option<String>,
@@ -46,21 +47,20 @@ pub(crate) struct ImportArgs {
 }
 
 pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
-    let planner = Planner { from: args.from, session: args.of_session.as_deref(), any: args.any };
-    let tasks = planner.plan(&args.sessions)?;
-    if tasks.is_empty() {
+    let options =
+        InputOptions { format: args.from, session: args.of_session.as_deref(), any: args.any };
+    let candidates = candidates(&args.sessions, &options)?;
+    if candidates.is_empty() {
         say("there is nothing to import: `threadfold list` tells where it looks for sessions");
         return Err(CommandError::No);
     }
     let store = args.store.open_or_make()?;
-    let mut report = Report { is_json: args.json, bar: bar(&tasks), ..Report::default() };
-    let total = tasks.len();
+    let mut report = Report { is_json: args.json, bar: bar(&candidates), ..Report::default() };
+    let total = candidates.len();
     let mut failure = None;
-    let mut names = Names::of(&store)?;
-    for Task { name, planned } in tasks {
-        let settled = planned.and_then(|mut it| names.settle(&mut it).map(|()| it));
-        let imported = settled.and_then(|it| report.import(&store, it));
-        match imported {
+    for Candidate { name, session } in candidates {
+        let settled = session.and_then(|mut it| settle(&store, &mut it).map(|()| it));
+        match settled.and_then(|it| report.import(&store, &it)) {
             Ok(()) => {}
             Err(CommandError::PipeClosed) => return Err(CommandError::PipeClosed),
             Err(error) if total == 1 && !args.json => failure = Some(error),
@@ -75,11 +75,11 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
 }
 
 /// Returns a bar that goes by bytes, if somebody can see it.
-fn bar(tasks: &[Task]) -> ProgressBar {
+fn bar(candidates: &[Candidate]) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     }
-    let total = tasks.iter().filter_map(|it| it.planned.as_ref().ok()).map(Planned::size).sum();
+    let total = candidates.iter().filter_map(|it| it.session.as_ref().ok()).map(size_of).sum();
     let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {eta} left");
     let bar = ProgressBar::new(total);
     match style {
@@ -124,46 +124,46 @@ impl Default for Report {
 }
 
 impl Report {
-    fn import(&mut self, store: &OpenStore, planned: Planned) -> Result<(), CommandError> {
-        let size = planned.size();
-        let bar = &self.bar;
-        let imported = take(store, &planned, |bytes| bar.inc(bytes));
+    fn import(&mut self, store: &OpenStore, found: &FoundSession) -> Result<(), CommandError> {
+        let size = size_of(found);
+        let bar = self.bar.clone();
+        let imported = import(store, found, move |bytes| bar.inc(bytes));
         self.read += size;
         self.bar.set_position(self.read);
-        self.tell(&planned, &imported?)
+        self.report(found, &imported?)
     }
 
-    fn tell(&mut self, planned: &Planned, imported: &Imported) -> Result<(), CommandError> {
-        *self.sessions.entry(planned.id.clone()).or_default() |= !imported.is_unchanged;
-        if planned.agent == Some(Agent::Other) {
-            self.others.push(planned.place.clone());
+    fn report(&mut self, found: &FoundSession, imported: &Imported) -> Result<(), CommandError> {
+        *self.sessions.entry(found.id.to_string()).or_default() |= !imported.is_unchanged;
+        if found.agent == Some(Agent::unknown()) {
+            self.others.push(found.place.clone());
         }
-        let taken = imported.taken;
+        let intake = imported.intake;
         let status = match imported {
             Imported { is_unchanged: true, .. } => "unchanged",
             Imported { is_new: true, .. } => "new",
             Imported { .. } => "grown",
         };
         let line = Line {
-            id: Some(&planned.id),
-            agent: planned.agent.map(|it| it.name()),
-            path: planned.place.display().to_string(),
+            id: Some(found.id.as_str()),
+            agent: found.agent.map(|it| it.name()),
+            path: found.place.display().to_string(),
             status,
-            records: taken.records,
-            bytes: taken.bytes,
-            new_parts: taken.new_parts,
+            records: intake.records,
+            bytes: intake.bytes,
+            new_parts: intake.new_parts,
             error: None,
         };
         if self.is_json {
             return self.print(&line);
         }
-        let mut told = format!("{}  {status}", planned.id);
+        let mut told = format!("{}  {status}", found.id);
         if !imported.is_unchanged {
-            let records = usize::try_from(taken.records).unwrap_or(usize::MAX);
-            let bytes = usize::try_from(taken.bytes).unwrap_or(usize::MAX);
+            let records = usize::try_from(intake.records).unwrap_or(usize::MAX);
+            let bytes = usize::try_from(intake.bytes).unwrap_or(usize::MAX);
             told.push_str(&format!(": {}, {}", count(records, "record", "records"), size(bytes)));
         }
-        if taken.new_parts > 0 {
+        if intake.new_parts > 0 {
             told.push_str("; a file was written anew, and both are kept");
         }
         self.bar.suspend(|| writeln!(io::stdout(), "{}", printable(&told)))?;
@@ -227,4 +227,13 @@ impl Report {
             )),
         }
     }
+}
+
+/// Returns how many bytes a session has, about.
+fn size_of(found: &FoundSession) -> u64 {
+    found.content.stamp().bytes.unwrap_or_default()
+}
+
+fn kept_as_it_is(path: &std::path::Path) -> String {
+    format!("`{}` is no known agent's session: every line is kept as it is", path.display())
 }

@@ -1,9 +1,9 @@
 //! `threadfold list`: the sessions on this machine, newest first.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
@@ -11,25 +11,31 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use threadfold_core::TokenUsage;
-use threadfold_engine::SessionSummary;
-use threadfold_store::SessionEntry;
+use threadfold_engine::{
+    FoundSession, Freshness, Host, ListQuery, ListedSession, freshness, noted_summary,
+    project_from_path,
+};
+use threadfold_fold::{Agent, SessionSummary};
+use threadfold_store::{MemoryStore, SessionEntry, Store};
 
 use crate::error::{CommandError, say};
+use crate::machine::{discover, listed_places, listed_variables};
 use crate::printable::{one_line, write_json};
 use crate::progress::Progress;
-use crate::sessions::{FoundSession, Freshness, Kept, Sessions, freshness, load_session, places};
-use crate::store::{OpenStore, StoreArgs, noted_summary, summary_of};
+use crate::runtime::Waiter;
+use crate::sessions::load_found;
+use crate::store::{OpenStore, StoreArgs, summary_of};
 use crate::terminal::{self, ColorChoice};
 use crate::view::{
     Align, Column, Page, Span, ago, cut, cut_front, draw_table, number, without_tags,
 };
 
-/// List sessions, newest first: those of Claude Code and OpenCode on this machine, and the store's
+/// List the sessions of all agents on this machine and in the store, newest first
 ///
-/// Those of Claude Code are looked for in `$CLAUDE_CONFIG_DIR`, or in `.claude` in the home folder;
-/// those of OpenCode in `opencode` in `$XDG_DATA_HOME`, or in `.local/share` in the home folder.
-/// What is in a folder and in the store is one row; a `+` says that the folder has more, and
-/// `threadfold import` takes it in; a `-` that it has less, and `threadfold restore` brings it back.
+/// A session that is on disk and in the store is one row. `+` means that the disk has more, and
+/// `threadfold import` adds it; `-` means that the disk has less, and `threadfold restore` brings
+/// it back. Agents are looked for where they keep their sessions by default; the environment
+/// variables that move an agent's folder are obeyed.
 #[derive(Args)]
 pub(crate) struct ListArgs {
     /// Print one JSON object a line, with everything that is known
@@ -43,22 +49,26 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
-    let sessions = Sessions::of_all_agents();
-    sessions.say_unreadable();
+    let found = discover();
     let store = args.store.open_if_there()?;
-    let kept = store.as_ref().map_or(Ok(Vec::new()), OpenStore::sessions)?;
-    let searched = places(&sessions.places);
-    let mut listed = unite(sessions.found, kept);
+    let waiter = Waiter::new()?;
+    let shared: Arc<dyn Store> = match &store {
+        Some(store) => store.shared(),
+        None => Arc::new(MemoryStore::default()),
+    };
+    let mut listed = waiter.wait(Host::new(shared).list(&ListQuery::default(), &found))?.sessions;
     if let Some(limit) = args.limit {
-        listed.sort_by_cached_key(|it| Reverse(it.changed()));
+        listed.sort_by_cached_key(|it| Reverse(changed(it)));
         listed.truncate(limit as usize);
     }
-    let mut rows = read_all(&listed, store.as_ref());
+    let reader = RowReader { waiter: &waiter, store: store.as_ref() };
+    let mut rows = reader.read_all(&listed);
     rows.sort_by_cached_key(|row| Reverse(row.ended));
     if rows.is_empty() {
         say(format_args!(
-            "there are no sessions in {searched}; \
-             `CLAUDE_CONFIG_DIR` and `XDG_DATA_HOME` tell where else to look"
+            "there are no sessions in {}; {} say where else to look",
+            listed_places(&found.places),
+            listed_variables()
         ));
         return Err(CommandError::No);
     }
@@ -75,98 +85,78 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
     Ok(out.flush()?)
 }
 
-/// A session that is listed: in an agent's folder, in the store, or in both.
-enum Listed {
-    Found(FoundSession),
-    Kept(SessionEntry),
-    Both(FoundSession, SessionEntry),
-}
-
-/// Puts together what is the same session.
-fn unite(found: Vec<FoundSession>, kept: Vec<SessionEntry>) -> Vec<Listed> {
-    let mut kept: BTreeMap<String, SessionEntry> =
-        kept.into_iter().map(|it| (it.session.to_string(), it)).collect();
-    let mut listed: Vec<Listed> = Vec::with_capacity(found.len() + kept.len());
-    for session in found {
-        listed.push(match kept.remove(&session.id) {
-            Some(entry) => Listed::Both(session, entry),
-            None => Listed::Found(session),
-        });
-    }
-    listed.extend(kept.into_values().map(Listed::Kept));
-    listed
-}
-
-impl Listed {
-    fn changed(&self) -> Option<SystemTime> {
-        match self {
-            Self::Found(found) | Self::Both(found, _) => found.changed(),
-            Self::Kept(entry) => {
-                let since = Duration::from_millis(u64::try_from(entry.updated.0).ok()?);
-                SystemTime::UNIX_EPOCH.checked_add(since)
-            }
+fn changed(listed: &ListedSession) -> Option<SystemTime> {
+    match (&listed.found, &listed.stored) {
+        (Some(found), _) => found.changed(),
+        (None, Some(entry)) => {
+            let since = Duration::from_millis(u64::try_from(entry.updated.0).ok()?);
+            SystemTime::UNIX_EPOCH.checked_add(since)
         }
+        (None, None) => None,
     }
+}
 
-    fn name(&self) -> String {
-        match self {
-            Self::Found(found) | Self::Both(found, _) => {
-                let path = found.main.display();
-                match found.kept {
-                    Kept::Shelf { .. } => format!("session `{}` of `{path}`", found.id),
-                    Kept::File { .. } => format!("`{path}`"),
+/// Reads what is shown of a session.
+struct RowReader<'a> {
+    waiter: &'a Waiter,
+    store: Option<&'a OpenStore>,
+}
+
+impl RowReader<'_> {
+    /// Reads the sessions, one at a time. Those that cannot be read are reported and skipped.
+    fn read_all(&self, listed: &[ListedSession]) -> Vec<Row> {
+        let mut progress = Progress::new(listed.len());
+        let mut rows = Vec::with_capacity(listed.len());
+        for session in listed {
+            match self.read(session) {
+                Ok(row) => rows.push(row),
+                Err(error) => {
+                    progress.erase();
+                    let name = session.found.as_ref().map(FoundSession::description);
+                    let name = name.unwrap_or_else(|| format!("session `{}`", session.id));
+                    say(format_args!("skipped {name}: {}", error.cause()));
                 }
             }
-            Self::Kept(entry) => format!("session `{}` of the store", entry.session),
+            progress.step();
         }
+        progress.erase();
+        rows
     }
 
-    fn read(&self, store: Option<&OpenStore>) -> Result<Row, CommandError> {
-        match (self, store) {
-            (Self::Found(found), _) => Ok(Row::of_found(found, read(found)?, Where::Agent)),
-            (Self::Both(found, entry), _) => {
+    fn read(&self, listed: &ListedSession) -> Result<Row, CommandError> {
+        match (&listed.found, &listed.stored) {
+            (Some(found), None) => Ok(Row::of_found(found, self.summary(found)?, Where::Disk)),
+            (Some(found), Some(entry)) => {
                 let freshness = freshness(found, entry);
-                let told = match noted_summary(entry) {
+                let summary = match noted_summary(entry) {
                     Some(noted) if matches!(freshness, Freshness::Same | Freshness::Less) => noted,
-                    _ => read(found)?,
+                    _ => self.summary(found)?,
                 };
                 let is_newer = freshness == Freshness::Newer;
                 let has_less = freshness == Freshness::Less;
-                Ok(Row { is_newer, has_less, ..Row::of_found(found, told, Where::Both) })
+                Ok(Row { is_newer, has_less, ..Row::of_found(found, summary, Where::Both) })
             }
-            (Self::Kept(entry), Some(store)) => Ok(Row::of_kept(entry, summary_of(store, entry)?)),
-            (Self::Kept(entry), None) => Ok(Row::of_kept(entry, SessionSummary::default())),
-        }
-    }
-}
-
-fn read(found: &FoundSession) -> Result<SessionSummary, CommandError> {
-    load_session(found).map(|it| SessionSummary::of(&it.state, &it.metadata))
-}
-
-/// Reads the sessions, one at a time. Those that cannot be read are said and left out.
-fn read_all(listed: &[Listed], store: Option<&OpenStore>) -> Vec<Row> {
-    let mut progress = Progress::new(listed.len());
-    let mut rows = Vec::with_capacity(listed.len());
-    for session in listed {
-        match session.read(store) {
-            Ok(row) => rows.push(row),
-            Err(error) => {
-                progress.erase();
-                say(format_args!("left out {}: {}", session.name(), error.cause()));
+            (None, Some(entry)) => {
+                let summary = self.store.map(|store| summary_of(store, entry)).transpose()?;
+                Ok(Row::of_stored(entry, summary.unwrap_or_default()))
+            }
+            (None, None) => {
+                Ok(Row::of(listed.id.to_string(), SessionSummary::default(), Where::Disk))
             }
         }
-        progress.step();
     }
-    progress.erase();
-    rows
+
+    fn summary(&self, found: &FoundSession) -> Result<SessionSummary, CommandError> {
+        Ok(load_found(self.waiter, found)?.summary())
+    }
 }
 
 /// Where a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Where {
-    Agent,
+    /// In a file or a database of the agent.
+    Disk,
     Store,
     Both,
 }
@@ -210,30 +200,30 @@ struct Row {
 impl Row {
     fn of_found(found: &FoundSession, told: SessionSummary, place: Where) -> Self {
         let written = || Timestamp::try_from(found.changed()?).ok();
-        let row = Self::of(found.id.clone(), told, place);
+        let row = Self::of(found.id.to_string(), told, place);
         Self {
-            agent: Some(found.agent().name().to_owned()),
-            path: Some(found.main.display().to_string()),
-            project: if row.project.is_empty() {
-                without_home(&found.project)
-            } else {
-                row.project
+            agent: found.agent.map(|it| it.name().to_owned()),
+            path: Some(found.place.display().to_string()),
+            project: match row.project.is_empty() {
+                true => project_of(found.agent, &found.place).unwrap_or(found.project.clone()),
+                false => row.project,
             },
             ended: row.ended.or_else(written),
             ..row
         }
     }
 
-    fn of_kept(entry: &SessionEntry, told: SessionSummary) -> Self {
+    fn of_stored(entry: &SessionEntry, told: SessionSummary) -> Self {
         let written = || Timestamp::from_millisecond(entry.updated.0).ok();
         let row = Self::of(entry.session.to_string(), told, Where::Store);
-        // Claude Code names the folder of a project after where it is.
-        let folder = row.path.as_deref().and_then(|path| Path::new(path).parent()?.file_name());
-        let folder = folder.map(|it| without_home(&it.to_string_lossy())).unwrap_or_default();
-        let is_named = row.project.is_empty() && row.agent.as_deref() == Some("claude");
+        let agent = row.agent.as_deref().and_then(Agent::from_name);
+        let named = row.path.as_deref().and_then(|path| project_of(agent, Path::new(path)));
         Self {
             records: Some(entry.head.seq),
-            project: if is_named { folder } else { row.project },
+            project: match row.project.is_empty() {
+                true => named.unwrap_or_default(),
+                false => row.project,
+            },
             ended: row.ended.or_else(written),
             ..row
         }
@@ -273,14 +263,9 @@ impl Row {
     }
 }
 
-/// Returns the name that Claude Code gave a project's folder, without the part that stands for the
-/// home folder.
-fn without_home(folder: &str) -> String {
-    let home = std::env::home_dir().unwrap_or_default();
-    let mangled = home.to_string_lossy().replace(|it: char| !it.is_ascii_alphanumeric(), "-");
-    let inside = folder.strip_prefix(&mangled).unwrap_or(folder);
-    let inside = inside.trim_start_matches('-');
-    if inside.is_empty() { folder.to_owned() } else { inside.to_owned() }
+/// Returns the project that the path of a session's file names.
+fn project_of(agent: Option<Agent>, path: &Path) -> Option<String> {
+    project_from_path(agent?, path, &std::env::home_dir().unwrap_or_default())
 }
 
 /// Returns what a person said, without what an editor put before it: `<tag>…</tag>`.
@@ -327,17 +312,17 @@ fn table<W: Write>(page: &mut Page<W>, rows: &[Row]) -> io::Result<()> {
         let last = row.project.rsplit(['/', '\\']).next().unwrap_or(&row.project);
         cut_front(&one_line(last), project_width)
     };
-    let agents = |row: &Row| match row.subagents {
+    let subagents = |row: &Row| match row.subagents {
         None | Some(0) => String::new(),
         Some(count) => number(count as u64),
     };
     let cost = |row: &Row| row.cost_usd.map(|it| format!("${it:.2}")).unwrap_or_default();
     let is_mixed = rows.iter().any(|row| row.agent != rows[0].agent);
     let agent = |row: &Row| row.agent.clone().filter(|_| is_mixed).unwrap_or_default();
-    let is_any_kept = rows.iter().any(|row| row.place != Where::Agent);
+    let is_any_kept = rows.iter().any(|row| row.place != Where::Disk);
     let place = |row: &Row| match row.place {
         _ if !is_any_kept => "",
-        Where::Agent => "agent",
+        Where::Disk => "disk",
         Where::Store => "store",
         Where::Both if row.is_newer => "both +",
         Where::Both if row.has_less => "both -",
@@ -353,7 +338,7 @@ fn table<W: Write>(page: &mut Page<W>, rows: &[Row]) -> io::Result<()> {
         Cells::of("project", Align::Left, rows.iter().map(project)),
         Cells::of(TITLE, Align::Left, rows.iter().map(Row::name)),
         Cells::of("blocks", Align::Right, rows.iter().map(blocks)),
-        Cells::of("agents", Align::Right, rows.iter().map(agents)),
+        Cells::of("subagents", Align::Right, rows.iter().map(subagents)),
         Cells::of("cost", Align::Right, rows.iter().map(cost)),
     ];
     columns.retain(|column| !column.is_empty());
@@ -370,7 +355,7 @@ const TITLE: &str = "title";
 
 /// Leaves out columns until there is room for titles, and cuts these to it.
 fn fit(columns: &mut Vec<Cells>, width: usize) {
-    for dispensable in ["", "project", "agents", "agent", "blocks", "cost", "where", "when"] {
+    for dispensable in ["", "project", "subagents", "agent", "blocks", "cost", "where", "when"] {
         columns.retain(|column| column.title != dispensable);
         let others: usize =
             columns.iter().filter(|it| it.title != TITLE).map(|it| it.width() + 2).sum();

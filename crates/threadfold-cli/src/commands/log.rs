@@ -8,8 +8,9 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use threadfold_core::{Payload, SessionEvent};
-use threadfold_engine::{Fold, Slices, SourceSpec, load, read_on};
-use threadfold_store::{RecordKind, SessionEntry, StoredRecord};
+use threadfold_engine::{load, read_on};
+use threadfold_fold::{Fold, RecordKind, Slices, SourceSpec, StoredRecord};
+use threadfold_store::SessionEntry;
 
 use crate::error::CommandError;
 use crate::printable::{one_line, write_json};

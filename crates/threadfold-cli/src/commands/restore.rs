@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
-use threadfold_convert::claude::layout::is_session_name;
-use threadfold_engine::{SourceSpec, SpecKind};
+use threadfold_engine::is_below_session_folder;
+use threadfold_fold::{SourceRole, SourceSpec};
 
 use crate::error::{CommandError, say};
 use crate::export::{Scribe, Taken, Written, below, beside, need_files};
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), CommandError> {
 /// Returns where a file came from, if it can go back there.
 fn origin(spec: &SourceSpec, path: &str) -> io::Result<PathBuf> {
     let refused = |why: &str| io::Error::new(io::ErrorKind::Unsupported, why.to_owned());
-    if spec.kind == SpecKind::Rows {
+    if spec.kind == SourceRole::Rows {
         return Err(refused(
             "rows cannot be put back into a database; `--to` writes them as a file",
         ));
@@ -82,20 +82,13 @@ fn origin(spec: &SourceSpec, path: &str) -> io::Result<PathBuf> {
     // A store may come from anywhere, and so may the paths in it.
     let has_name = path.file_name() == Path::new(&spec.name).file_name();
     let is_known = path.extension().is_some_and(|it| it == "jsonl" || it == "json" || it == "sse");
-    let is_kind = is_known || (spec.kind == SpecKind::Attached && is_below_session(&path));
+    let is_kind = is_known || (spec.kind == SourceRole::Attached && is_below_session_folder(&path));
     if !path.is_absolute() || !path.components().all(is_plain) || !has_name || !is_kind {
         return Err(refused(
             "it came from no place that an agent keeps files in; `--to` says where",
         ));
     }
     Ok(path)
-}
-
-/// Says whether a path leads below the folder that Claude Code gave a session.
-fn is_below_session(path: &Path) -> bool {
-    let folders = path.ancestors().skip(1).filter_map(Path::file_name);
-    let mut folders = folders.map(|it| it.to_string_lossy());
-    folders.any(|it| is_session_name(&it))
 }
 
 /// What is done with a file.

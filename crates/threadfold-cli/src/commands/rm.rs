@@ -5,7 +5,8 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use anyhow::anyhow;
 use clap::Args;
 use threadfold_engine::is_gone;
-use threadfold_store::{SessionEntry, SqliteStore, Store, StoreError, Timestamp};
+use threadfold_fold::Timestamp;
+use threadfold_store::{SessionEntry, SqliteStore, Store, StoreError};
 
 use crate::error::{CommandError, listed, say};
 use crate::printable::printable;
@@ -44,10 +45,10 @@ pub(crate) fn run(args: &RmArgs) -> Result<(), CommandError> {
 
 /// Removes a session, also one whose writer is gone without having said so.
 async fn remove(store: &SqliteStore, entry: &SessionEntry) -> Result<(), StoreError> {
-    match store.remove(&entry.session, Timestamp::now()).await {
+    match store.remove(&entry.session, threadfold_store::now()).await {
         Err(StoreError::Held { holder, epoch, .. }) if is_gone(&holder) => {
             store.release(&entry.session, epoch).await?;
-            store.remove(&entry.session, Timestamp::now()).await
+            store.remove(&entry.session, threadfold_store::now()).await
         }
         removed => removed,
     }

@@ -6,16 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
-use threadfold_convert::lines::lines;
-use threadfold_convert::parity::{
-    Comparison, Difference, Lack, Replay, Verdict, compare, replay_with, rules,
-};
-use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile};
 use threadfold_core::{ConversationState, Json, Payload, SessionId};
+use threadfold_engine::{FoundSession, InputOptions, detect_input, open_one, records_of};
+use threadfold_fold::parity::{Comparison, Difference, Lack, Replay, Verdict, compare, replay};
+use threadfold_fold::{Agent, Detection, Fold, Record, RecordKind, Shape, Slices};
 
 use crate::error::CommandError;
 use crate::printable::printable;
-use crate::source::{Format, Opened, convert_together, converter_of, open};
+use crate::runtime::Waiter;
 
 /// Prove that a stream and a transcript tell one state
 ///
@@ -62,34 +60,26 @@ struct Report<'a> {
 pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     let Some(stream) = args.stream.as_ref().filter(|_| !args.transcript.is_empty()) else {
-        for agent in [Agent::Claude, Agent::Opencode] {
+        for agent in Agent::all().filter(|agent| !agent.parity_rules().is_empty()) {
             writeln!(out, "{}:", agent.name())?;
             explain(&mut out, agent)?;
         }
         return Ok(());
     };
-    let (agent, streams, transcripts) = open_sides(stream, &args.transcript)?;
+    let waiter = Waiter::new()?;
+    let pair = Pair::open(stream, &args.transcript, args.session.as_deref())?;
     if args.explain {
-        explain(&mut out, agent)?;
+        explain(&mut out, pair.agent)?;
     }
-    let Told { state: streamed, session: of_stream, ended } =
-        folded(of_session(streams, args.session.as_deref())?)?;
-    // A database holds many sessions; the stream tells which of them is meant.
-    let session = args.session.clone().or(of_stream.as_ref().map(ToString::to_string));
-    let session = session.filter(|_| args.session.is_some() || agent == Agent::Opencode);
-    let Told { state: told, session: of_file, .. } =
-        folded(of_session(transcripts, session.as_deref())?)?;
-    if agent == Agent::Claude {
-        same_session(of_stream.as_ref(), of_file.as_ref())?;
-    }
-    let comparison = compare(agent, &streamed, &told);
-    let replayed = match args.replay {
-        true => Some(replay_files(stream, &args.transcript, session.as_deref())?),
-        false => None,
-    };
+    let records = waiter.wait(pair.records())?;
+    let streamed = Side::fold(&pair.session, &records.stream, &pair.stream_name)?;
+    let stored = Side::fold(&pair.session, &records.transcript, &pair.transcript_name)?;
+    same_session(pair.agent, &streamed, &stored)?;
+    let comparison = compare(pair.agent, &streamed.state, &stored.state);
+    let replayed = args.replay.then(|| replay(&pair.session, &records.stream, &records.transcript));
     let mut verdict = comparison.verdict();
     // A run that came to its end was not killed, so its file lacks what it should have.
-    if ended && comparison.lacking.contains_key(&Lack::FileEndsAtKill) {
+    if streamed.has_ended && comparison.lacking.contains_key(&Lack::FileEndsAtKill) {
         verdict = Verdict::Different;
     }
     if replayed.as_ref().is_some_and(|replayed| !replayed.holds()) {
@@ -109,131 +99,164 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
 }
 
 fn explain(out: &mut impl Write, agent: Agent) -> io::Result<()> {
-    for rule in rules(agent) {
+    for rule in agent.parity_rules() {
         writeln!(out, "{}\n  {}\n  because {}", rule.name, rule.what, rule.reason)?;
     }
     Ok(())
 }
 
-/// Opens both sides, and finds out whose they are.
-fn open_sides(
-    stream: &Path,
-    transcripts: &[PathBuf],
-) -> Result<(Agent, Vec<Opened>, Vec<Opened>), CommandError> {
-    let mut streams = vec![open(Some(stream), None)?];
-    let mut kept = Vec::new();
-    for path in transcripts {
-        kept.push(open(Some(path), None)?);
-    }
-    let known: Vec<(Agent, &str)> = streams
-        .iter()
-        .chain(&kept)
-        .filter_map(|it| Some((it.format.agent()?, it.name.as_str())))
-        .collect();
-    let agent = known.first().map_or(Agent::Claude, |(agent, _)| *agent);
-    if let (Some((_, first)), Some((other, name))) =
-        (known.first(), known.iter().find(|(other, _)| *other != agent))
-    {
-        return Err(CommandError::new(
-            anyhow!(
-                "{first} is of {}, {name} of {}: they are not one session",
-                agent.name(),
-                other.name()
-            ),
-            "give a stream and a transcript of the same agent",
-        ));
-    }
-    // OpenCode's forms are told apart by what is in them. Claude Code's lines look much the same
-    // in both, so there it counts what they are given as.
-    let form = |it: &mut Opened, claude: Format, opencode: Format| match agent {
-        Agent::Opencode if it.format == Format::Events => it.format = opencode,
-        Agent::Opencode => {}
-        _ => it.format = claude,
-    };
-    for it in &mut streams {
-        form(it, Format::ClaudeStream, Format::OpencodeEvents);
-    }
-    for it in &mut kept {
-        form(it, Format::ClaudeTranscript, Format::OpencodeExport);
-    }
-    Ok((agent, streams, kept))
+/// A stream and the transcripts of the same session.
+struct Pair {
+    agent: Agent,
+    /// The session that both are read as.
+    session: SessionId,
+    stream: FoundSession,
+    stream_name: String,
+    transcripts: Vec<FoundSession>,
+    transcript_name: String,
 }
 
-fn of_session(sources: Vec<Opened>, session: Option<&str>) -> Result<Vec<Opened>, CommandError> {
-    sources.into_iter().map(|it| it.of_session(session)).collect()
+/// The records of both sides, with numbers of sources that do not collide.
+struct PairRecords {
+    stream: Vec<Record>,
+    transcript: Vec<Record>,
 }
 
-fn replay_files(
-    stream: &Path,
-    transcripts: &[PathBuf],
-    session: Option<&str>,
-) -> Result<Replay, CommandError> {
-    let (agent, streams, kept) = open_sides(stream, transcripts)?;
-    let mut sides = [Vec::new(), Vec::new()];
-    for (side, sources) in sides.iter_mut().zip([streams, kept]) {
-        for source in of_session(sources, session)? {
-            side.extend(source.into_files()?);
+impl Pair {
+    fn open(
+        stream: &Path,
+        transcripts: &[PathBuf],
+        session: Option<&str>,
+    ) -> Result<Self, CommandError> {
+        let detected: Vec<(Agent, &Path)> = std::iter::once(stream)
+            .chain(transcripts.iter().map(PathBuf::as_path))
+            .filter_map(|path| Some((detect_path(path)?.agent?, path)))
+            .filter(|(agent, _)| agent.is_known())
+            .collect();
+        let Some((agent, first)) = detected.first().copied() else {
+            return Err(CommandError::new(
+                anyhow!("`{}` is in no format of a known agent", stream.display()),
+                "give a stream and a transcript of one agent",
+            ));
+        };
+        if let Some((other, path)) = detected.iter().find(|(other, _)| *other != agent) {
+            return Err(CommandError::new(
+                anyhow!(
+                    "`{}` is of {}, `{}` of {}: they are not one session",
+                    first.display(),
+                    agent.title(),
+                    path.display(),
+                    other.title()
+                ),
+                "give a stream and a transcript of the same agent",
+            ));
         }
+        // Lines of a stream and of a transcript may look alike, so it counts what they are given
+        // as, unless they are surely in another form.
+        let as_shape = |path: &Path, shapes: &[Shape]| {
+            let detected = detect_path(path).filter(|it| it.agent == Some(agent));
+            let is_container = |it: &Detection| {
+                matches!(it.shape(), Shape::Database | Shape::Folder | Shape::Export)
+            };
+            let format = shapes.iter().find_map(|shape| agent.format(*shape));
+            let asked = format.map(|format| Detection { agent: Some(agent), format });
+            detected.filter(is_container).or(asked)
+        };
+        let options = |path: &Path, shapes: &[Shape], session| InputOptions {
+            format: as_shape(path, shapes),
+            session,
+            any: false,
+        };
+        let holds_several = agent.format(Shape::Export).is_some();
+        let streams = &[Shape::Stream];
+        let stream_session = open_one(stream, &options(stream, streams, session))?;
+        let id = session.map_or_else(|| stream_session.id.clone(), SessionId::from);
+        let named = holds_several.then(|| id.as_str());
+        let mut found = Vec::new();
+        for path in transcripts {
+            let shapes = &[Shape::Transcript, Shape::Export];
+            // A file of one session has no say in which one it is.
+            let is_export = as_shape(path, shapes).is_some_and(|it| it.shape() == Shape::Export);
+            let wanted = named.filter(|_| !is_export);
+            found.push(open_one(path, &options(path, shapes, wanted))?);
+        }
+        Ok(Self {
+            agent,
+            session: id,
+            stream: stream_session,
+            stream_name: format!("`{}`", stream.display()),
+            transcripts: found,
+            transcript_name: format!("`{}`", transcripts[0].display()),
+        })
     }
-    let [streamed, files] = sides;
-    let feed = Feed::new(agent, FeedKind::Stream, &stream.to_string_lossy());
-    let records: Vec<_> = streamed
-        .iter()
-        .flat_map(|(_, bytes)| lines(bytes))
-        .map(|line| Record { feed: &feed, line: line.number, bytes: line.bytes })
-        .collect();
-    let files: Vec<_> = files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-    let begin = converter_of(agent, session);
-    Ok(replay_with(agent, begin.as_ref(), &records, &files))
+
+    async fn records(&self) -> Result<PairRecords, CommandError> {
+        let stream = records_of(&self.session, std::slice::from_ref(&self.stream)).await?;
+        let mut transcript = records_of(&self.session, &self.transcripts).await?;
+        let used = stream.iter().map(|it| it.source).max().unwrap_or_default();
+        transcript.iter_mut().for_each(|it| it.source += used);
+        Ok(PairRecords { stream: ended(stream), transcript: ended(transcript) })
+    }
 }
 
-/// What sources of one session tell.
-struct Told {
+fn detect_path(path: &Path) -> Option<Detection> {
+    detect_input(path).ok().flatten()
+}
+
+/// Adds the end of every source: nothing more comes from a file that is compared.
+fn ended(mut records: Vec<Record>) -> Vec<Record> {
+    let sources = records.iter().filter(|it| it.kind == RecordKind::Source).map(|it| it.source);
+    let sources: Vec<u32> = sources.collect();
+    let end = |source| Record::new(RecordKind::End, source, 0, "");
+    records.extend(sources.into_iter().map(end));
+    records
+}
+
+/// The state of one side.
+struct Side {
     state: ConversationState,
     session: Option<SessionId>,
     /// The last thing that was asked of the agent came to its end.
-    ended: bool,
+    has_ended: bool,
+}
+
+impl Side {
+    fn fold(session: &SessionId, records: &[Record], name: &str) -> Result<Self, CommandError> {
+        let mut fold = Fold::new(session.clone(), Slices::default()).once();
+        let (mut has_ended, mut events) = (false, 0);
+        for record in records {
+            let seq = fold.seq() + 1;
+            for event in fold.push(&record.clone().at(seq)).events {
+                events += 1;
+                match &event.payload {
+                    Payload::QueryStarted(_) => has_ended = false,
+                    Payload::QueryCompleted(_) | Payload::QueryFailed(_) => has_ended = true,
+                    _ => {}
+                }
+            }
+        }
+        if events == 0 {
+            return Err(CommandError::new(
+                anyhow!("{name} holds nothing to compare"),
+                "give the file that the agent wrote, of the same session",
+            ));
+        }
+        let (state, session) = (fold.settled(), fold.agent_session());
+        Ok(Self { state, session, has_ended })
+    }
 }
 
 /// Refuses two sides that say that they are of different sessions.
-fn same_session(stream: Option<&SessionId>, file: Option<&SessionId>) -> Result<(), CommandError> {
-    match (stream, file) {
-        (Some(stream), Some(file)) if stream != file => Err(CommandError::new(
-            anyhow!("the stream is of session `{stream}`, the transcript of `{file}`"),
-            "give a stream and a transcript of the same session",
-        )),
+fn same_session(agent: Agent, stream: &Side, transcript: &Side) -> Result<(), CommandError> {
+    match (&stream.session, &transcript.session) {
+        (Some(stream), Some(transcript)) if stream != transcript && agent.has_one_main_file() => {
+            Err(CommandError::new(
+                anyhow!("the stream is of session `{stream}`, the transcript of `{transcript}`"),
+                "give a stream and a transcript of the same session",
+            ))
+        }
         _ => Ok(()),
     }
-}
-
-/// Returns what sources of one session tell.
-fn folded(sources: Vec<Opened>) -> Result<Told, CommandError> {
-    let mut state = ConversationState::default();
-    let mut session = None;
-    let mut ended = false;
-    let mut events = 0_u64;
-    let name = sources.first().map_or(String::new(), |it| it.name.clone());
-    convert_together(sources, &mut |_, event| {
-        events += 1;
-        if session.is_none() {
-            session = event.context.session_id.clone();
-        }
-        match &event.payload {
-            Payload::QueryStarted(_) => ended = false,
-            Payload::QueryCompleted(_) | Payload::QueryFailed(_) => ended = true,
-            _ => {}
-        }
-        // Odd events are for `threadfold fold --anomalies`; what they leave is compared here.
-        state.extend([event]);
-        Ok(())
-    })?;
-    if events == 0 {
-        return Err(CommandError::new(
-            anyhow!("{name} holds nothing to compare"),
-            "give the file that the agent wrote",
-        ));
-    }
-    Ok(Told { state, session, ended })
 }
 
 fn print(
@@ -250,7 +273,7 @@ fn print(
     let Comparison { blocks, subagents, fields, .. } = comparison;
     writeln!(out, "{word}: {blocks} blocks, {subagents} subagents, {fields} fields compared")?;
     for (lack, count) in &comparison.lacking {
-        writeln!(out, "  lacking: {} ({count})", lack.tell())?;
+        writeln!(out, "  lacking: {} ({count})", lack.description())?;
     }
     for (rule, count) in &comparison.explained {
         writeln!(out, "  not kept: {rule} ({count})")?;

@@ -1,16 +1,18 @@
 //! `threadfold view`: a session's conversation in the terminal.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::anyhow;
 use clap::Args;
+use threadfold_engine::{FoundSession, Freshness, InputOptions, freshness};
 
 use crate::error::{CommandError, say};
+use crate::input::{InputArgs, fold_input};
 use crate::printable::write_json;
-use crate::sessions::{Freshness, Loaded, Wanted, freshness, load_file, load_session, resolve};
-use crate::source::Format;
-use crate::store::{StoreArgs, load_kept};
+use crate::runtime::Waiter;
+use crate::sessions::{SessionContent, Target, load_found, resolve};
+use crate::store::{StoreArgs, load_stored};
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
 use crate::view::{Page, Pager, Shown, draw};
 
@@ -25,14 +27,10 @@ pub(crate) struct ViewArgs {
     /// file that an agent wrote, a folder with one session, or `-` for a transcript or a stream on
     /// standard input
     session: String,
-    /// Say what the file is
-    #[arg(long, value_name = "FORMAT")]
-    from: Option<Format>,
-    /// Take this session of OpenCode's, where the file holds several
-    #[arg(long = "session", value_name = "ID")]
-    of_session: Option<String>,
+    #[command(flatten)]
+    input: InputArgs,
     /// Show the session as it was at this record of the store; `threadfold log` shows the records
-    #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "of_session"])]
+    #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "input_session"])]
     at: Option<u64>,
     /// Show what tools were given and gave, and the system's words, whole
     #[arg(long)]
@@ -61,7 +59,7 @@ pub(crate) struct ViewArgs {
 
 pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
     let loaded = load(args)?;
-    if loaded.events == 0 {
+    if loaded.records == 0 {
         return Err(CommandError::new(
             anyhow!("`{}` holds nothing of a session", args.session),
             "give a file that an agent wrote; `threadfold list` shows the sessions",
@@ -89,27 +87,37 @@ pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
 }
 
 /// Reads what is to be shown: from the store, unless an agent has more.
-fn load(args: &ViewArgs) -> Result<Loaded, CommandError> {
+fn load(args: &ViewArgs) -> Result<SessionContent, CommandError> {
     if args.at.is_some() {
         let store = args.store.open_to_read()?;
-        return load_kept(&store, &store.find(&args.session)?, args.at);
+        return load_stored(&store, &store.find(&args.session)?, args.at);
     }
-    if args.from.is_some() || args.of_session.is_some() {
-        let file = PathBuf::from(&args.session);
-        return load_file(&file, args.from, args.of_session.as_deref());
+    if args.input.is_given() {
+        return load_input(Path::new(&args.session), &args.input.options());
     }
     let store = args.store.open_if_there()?;
     match resolve(&args.session, store.as_ref())? {
-        Wanted::File(file) => load_file(&file, None, None),
-        Wanted::Session(found) => load_session(&found),
-        Wanted::Kept(store, entry) => load_kept(store, &entry, None),
-        Wanted::Both(found, store, entry) => match freshness(&found, &entry) {
+        Target::Input(file) => load_input(&file, &InputOptions::default()),
+        Target::Found(found) => load_session(&found),
+        Target::Stored(store, entry) => load_stored(store, &entry, None),
+        Target::Both(found, store, entry) => match freshness(&found, &entry) {
             Freshness::Less => {
-                say("the folder has less of it than the store: this is what the store has");
-                load_kept(store, &entry, None)
+                say("the agent's folder has less of it than the store: this is from the store");
+                load_stored(store, &entry, None)
             }
-            Freshness::Same => load_kept(store, &entry, None),
+            Freshness::Same => load_stored(store, &entry, None),
             Freshness::Newer | Freshness::Unsure => load_session(&found),
         },
     }
+}
+
+fn load_input(file: &Path, options: &InputOptions<'_>) -> Result<SessionContent, CommandError> {
+    let waiter = Waiter::new()?;
+    let folded = fold_input(&waiter, Some(file), options, |_| {})?;
+    waiter.leave();
+    Ok(SessionContent::of(&folded.fold))
+}
+
+fn load_session(found: &FoundSession) -> Result<SessionContent, CommandError> {
+    Ok(SessionContent::of(&load_found(&Waiter::new()?, found)?))
 }

@@ -10,7 +10,7 @@ use threadfold_core::{
 
 use super::inert::{fenced, html, inert_markdown};
 use crate::printable::one_line;
-use crate::sessions::Loaded;
+use crate::sessions::SessionContent;
 use crate::view::{call_summary, content_text, cut, output_text, plain};
 
 /// Subagents that are nested deeper are only named.
@@ -23,7 +23,7 @@ const SUMMARY: usize = 100;
 pub(crate) fn write_markdown(
     out: &mut dyn Write,
     session: &str,
-    Loaded { state, metadata, .. }: &Loaded,
+    SessionContent { state, metadata, .. }: &SessionContent,
 ) -> io::Result<()> {
     let mut page = Page { out, state, told: HashSet::new() };
     page.heading(session, metadata)?;

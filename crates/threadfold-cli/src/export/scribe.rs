@@ -7,7 +7,8 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use threadfold_engine::{EngineError, SourceSpec, originals, salvage};
+use threadfold_engine::{EngineError, originals, salvage};
+use threadfold_fold::SourceSpec;
 use threadfold_store::SessionEntry;
 
 use super::name::{file_name, relative_path};
@@ -77,7 +78,7 @@ impl<'a> Scribe<'a> {
         written?;
         closed.map_err(|source| {
             let name = self.written.last().map_or(String::new(), |it| it.spec.name.clone());
-            CommandError::from(EngineError::Written { name, source })
+            CommandError::from(EngineError::Output { name, source })
         })?;
         Ok(self.written)
     }

@@ -3,93 +3,90 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-
+use threadfold_engine::{Discovery, FoundSession, InputOptions, is_container};
 use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, ambiguous, listed};
-use crate::store::{OpenStore, named, unique};
-
-use super::find::say_unreadable;
-use super::{FoundSession, Sessions};
-use crate::source::Storage;
+use crate::machine::{discover, listed_places};
+use crate::store::OpenStore;
 
 /// What a person gave.
 pub(crate) enum Given {
     /// A session in an agent's folder.
-    Session(FoundSession),
-    /// A file, or `-`; it may hold anything.
-    File(PathBuf),
+    Session(Box<FoundSession>),
+    /// A file, a folder that one agent keeps sessions in, or `-`.
+    Input(PathBuf),
     /// A folder that may hold several sessions.
     Folder(PathBuf),
 }
 
 impl Given {
-    /// Returns what lies at a path.
-    pub(crate) fn path(given: &str) -> Self {
+    fn path(given: &str) -> Self {
         let path = PathBuf::from(given);
-        match path.is_dir() && !Storage::is_one(&path) {
+        match path.is_dir() && !is_container(&path) {
             true => Self::Folder(path),
-            false => Self::File(path),
+            false => Self::Input(path),
         }
     }
 }
 
-/// Finds what `given` means: `-`, a path, a session's name or the beginning of one.
+/// Finds what `given` means: `-`, a path, a session's id or the beginning of one.
 pub(crate) fn find_given(given: &str) -> Result<Given, CommandError> {
     if !is_surely_path(given) {
-        match by_name(Sessions::of_all_agents(), given) {
+        match by_id(discover(), given) {
             Err(none) if none.candidates.is_empty() && Path::new(given).exists() => {}
             Err(none) => return Err(none.into()),
-            Ok(found) => return Ok(Given::Session(found)),
+            Ok(found) => return Ok(Given::Session(Box::new(found))),
         }
     }
     Ok(Given::path(given))
 }
 
 /// What is to be shown.
-pub(crate) enum Wanted<'a> {
+pub(crate) enum Target<'a> {
     /// A session in an agent's folder.
-    Session(FoundSession),
-    /// A file that a person named, or `-`; it may hold anything.
-    File(PathBuf),
+    Found(Box<FoundSession>),
+    /// A file, a folder that one agent keeps sessions in, or `-`.
+    Input(PathBuf),
     /// A session in the store.
-    Kept(&'a OpenStore, SessionEntry),
+    Stored(&'a OpenStore, Box<SessionEntry>),
     /// A session that is in both.
-    Both(FoundSession, &'a OpenStore, SessionEntry),
+    Both(Box<FoundSession>, &'a OpenStore, Box<SessionEntry>),
 }
 
 /// Finds what `given` means: as [`find_given`], and among the sessions of the store.
 pub(crate) fn resolve<'a>(
     given: &str,
     store: Option<&'a OpenStore>,
-) -> Result<Wanted<'a>, CommandError> {
+) -> Result<Target<'a>, CommandError> {
     if !is_surely_path(given) {
-        let mut kept = match store {
-            Some(store) => named(store.sessions()?, given),
+        let mut stored = match store {
+            Some(store) => store.candidates(given)?,
             None => Vec::new(),
         };
-        let is_exactly_kept = kept.iter().any(|it| it.session.as_str() == given);
-        match (by_name(Sessions::of_all_agents(), given), store) {
-            (Ok(found), None) => return Ok(Wanted::Session(found)),
+        let is_exactly_stored = stored.iter().any(|it| it.session.as_str() == given);
+        match (by_id(discover(), given), store) {
+            (Ok(found), None) => return Ok(Target::Found(Box::new(found))),
             (Ok(found), Some(store)) => {
-                let same = kept.iter().position(|it| it.session.as_str() == found.id);
-                let same = same.map(|place| kept.swap_remove(place));
-                if found.id == given || kept.is_empty() {
+                let same = stored.iter().position(|it| it.session == found.id);
+                let same = same.map(|place| stored.swap_remove(place));
+                if found.id.as_str() == given || stored.is_empty() {
+                    let found = Box::new(found);
                     return Ok(match same {
-                        Some(entry) => Wanted::Both(found, store, entry),
-                        None => Wanted::Session(found),
+                        Some(entry) => Target::Both(found, store, Box::new(entry)),
+                        None => Target::Found(found),
                     });
                 }
-                if !is_exactly_kept {
-                    let ids = kept.iter().map(|it| it.session.to_string());
-                    return Err(ambiguous(given, [found.id].into_iter().chain(ids)));
+                if !is_exactly_stored {
+                    let ids = stored.iter().map(|it| it.session.to_string());
+                    return Err(ambiguous(given, [found.id.to_string()].into_iter().chain(ids)));
                 }
-                return unique(kept, given).map(|entry| Wanted::Kept(store, entry));
+                return store.only(stored, given);
             }
             (Err(none), Some(store))
-                if !kept.is_empty() && (none.candidates.is_empty() || is_exactly_kept) =>
+                if !stored.is_empty() && (none.candidates.is_empty() || is_exactly_stored) =>
             {
-                return unique(kept, given).map(|entry| Wanted::Kept(store, entry));
+                return store.only(stored, given);
             }
             (Err(none), _) if none.candidates.is_empty() && Path::new(given).exists() => {}
             (Err(none), None) => return Err(none.into()),
@@ -99,16 +96,27 @@ pub(crate) fn resolve<'a>(
             }
         }
     }
-    // A name may look like a path, and be none.
+    // An id may look like a path, and be none.
     if let Some(store) = store.filter(|_| !Path::new(given).exists())
-        && let Some(entry) = store.sessions()?.into_iter().find(|it| it.session.as_str() == given)
+        && let Some(entry) = store.entry(given)?
     {
-        return Ok(Wanted::Kept(store, entry));
+        return Ok(Target::Stored(store, Box::new(entry)));
     }
     match Given::path(given) {
-        Given::Session(found) => Ok(Wanted::Session(found)),
-        Given::File(file) => Ok(Wanted::File(file)),
-        Given::Folder(folder) => only_one(&folder),
+        Given::Session(found) => Ok(Target::Found(found)),
+        Given::Input(file) => Ok(Target::Input(file)),
+        Given::Folder(folder) => only_session_of(&folder),
+    }
+}
+
+impl OpenStore {
+    fn only<'a>(
+        &'a self,
+        entries: Vec<SessionEntry>,
+        given: &str,
+    ) -> Result<Target<'a>, CommandError> {
+        let entry = crate::store::unique(entries, given)?;
+        Ok(Target::Stored(self, Box::new(entry)))
     }
 }
 
@@ -119,45 +127,41 @@ fn is_surely_path(given: &str) -> bool {
         || given == "-"
 }
 
-/// Why a name does not lead to one session.
+/// Why an id does not lead to one session.
 struct NoSession {
     given: String,
     place: String,
     candidates: Vec<FoundSession>,
-    unreadable: Vec<(PathBuf, String)>,
 }
 
-fn by_name(sessions: Sessions, given: &str) -> Result<FoundSession, NoSession> {
-    let place = places(&sessions.places);
-    let unreadable = sessions.unreadable;
-    let mut candidates = found_by_name(sessions.found, given);
+fn by_id(found: Discovery, given: &str) -> Result<FoundSession, NoSession> {
+    let place = listed_places(&found.places);
+    let mut candidates = matching(found.sessions, given);
     if candidates.is_empty() {
-        candidates = found_by_name(sessions.children, given);
+        candidates = matching(found.children, given);
     }
     match candidates.pop() {
         Some(only) if candidates.is_empty() => Ok(only),
         last => {
             candidates.extend(last);
-            Err(NoSession { given: given.to_owned(), place, candidates, unreadable })
+            Err(NoSession { given: given.to_owned(), place, candidates })
         }
     }
 }
 
-/// Returns the sessions of this name; if there are none, those whose names begin with it.
-fn found_by_name(found: Vec<FoundSession>, given: &str) -> Vec<FoundSession> {
-    let (same, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.id == given);
-    let begins = |it: &FoundSession| !given.is_empty() && it.id.starts_with(given);
+/// Returns the sessions of this id; if there are none, those whose ids begin with it.
+fn matching(found: Vec<FoundSession>, given: &str) -> Vec<FoundSession> {
+    let (same, others): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|it| it.id.as_str() == given);
+    let begins = |it: &FoundSession| !given.is_empty() && it.id.as_str().starts_with(given);
     if same.is_empty() { others.into_iter().filter(begins).collect() } else { same }
 }
 
-fn only_one<'a>(folder: &Path) -> Result<Wanted<'a>, CommandError> {
-    let mut found = Sessions::below(folder).found;
-    if found.is_empty() {
-        found = Sessions::below(&folder.join("projects")).found;
-    }
+fn only_session_of<'a>(folder: &Path) -> Result<Target<'a>, CommandError> {
+    let mut found = Discovery::of_folder(folder, &InputOptions::default()).sessions;
     let place = folder.display();
     match found.pop() {
-        Some(only) if found.is_empty() => Ok(Wanted::Session(only)),
+        Some(only) if found.is_empty() => Ok(Target::Found(Box::new(only))),
         None => Err(CommandError::new(
             anyhow!("there is no session in `{place}`"),
             "`threadfold list` shows the sessions on this machine",
@@ -165,7 +169,7 @@ fn only_one<'a>(folder: &Path) -> Result<Wanted<'a>, CommandError> {
         Some(last) => {
             found.push(last);
             Err(CommandError::new(
-                anyhow!("there are {} sessions in `{place}`: {}", found.len(), names(&found)),
+                anyhow!("there are {} sessions in `{place}`: {}", found.len(), ids(&found)),
                 "give the path of one of their files",
             ))
         }
@@ -174,17 +178,16 @@ fn only_one<'a>(folder: &Path) -> Result<Wanted<'a>, CommandError> {
 
 impl From<NoSession> for CommandError {
     fn from(none: NoSession) -> Self {
-        let NoSession { given, place, candidates, unreadable } = none;
+        let NoSession { given, place, candidates } = none;
         if candidates.is_empty() {
-            say_unreadable(&unreadable);
             return Self::new(
                 anyhow!("session `{given}` is not in {place}"),
                 "`threadfold list` shows the sessions; a path to a file of one works too",
             );
         }
-        let is_same = candidates.iter().all(|it| it.id == given);
+        let is_same = candidates.iter().all(|it| it.id.as_str() == given);
         if is_same {
-            let paths = candidates.iter().map(|it| format!("`{}`", it.main.display()));
+            let paths = candidates.iter().map(|it| format!("`{}`", it.place.display()));
             return Self::new(
                 anyhow!(
                     "session `{given}` is there {} times: {}",
@@ -194,16 +197,10 @@ impl From<NoSession> for CommandError {
                 "give the path of one",
             );
         }
-        ambiguous(&given, candidates.into_iter().map(|it| it.id))
+        ambiguous(&given, candidates.into_iter().map(|it| it.id.to_string()))
     }
 }
 
-/// Returns folders as they stand in a sentence.
-pub(crate) fn places(folders: &[PathBuf]) -> String {
-    let names: Vec<_> = folders.iter().map(|it| format!("`{}`", it.display())).collect();
-    names.join(" or ")
-}
-
-fn names(candidates: &[FoundSession]) -> String {
-    listed(candidates.iter().map(|it| it.id.clone()))
+fn ids(candidates: &[FoundSession]) -> String {
+    listed(candidates.iter().map(|it| it.id.to_string()))
 }

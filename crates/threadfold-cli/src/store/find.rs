@@ -1,18 +1,11 @@
 //! Which session of the store is meant by what a person typed.
 
 use anyhow::anyhow;
+use threadfold_core::SessionId;
 use threadfold_store::SessionEntry;
 
 use super::OpenStore;
 use crate::error::{CommandError, ambiguous};
-
-/// Returns the session of this name; if there is none, those whose names begin with it.
-pub(crate) fn named(entries: Vec<SessionEntry>, given: &str) -> Vec<SessionEntry> {
-    let is_same = |it: &SessionEntry| it.session.as_str() == given;
-    let begins = |it: &SessionEntry| !given.is_empty() && it.session.as_str().starts_with(given);
-    let (same, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_same);
-    if same.is_empty() { others.into_iter().filter(begins).collect() } else { same }
-}
 
 /// Returns the one session that is meant.
 pub(crate) fn unique(
@@ -33,20 +26,35 @@ pub(crate) fn unique(
 }
 
 impl OpenStore {
-    /// Finds a session by its name or the beginning of one.
+    /// Returns the session of this id.
+    pub(crate) fn entry(&self, id: &str) -> Result<Option<SessionEntry>, CommandError> {
+        let (store, id) = (self.shared(), SessionId::from(id));
+        Ok(self.wait(async move { store.entry(&id).await })?)
+    }
+
+    /// Returns the session of this id; if there is none, those whose ids begin with it.
+    pub(crate) fn candidates(&self, given: &str) -> Result<Vec<SessionEntry>, CommandError> {
+        if let Some(entry) = self.entry(given)? {
+            return Ok(vec![entry]);
+        }
+        let begins =
+            |it: &SessionEntry| !given.is_empty() && it.session.as_str().starts_with(given);
+        Ok(self.sessions()?.into_iter().filter(begins).collect())
+    }
+
+    /// Finds a session by its id or the beginning of one.
     pub(crate) fn find(&self, given: &str) -> Result<SessionEntry, CommandError> {
-        unique(named(self.sessions()?, given), given)
+        unique(self.candidates(given)?, given)
     }
 
     /// Finds sessions, each once; all that there are if none is given.
     pub(crate) fn find_all(&self, given: &[String]) -> Result<Vec<SessionEntry>, CommandError> {
-        let all = self.sessions()?;
         if given.is_empty() {
-            return Ok(all);
+            return self.sessions();
         }
         let mut found: Vec<SessionEntry> = Vec::new();
-        for name in given {
-            let entry = unique(named(all.clone(), name), name)?;
+        for id in given {
+            let entry = self.find(id)?;
             if found.iter().all(|it| it.session != entry.session) {
                 found.push(entry);
             }

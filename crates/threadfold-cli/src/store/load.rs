@@ -1,21 +1,21 @@
 //! Reading a session out of the store.
 
 use anyhow::anyhow;
-use threadfold_convert::GENERATION;
-use threadfold_engine::{SessionSummary, Slices, load};
+use threadfold_engine::{load, noted_summary};
+use threadfold_fold::{SessionSummary, Slices};
 use threadfold_store::SessionEntry;
 
 use super::OpenStore;
 use crate::error::CommandError;
-use crate::sessions::Loaded;
+use crate::sessions::SessionContent;
 use crate::view::{count, number};
 
 /// Reads a session as it is, what was left open closed; or as it was at record `at`.
-pub(crate) fn load_kept(
+pub(crate) fn load_stored(
     store: &OpenStore,
     entry: &SessionEntry,
     at: Option<u64>,
-) -> Result<Loaded, CommandError> {
+) -> Result<SessionContent, CommandError> {
     let head = entry.head.seq;
     if let Some(at) = at.filter(|at| *at > head) {
         let records = count(usize::try_from(head).unwrap_or(usize::MAX), "record", "records");
@@ -34,7 +34,7 @@ pub(crate) fn load_kept(
         Some(_) => loaded.fold.conversation().clone(),
         None => loaded.fold.settled(),
     };
-    Ok(Loaded { state, metadata: loaded.fold.metadata().clone(), events: head })
+    Ok(SessionContent { state, metadata: loaded.fold.metadata().clone(), records: head })
 }
 
 /// Returns what lists show of a session: as it was noted, if that is of the last record and of
@@ -56,11 +56,4 @@ pub(crate) fn lost_records(entry: &SessionEntry) -> Option<String> {
     let (known, last) = (entry.summary.as_ref()?.seq, entry.head.seq);
     let gone = || format!("records {} to {known} were there once, and are gone", last + 1);
     (known > last).then(gone)
-}
-
-/// Returns what was noted of a session for lists, if it still holds.
-pub(crate) fn noted_summary(entry: &SessionEntry) -> Option<SessionSummary> {
-    let noted = entry.summary.as_ref()?;
-    let holds = noted.generation == GENERATION && noted.seq == entry.head.seq;
-    holds.then(|| serde_json::from_str(&noted.json).ok()).flatten()
 }

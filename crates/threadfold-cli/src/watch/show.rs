@@ -3,10 +3,10 @@
 use std::io::{self, Stdout, Write};
 
 use serde::Serialize;
-use threadfold_core::{Change, ConversationState, SessionMetadata};
-use threadfold_engine::{FolderNews, Heard, SessionHandle, SessionSummary};
+use threadfold_engine::{Arrival, FolderUpdate, FrameListener};
+use threadfold_fold::SessionSummary;
 
-use crate::printable::{one_line, write_json};
+use crate::printable::{one_line, write_json, write_json_text};
 use crate::view::{Live, Shown, count};
 
 /// How it is shown.
@@ -24,29 +24,6 @@ pub(super) enum Show {
     Text(Box<Live<Stdout>>),
 }
 
-/// A state, as a line.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StateLine<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    session_id: &'a str,
-    cursor: &'a str,
-    state: &'a ConversationState,
-}
-
-/// What one record changed, as a line.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StepLine<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    session_id: &'a str,
-    cursor: &'a str,
-    seq: u64,
-    changes: &'a [Change],
-}
-
 /// What a session of a folder gained, or what is wrong with it or with a folder, as a line.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -58,7 +35,6 @@ struct NewsLine<'a> {
     path: &'a str,
     records: Option<u64>,
     error: Option<String>,
-    #[serde(flatten)]
     summary: Option<&'a SessionSummary>,
 }
 
@@ -73,87 +49,46 @@ impl Show {
         }
     }
 
-    /// Shows a session until nobody writes it any more.
-    pub(super) async fn follow(mut self, handle: SessionHandle) -> io::Result<()> {
-        let (seq, state) = handle.conversation();
-        let mut listener = handle.listen(&handle.cursor_at(seq));
-        let session = handle.session().to_string();
-        let cursor = |seq: u64| handle.cursor_at(seq).to_string();
-        self.state(&session, &cursor(seq), &state, &handle.metadata())?;
+    /// Shows a session until nothing more follows.
+    pub(super) async fn follow(mut self, mut listener: FrameListener) -> io::Result<()> {
         loop {
-            match listener.next().await {
-                Heard::Ended => return self.end(),
-                Heard::Gap { seq, conversation } => {
-                    self.state(&session, &cursor(seq), &conversation, &handle.metadata())?;
+            match &mut self {
+                Self::Json(out) => {
+                    let frames = listener.next_frames().await;
+                    let is_last = frames.last().is_some_and(|it| it.starts_with(END));
+                    for frame in &frames {
+                        write_frame(out, frame)?;
+                    }
+                    if is_last {
+                        return out.flush();
+                    }
                 }
-                Heard::Steps(steps) => {
-                    let (_, state) = handle.conversation();
-                    let steps = steps.iter().map(|step| (step.seq, step.changes.as_slice()));
-                    self.steps(&session, &cursor, steps, &state, &handle.metadata())?;
-                }
+                Self::Text(live) => match listener.next().await {
+                    Arrival::View(view) => live.catch_up(&view.conversation, &view.metadata)?,
+                    Arrival::Steps(steps, view) => {
+                        let changes = steps.iter().flat_map(|it| it.step.changes.iter());
+                        live.follow(changes, &view.conversation, &view.metadata)?;
+                    }
+                    Arrival::End(_) => return live.end(),
+                },
             }
         }
     }
 
-    pub(super) fn state(
+    /// Shows what a session of a folder gained, or what is wrong.
+    pub(super) fn update(
         &mut self,
-        session: &str,
-        cursor: &str,
-        state: &ConversationState,
-        metadata: &SessionMetadata,
-    ) -> io::Result<()> {
-        match self {
-            Self::Json(out) => {
-                let line = StateLine { kind: "state", session_id: session, cursor, state };
-                write_line(out, &line)
-            }
-            Self::Text(live) => live.catch_up(state, metadata),
-        }
-    }
-
-    pub(super) fn steps<'s>(
-        &mut self,
-        session: &str,
-        cursor: &dyn Fn(u64) -> String,
-        steps: impl Iterator<Item = (u64, &'s [Change])>,
-        state: &ConversationState,
-        metadata: &SessionMetadata,
-    ) -> io::Result<()> {
-        match self {
-            Self::Json(out) => {
-                for (seq, changes) in steps {
-                    let cursor = cursor(seq);
-                    let line = StepLine {
-                        kind: "changes",
-                        session_id: session,
-                        cursor: &cursor,
-                        seq,
-                        changes,
-                    };
-                    write_line(out, &line)?;
-                }
-                Ok(())
-            }
-            Self::Text(live) => {
-                live.follow(steps.flat_map(|(_, changes)| changes), state, metadata)
-            }
-        }
-    }
-
-    /// Tells what a session of a folder gained, or what is wrong.
-    pub(super) fn news(
-        &mut self,
-        news: &FolderNews,
+        update: &FolderUpdate,
         summary: Option<&SessionSummary>,
     ) -> io::Result<()> {
         match self {
             Self::Json(out) => {
                 let line = NewsLine {
-                    kind: if news.session.is_some() { "session" } else { "folder" },
-                    session_id: news.session.as_ref().map(|session| session.as_str()),
-                    path: &news.path.to_string_lossy(),
-                    records: news.taken.as_ref().ok().map(|taken| taken.records),
-                    error: news.taken.as_ref().err().map(ToString::to_string),
+                    kind: if update.session.is_some() { "session" } else { "folder" },
+                    session_id: update.session.as_ref().map(|session| session.as_str()),
+                    path: &update.path.to_string_lossy(),
+                    records: update.result.as_ref().ok().map(|intake| intake.records),
+                    error: update.result.as_ref().err().map(ToString::to_string),
                     summary,
                 };
                 write_line(out, &line)
@@ -161,27 +96,31 @@ impl Show {
             Self::Text(live) => {
                 let title = summary.and_then(|it| it.title.as_ref().or(it.first_prompt.as_ref()));
                 let title = title.map(|title| format!("  {}", one_line(title))).unwrap_or_default();
-                let gained = match &news.taken {
-                    Ok(taken) => {
-                        let records = usize::try_from(taken.records).unwrap_or(usize::MAX);
+                let gained = match &update.result {
+                    Ok(intake) => {
+                        let records = usize::try_from(intake.records).unwrap_or(usize::MAX);
                         format!("+{}", count(records, "record", "records"))
                     }
                     Err(error) => one_line(&error.to_string()),
                 };
-                match &news.session {
+                match &update.session {
                     Some(session) => live.note(&format!("{session}  {gained}{title}")),
                     None => live.note(&gained),
                 }
             }
         }
     }
+}
 
-    fn end(&mut self) -> io::Result<()> {
-        match self {
-            Self::Json(out) => out.flush(),
-            Self::Text(live) => live.end(),
-        }
-    }
+/// How the line of the last frame begins.
+const END: &str = "{\"type\":\"end\"";
+
+/// Writes a frame, with what could move a terminal's cursor escaped.
+fn write_frame(out: &mut Stdout, frame: &str) -> io::Result<()> {
+    let mut out = out.lock();
+    write_json_text(&mut out, frame)?;
+    writeln!(out)?;
+    out.flush()
 }
 
 fn write_line<T: Serialize>(out: &mut Stdout, line: &T) -> io::Result<()> {

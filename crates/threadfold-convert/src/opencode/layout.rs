@@ -30,3 +30,12 @@ fn kind(path: &str) -> Option<u8> {
         () => Some(0),
     }
 }
+
+/// Returns the name of a file within the folder `storage`; nothing if it is not in one.
+pub(crate) fn name_in_storage(path: &str) -> Option<String> {
+    let names: Vec<&str> = path.split(['/', '\\']).collect();
+    let is_kind = |name: &&str| ["session", "message", "part"].contains(name);
+    let start = names.len().checked_sub(3)?;
+    let kind = names[start..].iter().position(|it| is_kind(&it)).map(|place| start + place)?;
+    Some(names[kind..].join("/"))
+}

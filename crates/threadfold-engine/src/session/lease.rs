@@ -6,7 +6,8 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use threadfold_core::SessionId;
-use threadfold_store::{Epoch, Holder, Lease, Store, StoreError, Timestamp};
+use threadfold_fold::Timestamp;
+use threadfold_store::{Epoch, Holder, Lease, Store, StoreError};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 

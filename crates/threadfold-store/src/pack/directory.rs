@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use threadfold_fold::Timestamp;
+
 use super::Malformed;
 use super::number::{Reader, write, write_signed};
 use super::seal;
-use crate::record::Timestamp;
 
 /// A row of one session among those of others.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! Records in groups: the content, which sessions share, and the meta, which is the session's own.
 
+use threadfold_fold::{Record, StoredRecord, Timestamp};
+
 use super::Malformed;
 use super::cut::Cutter;
 use super::escape::{CutOut, Escaper, names, unescape};
 use super::meta::{Batch, RecordMeta, read_meta, write_meta};
 use super::number::{Reader, write};
 use crate::blob::BlobHash;
-use crate::record::{NewRecord, StoredRecord, Timestamp};
 
 /// A group that is complete.
 #[derive(Clone, Debug)]
@@ -69,7 +70,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Adds a record, and returns the group that ends with it, if one does.
-    pub(crate) fn push(&mut self, record: &NewRecord) -> Option<Group> {
+    pub(crate) fn push(&mut self, record: &Record) -> Option<Group> {
         let start = self.escaped.len();
         self.escaper.escape(&record.bytes, &mut self.escaped, &mut self.cut_out);
         self.escaped_lengths.push(self.escaped.len() - start);
@@ -130,7 +131,7 @@ pub(crate) fn unpack<E: From<Malformed>>(
     Ok(records
         .map(|((meta, bytes), seq)| {
             let RecordMeta { kind, source, position, received } = meta;
-            StoredRecord { seq, kind, source, position, received, bytes: bytes.into() }
+            Record { kind, source, position, received, bytes: bytes.into() }.at(seq)
         })
         .collect())
 }

@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 
+use threadfold_fold::{RecordKind, Timestamp};
+
 use super::Malformed;
 use super::number::{Reader, write, write_signed};
 use super::seal;
 use crate::blob::BlobHash;
 use crate::log::BatchId;
-use crate::record::{RecordKind, Timestamp};
 
 /// An append whose first record is in a group; the last may be in a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

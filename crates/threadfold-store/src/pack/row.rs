@@ -3,14 +3,15 @@
 
 use bytes::Bytes;
 
+use threadfold_fold::{Record, RecordKind, StoredRecord, Timestamp};
+
 use super::Malformed;
 use super::meta::{Batch, read_batches, write_batches};
 use super::number::{Reader, write, write_signed};
 use super::seal;
-use crate::record::{NewRecord, RecordKind, StoredRecord, Timestamp};
 
 /// Packs records, the first of which is `first`, with the appends that begin in them.
-pub(crate) fn pack_row(first: u64, batches: &[Batch], records: &[NewRecord]) -> Vec<u8> {
+pub(crate) fn pack_row(first: u64, batches: &[Batch], records: &[Record]) -> Vec<u8> {
     let bytes: usize = records.iter().map(|record| record.bytes.len() + 24).sum();
     let mut out = Vec::with_capacity(bytes + 24 * batches.len() + 9);
     write_batches(&mut out, first, batches);
@@ -43,7 +44,7 @@ pub(crate) fn unpack_row(
         let received = Timestamp(reader.signed()?);
         let length = reader.length()?;
         let bytes = Bytes::copy_from_slice(reader.take(length)?);
-        records.push(StoredRecord { seq: first + index, kind, source, position, received, bytes });
+        records.push(Record { kind, source, position, received, bytes }.at(first + index));
     }
     if !reader.is_at_end() {
         return Err(Malformed("something follows the records of an append"));

@@ -7,13 +7,14 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use threadfold_fold::{Record, RecordKind, StoredRecord, Timestamp};
+
 use super::*;
 use crate::blob::BlobHash;
 use crate::log::BatchId;
-use crate::record::{NewRecord, RecordKind, StoredRecord, Timestamp};
 
 /// Packs all that makes whole groups, and unpacks it again.
-fn there_and_back(session: &str, records: &[NewRecord]) -> (Vec<Group>, Vec<StoredRecord>) {
+fn there_and_back(session: &str, records: &[Record]) -> (Vec<Group>, Vec<StoredRecord>) {
     let mut packer = Packer::new(session, 1);
     let groups: Vec<Group> = records.iter().filter_map(|record| packer.push(record)).collect();
     let mut blobs = HashMap::new();
@@ -35,8 +36,8 @@ fn there_and_back(session: &str, records: &[NewRecord]) -> (Vec<Group>, Vec<Stor
     (groups, unpacked)
 }
 
-fn line(bytes: impl Into<Bytes>) -> NewRecord {
-    NewRecord {
+fn line(bytes: impl Into<Bytes>) -> Record {
+    Record {
         kind: RecordKind::Line,
         source: 1,
         position: 0,
@@ -46,7 +47,7 @@ fn line(bytes: impl Into<Bytes>) -> NewRecord {
 }
 
 /// Ends every group: a record of more bytes than a group may have, none of them in one text.
-fn stopper() -> NewRecord {
+fn stopper() -> Record {
     line(br#""a","b","#.repeat(150_000)).tap_long_text()
 }
 
@@ -54,7 +55,7 @@ trait TapLongText {
     fn tap_long_text(self) -> Self;
 }
 
-impl TapLongText for NewRecord {
+impl TapLongText for Record {
     /// Adds one long text, so that the rest stays in the group.
     fn tap_long_text(mut self) -> Self {
         let mut bytes = self.bytes.to_vec();
@@ -66,7 +67,7 @@ impl TapLongText for NewRecord {
     }
 }
 
-fn any_record(session: &'static str) -> impl Strategy<Value = NewRecord> {
+fn any_record(session: &'static str) -> impl Strategy<Value = Record> {
     let piece = prop_oneof![
         vec(any::<u8>(), 0..20),
         Just(session.as_bytes().to_vec()),
@@ -79,7 +80,7 @@ fn any_record(session: &'static str) -> impl Strategy<Value = NewRecord> {
     ];
     let bytes = vec(piece, 0..6).prop_map(|pieces| pieces.concat());
     (any::<u8>(), any::<u32>(), any::<u64>(), any::<i64>(), bytes).prop_map(
-        |(kind, source, position, received, bytes)| NewRecord {
+        |(kind, source, position, received, bytes)| Record {
             kind: RecordKind::from_code(kind),
             source,
             position,
@@ -89,7 +90,7 @@ fn any_record(session: &'static str) -> impl Strategy<Value = NewRecord> {
     )
 }
 
-fn any_records() -> impl Strategy<Value = (&'static str, Vec<NewRecord>)> {
+fn any_records() -> impl Strategy<Value = (&'static str, Vec<Record>)> {
     let ids = ["", "a", "\"", "\\", "7f3a9c1e-44d2", "x\"y", "\u{0}id\u{ff}"];
     prop::sample::select(ids.to_vec()).prop_flat_map(|id| (Just(id), vec(any_record(id), 0..8)))
 }
@@ -138,14 +139,14 @@ proptest! {
     }
 }
 
-fn lines_of(session: &str, numbers: Range<usize>) -> Vec<NewRecord> {
+fn lines_of(session: &str, numbers: Range<usize>) -> Vec<Record> {
     let mut position = 0;
     numbers
         .map(|number| {
             let text = "lorem ipsum ".repeat(number % 97);
             let bytes =
                 format!("{{\"sessionId\":\"{session}\",\"n\":{number},\"text\":\"{text}\"}}\n");
-            let record = NewRecord { position, ..line(bytes) };
+            let record = Record { position, ..line(bytes) };
             position += record.bytes.len() as u64;
             record
         })
@@ -162,7 +163,7 @@ fn a_fork_makes_the_same_groups() {
 
 #[test]
 fn groups_of_logs_that_begin_differently_meet_again() {
-    let names = |records: &[NewRecord]| -> BTreeSet<BlobHash> {
+    let names = |records: &[Record]| -> BTreeSet<BlobHash> {
         there_and_back("id-of-session", records)
             .0
             .iter()

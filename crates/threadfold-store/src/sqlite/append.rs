@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
+use threadfold_fold::{Record, Timestamp};
 
 use super::bursts::PendingRow;
 use super::fault::Stop;
@@ -13,7 +14,6 @@ use crate::error::StoreError;
 use crate::lease::Epoch;
 use crate::log::{Append, Appended, BatchId};
 use crate::pack::{Batch, batches, pack_row, unpack_row};
-use crate::record::{NewRecord, Timestamp};
 
 /// An append, with what can be done before the writer's turn.
 pub(super) struct PreparedAppend {
@@ -31,7 +31,7 @@ enum Content {
     /// A row of the tail.
     Row(Vec<u8>),
     /// More than a row should have.
-    Records(Vec<NewRecord>),
+    Records(Vec<Record>),
 }
 
 impl PreparedAppend {

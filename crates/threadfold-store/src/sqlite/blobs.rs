@@ -4,13 +4,13 @@ use std::ops::RangeInclusive;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
+use threadfold_fold::Timestamp;
 
 use super::fault::Stop;
 use super::sessions::session_id;
 use super::writer::Ledger;
 use crate::blob::BlobHash;
 use crate::pack::{squeeze, unsqueeze};
-use crate::record::Timestamp;
 use crate::store::Collected;
 
 /// So many blobs of garbage are deleted at once.
@@ -84,7 +84,7 @@ pub(super) fn insert(
         .prepare_cached(
             "INSERT INTO blobs (hash, length, stored_at, data) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![hash.as_bytes(), length, Timestamp::now().0, squeezed])?;
+        .execute(params![hash.as_bytes(), length, crate::log::now().0, squeezed])?;
     Ok(connection.last_insert_rowid())
 }
 

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, params};
 
+use threadfold_fold::Timestamp;
+
 use super::append::insert_row;
 use super::fault::Stop;
 use super::known::TailSize;
 use crate::pack::{DirectoryEntry, merge_rows, pack_directory, unpack_directory};
-use crate::record::Timestamp;
 
 /// So many appends in one commit are put together.
 const MANY: usize = 16;

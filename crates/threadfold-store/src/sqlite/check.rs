@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::Connection;
 
+use threadfold_fold::StoredRecord;
+
 use super::blobs;
 use super::bursts;
 use super::fault::Stop;
@@ -12,7 +14,6 @@ use super::schema::{first_of, place, session_of};
 use super::snapshots;
 use crate::blob::BlobHash;
 use crate::pack::{Packed, batches, named_blobs, unpack, unpack_row};
-use crate::record::StoredRecord;
 
 /// Something that is wrong in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]

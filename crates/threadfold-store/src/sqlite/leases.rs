@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
+use threadfold_fold::Timestamp;
 
 use super::append::check_epoch;
 use super::fault::Stop;
@@ -11,7 +12,6 @@ use super::known::parse_holder;
 use super::writer::Ledger;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
-use crate::record::Timestamp;
 
 /// Somebody who wants to write.
 pub(super) struct Claim {

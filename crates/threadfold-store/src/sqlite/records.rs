@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
+use threadfold_fold::StoredRecord;
 
 use super::blobs;
 use super::bursts;
@@ -9,7 +10,6 @@ use super::fault::Stop;
 use super::schema::{first_of, last_place, place};
 use super::sessions::session_id;
 use crate::pack::{Packed, unpack, unpack_row};
-use crate::record::StoredRecord;
 use crate::store::Limit;
 
 /// Returns records after `after`, within the limit; at least one if there is one.

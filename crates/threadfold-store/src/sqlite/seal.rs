@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
+use threadfold_fold::{Record, StoredRecord};
 
 use super::append::insert_row;
 use super::blobs::{Content, keep, refer};
@@ -11,7 +12,6 @@ use super::fault::Stop;
 use super::known::{Known, Memory, TailSize};
 use super::schema::{first_of, last_place, place};
 use crate::pack::{Batch, Group, Packer, pack_row, unpack_row};
-use crate::record::{NewRecord, StoredRecord};
 
 /// A tail of this size is made into groups.
 pub(super) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
@@ -75,7 +75,7 @@ pub(super) struct TailRow {
     pub(super) batches: Vec<Batch>,
     /// Whether it is in the table already.
     pub(super) is_stored: bool,
-    pub(super) records: Vec<NewRecord>,
+    pub(super) records: Vec<Record>,
 }
 
 impl TailRow {
@@ -104,9 +104,9 @@ pub(super) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>
     Ok(rows)
 }
 
-fn as_new(record: StoredRecord) -> NewRecord {
-    let StoredRecord { seq: _, kind, source, position, received, bytes } = record;
-    NewRecord { kind, source, position, received, bytes }
+fn as_new(record: StoredRecord) -> Record {
+    let Record { kind, source, position, received, bytes } = record.record;
+    Record { kind, source, position, received, bytes }
 }
 
 /// Makes groups of `rows` as far as groups end in them, and keeps the rest as the tail.

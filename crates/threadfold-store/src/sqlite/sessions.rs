@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use threadfold_core::SessionId;
+use threadfold_fold::{LogId, Timestamp};
 
 use super::bursts;
 use super::fault::Stop;
@@ -11,8 +12,7 @@ use super::schema::{last_place, place};
 use super::writer::Ledger;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Lease};
-use crate::log::{Head, LogId, SessionEntry};
-use crate::record::Timestamp;
+use crate::log::{Head, SessionEntry};
 use crate::snapshot::Summary;
 
 pub(super) fn create(

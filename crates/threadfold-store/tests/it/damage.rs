@@ -10,9 +10,8 @@ use bytes::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use threadfold_core::SessionId;
-use threadfold_store::{
-    Limit, NewRecord, SqliteStore, Store, StoreError, StoredRecord, StoredSnapshot,
-};
+use threadfold_fold::{Record, StoredRecord};
+use threadfold_store::{Limit, SqliteStore, Store, StoreError, StoredSnapshot};
 use threadfold_testkit::store_suite::{NOW, Writer, line, record, run};
 
 use crate::opening::make;
@@ -48,7 +47,7 @@ fn a_flipped_bit_changes_nothing_or_is_found() -> Result {
     run(async {
         let mut writer = make(&path).await;
         let text = format!("{{\"text\":\"{}\"}}", "long".repeat(10_000));
-        let mut large: Vec<NewRecord> = (0..2000).map(|it| line(&writer.session, it)).collect();
+        let mut large: Vec<Record> = (0..2000).map(|it| line(&writer.session, it)).collect();
         large.insert(3, record(text.clone()));
         writer.append(large).await.expect("it is in order");
         let snapshot = StoredSnapshot { generation: 1, seq: 1, bytes: Bytes::from(text) };

@@ -4,9 +4,10 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use threadfold_fold::{LogId, Timestamp};
 
 use rusqlite::Connection;
-use threadfold_store::{LogId, SqliteStore, Store, StoreError, Timestamp};
+use threadfold_store::{SqliteStore, Store, StoreError};
 use threadfold_testkit::store_suite::{NOW, Writer, line, run};
 
 type Result = std::result::Result<(), Box<dyn Error>>;

@@ -1,0 +1,28 @@
+//! Where the program, which is synchronous, waits for what is not.
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::CommandError;
+
+/// Waits for asynchronous work.
+pub(crate) struct Waiter(Runtime);
+
+impl Waiter {
+    pub(crate) fn new() -> Result<Self, CommandError> {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        runtime.map(Self).map_err(|error| {
+            let error = anyhow::Error::new(error).context("cannot start a thread");
+            CommandError::new(error, "check how many processes may run at once")
+        })
+    }
+
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.0.block_on(work)
+    }
+
+    /// Leaves without waiting for threads that may never end, such as one that reads standard
+    /// input.
+    pub(crate) fn leave(self) {
+        self.0.shutdown_background();
+    }
+}

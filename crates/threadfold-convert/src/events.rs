@@ -1,0 +1,115 @@
+//! Threadfold's own events, one a line, read like any agent's records.
+//!
+//! A line that is not an event is not an error: it becomes a block that carries it, as for every
+//! other format, so that one bad line hides nothing after it.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use threadfold_core::{BlockUpsert, Context, Json, Payload, Place, SessionEvent, SessionId};
+
+use crate::record::{Feed, FeedLine, TooLong};
+use crate::salvage::{self, Salvage, unknown_block};
+use crate::{Converter, Format, MemoryError, Shape, recover};
+
+/// The format of Threadfold's own events.
+pub const FORMAT: &Format = &Format {
+    name: "events",
+    help: "Threadfold's own events, one JSON object a line",
+    shape: Shape::Events,
+};
+
+/// Returns a converter for Threadfold's own events.
+pub fn converter() -> Box<dyn Converter> {
+    Box::new(EventConverter::default())
+}
+
+/// Returns a converter that continues from what another remembered.
+pub fn resume_converter(_: &Json) -> Result<Box<dyn Converter>, MemoryError> {
+    Ok(converter())
+}
+
+/// Says whether a record is an event of ours. Other agents have a payload as well.
+pub fn is_event(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Marks {
+        #[serde(rename = "type")]
+        kind: Option<serde_json::Value>,
+        payload: Option<IgnoredAny>,
+        context: Option<IgnoredAny>,
+    }
+    let Ok(marks) = serde_json::from_slice::<Marks>(line) else { return false };
+    let kind = marks.kind.as_ref().and_then(serde_json::Value::as_str).unwrap_or("");
+    let is_whole = marks.context.is_some() || matches!(kind, "log" | "error");
+    kind.contains(':') || (marks.payload.is_some() && is_whole)
+}
+
+/// Converts lines that are events already.
+#[derive(Clone, Debug, Default)]
+struct EventConverter {
+    /// The first session that an event named.
+    session: Option<SessionId>,
+    /// Where the events of the line at hand begin.
+    begin: usize,
+}
+
+impl Salvage for EventConverter {
+    fn convert(&mut self, line: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+        match SessionEvent::from_json(text) {
+            Ok(event) => {
+                if self.session.is_none() {
+                    self.session = event.context.session_id.clone();
+                }
+                out.push(event);
+            }
+            Err(error) => {
+                self.loss(line, &format!("not an event: {error}"), out);
+                let kept = Json::parse(text).unwrap_or_else(|_| Json::string(text));
+                self.unknown(line, kept, out);
+            }
+        }
+        true
+    }
+
+    fn loss(&mut self, line: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        out.push(salvage::loss(Context::default(), &line.feed.source, line.number, what));
+    }
+
+    fn unknown(&mut self, line: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+        let block = unknown_block(line, out.len() - self.begin, kept);
+        let upsert = BlockUpsert { block, after: Place::default(), replaces: None, preview: false };
+        let context = Context { source: Some(line.feed.source.clone()), ..Context::default() };
+        out.push(SessionEvent { context, ..SessionEvent::new(Payload::BlockUpsert(upsert)) });
+    }
+}
+
+impl Converter for EventConverter {
+    fn push(&mut self, line: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
+        self.begin = out.len();
+        match recover::good(line.bytes) {
+            Some(text) if text.trim().is_empty() => {}
+            Some(text) => {
+                self.convert(line, text, out);
+            }
+            None => salvage::mend(self, line, out),
+        }
+    }
+
+    fn finish(&mut self, _: &Feed, _: &mut Vec<SessionEvent>) {}
+
+    fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
+        self.begin = out.len();
+        salvage::too_long(self, lost, out);
+    }
+
+    fn session(&self) -> Option<SessionId> {
+        self.session.clone()
+    }
+
+    fn memory(&self) -> Json {
+        Json::string("events")
+    }
+
+    fn fork(&self) -> Box<dyn Converter> {
+        Box::new(self.clone())
+    }
+}

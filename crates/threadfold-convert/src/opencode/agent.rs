@@ -1,0 +1,169 @@
+//! OpenCode, as a row of the table of agents.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::{OpencodeConverter, WRAPPERS, layout, parity, sse_payload};
+use crate::agent::{AgentModule, OrderedFile, SessionFile};
+use crate::combined::{self, Opening};
+use crate::lines::lines;
+use crate::{Agent, FeedKind, Format, Shape, memory};
+
+/// OpenCode.
+pub const AGENT: Agent = Agent::new(&AgentModule {
+    name: "opencode",
+    title: "OpenCode",
+    formats: FORMATS,
+    recognize_record,
+    recognize_opening,
+    converter: |session| match session {
+        Some(session) => Box::new(OpencodeConverter::of_session(session.as_str())),
+        None => Box::new(OpencodeConverter::default()),
+    },
+    resume: |remembered| Ok(Box::new(memory::read::<OpencodeConverter>(remembered)?)),
+    unpack: combined::unpack_list,
+    is_session_name: |stem| stem.starts_with("ses_"),
+    has_one_main_file: false,
+    reading_order,
+    parity: parity::TABLE,
+});
+
+const FORMATS: &[Format] = &[
+    Format {
+        name: "opencode-events",
+        help: "Events of OpenCode's bus (`/event`, `/global/event`), as server-sent events or JSON",
+        shape: Shape::Stream,
+    },
+    Format {
+        name: "opencode-export",
+        help: "Output of `opencode export`, or messages of OpenCode's API",
+        shape: Shape::Export,
+    },
+    Format {
+        name: "opencode-db",
+        help: "OpenCode's database (SQLite); it is only read, also while OpenCode runs",
+        shape: Shape::Database,
+    },
+    Format {
+        name: "opencode-storage",
+        help: "The folder `storage` of files that OpenCode kept up to 1.1",
+        shape: Shape::Folder,
+    },
+];
+
+const EVENTS: &Format = &FORMATS[0];
+const EXPORT: &Format = &FORMATS[1];
+const DATABASE: &Format = &FORMATS[2];
+
+/// What tells OpenCode's records from others.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Marks<'a> {
+    #[serde(rename = "type")]
+    kind: Option<serde_json::Value>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    properties: Option<IgnoredAny>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    event: Option<&'a RawValue>,
+    part: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+    #[serde(rename = "syncEvent")]
+    sync_event: Option<IgnoredAny>,
+    table: Option<IgnoredAny>,
+    row: Option<IgnoredAny>,
+    aggregate_id: Option<IgnoredAny>,
+    info: Option<IgnoredAny>,
+    messages: Option<IgnoredAny>,
+    parts: Option<IgnoredAny>,
+    #[serde(rename = "sessionID")]
+    session: Option<IgnoredAny>,
+    #[serde(rename = "projectID")]
+    project: Option<IgnoredAny>,
+    #[serde(rename = "messageID")]
+    message: Option<IgnoredAny>,
+    role: Option<IgnoredAny>,
+}
+
+impl Marks<'_> {
+    fn kind(&self) -> &str {
+        self.kind.as_ref().and_then(serde_json::Value::as_str).unwrap_or("")
+    }
+
+    fn is_stored(&self) -> bool {
+        self.table.is_some() && self.row.is_some()
+            || self.aggregate_id.is_some() && self.data.is_some()
+            || self.info.is_some() && (self.messages.is_some() || self.parts.is_some())
+            || self.session.is_some() && (self.role.is_some() || self.message.is_some())
+            || self.project.is_some() && self.kind().is_empty()
+    }
+
+    fn is_event(&self) -> bool {
+        let has_content = self.properties.is_some() || self.data.is_some();
+        let is_of_run = match self.kind() {
+            "step_start" | "step_finish" | "text" | "reasoning" | "tool_use" => self.part.is_some(),
+            "error" => self.error.is_some(),
+            _ => false,
+        };
+        self.sync_event.is_some()
+            || self.kind().contains('.') && has_content
+            || is_of_run && self.session.is_some()
+    }
+
+    fn format(&self, wrappers: usize) -> Option<&'static Format> {
+        if self.is_stored() {
+            return Some(EXPORT);
+        }
+        if self.is_event() {
+            return Some(EVENTS);
+        }
+        // The global bus and recorders put an event into a wrapper.
+        let unnamed = self.data.filter(|_| self.kind().is_empty());
+        let inner = self.payload.or(self.event).or(unnamed)?;
+        let inner: Marks<'_> = serde_json::from_str(inner.get()).ok()?;
+        inner.format(wrappers.checked_sub(1)?).map(|_| EVENTS)
+    }
+}
+
+fn recognize_record(line: &[u8]) -> Option<&'static Format> {
+    let marks: Marks<'_> = serde_json::from_slice(sse_payload(line)).ok()?;
+    marks.format(WRAPPERS)
+}
+
+fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
+    if head.starts_with(b"SQLite format 3\0") {
+        return Some(DATABASE);
+    }
+    if opens_like_an_export(head) {
+        return Some(EXPORT);
+    }
+    if lines(head).take(crate::RECOGNIZED_LINES).any(|line| line.bytes.starts_with(b"data:")) {
+        return Some(EVENTS);
+    }
+    match combined::opening(head)? {
+        Opening::List(first) => recognize_record(first.as_bytes()),
+        Opening::Object => None,
+    }
+}
+
+/// Says whether an input opens as an export does, or a list of the API's messages.
+fn opens_like_an_export(head: &[u8]) -> bool {
+    let text = combined::opening_text(head);
+    let inside = text.strip_prefix('[').map_or(text.as_str(), str::trim_start);
+    let Some(fields) = inside.strip_prefix('{') else { return false };
+    ["\"info\"", "\"parts\"", "\"messages\""].iter().any(|it| fields.trim_start().starts_with(it))
+}
+
+/// Returns what describes sessions first, then messages, then their parts.
+fn reading_order(files: &[SessionFile<'_>]) -> Vec<OrderedFile> {
+    let paths: Vec<&str> = files.iter().map(|file| file.path).collect();
+    let file = |path: &str| {
+        let index = paths.iter().position(|it| *it == path)?;
+        let found = OrderedFile::new(index, FeedKind::Main, path);
+        Some(OrderedFile { name: layout::name_in_storage(path).unwrap_or(found.name), ..found })
+    };
+    layout::in_order(&paths).into_iter().filter_map(file).collect()
+}

@@ -1,0 +1,140 @@
+//! A session of Claude Code while it is read: its main file, and subagents' files that appear late.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use super::claude_files;
+use crate::error::EngineError;
+use crate::files::{FileFollower, InputFile, Intake, check_readable, stamp_of};
+use crate::found::{Follow, SessionContent, Stamp};
+use crate::session::Session;
+
+/// How often new files are looked for: listing a folder of thousands takes long.
+const RELIST_EVERY: Duration = Duration::from_millis(500);
+
+/// The files of a session.
+#[derive(Clone, Debug)]
+pub(super) struct ClaudeContent {
+    main: PathBuf,
+    /// Main files of the same session in other folders: Claude Code copies a session when it is
+    /// resumed elsewhere.
+    copies: Vec<PathBuf>,
+    /// Something beside the main file may be a subagent's.
+    may_have_subagents: bool,
+    /// The main file was lost, and the rest is still there.
+    is_orphaned: bool,
+}
+
+impl ClaudeContent {
+    pub(super) fn of_main(main: &Path) -> Self {
+        let (main, copies) = (main.to_owned(), Vec::new());
+        Self { main, copies, may_have_subagents: true, is_orphaned: false }
+    }
+
+    /// Returns a session of which nothing lies beside the main file: in a folder of thousands it
+    /// takes long to look for it.
+    pub(super) fn without_subagents(main: &Path) -> Self {
+        Self { may_have_subagents: false, ..Self::of_main(main) }
+    }
+
+    pub(super) fn orphaned(main: &Path) -> Self {
+        Self { is_orphaned: true, ..Self::of_main(main) }
+    }
+}
+
+impl SessionContent for ClaudeContent {
+    fn check(&self) -> Result<(), EngineError> {
+        self.files()?.iter().try_for_each(|it| check_readable(&it.path))
+    }
+
+    fn files(&self) -> Result<Vec<InputFile>, EngineError> {
+        let mut files = match self.may_have_subagents {
+            true => claude_files(&self.main)?,
+            false => vec![super::files::main_file(&self.main)],
+        };
+        if self.is_orphaned {
+            files.retain(|it| it.path != self.main);
+        }
+        for copy in &self.copies {
+            files.extend(claude_files(copy)?);
+        }
+        Ok(files)
+    }
+
+    fn stamp(&self) -> Stamp {
+        match self.files() {
+            Ok(files) => stamp_of(files.iter().map(|it| it.path.as_path())),
+            Err(_) => stamp_of([self.main.as_path()]),
+        }
+    }
+
+    fn follower(&self) -> Box<dyn Follow> {
+        let (content, followers) = (self.clone(), Vec::new());
+        Box::new(ClaudeFollower { content, followers, listed: None })
+    }
+
+    fn has_copies(&self) -> bool {
+        !self.copies.is_empty()
+    }
+
+    fn with_copy(&self, other: &Path) -> Option<Arc<dyn SessionContent>> {
+        let length = |path: &Path| path.metadata().map_or(0, |it| it.len());
+        let mut content = Self { may_have_subagents: true, ..self.clone() };
+        // The longest leads: it has most of what the others have.
+        let mut copy = other.to_owned();
+        if length(&copy) > length(&content.main) {
+            std::mem::swap(&mut copy, &mut content.main);
+        }
+        content.copies.push(copy);
+        content.copies.sort();
+        Some(Arc::new(content))
+    }
+}
+
+/// Follows all files of a session.
+struct ClaudeFollower {
+    content: ClaudeContent,
+    followers: Vec<FileFollower>,
+    listed: Option<Instant>,
+}
+
+impl ClaudeFollower {
+    fn list(&mut self) -> Result<(), EngineError> {
+        self.listed = Some(Instant::now());
+        for file in self.content.files()? {
+            if !self.followers.iter().any(|it| it.file().path == file.path) {
+                self.followers.push(FileFollower::new(file));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Follow for ClaudeFollower {
+    async fn poll(
+        &mut self,
+        session: &mut Session,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<Intake, EngineError> {
+        if self.listed.is_none_or(|listed| listed.elapsed() >= RELIST_EVERY) {
+            self.list()?;
+        }
+        let mut intake = Intake::default();
+        for follower in &mut self.followers {
+            intake.add(follower.poll(session, progress).await?);
+        }
+        Ok(intake)
+    }
+
+    async fn keep_unfinished(&mut self, session: &mut Session) -> Result<Intake, EngineError> {
+        let mut intake = Intake::default();
+        for follower in &mut self.followers {
+            intake.add(follower.keep_unfinished(session).await?);
+        }
+        Ok(intake)
+    }
+}

@@ -1,0 +1,126 @@
+//! The files that a session of Claude Code lies in.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use threadfold_convert::claude::AGENT;
+use threadfold_convert::claude::layout::{belongs_to, is_session_name, sessions};
+use threadfold_convert::lines::lines;
+
+use threadfold_fold::{SourceRole, SourceSpec};
+
+use super::SUBAGENT;
+use crate::error::EngineError;
+use crate::files::{Form, InputFile, noted};
+
+/// As much of a file as is read to see whose it is.
+const FIRST_LINE: usize = 64 << 10;
+
+/// The largest file beside a session that is one record.
+const LARGEST_DOCUMENT: u64 = 64 << 20;
+
+/// Returns the files of the session whose main file is `main`, notes first: those of its
+/// subagents stand beside it or below its folder. All else below its folder is kept with it.
+pub fn claude_files(main: &Path) -> Result<Vec<InputFile>, EngineError> {
+    let folder = match main.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let input = |kind: SourceRole, path: &Path, form: Form| input_file(&folder, kind, path, form);
+    let mut paths = vec![main.to_path_buf()];
+    let stem = main.file_stem().map(|stem| folder.join(stem));
+    list(&folder, Depth::Here, &mut paths);
+    let mut below = Vec::new();
+    for own in stem.iter().flat_map(|own| folders_of_session(own)) {
+        list(&own, Depth::All, &mut below);
+    }
+    below.sort();
+    paths.extend(below.iter().cloned());
+    paths.sort();
+    let names: Vec<String> = paths.iter().map(|path| noted(path)).collect();
+    let main_name = noted(main).replace('\\', "/");
+    let session = sessions(&names).into_iter().find(|it| it.main == main_name);
+    let (mut notes, mut subagents) = (Vec::new(), Vec::new());
+    for (session, file) in session
+        .into_iter()
+        .flat_map(|it| it.subagents.into_iter().map(move |file| (it.session.clone(), file)))
+    {
+        let path = PathBuf::from(&file.path);
+        let is_beside = path.parent() == Some(folder.as_path());
+        if is_beside && !is_of(&path, &session)? {
+            continue;
+        }
+        if let Some(meta) = &file.meta {
+            let note = input(SourceRole::SubagentMeta, Path::new(meta), Form::Document);
+            notes.push(InputFile { spec: note.spec.of_subagent(file.agent.clone()), ..note });
+        }
+        let lines = input(SourceRole::Subagent, &path, Form::Lines);
+        subagents.push(InputFile { spec: lines.spec.of_subagent(file.agent), ..lines });
+    }
+    notes.push(input(SourceRole::Main, main, Form::Lines));
+    notes.extend(subagents);
+    below.retain(|path| notes.iter().all(|it| it.path != *path));
+    notes.extend(below.iter().map(|path| {
+        let is_large = path.metadata().is_ok_and(|it| it.len() > LARGEST_DOCUMENT);
+        input(SourceRole::Attached, path, if is_large { Form::Lines } else { Form::Document })
+    }));
+    Ok(notes)
+}
+
+/// Returns the main file alone, for a session that has no other.
+pub(super) fn main_file(main: &Path) -> InputFile {
+    let folder = main.parent().unwrap_or(Path::new(""));
+    input_file(folder, SourceRole::Main, main, Form::Lines)
+}
+
+fn input_file(folder: &Path, kind: SourceRole, path: &Path, form: Form) -> InputFile {
+    let name = noted(path.strip_prefix(folder).unwrap_or(path)).replace('\\', "/");
+    let place = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let spec = SourceSpec::new(AGENT, kind, name).at(noted(&place));
+    InputFile { spec, path: path.to_owned(), form }
+}
+
+/// Returns the folders that hold what belongs to a session: its own, if that is surely one.
+fn folders_of_session(own: &Path) -> Vec<PathBuf> {
+    let name = own.file_name().unwrap_or_default().to_string_lossy();
+    match is_session_name(&name) {
+        true => vec![own.to_owned()],
+        false => ["subagents", "tool-results"].map(|it| own.join(it)).to_vec(),
+    }
+}
+
+/// Says whether a subagent's file names this session in its first line.
+fn is_of(path: &Path, session: &str) -> Result<bool, EngineError> {
+    let unreadable = |source: io::Error| EngineError::File { path: path.to_owned(), source };
+    let mut first = Vec::new();
+    let opened = fs::File::open(path).map_err(unreadable)?;
+    opened.take(FIRST_LINE as u64).read_to_end(&mut first).map_err(unreadable)?;
+    Ok(lines(&first).next().is_none_or(|line| belongs_to(line.bytes, session)))
+}
+
+/// How far down files are looked for.
+#[derive(Clone, Copy)]
+enum Depth {
+    Here,
+    All,
+}
+
+fn list(folder: &Path, depth: Depth, paths: &mut Vec<PathBuf>) {
+    // A folder that is not there holds no subagents.
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|it| it.is_dir());
+        let is_file = entry.file_type().is_ok_and(|it| it.is_file());
+        if matches!(depth, Depth::All) {
+            if is_folder {
+                list(&path, depth, paths);
+            } else if is_file {
+                paths.push(path);
+            }
+        } else if !is_folder && entry.file_name().to_string_lossy().starts_with(SUBAGENT) {
+            paths.push(path);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! OpenCode: its database, the folder of files of older versions, exports, and running servers.
+
+mod content;
+mod database;
+mod server;
+mod storage;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use threadfold_core::SessionId;
+use threadfold_fold::{Agent, Detection, Shape};
+
+use self::content::{RowContent, StorageContent};
+use self::database::{DbSession, OpencodeDb};
+use self::storage::Storage;
+use super::{AgentHome, Machine, other};
+use crate::discover::{Discovery, FolderTree, name_of};
+use crate::found::{FoundSession, Naming};
+use crate::input::{InputError, InputOptions, name_file, single_file};
+use crate::server::Server;
+
+pub use server::{OpencodeServer, ServerSession, ServerTime};
+
+/// OpenCode.
+pub(crate) struct Opencode;
+
+const DATABASE: &str = "opencode.db";
+const STORAGE: &str = "storage";
+
+impl AgentHome for Opencode {
+    fn agent(&self) -> Agent {
+        threadfold_convert::opencode::AGENT
+    }
+
+    fn variables(&self) -> &'static [&'static str] {
+        &["XDG_DATA_HOME"]
+    }
+
+    fn places(&self, machine: &Machine<'_>) -> Vec<PathBuf> {
+        let home = || machine.home.join(".local").join("share");
+        vec![machine.folder("XDG_DATA_HOME").unwrap_or_else(home).join("opencode")]
+    }
+
+    fn enumerate(&self, place: &Path, found: &mut Discovery) {
+        let database = place.join(DATABASE);
+        if database.exists() {
+            self.add_database(&database, found);
+        }
+        self.add_storage(&place.join(STORAGE), found);
+    }
+
+    fn claim(&self, tree: &mut FolderTree, found: &mut Discovery) {
+        for path in tree.matching(|it| name_of(it) == DATABASE) {
+            self.add_database(&path, found);
+            tree.remove_database(&path);
+        }
+        for folder in tree.folders_matching(Storage::is_one) {
+            self.add_storage(&folder, found);
+            tree.remove_below(&folder);
+        }
+    }
+
+    fn open(
+        &self,
+        path: &Path,
+        input: Detection,
+        options: &InputOptions<'_>,
+    ) -> Result<Vec<FoundSession>, InputError> {
+        match input.shape() {
+            Shape::Database => self.open_database(path, options),
+            Shape::Folder => self.open_storage(path, options),
+            _ => self.open_file(path, input, options),
+        }
+    }
+
+    fn recognize_folder(&self, folder: &Path) -> Option<Detection> {
+        let format = self.agent().format(Shape::Folder)?;
+        Storage::is_one(folder).then_some(Detection { agent: Some(self.agent()), format })
+    }
+
+    fn server(&self, address: &str) -> Option<Result<Box<dyn Server>, InputError>> {
+        let server = OpencodeServer::new(address);
+        Some(server.map(|it| Box::new(it) as Box<dyn Server>))
+    }
+}
+
+impl Opencode {
+    /// Adds the sessions of a database; those that others started stand apart.
+    fn add_database(&self, path: &Path, found: &mut Discovery) {
+        let rows = OpencodeDb::open(path)
+            .and_then(|database| Ok((database.root_sessions()?, database.child_sessions()?)));
+        match rows {
+            Ok((roots, children)) => {
+                roots.into_iter().for_each(|row| found.add(self.row(path, row)));
+                children.into_iter().for_each(|row| found.add_child(self.row(path, row)));
+            }
+            Err(error) => found.report_unreadable(path, &error),
+        }
+    }
+
+    fn row(&self, path: &Path, row: DbSession) -> FoundSession {
+        let changed = row.updated.and_then(time);
+        FoundSession {
+            id: SessionId::from(row.id.as_str()),
+            naming: Naming::Agent,
+            agent: Some(self.agent()),
+            project: row.directory,
+            place: path.to_owned(),
+            parent: None,
+            content: Arc::new(RowContent::new(path, &row.id, changed)),
+        }
+    }
+
+    /// Adds the sessions of the older folder. A database that took them over has them as well.
+    fn add_storage(&self, folder: &Path, found: &mut Discovery) {
+        let storage = Arc::new(Storage::open(folder));
+        storage.unreadable.iter().for_each(|(path, error)| found.report_unreadable(path, error));
+        for (row, main) in storage.root_sessions() {
+            if !found.has(&row.id) {
+                found.add(self.stored(&storage, row, main));
+            }
+        }
+        for (row, main) in storage.child_sessions() {
+            if !found.has(&row.id) {
+                found.add_child(self.stored(&storage, row, main));
+            }
+        }
+    }
+
+    fn stored(&self, storage: &Arc<Storage>, row: DbSession, main: PathBuf) -> FoundSession {
+        FoundSession {
+            id: SessionId::from(row.id.as_str()),
+            naming: Naming::Agent,
+            agent: Some(self.agent()),
+            project: row.directory,
+            place: main,
+            parent: None,
+            content: Arc::new(StorageContent::new(storage.folder(), &row.id)),
+        }
+    }
+
+    fn open_database(
+        &self,
+        path: &Path,
+        options: &InputOptions<'_>,
+    ) -> Result<Vec<FoundSession>, InputError> {
+        let unreadable = |error| InputError::Engine(crate::error::EngineError::Database(error));
+        let database = OpencodeDb::open(path).map_err(unreadable)?;
+        let mut rows = database.root_sessions().map_err(unreadable)?;
+        if let Some(session) = options.session {
+            rows.extend(database.child_sessions().map_err(unreadable)?);
+            rows.retain(|row| row.id == session);
+        }
+        let found = rows.into_iter().map(|row| self.row(path, row)).collect();
+        some_session(path, options, found)
+    }
+
+    fn open_storage(
+        &self,
+        folder: &Path,
+        options: &InputOptions<'_>,
+    ) -> Result<Vec<FoundSession>, InputError> {
+        let storage = Arc::new(Storage::open(folder));
+        let mut rows = storage.root_sessions();
+        if let Some(session) = options.session {
+            rows.extend(storage.child_sessions());
+            rows.retain(|(row, _)| row.id == session);
+        }
+        let found = rows.into_iter().map(|(row, main)| self.stored(&storage, row, main)).collect();
+        some_session(folder, options, found)
+    }
+
+    /// Opens an export, or a recording of the bus, which may have several sessions on it.
+    fn open_file(
+        &self,
+        path: &Path,
+        input: Detection,
+        options: &InputOptions<'_>,
+    ) -> Result<Vec<FoundSession>, InputError> {
+        let file = single_file(path, input)?;
+        let (id, naming) = match options.session {
+            Some(session) => (SessionId::from(session), Naming::Agent),
+            None => name_file(path, input, file.form)?,
+        };
+        let mut found = other::session_of(file, input, id, naming);
+        found.parent = parent_of(path).filter(|parent| *parent != found.id);
+        Ok(vec![found])
+    }
+}
+
+/// Refuses a place in which nothing was found.
+fn some_session(
+    path: &Path,
+    options: &InputOptions<'_>,
+    found: Vec<FoundSession>,
+) -> Result<Vec<FoundSession>, InputError> {
+    match (found.is_empty(), options.session) {
+        (false, _) => Ok(found),
+        (true, None) => Err(InputError::NoSession { path: path.to_owned(), unrecognized: 0 }),
+        (true, Some(session)) => {
+            Err(InputError::Missing { path: path.to_owned(), session: session.to_owned() })
+        }
+    }
+}
+
+fn time(milliseconds: i64) -> Option<SystemTime> {
+    let since = Duration::from_millis(u64::try_from(milliseconds).ok()?);
+    SystemTime::UNIX_EPOCH.checked_add(since)
+}
+
+/// Returns the session that started the one of an export.
+fn parent_of(path: &Path) -> Option<SessionId> {
+    #[derive(Deserialize)]
+    struct Export {
+        info: Session,
+    }
+    #[derive(Deserialize)]
+    struct Session {
+        #[serde(rename = "parentID")]
+        parent: Option<SessionId>,
+    }
+    let file = BufReader::new(File::open(path).ok()?);
+    let export: Export = serde_json::from_reader(crate::files::without_mark(file)).ok()?;
+    export.info.parent
+}

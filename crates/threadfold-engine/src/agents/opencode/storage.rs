@@ -1,0 +1,201 @@
+//! The folder of files that OpenCode kept before it had a database.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::database::DbSession;
+use crate::database::DatabaseError;
+use crate::error::EngineError;
+
+/// The folder, with the files that tell of sessions read.
+pub(super) struct Storage {
+    folder: PathBuf,
+    sessions: BTreeMap<String, SessionFacts>,
+    /// What could not be read, and why.
+    pub(super) unreadable: Vec<(PathBuf, io::Error)>,
+}
+
+/// A file that holds a piece of a session.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct StorageFile {
+    /// Its name within the folder.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// It is kept with the session, and says nothing of it.
+    pub(super) is_attached: bool,
+}
+
+/// What the file of a session tells of it, and where it is.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct SessionFacts {
+    #[serde(rename = "parentID")]
+    parent: Option<String>,
+    directory: String,
+    #[serde(skip)]
+    path: PathBuf,
+}
+
+impl Storage {
+    /// Says whether a folder is laid out as OpenCode's.
+    pub(super) fn is_one(folder: &Path) -> bool {
+        ["session", "message"].iter().all(|it| folder.join(it).is_dir())
+    }
+
+    /// Looks for the sessions in a folder; none is there if the folder is not.
+    pub(super) fn open(folder: &Path) -> Self {
+        let mut storage =
+            Self { folder: folder.to_owned(), sessions: BTreeMap::new(), unreadable: Vec::new() };
+        for project in storage.list(&folder.join("session")) {
+            for path in storage.list(&project).into_iter().filter(|it| it.extension().is_some()) {
+                storage.add(path);
+            }
+        }
+        storage
+    }
+
+    fn add(&mut self, path: PathBuf) {
+        let Some(id) = stem(&path) else { return };
+        match fs::read(&path) {
+            // What is in a damaged file is for `view` to tell.
+            Ok(bytes) => {
+                let told: SessionFacts = serde_json::from_slice(&bytes).unwrap_or_default();
+                self.sessions.insert(id, SessionFacts { path, ..told });
+            }
+            Err(error) => self.unreadable.push((path, error)),
+        }
+    }
+
+    /// Returns what is in a folder, by name. That there is no such folder is no mistake.
+    fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let listed = fs::read_dir(folder).map(|it| it.flatten().map(|entry| entry.path()));
+        match listed {
+            Ok(paths) => {
+                let mut paths: Vec<_> = paths.collect();
+                paths.sort();
+                paths
+            }
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    self.unreadable.push((folder.to_owned(), error));
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    /// Returns the sessions that another one made, or those that none did.
+    fn rows(&self, are_children: bool) -> Vec<(DbSession, PathBuf)> {
+        let is_child = |told: &SessionFacts| {
+            told.parent.as_ref().is_some_and(|parent| self.sessions.contains_key(parent))
+        };
+        let chosen = self.sessions.iter().filter(|(_, told)| is_child(told) == are_children);
+        chosen
+            .map(|(id, told)| {
+                let directory = told.directory.clone();
+                (DbSession { id: id.clone(), directory, updated: None }, told.path.clone())
+            })
+            .collect()
+    }
+
+    /// Returns the sessions that no other one made, each with its file.
+    pub(super) fn root_sessions(&self) -> Vec<(DbSession, PathBuf)> {
+        self.rows(false)
+    }
+
+    /// Returns the sessions that another one made, each with its file.
+    pub(super) fn child_sessions(&self) -> Vec<(DbSession, PathBuf)> {
+        self.rows(true)
+    }
+
+    /// Returns a session and its children to any depth, parents first.
+    fn family(&self, root: &str) -> Vec<&str> {
+        let mut ids: Vec<&str> =
+            self.sessions.get_key_value(root).map(|(id, _)| id.as_str()).into_iter().collect();
+        let mut next = 0;
+        while let Some(parent) = ids.get(next).copied() {
+            let children =
+                self.sessions.iter().filter(|(_, it)| it.parent.as_deref() == Some(parent));
+            for (id, _) in children {
+                if !ids.contains(&id.as_str()) {
+                    ids.push(id);
+                }
+            }
+            next += 1;
+        }
+        ids
+    }
+
+    /// Returns the files of a session and its children, in the order to read them.
+    fn paths(&self, id: &str) -> Result<Vec<PathBuf>, EngineError> {
+        let family = self.family(id);
+        if family.is_empty() {
+            let (path, session) = (self.folder.clone(), id.to_owned());
+            return Err(DatabaseError::NoSession { path, session }.into());
+        }
+        let told = family.iter().filter_map(|id| self.sessions.get(*id));
+        let sessions: Vec<_> = told.map(|it| it.path.clone()).collect();
+        // What tells of sessions comes before what tells of messages, and that before their parts.
+        // Sessions come once more at the end: what one was taken back to is known only then.
+        let below = |kind: &str, owners: &[PathBuf]| -> Vec<PathBuf> {
+            let folders = owners.iter().filter_map(|it| stem(it));
+            let folders = folders.map(|it| self.folder.join(kind).join(it));
+            folders.flat_map(|folder| listed(&folder)).collect()
+        };
+        let messages = below("message", &sessions);
+        let parts = below("part", &messages);
+        Ok([sessions.clone(), messages, parts, sessions].concat())
+    }
+}
+
+impl Storage {
+    /// Returns what else is named after a session or its children: `<kind>/<session>.json`.
+    fn attached(&self, id: &str) -> Vec<PathBuf> {
+        let kinds = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let kinds = kinds.filter(|it| it.file_type().is_ok_and(|it| it.is_dir()));
+        let is_told = |name: &str| ["session", "message", "part"].contains(&name);
+        let mut folders: Vec<_> = kinds.map(|it| it.path()).collect();
+        folders.retain(|it| !is_told(&it.file_name().unwrap_or_default().to_string_lossy()));
+        folders.sort();
+        let files = |folder: &PathBuf| -> Vec<PathBuf> {
+            self.family(id).iter().map(|id| folder.join(format!("{id}.json"))).collect()
+        };
+        let is_file = |it: &PathBuf| it.symlink_metadata().is_ok_and(|it| it.is_file());
+        folders.iter().flat_map(files).filter(is_file).collect()
+    }
+}
+
+impl Storage {
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the files of a session and its children, in the order to read them. A file may
+    /// come again at the end.
+    pub(super) fn files(&self, id: &str) -> Result<Vec<StorageFile>, EngineError> {
+        let named = |(path, is_attached): (PathBuf, bool)| {
+            let name = path.strip_prefix(&self.folder).unwrap_or(&path).to_string_lossy();
+            StorageFile { name: name.replace('\\', "/"), path, is_attached }
+        };
+        let read = self.paths(id)?.into_iter().map(|path| (path, false));
+        let attached = self.attached(id).into_iter().map(|path| (path, true));
+        Ok(read.chain(attached).map(named).collect())
+    }
+}
+
+fn stem(path: &Path) -> Option<String> {
+    path.file_stem().map(|it| it.to_string_lossy().into_owned())
+}
+
+/// Returns the files of a folder, by name; a folder that is not there holds nothing.
+fn listed(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|it| it == "json"));
+    paths.sort();
+    paths
+}

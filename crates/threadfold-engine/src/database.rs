@@ -1,0 +1,71 @@
+//! What can go wrong with a database in which an agent keeps its sessions.
+
+use std::path::{Path, PathBuf};
+
+/// Why an agent's database could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatabaseError {
+    /// Give another file.
+    #[error("`{}` is a SQLite database, but not one of {agent}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Whose it was taken for.
+        agent: &'static str,
+    },
+    /// Look at what there is.
+    #[error("session `{session}` is not in `{}`", path.display())]
+    NoSession {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        session: String,
+    },
+    /// Look at the file, or try again: its code tells which.
+    #[error("`{}` cannot be read as an agent's database", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: DatabaseProblem,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// What is wrong with a database that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DatabaseProblem {
+    /// It is not a SQLite database, or is encrypted.
+    NotADatabase,
+    /// It is corrupt.
+    Corrupt,
+    /// Another program has it locked.
+    Locked,
+    /// It cannot be opened.
+    CannotOpen,
+    /// Something else, which the cause says.
+    Other,
+}
+
+impl From<&rusqlite::Error> for DatabaseProblem {
+    fn from(error: &rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode;
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotADatabase,
+            Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt,
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked,
+            Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Self::CannotOpen,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl DatabaseError {
+    pub(crate) fn unreadable(path: &Path, error: rusqlite::Error) -> Self {
+        let problem = DatabaseProblem::from(&error);
+        Self::Unreadable { path: path.to_owned(), problem, source: Box::new(error) }
+    }
+}

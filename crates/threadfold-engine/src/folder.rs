@@ -1,0 +1,234 @@
+//! A folder in which sessions of any agent come and grow.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use threadfold_core::SessionId;
+use threadfold_fold::with_causes;
+use threadfold_store::Store;
+
+use crate::discover::{Discovery, FolderTree, list};
+use crate::error::EngineError;
+use crate::files::Intake;
+use crate::found::{Follow, FoundSession, Stamp};
+use crate::input::InputOptions;
+use crate::naming::SessionNames;
+use crate::session::{Options, Session};
+
+/// A session to which nothing was added for so long is closed, so that others may write it.
+const IDLE_AFTER: Duration = Duration::from_secs(30);
+/// What failed is tried again after so long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Follows all sessions in a folder, however deep, and stores what they gain.
+pub struct FolderFollower {
+    store: Arc<dyn Store>,
+    folder: PathBuf,
+    options: Box<dyn Fn() -> Options + Send>,
+    /// How every file below the folder looked last.
+    files: BTreeMap<PathBuf, FileStamp>,
+    sessions: Vec<Tracked>,
+    /// What was reported last of a place that failed, and when.
+    failures: BTreeMap<PathBuf, Failure>,
+}
+
+type FileStamp = (u64, Option<SystemTime>);
+
+/// A session of the folder.
+struct Tracked {
+    found: FoundSession,
+    /// How its content looked when it was read last; nothing if it was not read.
+    stamp: Option<Stamp>,
+    open: Option<OpenSession>,
+}
+
+struct OpenSession {
+    session: Session,
+    follower: Box<dyn Follow>,
+    active: Instant,
+}
+
+struct Failure {
+    reported: String,
+    at: Instant,
+}
+
+/// What was new in one session, or what is wrong with it or with a folder.
+#[derive(Debug)]
+pub struct FolderUpdate {
+    /// The session; nothing if this is about a folder.
+    pub session: Option<SessionId>,
+    /// Its main file, or the folder.
+    pub path: PathBuf,
+    /// What was added, or why nothing could be. It is tried again, and reported again only when
+    /// the reason is another.
+    pub result: Result<Intake, EngineError>,
+}
+
+impl FolderFollower {
+    /// Returns a follower of `folder` that stores what it finds in `store`.
+    pub fn new(
+        store: Arc<dyn Store>,
+        folder: impl Into<PathBuf>,
+        options: impl Fn() -> Options + Send + 'static,
+    ) -> Self {
+        let (files, sessions, failures) = Default::default();
+        let (folder, options) = (folder.into(), Box::new(options));
+        Self { store, folder, options, files, sessions, failures }
+    }
+
+    /// Skips all that is there now: only sessions that grow or come from here on are read.
+    pub fn skip_existing(&mut self) -> Result<(), EngineError> {
+        let unreadable = |source| EngineError::File { path: self.folder.clone(), source };
+        list(&self.folder).map_err(unreadable)?;
+        self.files = stamps(&self.folder);
+        self.discover();
+        for tracked in &mut self.sessions {
+            tracked.stamp = Some(tracked.found.content.stamp());
+        }
+        Ok(())
+    }
+
+    /// Reads all that is new in any session. What fails in one does not stop the others.
+    pub async fn poll(&mut self) -> Vec<FolderUpdate> {
+        let mut updates = Vec::new();
+        if let Err(source) = list(&self.folder) {
+            let error = EngineError::File { path: self.folder.clone(), source };
+            let folder = self.folder.clone();
+            self.report(None, &folder, error, &mut updates);
+            return updates;
+        }
+        let files = stamps(&self.folder);
+        if files != self.files {
+            self.files = files;
+            self.discover();
+        }
+        for index in 0..self.sessions.len() {
+            self.poll_session(index, &mut updates).await;
+        }
+        self.close_idle(&mut updates).await;
+        updates
+    }
+
+    /// Finds the sessions of the folder again; those that are followed stay so.
+    fn discover(&mut self) {
+        let mut known: BTreeMap<PathBuf, Vec<Tracked>> = BTreeMap::new();
+        for tracked in self.sessions.drain(..) {
+            known.entry(tracked.found.place.clone()).or_default().push(tracked);
+        }
+        let found = Discovery::of_folder(&self.folder, &InputOptions::default());
+        for found in found.sessions {
+            let same = known.get_mut(&found.place).and_then(|all| {
+                let index = all.iter().position(|it| it.found.id == found.id)?;
+                Some(all.swap_remove(index))
+            });
+            self.sessions.push(match same {
+                Some(tracked) => Tracked { found, ..tracked },
+                None => Tracked { found, stamp: None, open: None },
+            });
+        }
+    }
+
+    async fn poll_session(&mut self, index: usize, updates: &mut Vec<FolderUpdate>) {
+        let place = self.sessions[index].found.place.clone();
+        let stamp = self.sessions[index].found.content.stamp();
+        let is_waiting = self.failures.get(&place).is_some_and(|it| it.at.elapsed() < RETRY_AFTER);
+        if self.sessions[index].stamp == Some(stamp) || is_waiting {
+            return;
+        }
+        match self.read(index).await {
+            Ok((id, intake)) => {
+                self.sessions[index].stamp = Some(stamp);
+                self.failures.remove(&place);
+                if intake.records > 0 {
+                    let result = Ok(intake);
+                    updates.push(FolderUpdate { session: Some(id), path: place, result });
+                }
+            }
+            Err(error) => {
+                let id = self.sessions[index].found.id.clone();
+                self.report(Some(&id), &place, error, updates);
+                self.close_one(index, updates).await;
+            }
+        }
+    }
+
+    async fn read(&mut self, index: usize) -> Result<(SessionId, Intake), EngineError> {
+        let tracked = &mut self.sessions[index];
+        if tracked.open.is_none() {
+            let id = SessionNames::new(&*self.store).settle(&tracked.found).await?;
+            let session = Session::open(self.store.clone(), &id, (self.options)()).await?;
+            let follower = tracked.found.content.follower();
+            tracked.open = Some(OpenSession { session, follower, active: Instant::now() });
+        }
+        let Some(open) = &mut tracked.open else {
+            return Ok((tracked.found.id.clone(), Intake::default()));
+        };
+        open.active = Instant::now();
+        let intake = open.follower.poll(&mut open.session, &mut |_| {}).await?;
+        Ok((open.session.id().clone(), intake))
+    }
+
+    /// Reports what is wrong, if it was not reported already.
+    fn report(
+        &mut self,
+        session: Option<&SessionId>,
+        path: &Path,
+        error: EngineError,
+        updates: &mut Vec<FolderUpdate>,
+    ) {
+        let failure = Failure { reported: with_causes(&error), at: Instant::now() };
+        let is_known = self.failures.get(path).is_some_and(|it| it.reported == failure.reported);
+        self.failures.insert(path.to_owned(), failure);
+        if !is_known {
+            let (session, path) = (session.cloned(), path.to_owned());
+            updates.push(FolderUpdate { session, path, result: Err(error) });
+        }
+    }
+
+    /// Returns a session that is followed right now.
+    pub fn session(&self, id: &SessionId) -> Option<&Session> {
+        let mut open = self.sessions.iter().filter_map(|it| it.open.as_ref());
+        open.find(|it| it.session.id() == id).map(|it| &it.session)
+    }
+
+    /// Closes all sessions, their last lines stored as far as they have come, and returns what
+    /// went wrong first.
+    pub async fn close(mut self) -> Result<(), EngineError> {
+        let mut closed = Ok(());
+        for open in self.sessions.iter_mut().filter_map(|it| it.open.take()) {
+            let OpenSession { mut session, mut follower, .. } = open;
+            let kept = follower.keep_unfinished(&mut session).await.map(drop);
+            closed = closed.and(kept).and(session.close().await.map(drop));
+        }
+        closed
+    }
+
+    async fn close_idle(&mut self, updates: &mut Vec<FolderUpdate>) {
+        for index in 0..self.sessions.len() {
+            let open = self.sessions[index].open.as_ref();
+            if open.is_some_and(|it| it.active.elapsed() >= IDLE_AFTER) {
+                self.close_one(index, updates).await;
+            }
+        }
+    }
+
+    async fn close_one(&mut self, index: usize, updates: &mut Vec<FolderUpdate>) {
+        let Some(OpenSession { session, .. }) = self.sessions[index].open.take() else { return };
+        let (id, path) = (session.id().clone(), self.sessions[index].found.place.clone());
+        if let Err(error) = session.close().await {
+            updates.push(FolderUpdate { session: Some(id), path, result: Err(error) });
+        }
+    }
+}
+
+/// Returns how every file below a folder looks.
+fn stamps(folder: &Path) -> BTreeMap<PathBuf, FileStamp> {
+    let look = |path: &Path| {
+        let metadata = path.metadata().ok()?;
+        Some((path.to_owned(), (metadata.len(), metadata.modified().ok())))
+    };
+    FolderTree::read(folder).files().filter_map(look).collect()
+}

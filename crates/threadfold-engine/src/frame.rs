@@ -1,0 +1,182 @@
+//! Frames: what a session's listeners are sent, the same over every transport.
+
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use threadfold_core::{Change, ConversationState, Json, SessionEvent, SessionId, SessionMetadata};
+use threadfold_fold::{Snapshot, Step};
+
+/// The version of the frames themselves.
+pub const PROTOCOL: u32 = 1;
+
+/// The version of the reducer: a client that folds events itself must have the same one.
+///
+/// Raised with every change of the reducer that makes another state of the same events. The
+/// converters are not part of it, for they run before events are sent.
+pub const REDUCER: u32 = 1;
+
+/// One message to a listener.
+///
+/// Every frame has a cursor: a client that reconnects with the last one it saw misses nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum Frame {
+    /// The session at one record. It comes first, and again after every gap.
+    Snapshot {
+        /// The session.
+        session_id: SessionId,
+        /// The record that it is at.
+        cursor: String,
+        /// The version of the frames.
+        protocol: u32,
+        /// The version of the reducer that made it.
+        reducer: u32,
+        /// What follows: `events` or `changes`.
+        then: Delivery,
+        /// Why the client is not sent what it asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        notice: Option<String>,
+        /// For a client that is sent events: all slices, with what later events need (what each
+        /// source reported, aliases).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        snapshot: Option<Json>,
+        /// For a client that is sent changes: the conversation as it is shown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<Json>,
+    },
+    /// The events of one record.
+    Events {
+        /// The session.
+        session_id: SessionId,
+        /// The record.
+        cursor: String,
+        /// What it meant.
+        events: Vec<SessionEvent>,
+    },
+    /// What one record changed in the conversation.
+    Changes {
+        /// The session.
+        session_id: SessionId,
+        /// The record.
+        cursor: String,
+        /// What changed.
+        changes: Vec<Change>,
+    },
+    /// Frames were missed: a snapshot follows.
+    Gap {
+        /// The session.
+        session_id: SessionId,
+        /// Where the session is now.
+        cursor: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing happened, and the connection is alive.
+    Heartbeat {
+        /// The session.
+        session_id: SessionId,
+        /// Where the session is.
+        cursor: String,
+    },
+    /// No more frames follow.
+    End {
+        /// The session.
+        session_id: SessionId,
+        /// Where the session is.
+        cursor: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Frame {
+    /// Returns the frame as one line of JSON, without a line end.
+    pub fn to_json(&self) -> String {
+        Json::of(self).as_str().to_owned()
+    }
+}
+
+/// What a listener is sent between snapshots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Delivery {
+    /// Events, for a client with a reducer of its own.
+    Events,
+    /// Changes, for a client without one.
+    #[default]
+    Changes,
+}
+
+/// A session at one record, for whoever shows it.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The record.
+    pub seq: u64,
+    /// The conversation.
+    pub conversation: ConversationState,
+    /// What is known of the session as a whole.
+    pub metadata: SessionMetadata,
+    /// All slices, for a client that continues from here by itself.
+    pub(crate) snapshot: Arc<LazySnapshot>,
+}
+
+/// A snapshot that is made when somebody asks for it, once for all who do.
+pub(crate) struct LazySnapshot {
+    make: Box<dyn Fn() -> Snapshot + Send + Sync>,
+    json: OnceLock<Json>,
+}
+
+impl LazySnapshot {
+    pub(crate) fn new(make: impl Fn() -> Snapshot + Send + Sync + 'static) -> Self {
+        Self { make: Box::new(make), json: OnceLock::new() }
+    }
+
+    pub(crate) fn json(&self) -> &Json {
+        self.json.get_or_init(|| Json::of(&(self.make)()))
+    }
+}
+
+impl std::fmt::Debug for LazySnapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LazySnapshot")
+    }
+}
+
+/// A step that is shared by all listeners. Each of its frames is serialized once, whatever their
+/// number.
+#[derive(Debug)]
+pub struct SharedStep {
+    /// What one record meant.
+    pub step: Arc<Step>,
+    events: OnceLock<Arc<str>>,
+    changes: OnceLock<Arc<str>>,
+}
+
+impl SharedStep {
+    pub(crate) fn new(step: Arc<Step>) -> Self {
+        Self { step, events: OnceLock::new(), changes: OnceLock::new() }
+    }
+
+    /// Returns its frame as a line of JSON.
+    pub(crate) fn json(&self, session: &SessionId, cursor: &str, delivery: Delivery) -> Arc<str> {
+        let cell = match delivery {
+            Delivery::Events => &self.events,
+            Delivery::Changes => &self.changes,
+        };
+        cell.get_or_init(|| self.frame(session, cursor, delivery).to_json().into()).clone()
+    }
+
+    /// Returns its frame.
+    pub(crate) fn frame(&self, session: &SessionId, cursor: &str, delivery: Delivery) -> Frame {
+        let (session_id, cursor) = (session.clone(), cursor.to_owned());
+        match delivery {
+            Delivery::Events => {
+                Frame::Events { session_id, cursor, events: self.step.events.clone() }
+            }
+            Delivery::Changes => {
+                Frame::Changes { session_id, cursor, changes: self.step.changes.clone() }
+            }
+        }
+    }
+}

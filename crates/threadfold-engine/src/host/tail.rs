@@ -1,0 +1,138 @@
+//! A session that another process writes, followed by its log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use threadfold_core::SessionId;
+use threadfold_fold::{Fold, LogId, Slices, Step};
+use threadfold_store::{Limit, Store};
+
+use crate::bus::SessionHandle;
+use crate::error::EngineError;
+use crate::holder::is_gone;
+use crate::load::load_within;
+use crate::spill::{Budget, SpillFile};
+
+/// How often it is checked whether there still is a writer.
+const LEASE_CHECK: Duration = Duration::from_secs(2);
+
+/// Follows the log of a session for all who listen to it here, until nobody writes it.
+pub(super) async fn follow(
+    store: &Arc<dyn Store>,
+    id: &SessionId,
+    budget: Option<Budget>,
+) -> Result<SessionHandle, EngineError> {
+    let mut tail = Tail::open(store.clone(), id, budget).await?;
+    let handle = SessionHandle::new(tail.log.clone(), &tail.fold);
+    let published = handle.clone();
+    tokio::spawn(async move {
+        let reason = tail.run(&published).await.unwrap_or_else(|error| error.to_string());
+        published.end(&reason);
+    });
+    Ok(handle)
+}
+
+/// A session of another writer, as far as it was read.
+struct Tail {
+    store: Arc<dyn Store>,
+    fold: Fold,
+    log: LogId,
+    spill: Option<Arc<SpillFile>>,
+    budget: Option<Budget>,
+}
+
+impl Tail {
+    async fn open(
+        store: Arc<dyn Store>,
+        id: &SessionId,
+        budget: Option<Budget>,
+    ) -> Result<Self, EngineError> {
+        let (slices, within) = (Slices::default(), budget.clone());
+        let loaded = load_within(&*store, id, u64::MAX, slices, within).await?;
+        Ok(Self { fold: loaded.fold, log: loaded.head.log, spill: loaded.spill, store, budget })
+    }
+
+    /// Publishes what is added, and returns why nothing more will be.
+    async fn run(&mut self, handle: &SessionHandle) -> Result<String, EngineError> {
+        let id = self.fold.session().clone();
+        loop {
+            tokio::select! {
+                changed = self.store.changed(&id, self.fold.seq()) => changed?,
+                () = tokio::time::sleep(LEASE_CHECK) => {
+                    if self.is_left(&id).await? {
+                        return Ok("nobody writes the session any more".to_owned());
+                    }
+                    continue;
+                }
+            }
+            self.read_on(handle).await?;
+        }
+    }
+
+    async fn read_on(&mut self, handle: &SessionHandle) -> Result<(), EngineError> {
+        let id = self.fold.session().clone();
+        let records = self.store.read(&id, self.fold.seq(), Limit::default()).await?;
+        // Asked after reading: what was read is of this log, for a log never comes back.
+        if self.store.head(&id).await?.is_none_or(|head| head.log != self.log) {
+            *self = Self::open(self.store.clone(), &id, self.budget.clone()).await?;
+            handle.replace(self.log.clone(), &self.fold);
+            return Ok(());
+        }
+        let steps: Vec<Arc<Step>> =
+            records.iter().map(|record| Arc::new(self.fold.push(record))).collect();
+        self.spill.as_ref().map_or(Ok(()), |spill| spill.check())?;
+        handle.publish(&self.fold, steps);
+        Ok(())
+    }
+
+    /// Says whether nobody writes the session: its lease was given back, has expired, or its
+    /// holder is gone.
+    async fn is_left(&self, id: &SessionId) -> Result<bool, EngineError> {
+        let lease = self.store.entry(id).await?.and_then(|entry| entry.lease);
+        let now = crate::session::now();
+        Ok(lease.is_none_or(|lease| lease.until < now || is_gone(&lease.holder)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadfold_core::SessionEvent;
+    use threadfold_store::MemoryStore;
+
+    use super::*;
+    use crate::holder::holder;
+    use crate::session::{Options, Session};
+
+    async fn emit_all(store: &Arc<dyn Store>, texts: &[&str]) {
+        let options = Options::new(holder("a test"));
+        let mut session = Session::open(store.clone(), &"s".into(), options).await.unwrap();
+        for text in texts {
+            let event = format!(
+                r#"{{"type":"block:upsert","payload":{{"block":{{"id":"{text}","type":"assistant_text","content":"{text}","status":"complete"}}}}}}"#
+            );
+            session.emit(&SessionEvent::from_json(&event).unwrap()).await.unwrap();
+        }
+        session.close().await.unwrap();
+    }
+
+    fn blocks(handle: &SessionHandle) -> Vec<String> {
+        let (_, state) = handle.conversation();
+        state.blocks().iter().map(|block| block.id.to_string()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_session_that_began_again_is_not_mixed_with_the_old_one() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        emit_all(&store, &["a", "b"]).await;
+        let mut tail = Tail::open(store.clone(), &"s".into(), None).await.unwrap();
+        let handle = SessionHandle::new(tail.log.clone(), &tail.fold);
+        emit_all(&store, &["c"]).await;
+        tail.read_on(&handle).await.unwrap();
+        assert_eq!(blocks(&handle), ["a", "b", "c"]);
+
+        store.remove(&"s".into(), threadfold_fold::Timestamp(i64::MAX)).await.unwrap();
+        emit_all(&store, &["d", "e", "f", "g"]).await;
+        tail.read_on(&handle).await.unwrap();
+        assert_eq!(blocks(&handle), ["d", "e", "f", "g"]);
+    }
+}

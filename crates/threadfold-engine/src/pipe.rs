@@ -1,0 +1,242 @@
+//! What comes through a pipe: an agent's own words, as it says them.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use threadfold_core::SessionId;
+use threadfold_fold::{
+    Cutter, Detection, Head, Record, RecordKind, SessionNamer, Shape, SourceSpec, content_name,
+    detect, is_document, is_enough, may_be_document,
+};
+use tokio::sync::mpsc;
+
+use crate::error::EngineError;
+use crate::files::Form;
+use crate::found::Naming;
+use crate::input::{InputError, InputOptions, extend_first_record, source_spec};
+use crate::session::Session;
+
+const CHUNK: usize = 64 << 10;
+/// How many chunks wait while the ones before them are written.
+const WAITING: usize = 64;
+/// How many bytes are read at most to find the session's id.
+const MAX_NAMING: usize = 8 << 20;
+/// The name of the source that a pipe is, in logs and messages.
+const NAME: &str = "stdin";
+/// How long is waited for what was read last, when no more is to be read.
+const LAST_WAIT: Duration = Duration::from_millis(100);
+
+/// A stream that is read on a thread of its own, a chunk at a time.
+#[derive(Debug)]
+pub struct Pipe {
+    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    /// What was read already, and is still to be taken.
+    held: BytesMut,
+    ended: bool,
+    /// No more is to be read.
+    is_stopped: Arc<AtomicBool>,
+}
+
+impl Pipe {
+    /// Begins to read.
+    pub fn new(reader: impl Read + Send + 'static) -> Self {
+        let (sender, chunks) = mpsc::channel(WAITING);
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let reading = is_stopped.clone();
+        thread::spawn(move || read_all(reader, &sender, &reading));
+        Self { chunks, held: BytesMut::new(), ended: false, is_stopped }
+    }
+
+    /// Reads on until it is known what the stream is and which session it is of. What was read
+    /// stays in the pipe.
+    ///
+    /// It can be dropped and called again: nothing is lost.
+    pub async fn recognize(&mut self, options: &InputOptions<'_>) -> Result<PipeInput, InputError> {
+        while !self.is_over() && !is_enough(&self.held) {
+            self.read().await?;
+        }
+        let head = Head { bytes: &self.held, is_whole: self.is_over() };
+        let path = || PathBuf::from(NAME);
+        let input = match options.format.or_else(|| detect(&self.held)) {
+            Some(input) if matches!(input.shape(), Shape::Database | Shape::Folder) => {
+                let format = input.format.name;
+                let reason = "a stream cannot be read at will; give its path";
+                return Err(InputError::Mismatch { path: path(), format, reason });
+            }
+            Some(input) => input,
+            None if head.is_before_first_record() => {
+                return Err(InputError::NothingYet { path: path() });
+            }
+            None => Detection::unknown(),
+        };
+        let may_be_document = may_be_document(input, &self.held);
+        while may_be_document && !self.is_over() {
+            self.read().await?;
+        }
+        let form = match may_be_document && is_document(input, &self.held) {
+            true => Form::Document,
+            false => Form::Lines,
+        };
+        let (id, naming) = self.name(input, form, options).await?;
+        Ok(PipeInput { id, naming, input, form, spec: source_spec(input, NAME) })
+    }
+
+    /// Reads on until the stream names its session, or does not for long.
+    async fn name(
+        &mut self,
+        input: Detection,
+        form: Form,
+        options: &InputOptions<'_>,
+    ) -> Result<(SessionId, Naming), InputError> {
+        if let Some(session) = options.session {
+            return Ok((SessionId::from(session), Naming::Agent));
+        }
+        let mut namer = SessionNamer::new(input);
+        match (form, input.agent) {
+            (Form::Document, Some(agent)) => namer.push_document(agent, &self.held),
+            _ => {
+                let mut needs_more = namer.push(&self.held) && input.is_known();
+                while needs_more && !self.is_over() && self.held.len() < MAX_NAMING {
+                    let before = self.held.len();
+                    self.read().await?;
+                    needs_more = namer.push(&self.held[before..]);
+                }
+            }
+        }
+        if let Some(id) = namer.finish() {
+            return Ok((id, Naming::Agent));
+        }
+        let mut first = Vec::new();
+        extend_first_record(&mut first, &self.held);
+        Ok((content_name(input, &first), Naming::Content))
+    }
+
+    /// Says whether no more will be read.
+    fn is_over(&self) -> bool {
+        self.ended || self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a chunk, takes all others that are there, and notes the end.
+    async fn read(&mut self) -> Result<(), EngineError> {
+        match self.chunks.recv().await {
+            Some(chunk) => self.held.extend_from_slice(&chunk.map_err(unreadable)?),
+            None => self.ended = true,
+        }
+        while let Ok(chunk) = self.chunks.try_recv() {
+            self.held.extend_from_slice(&chunk.map_err(unreadable)?);
+        }
+        Ok(())
+    }
+
+    /// Takes what was read by now, and reads no more; says whether there is anything.
+    pub async fn stop(&mut self) -> Result<bool, EngineError> {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        // The thread may wait for bytes that never come, or hold some that it is about to hand on.
+        while !self.ended
+            && let Ok(read) = tokio::time::timeout(LAST_WAIT, self.read()).await
+        {
+            read?;
+        }
+        Ok(!self.held.is_empty())
+    }
+}
+
+fn read_all(
+    mut reader: impl Read,
+    chunks: &mpsc::Sender<io::Result<Bytes>>,
+    is_stopped: &AtomicBool,
+) {
+    let mut chunk = vec![0; CHUNK];
+    // What is there already is read, however soon it is stopped.
+    loop {
+        let read = match reader.read(&mut chunk) {
+            Ok(0) => return,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map(|count| Bytes::copy_from_slice(&chunk[..count])),
+        };
+        let is_over = read.is_err();
+        let is_over = is_over || is_stopped.load(Ordering::Relaxed);
+        if chunks.blocking_send(read).is_err() || is_over {
+            return;
+        }
+    }
+}
+
+/// What comes through a pipe, as far as its beginning shows.
+#[derive(Clone, Debug)]
+pub struct PipeInput {
+    /// The session.
+    pub id: SessionId,
+    /// Where the id comes from.
+    pub naming: Naming,
+    /// What it is.
+    pub input: Detection,
+    form: Form,
+    spec: SourceSpec,
+}
+
+/// Takes all that comes through a pipe, until its end or until `stop` is done; then what was read
+/// by that time is kept as well, an unfinished line as far as it has come.
+///
+/// What comes while a write is under way is written together with the next: one write to the
+/// disk for many deltas. Every stream is a part of its own.
+pub async fn follow_pipe(
+    session: &mut Session,
+    input: &PipeInput,
+    mut pipe: Pipe,
+    stop: impl Future<Output = ()>,
+) -> Result<(), EngineError> {
+    let mut stop = pin!(stop);
+    let spec = &input.spec;
+    let source = match session.fold().source(spec) {
+        Some(_) => session.new_part(spec).await?,
+        None => session.source(spec).await?,
+    };
+    let mut cutter = Cutter::new(source);
+    let mut failure = None;
+    let mut is_stopped = pipe.is_over() && !pipe.ended;
+    loop {
+        let mut records = Vec::new();
+        if input.form == Form::Document {
+            let bytes = pipe.held.split().freeze();
+            records.push(Record::new(RecordKind::Document, source, 0, bytes));
+        } else {
+            cutter.push(&pipe.held.split(), &mut records);
+        }
+        match (pipe.ended, is_stopped) {
+            (true, _) => cutter.finish(&mut records),
+            (false, true) => records.extend(cutter.unfinished()),
+            (false, false) => {}
+        }
+        session.accept(records).await?;
+        if pipe.ended || is_stopped {
+            break;
+        }
+        let read = tokio::select! {
+            read = pipe.read() => read,
+            () = &mut stop => {
+                is_stopped = true;
+                pipe.stop().await.map(drop)
+            }
+        };
+        if let Err(error) = read {
+            failure = Some(error);
+            pipe.ended = true;
+        }
+    }
+    if pipe.ended {
+        let end = Record::new(RecordKind::End, source, cutter.end(), "");
+        session.accept(vec![end]).await?;
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+fn unreadable(source: io::Error) -> EngineError {
+    EngineError::File { path: PathBuf::from(NAME), source }
+}

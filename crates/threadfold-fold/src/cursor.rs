@@ -1,0 +1,91 @@
+//! The name of a log, and a position in one as clients hold it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The name of one log, made when it began: a session that was removed and imported again has
+/// another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LogId(String);
+
+impl LogId {
+    /// Returns the name, as it is written in cursors.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for LogId {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for LogId {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A place in a log as one generation of converters and reducer tells it: `<log>.<generation>.<seq>`.
+///
+/// ```
+/// use threadfold_fold::Cursor;
+///
+/// let cursor: Cursor = "l7f3a.1.42".parse()?;
+/// assert_eq!((cursor.generation, cursor.seq), (1, 42));
+/// assert_eq!(cursor.to_string(), "l7f3a.1.42");
+/// # Ok::<(), threadfold_fold::CursorError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The log.
+    pub log: LogId,
+    /// Which converters and which reducer.
+    pub generation: u32,
+    /// The last record that was seen.
+    pub seq: u64,
+}
+
+/// Why a text is no cursor. Begin anew, with a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a cursor: `<log>.<generation>.<seq>` was wanted")]
+pub struct CursorError {
+    text: String,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.log, self.generation, self.seq)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (rest, seq) = text.rsplit_once('.')?;
+            let (log, generation) = rest.rsplit_once('.')?;
+            let digits = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
+            if log.is_empty() || !digits(seq) || !digits(generation) {
+                return None;
+            }
+            Some(Self {
+                log: LogId::from(log),
+                generation: generation.parse().ok()?,
+                seq: seq.parse().ok()?,
+            })
+        };
+        parse().ok_or_else(|| CursorError { text: text.to_owned() })
+    }
+}

@@ -1,0 +1,126 @@
+//! Bytes that come in chunks, cut into records: lines with their ends, exactly as they came.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::record::{Record, RecordKind};
+
+/// As long as a line may be to be one record; the converters' own limit.
+const LIMIT: usize = 64 << 20;
+/// How long the pieces are of a line that is longer.
+const PIECE: usize = 1 << 20;
+
+/// Cuts bytes into records. All records together are the bytes that were pushed.
+///
+/// ```
+/// use threadfold_fold::Cutter;
+///
+/// let mut cutter = Cutter::new(1);
+/// let mut records = Vec::new();
+/// cutter.push(b"{}\r\n[", &mut records);
+/// cutter.push(b"]\n{", &mut records);
+/// let lines: Vec<_> = records.iter().map(|it| (it.position, &it.bytes[..])).collect();
+/// assert_eq!(lines, [(0, &b"{}\r\n"[..]), (4, b"[]\n")]);
+/// assert_eq!(cutter.unfinished().map(|it| it.bytes), Some("{".into()));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cutter {
+    /// The source that the records are of, by its number in the session.
+    source: u32,
+    limit: usize,
+    /// Where the bytes that are held began.
+    position: u64,
+    held: BytesMut,
+    /// Pieces of the line at hand were given already.
+    in_pieces: bool,
+}
+
+impl Cutter {
+    /// Returns a cutter for a source from its beginning.
+    pub fn new(source: u32) -> Self {
+        Self::resume(source, 0, false)
+    }
+
+    /// Returns a cutter that continues at `position`, perhaps in the middle of a line that comes
+    /// in pieces.
+    pub fn resume(source: u32, position: u64, in_pieces: bool) -> Self {
+        Self { source, limit: LIMIT, position, held: BytesMut::new(), in_pieces }
+    }
+
+    /// Returns the number of the source that is cut.
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
+    /// Sets how long a line may be, without its end, to be one record.
+    pub fn with_limit(mut self, bytes: usize) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    /// Takes the next bytes, and gives the records that they finish.
+    pub fn push(&mut self, chunk: &[u8], records: &mut Vec<Record>) {
+        let mut rest = chunk;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            self.hold(&rest[..end], records);
+            self.held.extend_from_slice(b"\n");
+            self.give_line(records);
+            rest = &rest[end + 1..];
+        }
+        self.hold(rest, records);
+    }
+
+    /// Holds bytes of the line at hand, or gives them in pieces once they are too many.
+    ///
+    /// Where pieces are cut depends on the line alone, not on how its bytes came.
+    fn hold(&mut self, bytes: &[u8], records: &mut Vec<Record>) {
+        for part in bytes.chunks(PIECE) {
+            self.held.extend_from_slice(part);
+            while self.held.len() > self.most() {
+                let piece = self.held.split_to(self.most());
+                self.in_pieces = true;
+                self.give(RecordKind::Piece, piece, records);
+            }
+        }
+    }
+
+    fn most(&self) -> usize {
+        if self.in_pieces { PIECE } else { self.limit }
+    }
+
+    fn give(&mut self, kind: RecordKind, bytes: BytesMut, records: &mut Vec<Record>) {
+        let position = self.position;
+        self.position += bytes.len() as u64;
+        records.push(Record::new(kind, self.source, position, bytes.freeze()));
+    }
+
+    fn give_line(&mut self, records: &mut Vec<Record>) {
+        let kind = if self.in_pieces { RecordKind::LastPiece } else { RecordKind::Line };
+        self.in_pieces = false;
+        let bytes = self.held.split();
+        self.give(kind, bytes, records);
+    }
+
+    /// Returns what is held of a line without an end: a partial one for now, for more may come.
+    pub fn unfinished(&self) -> Option<Record> {
+        let bytes = Bytes::copy_from_slice(&self.held);
+        let partial = Record::new(RecordKind::Partial, self.source, self.position, bytes);
+        (!partial.bytes.is_empty()).then_some(partial)
+    }
+
+    /// Gives what is held as a whole record, for nothing more will come.
+    pub fn finish(&mut self, records: &mut Vec<Record>) {
+        if self.in_pieces || !self.held.is_empty() {
+            self.give_line(records);
+        }
+    }
+
+    /// Returns where the next byte stands.
+    pub fn end(&self) -> u64 {
+        self.position + self.held.len() as u64
+    }
+
+    /// Returns where the unfinished line, or what is held of it, begins.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+}

@@ -1,0 +1,63 @@
+//! The one way from records to state.
+//!
+//! ```text
+//! bytes ─► cutter ─► record ─► converter ─► events ─► reduce ─► state, changes
+//!          └────────────────────── this crate ──────────────────────┘
+//! ```
+//!
+//! Whoever has bytes of a session, a file, a stream, a store, a browser, cuts them into [`Record`]s
+//! and pushes them into a [`Fold`]. Equal records give equal states, wherever they come from and
+//! whenever they come.
+//!
+//! ```
+//! use threadfold_convert::claude;
+//! use threadfold_fold::{SessionFile, parse_transcript};
+//!
+//! let line = br#"{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"Hello"}}"#;
+//! let state = parse_transcript(claude::AGENT, &[SessionFile { path: "s1.jsonl", bytes: line }]);
+//! assert_eq!(state.blocks().len(), 1);
+//! ```
+//!
+//! # What it does not do
+//!
+//! It opens no file, waits for nothing and knows no clock: bytes and times are handed in. It
+//! compiles for `wasm32-unknown-unknown`.
+
+mod cursor;
+mod cut;
+mod detect;
+mod error;
+mod fold;
+mod hex;
+mod name;
+pub mod parity;
+mod query;
+mod record;
+mod slice;
+mod snapshot;
+mod source;
+mod sources;
+mod spill;
+mod summary;
+mod whole;
+
+pub use cursor::{Cursor, CursorError, LogId};
+pub use cut::Cutter;
+pub use detect::{
+    Detection, HEAD_BYTES, Head, detect, detection_named, formats, is_document, is_enough,
+    may_be_document,
+};
+pub use error::with_causes;
+pub use fold::{Fold, Oddity, SliceCommand, Step};
+pub use name::{SessionNamer, content_name};
+pub use query::Query;
+pub use record::{Record, RecordKind, StoredRecord, Timestamp};
+pub use slice::{
+    EnvironmentState, FileState, FileStatus, Item, Items, QueryState, QueryStatus, RestorePolicy,
+    Slice, SliceError, Slices,
+};
+pub use snapshot::{SliceSnapshot, Snapshot, SnapshotHeader, SnapshotRestoreError};
+pub use source::{Chain, Source, SourceRole, SourceSpec};
+pub use summary::SessionSummary;
+pub use threadfold_convert::{Agent, Format, GENERATION, SessionFile, Shape};
+pub use whole::{fold_files, parse_transcript};

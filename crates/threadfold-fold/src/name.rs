@@ -1,0 +1,102 @@
+//! What a session is called, from what its records say.
+
+use threadfold_convert::lines::{Position, line};
+use threadfold_convert::{Agent, Converter, Feed, FeedKind, FeedLine, events};
+use threadfold_core::SessionId;
+
+use crate::cut::Cutter;
+use crate::detect::Detection;
+use crate::record::RecordKind;
+use threadfold_convert::Shape;
+
+/// How many bytes are looked through at most for a session's id.
+const LOOKED_THROUGH: u64 = 16 << 20;
+
+/// Finds the id of a session in its bytes, as they come.
+///
+/// ```
+/// use threadfold_fold::{SessionNamer, detect};
+///
+/// let line = b"{\"type\":\"user\",\"sessionId\":\"s1\"}\n";
+/// let mut namer = SessionNamer::new(detect(line).expect("a transcript"));
+/// namer.push(line);
+/// assert_eq!(namer.finish().map(|id| id.to_string()), Some("s1".into()));
+/// ```
+pub struct SessionNamer {
+    feed: Feed,
+    converter: Box<dyn Converter>,
+    cutter: Cutter,
+    number: u64,
+    found: Option<SessionId>,
+}
+
+impl SessionNamer {
+    /// Returns a namer for an input of this form.
+    pub fn new(input: Detection) -> Self {
+        let kind = match input.shape() {
+            Shape::Stream => FeedKind::Stream,
+            _ => FeedKind::Main,
+        };
+        let (feed, converter) = match input.agent {
+            Some(agent) => (Feed::new(agent, kind, "main"), agent.converter()),
+            None => (Feed::of_events("events"), events::converter()),
+        };
+        Self { feed, converter, cutter: Cutter::new(1), number: 0, found: None }
+    }
+
+    /// Reads the next bytes. Says whether more are needed.
+    pub fn push(&mut self, chunk: &[u8]) -> bool {
+        let mut records = Vec::new();
+        self.cutter.push(chunk, &mut records);
+        for record in records {
+            self.number += 1;
+            if record.kind == RecordKind::Line && self.found.is_none() {
+                self.line(&record.bytes);
+            }
+        }
+        self.found.is_none() && self.cutter.end() < LOOKED_THROUGH
+    }
+
+    /// Reads a file that is one record.
+    pub fn push_document(&mut self, agent: Agent, bytes: &[u8]) {
+        match agent.unpack(bytes) {
+            Some(threadfold_convert::Unpacked::Lines(lines)) => {
+                self.push(&lines);
+            }
+            Some(threadfold_convert::Unpacked::Files(files)) => {
+                if let Some(main) = files.first() {
+                    self.push(&main.bytes);
+                }
+            }
+            None => self.line(bytes),
+        }
+    }
+
+    fn line(&mut self, bytes: &[u8]) {
+        let position = Position { number: self.number, ..Position::default() };
+        let Some(line) = line(position, bytes) else { return };
+        let line = FeedLine { feed: &self.feed, number: line.number, bytes: line.bytes };
+        self.converter.push(&line, &mut Vec::new());
+        self.found = self.converter.session();
+    }
+
+    /// Returns the session's id, if its bytes tell it; the last line may lack its end.
+    pub fn finish(mut self) -> Option<SessionId> {
+        if self.found.is_none()
+            && let Some(last) = self.cutter.unfinished()
+        {
+            self.line(&last.bytes);
+        }
+        self.found
+    }
+}
+
+/// Returns the name of a session that has no id of its own: its form, and a hash of its first
+/// record, which stays the same while the session grows.
+///
+/// Two that begin alike have one name; whoever stores them tells them apart.
+pub fn content_name(input: Detection, first_record: &[u8]) -> SessionId {
+    let hash = blake3::hash(first_record.trim_ascii());
+    let owner = input.agent.map_or("events", Agent::name);
+    SessionId::from(format!("{owner}-{}", &hash.to_hex()[..12]))
+}

@@ -1,0 +1,298 @@
+//! Slices: named, versioned parts of a session, each a reducer over the same records.
+//!
+//! The session's own slices are made of the same stuff as those that a user registers.
+
+mod builtin;
+mod registry;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use imbl::{OrdMap, Vector};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use threadfold_core::{Json, SessionEvent};
+
+pub use builtin::{EnvironmentState, FileState, FileStatus, QueryState, QueryStatus};
+pub(crate) use registry::Dispatch;
+pub use registry::{SliceError, Slices};
+
+/// Something that slices hold, and that can be dispatched.
+pub trait Item: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
+    /// Its name in records and snapshots. Never changes.
+    const TYPE: &'static str;
+}
+
+/// What becomes of a slice when a session is restored to an earlier snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestorePolicy {
+    /// It is as it was then.
+    State,
+    /// It stays: what it tells has happened.
+    Log,
+}
+
+impl RestorePolicy {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::State => "state",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// The items of a slice. A clone shares them, and costs nothing.
+#[derive(Clone, Debug)]
+pub struct Items<T> {
+    items: Vector<T>,
+    positions: OrdMap<Arc<str>, usize>,
+}
+
+impl<T> Default for Items<T> {
+    fn default() -> Self {
+        Self { items: Vector::new(), positions: OrdMap::new() }
+    }
+}
+
+impl<T: Clone> Items<T> {
+    /// Adds an item behind the others.
+    pub fn push(&mut self, item: T) {
+        self.items.push_back(item);
+    }
+
+    /// Puts an item in place of all others.
+    pub fn replace(&mut self, item: T) {
+        self.clear();
+        self.push(item);
+    }
+
+    /// Puts an item in place of the one with this key, or behind the others.
+    pub fn upsert(&mut self, key: &str, item: T) {
+        match self.positions.get(key) {
+            Some(&position) => {
+                self.items.set(position, item);
+            }
+            None => {
+                self.positions.insert(key.into(), self.items.len());
+                self.items.push_back(item);
+            }
+        }
+    }
+
+    /// Returns the item with this key.
+    pub fn get(&self, key: &str) -> Option<&T> {
+        self.items.get(*self.positions.get(key)?)
+    }
+
+    /// Takes all items out.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Returns the item that came last.
+    pub fn latest(&self) -> Option<&T> {
+        self.items.last()
+    }
+
+    /// Returns all items in their order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.items.iter()
+    }
+
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Says whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+type OnEvent<T> = Arc<dyn Fn(&mut Items<T>, &SessionEvent) + Send + Sync>;
+type OnItem<T> = Arc<dyn Fn(&mut Items<T>, &Json) -> Result<(), serde_json::Error> + Send + Sync>;
+type KeyOf<T> = Arc<dyn Fn(&T) -> String + Send + Sync>;
+
+/// A slice of items of one type, and how they come about.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+/// use threadfold_fold::{Item, RestorePolicy, Slice};
+///
+/// #[derive(Clone, Serialize, Deserialize)]
+/// struct Step { name: String, done: bool }
+///
+/// impl Item for Step {
+///     const TYPE: &'static str = "step";
+/// }
+///
+/// let plan = Slice::<Step>::new("plan").upsert_by(|step| step.name.clone()).policy(RestorePolicy::State);
+/// ```
+pub struct Slice<T> {
+    name: String,
+    version: u32,
+    policy: RestorePolicy,
+    on_event: Vec<OnEvent<T>>,
+    on_item: Vec<(&'static str, OnItem<T>)>,
+    key: Option<KeyOf<T>>,
+    items: Items<T>,
+}
+
+impl<T: Item> Slice<T> {
+    /// Returns a slice that hears nothing yet.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            version: 1,
+            policy: RestorePolicy::State,
+            on_event: Vec::new(),
+            on_item: Vec::new(),
+            key: None,
+            items: Items::default(),
+        }
+    }
+
+    /// Sets the version of the items' form; snapshots of another version are not read.
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Sets what becomes of it when the session is restored.
+    pub fn policy(mut self, policy: RestorePolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Keeps every item that is dispatched.
+    pub fn append_all(self) -> Self {
+        self.on(|items, item: &T| items.push(item.clone()))
+    }
+
+    /// Keeps the item that was dispatched last.
+    pub fn replace_latest(self) -> Self {
+        self.on(|items, item: &T| items.replace(item.clone()))
+    }
+
+    /// Keeps the last item of each key.
+    pub fn upsert_by(mut self, key: impl Fn(&T) -> String + Send + Sync + 'static) -> Self {
+        let key: KeyOf<T> = Arc::new(key);
+        self.key = Some(key.clone());
+        self.on(move |items, item: &T| items.upsert(&key(item), item.clone()))
+    }
+
+    /// Hears items that are dispatched, of this or another type.
+    ///
+    /// The reducer must be a function of its arguments alone: it is run again over the same
+    /// records whenever the session is opened.
+    pub fn on<E: Item>(
+        mut self,
+        reducer: impl Fn(&mut Items<T>, &E) + Send + Sync + 'static,
+    ) -> Self {
+        let heard: OnItem<T> = Arc::new(move |items, json| {
+            reducer(items, &serde_json::from_str::<E>(json.as_str())?);
+            Ok(())
+        });
+        self.on_item.push((E::TYPE, heard));
+        self
+    }
+
+    /// Hears the session's events. The reducer must be a function of its arguments alone.
+    pub fn on_event(
+        mut self,
+        reducer: impl Fn(&mut Items<T>, &SessionEvent) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_event.push(Arc::new(reducer));
+        self
+    }
+
+    fn with_items(&self, items: Vec<T>) -> Items<T> {
+        let mut all = Items::default();
+        for item in items {
+            match &self.key {
+                Some(key) => all.upsert(&key(&item), item),
+                None => all.push(item),
+            }
+        }
+        all
+    }
+}
+
+/// A slice of items of some type.
+pub(crate) trait AnySlice: Send + Sync {
+    fn name(&self) -> &str;
+    fn item_type(&self) -> &'static str;
+    fn version(&self) -> u32;
+    fn policy(&self) -> RestorePolicy;
+    fn hear_event(&mut self, event: &SessionEvent);
+    /// Says whether it listens to this type.
+    fn hear_item(&mut self, item_type: &str, item: &Json) -> Result<bool, serde_json::Error>;
+    /// Puts these items in place of all others, or none.
+    fn seed(&mut self, items: &[Json]) -> Result<(), serde_json::Error>;
+    fn clear(&mut self);
+    fn items(&self) -> Vec<Json>;
+    fn fork(&self) -> Box<dyn AnySlice>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<T: Item> AnySlice for Slice<T> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn item_type(&self) -> &'static str {
+        T::TYPE
+    }
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn policy(&self) -> RestorePolicy {
+        self.policy
+    }
+
+    fn hear_event(&mut self, event: &SessionEvent) {
+        self.on_event.iter().for_each(|reducer| reducer(&mut self.items, event));
+    }
+
+    fn hear_item(&mut self, item_type: &str, item: &Json) -> Result<bool, serde_json::Error> {
+        let mut heard = false;
+        for (_, reducer) in self.on_item.iter().filter(|(wanted, _)| *wanted == item_type) {
+            reducer(&mut self.items, item)?;
+            heard = true;
+        }
+        Ok(heard)
+    }
+
+    fn seed(&mut self, items: &[Json]) -> Result<(), serde_json::Error> {
+        let items = items.iter().map(|item| serde_json::from_str(item.as_str()));
+        self.items = self.with_items(items.collect::<Result<_, _>>()?);
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.items.clear();
+    }
+
+    fn items(&self) -> Vec<Json> {
+        self.items.iter().map(Json::of).collect()
+    }
+
+    fn fork(&self) -> Box<dyn AnySlice> {
+        Box::new(Self {
+            name: self.name.clone(),
+            version: self.version,
+            policy: self.policy,
+            on_event: self.on_event.clone(),
+            on_item: self.on_item.clone(),
+            key: self.key.clone(),
+            items: self.items.clone(),
+        })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        &self.items
+    }
+}

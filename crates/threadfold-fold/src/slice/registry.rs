@@ -1,0 +1,157 @@
+//! The slices of a session, by name.
+
+use std::collections::BTreeMap;
+
+use threadfold_core::{Json, SessionEvent};
+
+use super::{AnySlice, Item, Items, RestorePolicy, Slice, builtin};
+
+/// The slices of a session beside its conversation: its own, and those that a user registered.
+pub struct Slices {
+    slices: BTreeMap<String, Box<dyn AnySlice>>,
+}
+
+/// Why something cannot be done with slices.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SliceError {
+    /// Choose another name, or another type of items.
+    #[error("slice `{name}` with items `{item_type}` is there already, as `{other}`")]
+    Twice {
+        /// The slice that was to be registered.
+        name: String,
+        /// Its items.
+        item_type: &'static str,
+        /// The one that is there.
+        other: String,
+    },
+    /// Register it before the session is opened.
+    #[error("no slice that holds `{item_type}` is registered")]
+    Unknown {
+        /// The items that were asked for.
+        item_type: String,
+    },
+    /// Give items of the slice's own form.
+    #[error("slice `{name}` does not hold such items")]
+    Unfit {
+        /// The slice.
+        name: String,
+        /// What is wrong with them.
+        source: serde_json::Error,
+    },
+}
+
+/// The names that sessions keep for themselves.
+pub(crate) const RESERVED: [&str; 5] =
+    ["conversation", "converter", "metadata", "transcript", "turns"];
+
+impl Default for Slices {
+    /// Returns the slices that every session has.
+    fn default() -> Self {
+        let own: [Box<dyn AnySlice>; 3] = [
+            Box::new(builtin::query()),
+            Box::new(builtin::environment()),
+            Box::new(builtin::files()),
+        ];
+        Self { slices: own.into_iter().map(|slice| (slice.name().to_owned(), slice)).collect() }
+    }
+}
+
+/// What became of something that was dispatched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Dispatch {
+    /// By at least one slice.
+    Accepted,
+    /// No slice listens to it.
+    NoListener,
+    /// A slice could not read it.
+    Unreadable(String),
+}
+
+impl Slices {
+    /// Adds a slice of the user's.
+    ///
+    /// Names and types of items are unique, for they lead to the slice in records and queries.
+    pub fn register<T: Item>(&mut self, slice: Slice<T>) -> Result<(), SliceError> {
+        let is_taken =
+            |other: &&dyn AnySlice| other.name() == slice.name() || other.item_type() == T::TYPE;
+        let taken = self.iter().find(is_taken).map(|it| it.name().to_owned());
+        let reserved = RESERVED.contains(&slice.name()).then(|| slice.name().to_owned());
+        if let Some(other) = taken.or(reserved) {
+            let name = slice.name().to_owned();
+            return Err(SliceError::Twice { name, item_type: T::TYPE, other });
+        }
+        self.slices.insert(slice.name().to_owned(), Box::new(slice));
+        Ok(())
+    }
+
+    /// Returns the same slices with the same items, which go their own way from here.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let forks = self.iter().map(|slice| (slice.name().to_owned(), slice.fork()));
+        Self { slices: forks.collect() }
+    }
+
+    /// Returns the items of this type.
+    pub fn items<T: Item>(&self) -> Result<&Items<T>, SliceError> {
+        let mut slices = self.slices.values();
+        let found = slices.find_map(|slice| slice.as_any().downcast_ref::<Items<T>>());
+        found.ok_or_else(|| SliceError::Unknown { item_type: T::TYPE.to_owned() })
+    }
+
+    /// Returns the name of the slice with items of this type.
+    pub fn name_of<T: Item>(&self) -> Result<&str, SliceError> {
+        let mut slices = self.slices.values();
+        let found = slices.find(|slice| slice.item_type() == T::TYPE).map(|slice| slice.name());
+        found.ok_or_else(|| SliceError::Unknown { item_type: T::TYPE.to_owned() })
+    }
+
+    pub(crate) fn hear_event(&mut self, event: &SessionEvent) {
+        self.slices.values_mut().for_each(|slice| slice.hear_event(event));
+    }
+
+    pub(crate) fn hear_item(&mut self, item_type: &str, item: &Json) -> Dispatch {
+        let mut heard = Dispatch::NoListener;
+        for slice in self.slices.values_mut() {
+            match slice.hear_item(item_type, item) {
+                Ok(true) if heard == Dispatch::NoListener => heard = Dispatch::Accepted,
+                Ok(_) => {}
+                Err(error) => {
+                    let name = slice.name();
+                    heard = Dispatch::Unreadable(format!("slice `{name}` cannot read it: {error}"));
+                }
+            }
+        }
+        heard
+    }
+
+    pub(crate) fn seed(&mut self, name: &str, items: &[Json]) -> Result<(), SliceError> {
+        let slice = self.slice_mut(name)?;
+        slice.seed(items).map_err(|source| SliceError::Unfit { name: name.to_owned(), source })
+    }
+
+    pub(crate) fn clear(&mut self, name: &str) -> Result<(), SliceError> {
+        self.slice_mut(name)?.clear();
+        Ok(())
+    }
+
+    /// Takes every item out of all slices that a restore rolls back.
+    pub(crate) fn clear_states(&mut self) {
+        let states =
+            self.slices.values_mut().filter(|slice| slice.policy() == RestorePolicy::State);
+        states.for_each(|slice| slice.clear());
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&dyn AnySlice> {
+        self.slices.get(name).map(Box::as_ref)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn AnySlice> {
+        self.slices.values().map(Box::as_ref)
+    }
+
+    fn slice_mut(&mut self, name: &str) -> Result<&mut Box<dyn AnySlice>, SliceError> {
+        let found = self.slices.get_mut(name);
+        found.ok_or_else(|| SliceError::Unknown { item_type: name.to_owned() })
+    }
+}

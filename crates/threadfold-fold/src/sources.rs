@@ -1,0 +1,63 @@
+//! The sources of a session, with what finds one among thousands at once.
+
+use imbl::{OrdMap, Vector};
+
+use crate::source::{Source, SourceItem, SourceKey, SourceSpec};
+
+/// The sources of a session in the order in which its log declares them. A clone shares them.
+#[derive(Clone, Default)]
+pub(crate) struct Sources {
+    all: Vector<Source>,
+    /// The latest part of each source.
+    latest: OrdMap<SourceKey, usize>,
+    /// The latest declaration of each number.
+    by_number: OrdMap<u32, usize>,
+    /// How many sources have a name before they are told apart.
+    names: OrdMap<String, u32>,
+}
+
+impl Sources {
+    pub(crate) fn declare(&mut self, number: u32, spec: SourceSpec) {
+        let name = self.feed_name(&spec);
+        self.add(Source::new(number, spec, name));
+    }
+
+    /// Adds a source as a snapshot has it.
+    pub(crate) fn restore(&mut self, item: SourceItem) {
+        let name = self.feed_name(item.spec());
+        self.add(item.into_source(name));
+    }
+
+    fn add(&mut self, source: Source) {
+        let index = self.all.len();
+        self.latest.insert(source.spec.key(), index);
+        self.by_number.insert(source.number, index);
+        self.all.push_back(source);
+    }
+
+    /// Returns the name of a source within the session. It follows from the order of declarations
+    /// alone, so every reader of a log gives the same names.
+    fn feed_name(&mut self, spec: &SourceSpec) -> String {
+        if let Some(part) = self.latest(spec) {
+            return part.feed_name.clone();
+        }
+        let base = spec.base_name();
+        let count = self.names.get(&base).copied().unwrap_or_default() + 1;
+        self.names.insert(base.clone(), count);
+        if count == 1 { base } else { format!("{base}~{count}") }
+    }
+
+    /// Returns the latest part of a source.
+    pub(crate) fn latest(&self, spec: &SourceSpec) -> Option<&Source> {
+        self.latest.get(&spec.key()).and_then(|index| self.all.get(*index))
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Source> {
+        let index = *self.by_number.get(&number)?;
+        self.all.get_mut(index)
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Source> {
+        self.all.iter()
+    }
+}

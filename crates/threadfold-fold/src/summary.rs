@@ -1,0 +1,172 @@
+//! What lists show of a session.
+
+use serde::{Deserialize, Serialize};
+use threadfold_core::{
+    BlockBody, Content, ConversationState, Effect, NextStep, PartBody, SessionMetadata, TokenUsage,
+    resume_plan,
+};
+
+use crate::fold::Fold;
+use crate::source::{Source, SourceRole, SourceSpec};
+
+/// As much of a prompt as lists may want.
+const PROMPT: usize = 2_000;
+
+/// What lists show of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SessionSummary {
+    /// The agent.
+    pub agent: Option<String>,
+    /// Where its main file lay.
+    pub path: Option<String>,
+    /// The title that the agent or a person gave it.
+    pub title: Option<String>,
+    /// What was asked first, or how it begins.
+    pub first_prompt: Option<String>,
+    /// The first command that was given.
+    pub first_command: Option<String>,
+    /// The model that the main conversation had last.
+    pub model: Option<String>,
+    /// The folder that the agent works in.
+    pub cwd: Option<String>,
+    /// The agent's version.
+    pub version: Option<String>,
+    /// The earliest time of any event.
+    pub started_at: Option<String>,
+    /// The latest time of any event.
+    pub ended_at: Option<String>,
+    /// The cost in US dollars, as the agent reckons it.
+    pub cost_usd: Option<f64>,
+    /// The tokens of the whole session.
+    pub usage: TokenUsage,
+    /// How many blocks there are in all conversations; nothing if they were not folded.
+    pub blocks: Option<usize>,
+    /// How many subagents there are; nothing if they were not folded.
+    pub subagents: Option<usize>,
+    /// The hash of the conversation at that record; nothing if it was not folded.
+    pub state_hash: Option<String>,
+    /// It is a loop of ours that has more to do.
+    pub is_unfinished: bool,
+    /// How many bytes of its files are in the log, of those that are lines: what a file had then.
+    pub line_bytes: u64,
+}
+
+impl SessionSummary {
+    /// Returns what a session's conversation and metadata tell.
+    pub fn of(state: &ConversationState, metadata: &SessionMetadata) -> Self {
+        let subagents = state.subagents();
+        let own = |text: Option<&str>| text.map(str::to_owned);
+        let inside: usize = subagents.iter().map(|it| it.blocks().len()).sum();
+        // Some agents tell no time with what they say, and one with every block.
+        let (first, last) = match metadata.started_at() {
+            Some(_) => (None, None),
+            None => times_of(state),
+        };
+        Self {
+            first_prompt: first_prompt(state),
+            first_command: first_command(state),
+            blocks: Some(state.blocks().len() + inside),
+            subagents: Some(subagents.len()),
+            title: own(metadata.title()),
+            model: own(metadata.model()),
+            cwd: own(metadata.cwd()),
+            version: own(metadata.version()),
+            started_at: own(metadata.started_at()).or(first),
+            ended_at: own(metadata.ended_at()).or(last),
+            cost_usd: metadata.cost_usd(),
+            usage: metadata.usage(),
+            ..Self::default()
+        }
+    }
+}
+
+impl Fold {
+    /// Returns what lists show of the session.
+    pub fn summary(&self) -> SessionSummary {
+        let told = SessionSummary::of(&self.settled(), self.metadata());
+        let path = |is_wanted: fn(&SourceSpec) -> bool| {
+            self.sources().filter(|it| is_wanted(&it.spec)).find_map(|it| it.spec.path.clone())
+        };
+        let path = path(|it| it.kind == SourceRole::Main).or_else(|| path(|_| true));
+        let is_loop = self.turns().last().is_some();
+        let next = resume_plan(self.turns(), |_| Effect::Unsafe).next;
+        let agent = self.agent().map(|it| it.name()).or(is_loop.then_some("threadfold"));
+        SessionSummary {
+            agent: agent.map(str::to_owned),
+            is_unfinished: is_loop && next != NextStep::Done,
+            path,
+            state_hash: Some(self.state_hash()),
+            line_bytes: self.line_bytes(),
+            ..told
+        }
+    }
+}
+
+impl Fold {
+    /// Returns how many bytes the latest parts of all files of lines have.
+    fn line_bytes(&self) -> u64 {
+        let is_latest = |it: &&Source| self.source(&it.spec).map(|it| it.number) == Some(it.number);
+        // What came by another way is in no file that an agent keeps.
+        let is_file = |it: &&Source| {
+            !matches!(it.spec.kind, SourceRole::Stream | SourceRole::Rows | SourceRole::Events)
+        };
+        self.sources().filter(is_latest).filter(is_file).map(Source::line_bytes).sum()
+    }
+}
+
+/// Returns the earliest and the latest time of any block, which are all spelt alike.
+fn times_of(state: &ConversationState) -> (Option<String>, Option<String>) {
+    let subagents = state.subagents();
+    let inside = subagents.iter().flat_map(|it| it.blocks().iter());
+    let (mut first, mut last): (Option<String>, Option<String>) = (None, None);
+    for block in state.blocks().iter().chain(inside) {
+        let Some(time) = block.timestamp.as_deref() else { continue };
+        if first.as_deref().is_none_or(|it| time < it) {
+            first = Some(time.to_owned());
+        }
+        if last.as_deref().is_none_or(|it| time > it) {
+            last = Some(time.to_owned());
+        }
+    }
+    (first, last)
+}
+
+fn first_prompt(state: &ConversationState) -> Option<String> {
+    let prompt = |active_only: bool| {
+        state.blocks().of_kind("user_message").find_map(|block| match &block.body {
+            BlockBody::UserMessage(said) if !(active_only && block.inactive) => {
+                Some(beginning(&content_text(&said.content)))
+            }
+            _ => None,
+        })
+    };
+    prompt(true).or_else(|| prompt(false))
+}
+
+fn first_command(state: &ConversationState) -> Option<String> {
+    state.blocks().of_kind("system").find_map(|block| match &block.body {
+        BlockBody::System(word) if &*word.subtype == "command" => {
+            let text = word.message.as_ref()?.to_str();
+            text.starts_with("<command-").then(|| beginning(&text))
+        }
+        _ => None,
+    })
+}
+
+fn content_text(content: &Content) -> String {
+    match content {
+        Content::Text(text) => text.to_str().into_owned(),
+        Content::Parts(parts) => {
+            let texts = parts.iter().filter_map(|part| match &part.body {
+                PartBody::Text(text) => Some(text.text.to_str()),
+                _ => None,
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+fn beginning(text: &str) -> String {
+    text.chars().take(PROMPT).collect()
+}
