@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use threadfold_engine::Budget;
-use threadfold_store::{SessionEntry, SqliteStore, Store, StoreError};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{SessionEntry, Store, StoreError};
 use tokio::runtime::Runtime;
 
 use crate::error::{CommandError, say};

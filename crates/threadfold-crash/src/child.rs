@@ -11,7 +11,8 @@ use std::time::Duration;
 use threadfold_agent::{Agent, AgentError, Decision, Progress, Rendered, Resume, Scripted};
 use threadfold_core::CallId;
 use threadfold_engine::holder;
-use threadfold_store::{SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::Store;
 
 use crate::BoxError;
 use crate::control::record_after;

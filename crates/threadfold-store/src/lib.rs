@@ -53,10 +53,9 @@ mod error;
 mod lease;
 mod log;
 mod memory;
-mod pack;
+pub mod pack;
 mod record;
 mod snapshot;
-mod sqlite;
 mod store;
 
 pub use blob::BlobHash;
@@ -67,5 +66,4 @@ pub use log::{Append, Appended, BatchId, Head, LogId, SessionEntry};
 pub use memory::MemoryStore;
 pub use record::{NewRecord, RecordKind, StoredRecord, Timestamp};
 pub use snapshot::{SnapshotCutter, SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
-pub use sqlite::{Finding, Size, SqliteStore};
 pub use store::{Collected, Limit, Store};

@@ -22,7 +22,7 @@ impl Timestamp {
     }
 
     /// Returns the time this much later.
-    pub(crate) fn after(self, lasting: Duration) -> Self {
+    pub fn after(self, lasting: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(lasting.as_millis()).unwrap_or(i64::MAX)))
     }
 }

@@ -80,7 +80,7 @@ pub struct Summary {
 
 impl Summary {
     /// Says whether it tells more than one of this generation, up to this record, or as much.
-    pub(crate) fn replaces(&self, generation: u32, seq: u64) -> bool {
+    pub fn replaces(&self, generation: u32, seq: u64) -> bool {
         (self.generation, self.seq) >= (generation, seq)
     }
 }

@@ -5,7 +5,8 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use anyhow::anyhow;
 use clap::Args;
 use threadfold_engine::is_gone;
-use threadfold_store::{SessionEntry, SqliteStore, Store, StoreError, Timestamp};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{SessionEntry, Store, StoreError, Timestamp};
 
 use crate::error::{CommandError, listed, say};
 use crate::printable::printable;

@@ -8,7 +8,8 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use threadfold_core::SessionId;
 use threadfold_engine::{Incoming, Options, Session, SourceSpec, SpecKind, holder};
-use threadfold_store::{RecordKind, SqliteStore};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::RecordKind;
 
 use crate::claude::{Transcript, keep_notes_session};
 use crate::env::{TestEnv, seen};

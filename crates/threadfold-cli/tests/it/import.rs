@@ -258,7 +258,8 @@ fn sessions_in_one_piece_are_kept_in_one_piece() {
 fn who_holds_a_session_is_said() {
     use std::time::Duration;
     use threadfold_core::SessionId;
-    use threadfold_store::{LogId, SqliteStore, Store, Timestamp};
+    use threadfold_sqlite::SqliteStore;
+    use threadfold_store::{LogId, Store, Timestamp};
 
     let env = TestEnv::new();
     Transcript::new("s1").prompt("Hello").keep(&env, "p");

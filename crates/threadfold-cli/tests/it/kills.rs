@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use threadfold_core::SessionId;
 use threadfold_engine::{Slices, load};
-use threadfold_store::{Limit, RecordKind, SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, RecordKind, Store};
 
 const KILLS: usize = 200;
 /// How many lines the session has in the end.

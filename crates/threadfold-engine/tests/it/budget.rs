@@ -9,7 +9,8 @@ use threadfold_engine::{
     Budget, EngineError, Fold, InputFile, Options, Session, Slices, Snapshot, claude_files, holder,
     load, load_within, take_files,
 };
-use threadfold_store::{Limit, MemoryStore, SqliteStore, Store, StoredRecord, Timestamp};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, MemoryStore, Store, StoredRecord, Timestamp};
 use threadfold_testkit::big_session::write_transcript;
 
 use crate::recordings::{claude_recordings, parsed_hash, settled_hash};

@@ -7,7 +7,8 @@ use threadfold_core::SessionEvent;
 use threadfold_engine::{
     EngineError, Heard, Incoming, Options, Session, SourceSpec, SpecKind, holder,
 };
-use threadfold_store::{MemoryStore, RecordKind, SqliteStore, Store, StoreError};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{MemoryStore, RecordKind, Store, StoreError};
 
 use crate::unreliable::{Fault, Unreliable};
 

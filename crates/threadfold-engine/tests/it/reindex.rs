@@ -7,7 +7,8 @@ use threadfold_engine::{
     Budget, Fold, Options, Session, Slices, SourceSpec, SpecKind, claude_files, holder, inspect,
     load, reindex, take_files, take_lines,
 };
-use threadfold_store::{MemoryStore, SessionEntry, SqliteStore, Store, StoredSnapshot, Summary};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{MemoryStore, SessionEntry, Store, StoredSnapshot, Summary};
 
 use crate::recordings::{Recording, claude_recordings};
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use threadfold_core::SessionId;
+use threadfold_sqlite::SqliteStore;
 use threadfold_store::{
-    Append, BatchId, Epoch, Holder, LogId, NewRecord, RecordKind, SqliteStore, Store, Timestamp,
+    Append, BatchId, Epoch, Holder, LogId, NewRecord, RecordKind, Store, Timestamp,
 };
 
 use crate::raw::{GroupedFile, RawFile};

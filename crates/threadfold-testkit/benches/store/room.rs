@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use threadfold_store::{NewRecord, RecordKind, SqliteStore, Timestamp};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{NewRecord, RecordKind, Timestamp};
 use threadfold_testkit::big_session::write_transcript;
 
 use crate::appends::{Log, claim};

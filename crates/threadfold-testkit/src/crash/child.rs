@@ -8,9 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::Connection;
 use threadfold_core::SessionId;
-use threadfold_store::{
-    Append, BatchId, Holder, LogId, NewRecord, RecordKind, SqliteStore, Store, Timestamp,
-};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Append, BatchId, Holder, LogId, NewRecord, RecordKind, Store, Timestamp};
 
 use super::BoxError;
 

@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use threadfold_store::{Limit, SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, Store};
 
 use super::BoxError;
 use super::child::{expected, session};

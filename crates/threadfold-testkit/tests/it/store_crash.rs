@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use threadfold_core::SessionId;
-use threadfold_store::{SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::Store;
 use threadfold_testkit::crash::{Acknowledged, Control, can_cut, cut_power, kill};
 use threadfold_testkit::report_skipped;
 use threadfold_testkit::store_suite::{read_all, run};

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::fault::Stop;
-use super::schema::{self, APPLICATION_ID, KNOWN};
-use crate::error::StoreError;
+use crate::failure::Failure;
+use crate::schema::{self, APPLICATION_ID, KNOWN};
+use threadfold_store::StoreError;
 
 /// How long a lock of another process is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,39 +22,39 @@ const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// Where a store is.
 #[derive(Clone, Debug)]
-pub(super) struct Location {
-    pub(super) path: PathBuf,
+pub(crate) struct Location {
+    pub(crate) path: PathBuf,
     /// The path, as messages show it.
-    pub(super) name: String,
+    pub(crate) name: String,
 }
 
 impl Location {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), name: format!("`{}`", path.display()) }
     }
 
     /// Returns the path of a file beside the database: `-wal` or `-shm`.
-    pub(super) fn beside(&self, suffix: &str) -> PathBuf {
+    pub(crate) fn beside(&self, suffix: &str) -> PathBuf {
         let mut name = OsString::from(&self.path);
         name.push(suffix);
         PathBuf::from(name)
     }
 
-    fn foreign(&self, what: &str) -> Stop {
+    fn foreign(&self, what: &str) -> Failure {
         StoreError::Foreign { place: self.name.clone(), what: what.to_owned() }.into()
     }
 
-    fn unwritable(&self, error: std::io::Error) -> Stop {
+    fn unwritable(&self, error: std::io::Error) -> Failure {
         StoreError::Unwritable { place: self.name.clone(), source: Box::new(error) }.into()
     }
 
-    fn unreachable(&self, error: std::io::Error) -> Stop {
+    fn unreachable(&self, error: std::io::Error) -> Failure {
         StoreError::Unreachable { place: self.name.clone(), source: Box::new(error) }.into()
     }
 }
 
 /// Makes the file and its folder if they are not there, for this user alone.
-pub(super) fn make_file(location: &Location) -> Result<(), Stop> {
+pub(crate) fn make_file(location: &Location) -> Result<(), Failure> {
     if location.path.exists() {
         return Ok(());
     }
@@ -83,7 +83,7 @@ fn private_folder() -> DirBuilder {
 }
 
 /// Returns how a file is made that only this user may read.
-pub(super) fn private_file() -> OpenOptions {
+pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -92,7 +92,7 @@ pub(super) fn private_file() -> OpenOptions {
 }
 
 /// Makes a new name in a folder durable, and the folder's own name.
-pub(super) fn sync_folders(folder: &Path) -> std::io::Result<()> {
+pub(crate) fn sync_folders(folder: &Path) -> std::io::Result<()> {
     if cfg!(unix) {
         File::open(folder)?.sync_all()?;
         if let Some(above) = folder.parent().filter(|it| !it.as_os_str().is_empty()) {
@@ -103,7 +103,7 @@ pub(super) fn sync_folders(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Refuses what is not a store of ours, or is of a newer program, without writing to it.
-pub(super) fn inspect(location: &Location) -> Result<(), Stop> {
+pub(crate) fn inspect(location: &Location) -> Result<(), Failure> {
     let mut header = Vec::new();
     let file = File::open(&location.path).map_err(|error| location.unreachable(error))?;
     file.take(100).read_to_end(&mut header).map_err(|error| location.unreachable(error))?;
@@ -131,7 +131,7 @@ pub(super) fn inspect(location: &Location) -> Result<(), Stop> {
 }
 
 /// Refuses a database without our tables, or with newer ones. Older ones have all that is read.
-pub(super) fn check_version(location: &Location, connection: &Connection) -> Result<(), Stop> {
+pub(crate) fn check_version(location: &Location, connection: &Connection) -> Result<(), Failure> {
     match schema::version(connection)? {
         0 => Err(location.foreign("it is empty")),
         found if found > KNOWN => Err(schema::newer(&location.name, found).into()),
@@ -140,7 +140,7 @@ pub(super) fn check_version(location: &Location, connection: &Connection) -> Res
 }
 
 /// Says whether a database is one that we began to make, or had made when the machine stopped.
-fn is_blank(location: &Location) -> Result<bool, Stop> {
+fn is_blank(location: &Location) -> Result<bool, Failure> {
     if was_empty_before(location) {
         return Ok(true);
     }
@@ -161,7 +161,7 @@ fn was_empty_before(location: &Location) -> bool {
 }
 
 /// Opens a connection that writes, and makes durable whatever it finds.
-pub(super) fn writer(location: &Location) -> Result<Connection, Stop> {
+pub(crate) fn writer(location: &Location) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&location.path, flags)?;
     harden(&connection)?;
@@ -197,7 +197,7 @@ fn use_write_ahead(connection: &Connection) -> rusqlite::Result<()> {
 
 /// How a store is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// Others may write meanwhile.
     Shared,
     /// Nothing can be written beside it, and nobody does.
@@ -208,7 +208,7 @@ pub(super) enum Access {
 
 impl Access {
     /// Finds out how a store is read that this process does not write to.
-    pub(super) fn of(location: &Location) -> Self {
+    pub(crate) fn of(location: &Location) -> Self {
         if location.beside("-shm").exists() || can_write_beside(location) {
             return Self::Shared;
         }
@@ -227,7 +227,7 @@ fn can_write_beside(location: &Location) -> bool {
 }
 
 /// Opens a connection that only reads.
-pub(super) fn reader(location: &Location, access: Access) -> Result<Connection, Stop> {
+pub(crate) fn reader(location: &Location, access: Access) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open_uri = |how: &str| {
         let uri = format!("{}?mode=ro&{how}", uri(&location.path));

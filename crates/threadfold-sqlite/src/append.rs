@@ -3,20 +3,20 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 
-use super::bursts::PendingRow;
-use super::fault::Stop;
-use super::known::Known;
-use super::schema::{first_of, most_records, place};
-use super::seal::{LONG_TAIL, TailRow, replace_tail, tail_rows};
-use super::writer::Ledger;
-use crate::error::StoreError;
-use crate::lease::Epoch;
-use crate::log::{Append, Appended, BatchId};
-use crate::pack::{Batch, batches, pack_row, unpack_row};
-use crate::record::{NewRecord, Timestamp};
+use crate::bursts::PendingRow;
+use crate::cache::CachedSession;
+use crate::compact::{LONG_TAIL, TailRow, replace_tail, tail_rows};
+use crate::failure::Failure;
+use crate::schema::{first_of, most_records, place};
+use crate::writer::Ledger;
+use threadfold_store::Epoch;
+use threadfold_store::StoreError;
+use threadfold_store::pack::{Batch, batches, pack_row, unpack_row};
+use threadfold_store::{Append, Appended, BatchId};
+use threadfold_store::{NewRecord, Timestamp};
 
 /// An append, with what can be done before the writer's turn.
-pub(super) struct PreparedAppend {
+pub(crate) struct PreparedAppend {
     session: SessionId,
     epoch: Epoch,
     after: u64,
@@ -35,7 +35,7 @@ enum Content {
 }
 
 impl PreparedAppend {
-    pub(super) fn new(append: Append) -> Self {
+    pub(crate) fn new(append: Append) -> Self {
         let Append { session, epoch, after, batch, records } = append;
         let latest = records.last().map_or(Timestamp(0), |record| record.received);
         let size: u64 = records.iter().map(|record| record.bytes.len() as u64).sum();
@@ -50,9 +50,9 @@ impl PreparedAppend {
     }
 }
 
-pub(super) fn append(ledger: &mut Ledger<'_>, append: PreparedAppend) -> Result<Appended, Stop> {
+pub(crate) fn append(ledger: &mut Ledger<'_>, append: PreparedAppend) -> Result<Appended, Failure> {
     let PreparedAppend { session, epoch, after, batch, count, latest, content } = append;
-    let known = ledger.memory.session(ledger.connection, &session)?;
+    let known = ledger.cache.session(ledger.connection, &session)?;
     if after < known.head {
         let id = known.id;
         ledger.settle()?;
@@ -60,7 +60,7 @@ pub(super) fn append(ledger: &mut Ledger<'_>, append: PreparedAppend) -> Result<
             return Ok(appended);
         }
     }
-    let known = ledger.memory.session(ledger.connection, &session)?;
+    let known = ledger.cache.session(ledger.connection, &session)?;
     check_epoch(&session, known, epoch)?;
     check_place(&session, after, count, known.head)?;
     let first = known.head + 1;
@@ -73,7 +73,7 @@ pub(super) fn append(ledger: &mut Ledger<'_>, append: PreparedAppend) -> Result<
             known.tail.rows += 1;
             known.tail.bytes += row.len() as u64;
             known.head = appended.last;
-            ledger.seals.consider(&session, known);
+            ledger.compactions.consider(&session, known);
             ledger.rows.push(PendingRow { session: known.id, first, count, latest, row });
         }
         Content::Records(records) => {
@@ -83,7 +83,7 @@ pub(super) fn append(ledger: &mut Ledger<'_>, append: PreparedAppend) -> Result<
             let batches = vec![Batch { id: batch, first, count }];
             rows.push(TailRow { first, batches, is_stored: false, records });
             let tail = replace_tail(ledger.connection, &session, id, rows)?;
-            let known = ledger.memory.session(ledger.connection, &session)?;
+            let known = ledger.cache.session(ledger.connection, &session)?;
             known.tail = tail;
             known.head = appended.last;
         }
@@ -92,14 +92,14 @@ pub(super) fn append(ledger: &mut Ledger<'_>, append: PreparedAppend) -> Result<
     Ok(appended)
 }
 
-pub(super) fn insert_row(
+pub(crate) fn insert_row(
     connection: &Connection,
     id: i64,
     first: u64,
     count: u64,
     latest: Timestamp,
     row: &[u8],
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     connection
         .prepare_cached("INSERT INTO tail (place, count, latest, data) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![place(id, first), count, latest.0, row])?;
@@ -107,7 +107,11 @@ pub(super) fn insert_row(
 }
 
 /// Refuses whoever does not hold the latest lease.
-pub(super) fn check_epoch(session: &SessionId, known: &Known, ours: Epoch) -> Result<(), Stop> {
+pub(crate) fn check_epoch(
+    session: &SessionId,
+    known: &CachedSession,
+    ours: Epoch,
+) -> Result<(), Failure> {
     if ours == known.epoch {
         return Ok(());
     }
@@ -116,7 +120,7 @@ pub(super) fn check_epoch(session: &SessionId, known: &Known, ours: Epoch) -> Re
     Err(StoreError::Fenced { session, ours, current: known.epoch, holder }.into())
 }
 
-fn check_place(session: &SessionId, after: u64, count: u64, head: u64) -> Result<(), Stop> {
+fn check_place(session: &SessionId, after: u64, count: u64, head: u64) -> Result<(), Failure> {
     if after != head {
         let session = session.clone();
         return Err(StoreError::Conflict { session, expected: after, found: head }.into());
@@ -137,7 +141,7 @@ fn find_batch(
     id: i64,
     after: u64,
     batch: BatchId,
-) -> Result<Option<Appended>, Stop> {
+) -> Result<Option<Appended>, Failure> {
     let Some(first) = after.checked_add(1).filter(|first| *first <= most_records()) else {
         return Ok(None);
     };
@@ -158,7 +162,7 @@ fn find_batch(
     Ok(found.map(|it| Appended { first, last: after.saturating_add(it.count) }))
 }
 
-fn batches_in_group(connection: &Connection, id: i64, first: u64) -> Result<Vec<Batch>, Stop> {
+fn batches_in_group(connection: &Connection, id: i64, first: u64) -> Result<Vec<Batch>, Failure> {
     let group = connection
         .prepare_cached(
             "SELECT place, meta FROM groups WHERE place BETWEEN ?1 AND ?2

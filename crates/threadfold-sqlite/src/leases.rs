@@ -5,28 +5,28 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
 
-use super::append::check_epoch;
-use super::fault::Stop;
-use super::known::parse_holder;
-use super::writer::Ledger;
-use crate::error::StoreError;
-use crate::lease::{Epoch, Holder, Lease};
-use crate::record::Timestamp;
+use crate::append::check_epoch;
+use crate::cache::parse_holder;
+use crate::failure::Failure;
+use crate::writer::Ledger;
+use threadfold_store::StoreError;
+use threadfold_store::Timestamp;
+use threadfold_store::{Epoch, Holder, Lease};
 
 /// Somebody who wants to write.
-pub(super) struct Claim {
-    pub(super) holder: Holder,
-    pub(super) now: Timestamp,
-    pub(super) lasting: Duration,
-    pub(super) instead_of: Option<Epoch>,
+pub(crate) struct Claim {
+    pub(crate) holder: Holder,
+    pub(crate) now: Timestamp,
+    pub(crate) lasting: Duration,
+    pub(crate) instead_of: Option<Epoch>,
 }
 
-pub(super) fn acquire(
+pub(crate) fn acquire(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     claim: Claim,
-) -> Result<Lease, Stop> {
-    let epoch = ledger.memory.session(ledger.connection, session)?.epoch;
+) -> Result<Lease, Failure> {
+    let epoch = ledger.cache.session(ledger.connection, session)?.epoch;
     check_free(ledger.connection, session, claim.now, claim.instead_of)?;
     let lease = Lease {
         epoch: Epoch(epoch.0 + 1),
@@ -37,25 +37,25 @@ pub(super) fn acquire(
     Ok(lease)
 }
 
-pub(super) fn renew(
+pub(crate) fn renew(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     epoch: Epoch,
     until: Timestamp,
-) -> Result<Lease, Stop> {
-    let known = ledger.memory.session(ledger.connection, session)?;
+) -> Result<Lease, Failure> {
+    let known = ledger.cache.session(ledger.connection, session)?;
     check_epoch(session, known, epoch)?;
     let lease = Lease { epoch, holder: known.holder.clone().unwrap_or_default(), until };
     write(ledger, session, &lease)?;
     Ok(lease)
 }
 
-pub(super) fn release(
+pub(crate) fn release(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     epoch: Epoch,
-) -> Result<(), Stop> {
-    let known = ledger.memory.session(ledger.connection, session)?;
+) -> Result<(), Failure> {
+    let known = ledger.cache.session(ledger.connection, session)?;
     if known.epoch == epoch {
         known.holder = None;
         ledger
@@ -66,8 +66,8 @@ pub(super) fn release(
     Ok(())
 }
 
-fn write(ledger: &mut Ledger<'_>, session: &SessionId, lease: &Lease) -> Result<(), Stop> {
-    let known = ledger.memory.session(ledger.connection, session)?;
+fn write(ledger: &mut Ledger<'_>, session: &SessionId, lease: &Lease) -> Result<(), Failure> {
+    let known = ledger.cache.session(ledger.connection, session)?;
     known.epoch = lease.epoch;
     known.holder = Some(lease.holder.clone());
     let holder = serde_json::json!(lease.holder).to_string();
@@ -81,12 +81,12 @@ fn write(ledger: &mut Ledger<'_>, session: &SessionId, lease: &Lease) -> Result<
 }
 
 /// Refuses while somebody writes, unless that lease is the one that may be passed over.
-pub(super) fn check_free(
+pub(crate) fn check_free(
     connection: &Connection,
     session: &SessionId,
     now: Timestamp,
     instead_of: Option<Epoch>,
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     let (epoch, holder, until): (u64, Option<String>, Option<i64>) = connection
         .prepare_cached("SELECT epoch, holder, lease_until FROM sessions WHERE name = ?1")?
         .query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;

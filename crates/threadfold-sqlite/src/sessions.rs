@@ -3,24 +3,24 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use threadfold_core::SessionId;
 
-use super::bursts;
-use super::fault::Stop;
-use super::known::{self, parse_holder};
-use super::leases;
-use super::schema::{last_place, place};
-use super::writer::Ledger;
-use crate::error::StoreError;
-use crate::lease::{Epoch, Lease};
-use crate::log::{Head, LogId, SessionEntry};
-use crate::record::Timestamp;
-use crate::snapshot::Summary;
+use crate::bursts;
+use crate::cache::{self, parse_holder};
+use crate::failure::Failure;
+use crate::leases;
+use crate::schema::{last_place, place};
+use crate::writer::Ledger;
+use threadfold_store::StoreError;
+use threadfold_store::Summary;
+use threadfold_store::Timestamp;
+use threadfold_store::{Epoch, Lease};
+use threadfold_store::{Head, LogId, SessionEntry};
 
-pub(super) fn create(
+pub(crate) fn create(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     log: &LogId,
     now: Timestamp,
-) -> Result<Head, Stop> {
+) -> Result<Head, Failure> {
     let begun = ledger
         .connection
         .prepare_cached(
@@ -38,7 +38,7 @@ pub(super) fn create(
         .ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
 }
 
-pub(super) fn head(connection: &Connection, session: &SessionId) -> Result<Option<Head>, Stop> {
+pub(crate) fn head(connection: &Connection, session: &SessionId) -> Result<Option<Head>, Failure> {
     let found = connection
         .prepare_cached("SELECT id, log, epoch FROM sessions WHERE name = ?1")?
         .query_row([session.as_str()], |row| {
@@ -46,12 +46,12 @@ pub(super) fn head(connection: &Connection, session: &SessionId) -> Result<Optio
         })
         .optional()?;
     let Some((id, log, epoch)) = found else { return Ok(None) };
-    let (seq, _) = known::head(connection, id)?;
+    let (seq, _) = cache::head(connection, id)?;
     Ok(Some(Head { log: LogId::from(log), seq, epoch: Epoch(epoch) }))
 }
 
 /// Returns the number of a session; refused if there is none.
-pub(super) fn session_id(connection: &Connection, session: &SessionId) -> Result<i64, Stop> {
+pub(crate) fn session_id(connection: &Connection, session: &SessionId) -> Result<i64, Failure> {
     let found = connection
         .prepare_cached("SELECT id FROM sessions WHERE name = ?1")?
         .query_row([session.as_str()], |row| row.get(0))
@@ -59,7 +59,7 @@ pub(super) fn session_id(connection: &Connection, session: &SessionId) -> Result
     found.ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
 }
 
-pub(super) fn list(connection: &Connection) -> Result<Vec<SessionEntry>, Stop> {
+pub(crate) fn list(connection: &Connection) -> Result<Vec<SessionEntry>, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT id, name, log, created, epoch, holder, lease_until,
                 summary_generation, summary_seq, summary
@@ -72,14 +72,14 @@ pub(super) fn list(connection: &Connection) -> Result<Vec<SessionEntry>, Stop> {
         let id = row.get(0)?;
         let head = match in_bursts.get(&id) {
             Some(part) => (part.last, Some(part.latest)),
-            None => known::settled_head(connection, id)?,
+            None => cache::settled_head(connection, id)?,
         };
         entries.push(entry(row, head)?);
     }
     Ok(entries)
 }
 
-fn entry(row: &Row<'_>, (seq, latest): (u64, Option<i64>)) -> Result<SessionEntry, Stop> {
+fn entry(row: &Row<'_>, (seq, latest): (u64, Option<i64>)) -> Result<SessionEntry, Failure> {
     let created = row.get(3)?;
     let epoch = Epoch(row.get(4)?);
     let lease = match (row.get::<_, Option<String>>(5)?, row.get(6)?) {
@@ -104,12 +104,12 @@ fn entry(row: &Row<'_>, (seq, latest): (u64, Option<i64>)) -> Result<SessionEntr
     })
 }
 
-pub(super) fn put_summary(
+pub(crate) fn put_summary(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     log: &LogId,
     summary: &Summary,
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     let id = session_id(ledger.connection, session)?;
     let (found, generation, seq): (String, Option<u32>, Option<i64>) = ledger
         .connection
@@ -130,15 +130,15 @@ pub(super) fn put_summary(
     Ok(())
 }
 
-pub(super) fn remove(
+pub(crate) fn remove(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     now: Timestamp,
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     let id = session_id(ledger.connection, session)?;
     leases::check_free(ledger.connection, session, now, None)?;
     ledger.settle()?;
-    ledger.memory.forget(session);
+    ledger.cache.forget(session);
     for delete in ["DELETE FROM tail", "DELETE FROM groups"] {
         ledger
             .connection

@@ -5,28 +5,28 @@ use std::collections::{BTreeSet, HashMap};
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
 
-use super::append::insert_row;
-use super::blobs::{Content, keep, refer};
-use super::fault::Stop;
-use super::known::{Known, Memory, TailSize};
-use super::schema::{first_of, last_place, place};
-use crate::pack::{Batch, Group, Packer, pack_row, unpack_row};
-use crate::record::{NewRecord, StoredRecord};
+use crate::append::insert_row;
+use crate::blobs::{Content, keep, refer};
+use crate::cache::{CachedSession, SessionCache, TailSize};
+use crate::failure::Failure;
+use crate::schema::{first_of, last_place, place};
+use threadfold_store::pack::{Batch, Group, Packer, pack_row, unpack_row};
+use threadfold_store::{NewRecord, StoredRecord};
 
 /// A tail of this size is made into groups.
-pub(super) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
+pub(crate) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
 
 /// Which tails became long.
 #[derive(Debug, Default)]
-pub(super) struct Seals {
+pub(crate) struct CompactionQueue {
     due: BTreeSet<SessionId>,
     /// How large a tail was when no group ended in it; it is tried again when it has grown well.
     tried: HashMap<SessionId, TailSize>,
 }
 
-impl Seals {
+impl CompactionQueue {
     /// Remembers a session if its tail became long.
-    pub(super) fn consider(&mut self, session: &SessionId, known: &Known) {
+    pub(crate) fn consider(&mut self, session: &SessionId, known: &CachedSession) {
         let TailSize { rows, bytes } = known.tail;
         let is_long = rows >= LONG_TAIL.rows || bytes >= LONG_TAIL.bytes;
         if !is_long {
@@ -39,23 +39,23 @@ impl Seals {
         }
     }
 
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         !self.due.is_empty()
     }
 
     /// Returns some of those that became long.
-    pub(super) fn take(&mut self, count: usize) -> Vec<SessionId> {
+    pub(crate) fn take(&mut self, count: usize) -> Vec<SessionId> {
         (0..count).map_while(|_| self.due.pop_first()).collect()
     }
 
     /// Makes groups of a session's tail, as far as groups end in it.
-    pub(super) fn seal(
+    pub(crate) fn seal(
         &mut self,
         connection: &Connection,
-        memory: &mut Memory,
+        cache: &mut SessionCache,
         session: &SessionId,
-    ) -> Result<(), Stop> {
-        let known = memory.session(connection, session)?;
+    ) -> Result<(), Failure> {
+        let known = cache.session(connection, session)?;
         let rows = tail_rows(connection, known.id)?;
         let before = known.tail;
         known.tail = replace_tail(connection, session, known.id, rows)?;
@@ -69,13 +69,13 @@ impl Seals {
 }
 
 /// The records of an append or several, or what is left of them.
-pub(super) struct TailRow {
-    pub(super) first: u64,
+pub(crate) struct TailRow {
+    pub(crate) first: u64,
     /// The appends that begin in it.
-    pub(super) batches: Vec<Batch>,
+    pub(crate) batches: Vec<Batch>,
     /// Whether it is in the table already.
-    pub(super) is_stored: bool,
-    pub(super) records: Vec<NewRecord>,
+    pub(crate) is_stored: bool,
+    pub(crate) records: Vec<NewRecord>,
 }
 
 impl TailRow {
@@ -85,7 +85,7 @@ impl TailRow {
 }
 
 /// Returns what is in a session's tail.
-pub(super) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Stop> {
+pub(crate) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT place, count, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
     )?;
@@ -96,7 +96,7 @@ pub(super) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
         let (batches, records) = unpack_row(first, row.get(1)?, data)?;
         if records.is_empty() {
-            return Err(Stop::Damaged(format!("record {first} is an append of no records")));
+            return Err(Failure::Corrupt(format!("record {first} is an append of no records")));
         }
         let records = records.into_iter().map(as_new).collect();
         rows.push(TailRow { first, batches, is_stored: true, records });
@@ -110,12 +110,12 @@ fn as_new(record: StoredRecord) -> NewRecord {
 }
 
 /// Makes groups of `rows` as far as groups end in them, and keeps the rest as the tail.
-pub(super) fn replace_tail(
+pub(crate) fn replace_tail(
     connection: &Connection,
     session: &SessionId,
     id: i64,
     rows: Vec<TailRow>,
-) -> Result<TailSize, Stop> {
+) -> Result<TailSize, Failure> {
     let mut sealed_until = 0;
     if let Some(first) = rows.first().map(|row| row.first) {
         let mut packer = Packer::new(session.as_str(), first);
@@ -159,9 +159,9 @@ pub(super) fn replace_tail(
     Ok(size)
 }
 
-fn insert_group(connection: &Connection, id: i64, group: Group) -> Result<(), Stop> {
-    for cut_out in &group.cut_out {
-        let blob = keep(connection, &Content::of(cut_out.hash, &cut_out.bytes))?;
+fn insert_group(connection: &Connection, id: i64, group: Group) -> Result<(), Failure> {
+    for extracts in &group.extracts {
+        let blob = keep(connection, &Content::of(extracts.hash, &extracts.bytes))?;
         refer(connection, id, blob)?;
     }
     let content = keep(connection, &Content::of(group.hash, &group.content))?;

@@ -12,13 +12,13 @@ use rusqlite::Connection;
 use threadfold_core::SessionId;
 use tokio::sync::oneshot;
 
-use super::bursts::{self, PendingRow};
-use super::connect::{self, Location};
-use super::fault::{Stop, failed_write};
-use super::known::Memory;
-use super::seal::Seals;
-use super::wake::Wakes;
-use crate::error::StoreError;
+use crate::bursts::{self, PendingRow};
+use crate::cache::SessionCache;
+use crate::compact::CompactionQueue;
+use crate::connect::{self, Location};
+use crate::failure::{Failure, write_error};
+use crate::wake::WakeRegistry;
+use threadfold_store::StoreError;
 
 /// A group is at most this many jobs, so that the first does not wait for ever.
 const GROUP: usize = 1024;
@@ -38,36 +38,36 @@ const PAGES: u64 = 1000;
 const PAGES_OF_BURSTS: u64 = 4096;
 
 /// What a job works with, inside a group's transaction.
-pub(super) struct Ledger<'a> {
-    pub(super) connection: &'a Connection,
-    pub(super) memory: &'a mut Memory,
-    pub(super) seals: &'a mut Seals,
+pub(crate) struct Ledger<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) cache: &'a mut SessionCache,
+    pub(crate) compactions: &'a mut CompactionQueue,
     /// The rows of this group that are not written yet.
-    pub(super) rows: Vec<PendingRow>,
+    pub(crate) rows: Vec<PendingRow>,
     /// Which sessions became longer.
-    pub(super) grown: &'a mut Vec<SessionId>,
+    pub(crate) grown: &'a mut Vec<SessionId>,
 }
 
 impl Ledger<'_> {
     /// Writes the rows that wait, for somebody will look for them.
-    pub(super) fn write_rows(&mut self) -> Result<(), Stop> {
+    pub(crate) fn write_rows(&mut self) -> Result<(), Failure> {
         if self.rows.is_empty() {
             return Ok(());
         }
         let rows = std::mem::take(&mut self.rows);
-        bursts::write(self.connection, rows, &mut self.memory.bursts)
+        bursts::write(self.connection, rows, &mut self.cache.bursts)
     }
 
     /// Has all that was appended in the tails.
-    pub(super) fn settle(&mut self) -> Result<(), Stop> {
+    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         self.write_rows()?;
-        settle(self.connection, self.memory)
+        settle(self.connection, self.cache)
     }
 }
 
-fn settle(connection: &Connection, memory: &mut Memory) -> Result<(), Stop> {
-    if memory.bursts > 0 {
-        memory.settled(&bursts::distribute(connection)?);
+fn settle(connection: &Connection, cache: &mut SessionCache) -> Result<(), Failure> {
+    if cache.bursts > 0 {
+        cache.settled(&bursts::distribute(connection)?);
     }
     Ok(())
 }
@@ -82,22 +82,22 @@ trait Job: Send {
     fn fail(self: Box<Self>, error: StoreError);
 }
 
-struct Asked<T, F> {
+struct Request<T, F> {
     work: Option<F>,
     done: Option<Result<T, StoreError>>,
     answer: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T, F> Job for Asked<T, F>
+impl<T, F> Job for Request<T, F>
 where
     T: Send,
-    F: FnOnce(&mut Ledger<'_>) -> Result<T, Stop> + Send,
+    F: FnOnce(&mut Ledger<'_>) -> Result<T, Failure> + Send,
 {
     fn run(&mut self, ledger: &mut Ledger<'_>, location: &Location) -> Result<(), rusqlite::Error> {
         let Some(work) = self.work.take() else { return Ok(()) };
         self.done = Some(match work(ledger) {
             Ok(value) => Ok(value),
-            Err(Stop::Failed(error)) => return Err(error),
+            Err(Failure::Sqlite(error)) => return Err(error),
             Err(refused) => Err(refused.while_writing(&location.name)),
         });
         Ok(())
@@ -122,7 +122,7 @@ where
 
 /// The writer, as others see it.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     jobs: Option<Sender<Box<dyn Job>>>,
     thread: Option<JoinHandle<()>>,
     place: String,
@@ -130,18 +130,18 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread, with a connection that was opened already.
-    pub(super) fn start(
+    pub(crate) fn start(
         location: Location,
         connection: Connection,
-        wakes: Arc<Wakes>,
+        wakes: Arc<WakeRegistry>,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let place = location.name.clone();
         let mut state = State {
             location,
             connection: Some(connection),
-            memory: Memory::default(),
-            seals: Seals::default(),
+            cache: SessionCache::default(),
+            compactions: CompactionQueue::default(),
             pages: PAGES,
             wakes,
         };
@@ -152,13 +152,13 @@ impl Writer {
     }
 
     /// Has `work` done, and returns when it is durable.
-    pub(super) async fn ask<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub(crate) async fn ask<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Ledger<'_>) -> Result<T, Stop> + Send + 'static,
+        F: FnOnce(&mut Ledger<'_>) -> Result<T, Failure> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let job = Box::new(Asked { work: Some(work), done: None, answer });
+        let job = Box::new(Request { work: Some(work), done: None, answer });
         let is_sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         if is_sent && let Ok(done) = answered.await {
             return done;
@@ -186,11 +186,11 @@ struct State {
     location: Location,
     /// Nothing after a failure: the next group opens it anew.
     connection: Option<Connection>,
-    memory: Memory,
-    seals: Seals,
+    cache: SessionCache,
+    compactions: CompactionQueue,
     /// What the connection was told last.
     pages: u64,
-    wakes: Arc<Wakes>,
+    wakes: Arc<WakeRegistry>,
 }
 
 impl State {
@@ -209,7 +209,7 @@ impl State {
     }
 
     /// Answers a group of jobs.
-    fn answer(&mut self, group: Vec<Box<dyn Job>>, done: Result<(), Stop>, grown: &[SessionId]) {
+    fn answer(&mut self, group: Vec<Box<dyn Job>>, done: Result<(), Failure>, grown: &[SessionId]) {
         match done {
             Ok(()) => {
                 self.wakes.grown(grown);
@@ -221,7 +221,7 @@ impl State {
                 // After a failed sync nothing is believed: neither what this connection holds
                 // in memory nor what we remember.
                 self.connection = None;
-                self.memory.forget_all();
+                self.cache.forget_all();
                 self.fail(group, stop);
             }
         }
@@ -232,7 +232,7 @@ impl State {
         &mut self,
         group: &mut [Box<dyn Job>],
         grown: &mut Vec<SessionId>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Failure> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
@@ -241,17 +241,17 @@ impl State {
             }
         };
         let connection = self.connection.insert(connection);
-        let pages = if self.memory.bursts > 0 { PAGES_OF_BURSTS } else { PAGES };
+        let pages = if self.cache.bursts > 0 { PAGES_OF_BURSTS } else { PAGES };
         if self.pages != pages {
             connection.pragma_update(None, "wal_autocheckpoint", pages)?;
             self.pages = pages;
         }
         begin(connection)?;
-        self.memory.refresh(connection)?;
+        self.cache.refresh(connection)?;
         let mut ledger = Ledger {
             connection,
-            memory: &mut self.memory,
-            seals: &mut self.seals,
+            cache: &mut self.cache,
+            compactions: &mut self.compactions,
             rows: Vec::new(),
             grown,
         };
@@ -263,17 +263,17 @@ impl State {
         Ok(())
     }
 
-    fn fail(&self, group: Vec<Box<dyn Job>>, stop: Stop) {
+    fn fail(&self, group: Vec<Box<dyn Job>>, stop: Failure) {
         let place = &self.location.name;
         let error = match stop {
-            Stop::Failed(error) => Arc::new(error),
+            Failure::Sqlite(error) => Arc::new(error),
             other => {
                 let text = other.while_writing(place).to_string();
                 Arc::new(rusqlite::Error::ToSqlConversionFailure(text.into()))
             }
         };
         for job in group {
-            job.fail(failed_write(place, &error));
+            job.fail(write_error(place, &error));
         }
     }
 
@@ -283,18 +283,18 @@ impl State {
     /// the next append takes it back.
     fn seal(&mut self) {
         // While bursts come in, a tail is made into groups when they are moved to the tails.
-        let is_time = |memory: &Memory, seals: &Seals| {
-            memory.bursts >= bursts::MOST || (memory.bursts == 0 && seals.is_due())
+        let is_time = |cache: &SessionCache, compactions: &CompactionQueue| {
+            cache.bursts >= bursts::MOST || (cache.bursts == 0 && compactions.is_due())
         };
-        while is_time(&self.memory, &self.seals) {
+        while is_time(&self.cache, &self.compactions) {
             let Some(connection) = &self.connection else { return };
-            match seal_some(connection, &mut self.memory, &mut self.seals) {
+            match seal_some(connection, &mut self.cache, &mut self.compactions) {
                 Ok(()) => {}
                 // Appends go on, and whoever reads will be told what is damaged. It is tried again
                 // after the next group, not at once: it may never succeed, and jobs wait.
                 Err(stop) => {
-                    self.memory.forget_all();
-                    let goes_on = !matches!(stop, Stop::Failed(_))
+                    self.cache.forget_all();
+                    let goes_on = !matches!(stop, Failure::Sqlite(_))
                         && connection.execute_batch("ROLLBACK; PRAGMA synchronous = FULL").is_ok();
                     if !goes_on {
                         self.connection = None;
@@ -330,13 +330,17 @@ fn gather(
     Some(group)
 }
 
-fn seal_some(connection: &Connection, memory: &mut Memory, seals: &mut Seals) -> Result<(), Stop> {
+fn seal_some(
+    connection: &Connection,
+    cache: &mut SessionCache,
+    compactions: &mut CompactionQueue,
+) -> Result<(), Failure> {
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     begin(connection)?;
-    memory.refresh(connection)?;
-    settle(connection, memory)?;
-    for session in seals.take(SEALED_AT_ONCE) {
-        seals.seal(connection, memory, &session)?;
+    cache.refresh(connection)?;
+    settle(connection, cache)?;
+    for session in compactions.take(SEALED_AT_ONCE) {
+        compactions.seal(connection, cache, &session)?;
     }
     end(connection)?;
     Ok(connection.execute_batch("PRAGMA synchronous = FULL")?)

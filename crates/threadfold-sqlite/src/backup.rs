@@ -6,12 +6,12 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::connect::{Location, private_file, sync_folders};
-use super::fault::Stop;
-use crate::error::StoreError;
+use crate::connect::{Location, private_file, sync_folders};
+use crate::failure::Failure;
+use threadfold_store::StoreError;
 
 /// Writes the copy beside its place, makes it durable, and gives it its name.
-pub(super) fn write(connection: &Connection, target: &Location) -> Result<(), Stop> {
+pub(crate) fn write(connection: &Connection, target: &Location) -> Result<(), Failure> {
     let unfinished = target.beside(&format!(".{}.unfinished", std::process::id()));
     let written = write_unfinished(connection, &unfinished).and_then(|()| {
         put_in_place(&unfinished, &target.path).map_err(|error| {
@@ -25,7 +25,7 @@ pub(super) fn write(connection: &Connection, target: &Location) -> Result<(), St
     written
 }
 
-fn write_unfinished(connection: &Connection, unfinished: &Path) -> Result<(), Stop> {
+fn write_unfinished(connection: &Connection, unfinished: &Path) -> Result<(), Failure> {
     let made = private_file().open(unfinished);
     made.map_err(|error| StoreError::Unwritable {
         place: format!("`{}`", unfinished.display()),

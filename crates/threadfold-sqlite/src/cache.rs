@@ -7,46 +7,46 @@ use std::collections::HashMap;
 use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
 
-use super::bursts::{self, Moved};
-use super::fault::Stop;
-use super::schema::{first_of, last_place, place};
-use crate::error::StoreError;
-use crate::lease::{Epoch, Holder};
+use crate::bursts::{self, Redistribution};
+use crate::failure::Failure;
+use crate::schema::{first_of, last_place, place};
+use threadfold_store::StoreError;
+use threadfold_store::{Epoch, Holder};
 
 /// How many sessions are remembered; with more, all are looked up again.
 const MOST: usize = 8192;
 
 /// What is known of a session.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) id: i64,
-    pub(super) epoch: Epoch,
-    pub(super) holder: Option<Holder>,
+pub(crate) struct CachedSession {
+    pub(crate) id: i64,
+    pub(crate) epoch: Epoch,
+    pub(crate) holder: Option<Holder>,
     /// Its last record.
-    pub(super) head: u64,
+    pub(crate) head: u64,
     /// How much of it is in the tail and in bursts.
-    pub(super) tail: TailSize,
+    pub(crate) tail: TailSize,
 }
 
 /// How much of a session is not in groups yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TailSize {
-    pub(super) rows: u64,
-    pub(super) bytes: u64,
+pub(crate) struct TailSize {
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
 }
 
 /// What the writer remembers.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    sessions: HashMap<SessionId, Known>,
+pub(crate) struct SessionCache {
+    sessions: HashMap<SessionId, CachedSession>,
     version: Option<i64>,
     /// How many bursts there are.
-    pub(super) bursts: u64,
+    pub(crate) bursts: u64,
 }
 
-impl Memory {
+impl SessionCache {
     /// Forgets everything if another has written since.
-    pub(super) fn refresh(&mut self, connection: &Connection) -> Result<(), Stop> {
+    pub(crate) fn refresh(&mut self, connection: &Connection) -> Result<(), Failure> {
         let version: i64 =
             connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.version != Some(version) || self.sessions.len() > MOST {
@@ -58,31 +58,31 @@ impl Memory {
     }
 
     /// Forgets everything: what was remembered may not have happened.
-    pub(super) fn forget_all(&mut self) {
+    pub(crate) fn forget_all(&mut self) {
         *self = Self::default();
     }
 
     /// Remembers that bursts were moved to the tails.
-    pub(super) fn settled(&mut self, moved: &HashMap<i64, Moved>) {
+    pub(crate) fn settled(&mut self, moved: &HashMap<i64, Redistribution>) {
         self.bursts = 0;
         for known in self.sessions.values_mut() {
-            if let Some(Moved { from, to }) = moved.get(&known.id) {
+            if let Some(Redistribution { from, to }) = moved.get(&known.id) {
                 known.tail.rows = (known.tail.rows + to.rows).saturating_sub(from.rows);
                 known.tail.bytes = (known.tail.bytes + to.bytes).saturating_sub(from.bytes);
             }
         }
     }
 
-    pub(super) fn forget(&mut self, session: &SessionId) {
+    pub(crate) fn forget(&mut self, session: &SessionId) {
         self.sessions.remove(session);
     }
 
     /// Returns what is known of a session; refused if there is none.
-    pub(super) fn session(
+    pub(crate) fn session(
         &mut self,
         connection: &Connection,
         session: &SessionId,
-    ) -> Result<&mut Known, Stop> {
+    ) -> Result<&mut CachedSession, Failure> {
         if !self.sessions.contains_key(session) {
             let known = look_up(connection, session)?;
             self.sessions.insert(session.clone(), known);
@@ -92,7 +92,7 @@ impl Memory {
     }
 }
 
-fn look_up(connection: &Connection, session: &SessionId) -> Result<Known, Stop> {
+fn look_up(connection: &Connection, session: &SessionId) -> Result<CachedSession, Failure> {
     let found = connection
         .prepare_cached("SELECT id, epoch, holder FROM sessions WHERE name = ?1")?
         .query_row([session.as_str()], |row| {
@@ -112,16 +112,16 @@ fn look_up(connection: &Connection, session: &SessionId) -> Result<Known, Stop> 
         }
         None => settled_head(connection, id)?.0,
     };
-    Ok(Known { id, epoch: Epoch(epoch), holder, head, tail })
+    Ok(CachedSession { id, epoch: Epoch(epoch), holder, head, tail })
 }
 
 /// Returns who holds a lease, as the table has it.
-pub(super) fn parse_holder(json: &str) -> Result<Holder, Stop> {
-    serde_json::from_str(json).map_err(|_| Stop::Damaged("a lease's holder is no JSON".into()))
+pub(crate) fn parse_holder(json: &str) -> Result<Holder, Failure> {
+    serde_json::from_str(json).map_err(|_| Failure::Corrupt("a lease's holder is no JSON".into()))
 }
 
 /// Returns the last record of a session and when it was received; 0 if there is none.
-pub(super) fn head(connection: &Connection, id: i64) -> Result<(u64, Option<i64>), Stop> {
+pub(crate) fn head(connection: &Connection, id: i64) -> Result<(u64, Option<i64>), Failure> {
     if let Some(part) = bursts::parts(connection)?.get(&id) {
         return Ok((part.last, Some(part.latest)));
     }
@@ -129,7 +129,10 @@ pub(super) fn head(connection: &Connection, id: i64) -> Result<(u64, Option<i64>
 }
 
 /// Returns the same of what is in no burst.
-pub(super) fn settled_head(connection: &Connection, id: i64) -> Result<(u64, Option<i64>), Stop> {
+pub(crate) fn settled_head(
+    connection: &Connection,
+    id: i64,
+) -> Result<(u64, Option<i64>), Failure> {
     for last_row in [
         "SELECT place, count, latest FROM tail WHERE place BETWEEN ?1 AND ?2
          ORDER BY place DESC LIMIT 1",
@@ -150,7 +153,7 @@ pub(super) fn settled_head(connection: &Connection, id: i64) -> Result<(u64, Opt
     Ok((0, None))
 }
 
-fn tail_size(connection: &Connection, id: i64) -> Result<TailSize, Stop> {
+fn tail_size(connection: &Connection, id: i64) -> Result<TailSize, Failure> {
     let size = connection
         .prepare_cached(
             "SELECT count(*), coalesce(sum(length(data)), 0) FROM tail

@@ -9,27 +9,27 @@ use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, params};
 
-use super::append::insert_row;
-use super::fault::Stop;
-use super::known::TailSize;
-use crate::pack::{DirectoryEntry, merge_rows, pack_directory, unpack_directory};
-use crate::record::Timestamp;
+use crate::append::insert_row;
+use crate::cache::TailSize;
+use crate::failure::Failure;
+use threadfold_store::Timestamp;
+use threadfold_store::pack::{DirectoryEntry, merge_rows, pack_directory, unpack_directory};
 
 /// So many appends in one commit are put together.
 const MANY: usize = 16;
 /// With so many bursts, they are moved to the tails.
-pub(super) const MOST: u64 = 64;
+pub(crate) const MOST: u64 = 64;
 
 /// A row that waits for the end of its group.
-pub(super) struct PendingRow {
-    pub(super) session: i64,
-    pub(super) first: u64,
-    pub(super) count: u64,
-    pub(super) latest: Timestamp,
-    pub(super) row: Vec<u8>,
+pub(crate) struct PendingRow {
+    pub(crate) session: i64,
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    pub(crate) latest: Timestamp,
+    pub(crate) row: Vec<u8>,
 }
 
-pub(super) fn count(connection: &Connection) -> Result<u64, Stop> {
+pub(crate) fn count(connection: &Connection) -> Result<u64, Failure> {
     let count = connection
         .prepare_cached("SELECT count(*) FROM bursts")?
         .query_row([], |row| row.get(0))?;
@@ -37,11 +37,11 @@ pub(super) fn count(connection: &Connection) -> Result<u64, Stop> {
 }
 
 /// Writes the rows of a group; `bursts` is how many bursts there are.
-pub(super) fn write(
+pub(crate) fn write(
     connection: &Connection,
     rows: Vec<PendingRow>,
     bursts: &mut u64,
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     if *bursts == 0 && rows.len() < MANY {
         for PendingRow { session, first, count, latest, row } in rows {
             insert_row(connection, session, first, count, latest, &row)?;
@@ -69,10 +69,10 @@ pub(super) fn write(
 }
 
 /// Calls `look` with each row in bursts, in their order; `data` is asked for only if it is wanted.
-pub(super) fn each(
+pub(crate) fn each(
     connection: &Connection,
-    mut look: impl FnMut(&DirectoryEntry, &dyn Fn() -> Result<Vec<u8>, Stop>) -> Result<(), Stop>,
-) -> Result<(), Stop> {
+    mut look: impl FnMut(&DirectoryEntry, &dyn Fn() -> Result<Vec<u8>, Failure>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut statement =
         connection.prepare_cached("SELECT directory, data FROM bursts ORDER BY id")?;
     let mut rows = statement.query([])?;
@@ -82,7 +82,7 @@ pub(super) fn each(
             look(entry, &|| {
                 let data = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
                 let row = data.get(entry.range.clone());
-                let row = row.ok_or_else(|| Stop::Damaged("a burst is cut off".to_owned()))?;
+                let row = row.ok_or_else(|| Failure::Corrupt("a burst is cut off".to_owned()))?;
                 Ok(row.to_vec())
             })?;
         }
@@ -92,16 +92,16 @@ pub(super) fn each(
 
 /// What bursts hold of a session.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(crate) struct BurstShare {
     /// Its last record, and when it was received.
-    pub(super) last: u64,
-    pub(super) latest: i64,
-    pub(super) size: TailSize,
+    pub(crate) last: u64,
+    pub(crate) latest: i64,
+    pub(crate) size: TailSize,
 }
 
 /// Returns what bursts hold of each session that has something in them.
-pub(super) fn parts(connection: &Connection) -> Result<BTreeMap<i64, Part>, Stop> {
-    let mut parts: BTreeMap<i64, Part> = BTreeMap::new();
+pub(crate) fn parts(connection: &Connection) -> Result<BTreeMap<i64, BurstShare>, Failure> {
+    let mut parts: BTreeMap<i64, BurstShare> = BTreeMap::new();
     each(connection, |entry, _| {
         let part = parts.entry(entry.session.cast_signed()).or_default();
         part.last = entry.last();
@@ -115,15 +115,15 @@ pub(super) fn parts(connection: &Connection) -> Result<BTreeMap<i64, Part>, Stop
 
 /// What became of the rows of a session that were in bursts.
 #[derive(Debug)]
-pub(super) struct Moved {
+pub(crate) struct Redistribution {
     /// How much they were.
-    pub(super) from: TailSize,
+    pub(crate) from: TailSize,
     /// How much they are in the tail.
-    pub(super) to: TailSize,
+    pub(crate) to: TailSize,
 }
 
 /// Moves all that is in bursts to the tails, one row a session.
-pub(super) fn distribute(connection: &Connection) -> Result<HashMap<i64, Moved>, Stop> {
+pub(crate) fn distribute(connection: &Connection) -> Result<HashMap<i64, Redistribution>, Failure> {
     let mut sessions: BTreeMap<i64, Vec<(DirectoryEntry, Vec<u8>)>> = BTreeMap::new();
     each(connection, |entry, data| {
         let rows = sessions.entry(entry.session.cast_signed()).or_default();
@@ -145,7 +145,7 @@ pub(super) fn distribute(connection: &Connection) -> Result<HashMap<i64, Moved>,
     for (session, first, last, from, row) in merged {
         insert_row(connection, session, first, last.last() + 1 - first, last.latest, &row)?;
         let to = TailSize { rows: 1, bytes: row.len() as u64 };
-        moved.insert(session, Moved { from, to });
+        moved.insert(session, Redistribution { from, to });
     }
     connection.prepare_cached("DELETE FROM bursts")?.execute([])?;
     Ok(moved)

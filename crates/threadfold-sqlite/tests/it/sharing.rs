@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use threadfold_core::SessionId;
-use threadfold_store::{Collected, SqliteStore, Store, StoreError};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Collected, Store, StoreError};
 use threadfold_testkit::store_suite::{NOW, Writer, line, record, run};
 
 type Result = std::result::Result<(), Box<dyn Error>>;

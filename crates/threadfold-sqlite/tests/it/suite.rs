@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use threadfold_store::{SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::Store;
 use threadfold_testkit::store_suite::Place;
 
 /// A store in a folder of its own.

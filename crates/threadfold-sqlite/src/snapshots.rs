@@ -7,21 +7,21 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 
-use super::SqliteStore;
-use super::blobs;
-use super::fault::Stop;
-use super::sessions::session_id;
-use super::writer::Ledger;
-use crate::blob::BlobHash;
-use crate::error::StoreError;
-use crate::pack::squeeze;
-use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot};
+use crate::blobs;
+use crate::failure::Failure;
+use crate::sessions::session_id;
+use crate::store::SqliteStore;
+use crate::writer::Ledger;
+use threadfold_store::BlobHash;
+use threadfold_store::StoreError;
+use threadfold_store::pack::compress;
+use threadfold_store::{SnapshotPiece, SnapshotWriter, StoredSnapshot};
 
 /// How much of a snapshot is written at once; appends come in between.
 const PORTION: usize = 8 << 20;
 
 /// A snapshot on its way into the file.
-pub(super) struct Writing<'a> {
+pub(crate) struct SqliteSnapshotWriter<'a> {
     store: &'a SqliteStore,
     session: SessionId,
     place: (u32, u64),
@@ -33,14 +33,14 @@ pub(super) struct Writing<'a> {
 }
 
 /// A piece, ready to be kept.
-struct Squeezed {
+struct CompressedPiece {
     hash: BlobHash,
     length: usize,
     bytes: Vec<u8>,
 }
 
-impl<'a> Writing<'a> {
-    pub(super) fn new(store: &'a SqliteStore, session: &SessionId, place: (u32, u64)) -> Self {
+impl<'a> SqliteSnapshotWriter<'a> {
+    pub(crate) fn new(store: &'a SqliteStore, session: &SessionId, place: (u32, u64)) -> Self {
         let session = session.clone();
         Self { store, session, place, all: Vec::new(), waiting: Vec::new(), size: 0 }
     }
@@ -48,7 +48,7 @@ impl<'a> Writing<'a> {
     async fn write_waiting(&mut self) -> Result<(), StoreError> {
         let waiting = std::mem::take(&mut self.waiting);
         self.size = 0;
-        let missing = self.store.read_with(move |connection| squeeze_new(connection, &waiting));
+        let missing = self.store.read_with(move |connection| compress_new(connection, &waiting));
         let missing = missing.await?;
         if missing.is_empty() {
             return Ok(());
@@ -58,7 +58,7 @@ impl<'a> Writing<'a> {
 }
 
 #[async_trait]
-impl SnapshotWriter for Writing<'_> {
+impl SnapshotWriter for SqliteSnapshotWriter<'_> {
     async fn add(&mut self, piece: SnapshotPiece) -> Result<(), StoreError> {
         self.all.push(piece.hash());
         self.size += piece.bytes().len();
@@ -79,7 +79,10 @@ impl SnapshotWriter for Writing<'_> {
 
 /// Returns the pieces that are not in the store, each once. What is damaged there is not there: it
 /// would be named again.
-fn squeeze_new(connection: &Connection, pieces: &[SnapshotPiece]) -> Result<Vec<Squeezed>, Stop> {
+fn compress_new(
+    connection: &Connection,
+    pieces: &[SnapshotPiece],
+) -> Result<Vec<CompressedPiece>, Failure> {
     let mut seen = HashSet::new();
     let mut new = Vec::new();
     for piece in pieces {
@@ -91,16 +94,16 @@ fn squeeze_new(connection: &Connection, pieces: &[SnapshotPiece]) -> Result<Vec<
         let is_there = found.map(|id| blobs::is_whole(connection, id)).transpose()?;
         if is_there != Some(true) {
             let length = piece.bytes().len();
-            new.push(Squeezed { hash, length, bytes: squeeze(piece.bytes()) });
+            new.push(CompressedPiece { hash, length, bytes: compress(piece.bytes()) });
         }
     }
     Ok(new)
 }
 
 /// Keeps pieces, before the snapshot that is made of them.
-fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[Squeezed]) -> Result<(), Stop> {
+fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[CompressedPiece]) -> Result<(), Failure> {
     let connection = ledger.connection;
-    for Squeezed { hash, length, bytes } in pieces {
+    for CompressedPiece { hash, length, bytes } in pieces {
         match blobs::find(connection, hash)? {
             None => drop(blobs::insert(connection, hash, *length, bytes)?),
             Some(id) if !blobs::is_whole(connection, id)? => {
@@ -118,7 +121,7 @@ fn put(
     session: &SessionId,
     (generation, seq): (u32, u64),
     pieces: &[BlobHash],
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     let connection = ledger.connection;
     let id = session_id(connection, session)?;
     let mut stored = Vec::with_capacity(pieces.len());
@@ -149,7 +152,7 @@ fn find(
     session: i64,
     generation: u32,
     seq: u64,
-) -> Result<Option<i64>, Stop> {
+) -> Result<Option<i64>, Failure> {
     let found = connection
         .prepare_cached(
             "SELECT id FROM snapshots WHERE session = ?1 AND generation = ?2 AND seq = ?3",
@@ -159,7 +162,7 @@ fn find(
     Ok(found)
 }
 
-fn delete(connection: &Connection, snapshot: i64) -> Result<(), Stop> {
+fn delete(connection: &Connection, snapshot: i64) -> Result<(), Failure> {
     for delete in
         ["DELETE FROM snapshot_chunks WHERE snapshot = ?1", "DELETE FROM snapshots WHERE id = ?1"]
     {
@@ -169,12 +172,12 @@ fn delete(connection: &Connection, snapshot: i64) -> Result<(), Stop> {
 }
 
 /// Returns the latest snapshot of a generation that holds nothing after `until`.
-pub(super) fn latest(
+pub(crate) fn latest(
     connection: &Connection,
     session: &SessionId,
     generation: u32,
     until: u64,
-) -> Result<Option<StoredSnapshot>, Stop> {
+) -> Result<Option<StoredSnapshot>, Failure> {
     let id = session_id(connection, session)?;
     let until = i64::try_from(until).unwrap_or(i64::MAX);
     let found = connection
@@ -192,7 +195,7 @@ pub(super) fn latest(
 }
 
 /// Returns what a snapshot holds.
-pub(super) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Stop> {
+pub(crate) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Failure> {
     let expected: [u8; 32] = connection
         .prepare_cached("SELECT manifest FROM snapshots WHERE id = ?1")?
         .query_row([snapshot], |row| row.get(0))?;
@@ -209,7 +212,7 @@ pub(super) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, St
     if manifest(names.iter()) == BlobHash::from(expected) {
         Ok(bytes)
     } else {
-        Err(Stop::Damaged("a snapshot is not made of its pieces".to_owned()))
+        Err(Failure::Corrupt("a snapshot is not made of its pieces".to_owned()))
     }
 }
 
@@ -219,7 +222,10 @@ fn manifest<'a>(names: impl Iterator<Item = &'a BlobHash>) -> BlobHash {
     BlobHash::of(&names)
 }
 
-pub(super) fn list(connection: &Connection, session: &SessionId) -> Result<Vec<(u32, u64)>, Stop> {
+pub(crate) fn list(
+    connection: &Connection,
+    session: &SessionId,
+) -> Result<Vec<(u32, u64)>, Failure> {
     let id = session_id(connection, session)?;
     let mut statement = connection.prepare_cached(
         "SELECT generation, seq FROM snapshots WHERE session = ?1 ORDER BY generation, seq",
@@ -231,7 +237,7 @@ pub(super) fn list(connection: &Connection, session: &SessionId) -> Result<Vec<(
 }
 
 /// Deletes a session's snapshots and its summary.
-pub(super) fn delete_derived(ledger: &mut Ledger<'_>, session: &SessionId) -> Result<(), Stop> {
+pub(crate) fn delete_derived(ledger: &mut Ledger<'_>, session: &SessionId) -> Result<(), Failure> {
     let id = session_id(ledger.connection, session)?;
     for delete in [
         "DELETE FROM snapshot_chunks

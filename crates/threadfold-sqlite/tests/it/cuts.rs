@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use threadfold_core::SessionId;
-use threadfold_store::{Limit, SqliteStore, Store, StoreError, StoredRecord};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, Store, StoreError, StoredRecord};
 use threadfold_testkit::store_suite::{Writer, line, run};
 
 use crate::damage::{is_clear, quick_folder};

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use threadfold_store::{LogId, SqliteStore, Store, StoreError, Timestamp};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{LogId, Store, StoreError, Timestamp};
 use threadfold_testkit::store_suite::{NOW, Writer, line, run};
 
 type Result = std::result::Result<(), Box<dyn Error>>;

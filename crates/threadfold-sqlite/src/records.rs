@@ -3,24 +3,25 @@
 use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
 
-use super::blobs;
-use super::bursts;
-use super::fault::Stop;
-use super::schema::{first_of, last_place, place};
-use super::sessions::session_id;
-use crate::pack::{Packed, unpack, unpack_row};
-use crate::record::StoredRecord;
-use crate::store::Limit;
+use crate::blobs;
+use crate::bursts;
+use crate::failure::Failure;
+use crate::schema::{first_of, last_place, place};
+use crate::sessions::session_id;
+use threadfold_store::Limit;
+use threadfold_store::StoredRecord;
+use threadfold_store::pack::{PackedGroup, unpack, unpack_row};
 
 /// Returns records after `after`, within the limit; at least one if there is one.
-pub(super) fn read(
+pub(crate) fn read(
     connection: &Connection,
     session: &SessionId,
     after: u64,
     limit: Limit,
-) -> Result<Vec<StoredRecord>, Stop> {
+) -> Result<Vec<StoredRecord>, Failure> {
     let id = session_id(connection, session)?;
-    let mut wanted = Wanted { next: after.saturating_add(1), limit, bytes: 0, records: Vec::new() };
+    let mut wanted =
+        ReadProgress { next: after.saturating_add(1), limit, bytes: 0, records: Vec::new() };
     if wanted.next > first_of(last_place(id)) {
         return Ok(Vec::new());
     }
@@ -31,27 +32,27 @@ pub(super) fn read(
 }
 
 /// What is wanted still, and what was found.
-struct Wanted {
+struct ReadProgress {
     next: u64,
     limit: Limit,
     bytes: usize,
     records: Vec<StoredRecord>,
 }
 
-impl Wanted {
+impl ReadProgress {
     fn is_done(&self) -> bool {
         self.next > self.limit.until || self.bytes >= self.limit.bytes.max(1)
     }
 
     /// Takes what is wanted of a row. A row that leaves a gap is damage.
-    fn take(&mut self, rows: Vec<StoredRecord>) -> Result<(), Stop> {
+    fn take(&mut self, rows: Vec<StoredRecord>) -> Result<(), Failure> {
         let from = self.next;
         for record in rows.into_iter().skip_while(|record| record.seq < from) {
             if self.is_done() {
                 break;
             }
             if record.seq != self.next {
-                return Err(Stop::Damaged(format!("record {} is missing", self.next)));
+                return Err(Failure::Corrupt(format!("record {} is missing", self.next)));
             }
             self.next += 1;
             self.bytes += record.bytes.len();
@@ -62,7 +63,7 @@ impl Wanted {
 }
 
 /// Returns the key of the row that holds a record, if it is in this table, else of the next.
-fn start(connection: &Connection, sql: &str, id: i64, next: u64) -> Result<i64, Stop> {
+fn start(connection: &Connection, sql: &str, id: i64, next: u64) -> Result<i64, Failure> {
     let found: Option<i64> = connection
         .prepare_cached(sql)?
         .query_row([place(id, 0), place(id, next)], |row| row.get(0))
@@ -74,8 +75,8 @@ fn read_groups(
     connection: &Connection,
     session: &SessionId,
     id: i64,
-    wanted: &mut Wanted,
-) -> Result<(), Stop> {
+    wanted: &mut ReadProgress,
+) -> Result<(), Failure> {
     let before = "SELECT place FROM groups WHERE place BETWEEN ?1 AND ?2
                   ORDER BY place DESC LIMIT 1";
     let start = start(connection, before, id, wanted.next)?;
@@ -93,7 +94,7 @@ fn read_groups(
         }
         let meta = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
         let (hash, content) = blobs::read_by_id(connection, row.get(3)?)?;
-        let packed = Packed {
+        let packed = PackedGroup {
             session: session.as_str(),
             first,
             count,
@@ -103,7 +104,7 @@ fn read_groups(
         };
         let records = unpack(&packed, |hash| {
             blobs::read(connection, hash)?
-                .ok_or_else(|| Stop::Damaged(format!("blob {hash} is missing")))
+                .ok_or_else(|| Failure::Corrupt(format!("blob {hash} is missing")))
         })
         .map_err(|stop| in_session(stop, session, first))?;
         wanted.take(records)?;
@@ -111,7 +112,7 @@ fn read_groups(
     Ok(())
 }
 
-fn read_tail(connection: &Connection, id: i64, wanted: &mut Wanted) -> Result<(), Stop> {
+fn read_tail(connection: &Connection, id: i64, wanted: &mut ReadProgress) -> Result<(), Failure> {
     let before = "SELECT place FROM tail WHERE place BETWEEN ?1 AND ?2
                   ORDER BY place DESC LIMIT 1";
     let start = start(connection, before, id, wanted.next)?;
@@ -130,7 +131,7 @@ fn read_tail(connection: &Connection, id: i64, wanted: &mut Wanted) -> Result<()
     Ok(())
 }
 
-fn read_bursts(connection: &Connection, id: i64, wanted: &mut Wanted) -> Result<(), Stop> {
+fn read_bursts(connection: &Connection, id: i64, wanted: &mut ReadProgress) -> Result<(), Failure> {
     bursts::each(connection, |entry, data| {
         let is_ours = entry.session.cast_signed() == id;
         if is_ours && entry.last() >= wanted.next && !wanted.is_done() {
@@ -142,10 +143,10 @@ fn read_bursts(connection: &Connection, id: i64, wanted: &mut Wanted) -> Result<
 }
 
 /// Says where damage is.
-fn in_session(stop: Stop, session: &SessionId, first: u64) -> Stop {
+fn in_session(stop: Failure, session: &SessionId, first: u64) -> Failure {
     match stop {
-        Stop::Damaged(what) => {
-            Stop::Damaged(format!("session `{session}`, group of record {first}: {what}"))
+        Failure::Corrupt(what) => {
+            Failure::Corrupt(format!("session `{session}`, group of record {first}: {what}"))
         }
         other => other,
     }

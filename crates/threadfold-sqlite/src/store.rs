@@ -1,32 +1,4 @@
-//! A store in one file, by way of SQLite.
-//!
-//! ```text
-//! appends ─► writer thread ─► tail ─► groups ─► blobs
-//!            one commit for   a row    many      by hash,
-//!            all that wait    each     records   shared
-//! ```
-//!
-//! A commit is durable before any append in it is acknowledged: write-ahead mode, with a sync at
-//! every commit. Any number of processes may use the file at once.
-
-mod append;
-mod backup;
-mod blobs;
-mod bursts;
-mod check;
-mod connect;
-mod fault;
-mod known;
-mod leases;
-mod readers;
-mod records;
-mod schema;
-mod seal;
-mod sessions;
-mod size;
-mod snapshots;
-mod wake;
-mod writer;
+//! The store itself: it hands reads to reader connections and writes to the writer thread.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,24 +9,22 @@ use bytes::Bytes;
 use rusqlite::Connection;
 use threadfold_core::SessionId;
 
-use self::append::PreparedAppend;
-use self::connect::{Access, Location};
-use self::fault::Stop;
-use self::leases::Claim;
-use self::readers::Readers;
-use self::wake::{Wakes, Watcher};
-use self::writer::{Ledger, Writer};
-use crate::blob::BlobHash;
-use crate::error::StoreError;
-use crate::lease::{Epoch, Holder, Lease};
-use crate::log::{Append, Appended, Head, LogId, SessionEntry};
-use crate::pack::squeeze;
-use crate::record::{StoredRecord, Timestamp};
-use crate::snapshot::{SnapshotWriter, StoredSnapshot, Summary};
-use crate::store::{Collected, Limit, Store};
-
-pub use self::check::Finding;
-pub use self::size::Size;
+use crate::append::{self, PreparedAppend};
+use crate::connect::{self, Access, Location};
+use crate::failure::Failure;
+use crate::leases::{self, Claim};
+use crate::readers::Readers;
+use crate::wake::{WakeRegistry, Watcher};
+use crate::writer::{Ledger, Writer};
+use crate::{backup, blobs, check, records, sessions, size, snapshots};
+use threadfold_store::BlobHash;
+use threadfold_store::StoreError;
+use threadfold_store::pack::compress;
+use threadfold_store::{Append, Appended, Head, LogId, SessionEntry};
+use threadfold_store::{Collected, Limit, Store};
+use threadfold_store::{Epoch, Holder, Lease};
+use threadfold_store::{SnapshotWriter, StoredSnapshot, Summary};
+use threadfold_store::{StoredRecord, Timestamp};
 
 /// A store in one file.
 ///
@@ -78,7 +48,7 @@ impl SqliteStore {
             .and_then(|()| connect::inspect(&location))
             .and_then(|()| connect::writer(&location))
             .map_err(|stop| stop.while_writing(&location.name))?;
-        let wakes = Arc::new(Wakes::default());
+        let wakes = Arc::new(WakeRegistry::default());
         let writer = Writer::start(location.clone(), connection, Arc::clone(&wakes))
             .map_err(|error| no_thread(&location, error))?;
         Self::with(location, Access::Shared, wakes, Some(writer))
@@ -101,7 +71,7 @@ impl SqliteStore {
     fn with(
         location: Location,
         access: Access,
-        wakes: Arc<Wakes>,
+        wakes: Arc<WakeRegistry>,
         writer: Option<Writer>,
     ) -> Result<Self, StoreError> {
         let watcher = Watcher::start(location.clone(), access, wakes)
@@ -124,21 +94,21 @@ impl SqliteStore {
     }
 
     /// Looks at everything that is stored, and returns what is wrong.
-    pub async fn check(&self) -> Result<Vec<Finding>, StoreError> {
+    pub async fn check(&self) -> Result<Vec<check::Finding>, StoreError> {
         self.read_with(check::check).await
     }
 
     /// Returns how much is stored, and how much room it takes.
-    pub async fn size(&self) -> Result<Size, StoreError> {
+    pub async fn size(&self) -> Result<size::Size, StoreError> {
         let location = self.readers.location.clone();
         self.read_with(move |connection| size::measure(connection, &location)).await
     }
 
     /// Has `work` done by a reader, on a thread that may block.
-    async fn read_with<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub(crate) async fn read_with<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, Stop> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     {
         let place = self.readers.location.name.clone();
         self.read_as(move |stop| stop.while_reading(&place), work).await
@@ -146,12 +116,12 @@ impl SqliteStore {
 
     async fn read_as<T, F>(
         &self,
-        told: impl FnOnce(Stop) -> StoreError,
+        told: impl FnOnce(Failure) -> StoreError,
         work: F,
     ) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, Stop> + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     {
         let readers = Arc::clone(&self.readers);
         match tokio::task::spawn_blocking(move || readers.with(work)).await {
@@ -164,10 +134,10 @@ impl SqliteStore {
     }
 
     /// Has `work` done by the writer.
-    async fn write_with<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub(crate) async fn write_with<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Ledger<'_>) -> Result<T, Stop> + Send + 'static,
+        F: FnOnce(&mut Ledger<'_>) -> Result<T, Failure> + Send + 'static,
     {
         match &self.writer {
             Some(writer) => writer.ask(work).await,
@@ -266,7 +236,7 @@ impl Store for SqliteStore {
         generation: u32,
         seq: u64,
     ) -> Box<dyn SnapshotWriter + 'a> {
-        Box::new(snapshots::Writing::new(self, session, (generation, seq)))
+        Box::new(snapshots::SqliteSnapshotWriter::new(self, session, (generation, seq)))
     }
 
     async fn snapshot(
@@ -302,10 +272,10 @@ impl Store for SqliteStore {
 
     async fn put_blob(&self, session: &SessionId, bytes: Bytes) -> Result<BlobHash, StoreError> {
         let session = session.clone();
-        let (hash, length, squeezed) = self
-            .read_with(move |_| Ok((BlobHash::of(&bytes), bytes.len(), squeeze(&bytes))))
+        let (hash, length, compressed) = self
+            .read_with(move |_| Ok((BlobHash::of(&bytes), bytes.len(), compress(&bytes))))
             .await?;
-        self.write_with(move |ledger| blobs::put(ledger, &session, hash, length, &squeezed)).await
+        self.write_with(move |ledger| blobs::put(ledger, &session, hash, length, &compressed)).await
     }
 
     async fn blob(&self, hash: &BlobHash) -> Result<Option<Bytes>, StoreError> {

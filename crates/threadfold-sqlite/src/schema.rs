@@ -2,54 +2,54 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::fault::Stop;
-use crate::error::StoreError;
+use crate::failure::Failure;
+use threadfold_store::StoreError;
 
 /// Marks a database as a store of Threadfold: `TFLD`.
-pub(super) const APPLICATION_ID: i32 = 0x5446_4c44;
+pub(crate) const APPLICATION_ID: i32 = 0x5446_4c44;
 
 /// What makes each version from the one before.
 const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// The newest version that this program knows.
-pub(super) const KNOWN: u32 = MIGRATIONS.len() as u32;
+pub(crate) const KNOWN: u32 = MIGRATIONS.len() as u32;
 
 /// How many bits of a place are the record's number; the session's number is above them.
 const SEQ_BITS: u32 = 36;
 
 /// Returns the key of a row: all rows of a session stand together, in the order of its records.
-pub(super) fn place(session: i64, first: u64) -> i64 {
+pub(crate) fn place(session: i64, first: u64) -> i64 {
     (session << SEQ_BITS) | (first & SEQ_MASK) as i64
 }
 
 const SEQ_MASK: u64 = (1 << SEQ_BITS) - 1;
 
 /// Returns the first record of the row with this key.
-pub(super) fn first_of(place: i64) -> u64 {
+pub(crate) fn first_of(place: i64) -> u64 {
     place as u64 & SEQ_MASK
 }
 
 /// Returns the session of the row with this key.
-pub(super) fn session_of(place: i64) -> i64 {
+pub(crate) fn session_of(place: i64) -> i64 {
     place >> SEQ_BITS
 }
 
 /// Returns the greatest key that a session's rows can have.
-pub(super) fn last_place(session: i64) -> i64 {
+pub(crate) fn last_place(session: i64) -> i64 {
     place(session, SEQ_MASK)
 }
 
 /// Returns how many records a log can have.
-pub(super) fn most_records() -> u64 {
+pub(crate) fn most_records() -> u64 {
     SEQ_MASK
 }
 
-pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
 /// Makes the newest tables of whatever older ones there are; of none, too.
-pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<(), Stop> {
+pub(crate) fn migrate(connection: &mut Connection, place: &str) -> Result<(), Failure> {
     if version(connection)? == KNOWN {
         return Ok(());
     }
@@ -67,6 +67,6 @@ pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<(), St
     Ok(())
 }
 
-pub(super) fn newer(place: &str, found: u32) -> StoreError {
+pub(crate) fn newer(place: &str, found: u32) -> StoreError {
     StoreError::Newer { place: place.to_owned(), found, known: KNOWN }
 }

@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 
-use super::fault::Stop;
-use super::sessions::session_id;
-use super::writer::Ledger;
-use crate::blob::BlobHash;
-use crate::pack::{squeeze, unsqueeze};
-use crate::record::Timestamp;
-use crate::store::Collected;
+use crate::failure::Failure;
+use crate::sessions::session_id;
+use crate::writer::Ledger;
+use threadfold_store::BlobHash;
+use threadfold_store::Collected;
+use threadfold_store::Timestamp;
+use threadfold_store::pack::{compress, decompress};
 
 /// So many blobs of garbage are deleted at once.
 const MOST_BLOBS: u64 = 512;
@@ -19,53 +19,53 @@ const MOST_BLOBS: u64 = 512;
 const MOST_BYTES: u64 = 8 << 20;
 
 /// Content on its way in.
-pub(super) struct Content<'a> {
+pub(crate) struct Content<'a> {
     hash: BlobHash,
     bytes: &'a [u8],
 }
 
 impl<'a> Content<'a> {
-    pub(super) fn of(hash: BlobHash, bytes: &'a [u8]) -> Self {
+    pub(crate) fn of(hash: BlobHash, bytes: &'a [u8]) -> Self {
         Self { hash, bytes }
     }
 }
 
 /// Keeps content unless it is there, and returns its number. What is there and is damaged is
 /// written anew, for whoever keeps it now relies on it.
-pub(super) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64, Stop> {
+pub(crate) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64, Failure> {
     let Some(id) = find(connection, &content.hash)? else {
-        return insert(connection, &content.hash, content.bytes.len(), &squeeze(content.bytes));
+        return insert(connection, &content.hash, content.bytes.len(), &compress(content.bytes));
     };
     if !is_whole(connection, id)? {
-        mend(connection, id, content.bytes.len(), &squeeze(content.bytes))?;
+        mend(connection, id, content.bytes.len(), &compress(content.bytes))?;
     }
     Ok(id)
 }
 
 /// Says whether content is what its name says.
-pub(super) fn is_whole(connection: &Connection, id: i64) -> Result<bool, Stop> {
+pub(crate) fn is_whole(connection: &Connection, id: i64) -> Result<bool, Failure> {
     match read_by_id(connection, id) {
         Ok(_) => Ok(true),
-        Err(Stop::Damaged(_)) => Ok(false),
+        Err(Failure::Corrupt(_)) => Ok(false),
         Err(other) => Err(other),
     }
 }
 
 /// Writes content anew that was damaged.
-pub(super) fn mend(
+pub(crate) fn mend(
     connection: &Connection,
     id: i64,
     length: usize,
-    squeezed: &[u8],
-) -> Result<(), Stop> {
+    compressed: &[u8],
+) -> Result<(), Failure> {
     connection
         .prepare_cached("UPDATE blobs SET length = ?2, data = ?3 WHERE id = ?1")?
-        .execute(params![id, length, squeezed])?;
+        .execute(params![id, length, compressed])?;
     Ok(())
 }
 
 /// Returns the number of content, if it is there.
-pub(super) fn find(connection: &Connection, hash: &BlobHash) -> Result<Option<i64>, Stop> {
+pub(crate) fn find(connection: &Connection, hash: &BlobHash) -> Result<Option<i64>, Failure> {
     let id = connection
         .prepare_cached("SELECT id FROM blobs WHERE hash = ?1")?
         .query_row([hash.as_bytes()], |row| row.get(0))
@@ -73,35 +73,35 @@ pub(super) fn find(connection: &Connection, hash: &BlobHash) -> Result<Option<i6
     Ok(id)
 }
 
-/// Keeps content that is squeezed already and is not there.
-pub(super) fn insert(
+/// Keeps content that is compressed already and is not there.
+pub(crate) fn insert(
     connection: &Connection,
     hash: &BlobHash,
     length: usize,
-    squeezed: &[u8],
-) -> Result<i64, Stop> {
+    compressed: &[u8],
+) -> Result<i64, Failure> {
     connection
         .prepare_cached(
             "INSERT INTO blobs (hash, length, stored_at, data) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![hash.as_bytes(), length, Timestamp::now().0, squeezed])?;
+        .execute(params![hash.as_bytes(), length, Timestamp::now().0, compressed])?;
     Ok(connection.last_insert_rowid())
 }
 
 /// Returns content by its name, if it is there.
-pub(super) fn read(connection: &Connection, hash: &BlobHash) -> Result<Option<Vec<u8>>, Stop> {
+pub(crate) fn read(connection: &Connection, hash: &BlobHash) -> Result<Option<Vec<u8>>, Failure> {
     let found = connection
         .prepare_cached("SELECT data, length FROM blobs WHERE hash = ?1")?
         .query_row([hash.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     match found {
-        Some((squeezed, length)) => open(hash, squeezed, length).map(Some),
+        Some((compressed, length)) => open(hash, compressed, length).map(Some),
         None => Ok(None),
     }
 }
 
 /// Returns content by its number, with its name.
-pub(super) fn read_by_id(connection: &Connection, id: i64) -> Result<(BlobHash, Vec<u8>), Stop> {
+pub(crate) fn read_by_id(connection: &Connection, id: i64) -> Result<(BlobHash, Vec<u8>), Failure> {
     let found = connection
         .prepare_cached("SELECT hash, data, length FROM blobs WHERE id = ?1")?
         .query_row([id], |row| {
@@ -109,46 +109,46 @@ pub(super) fn read_by_id(connection: &Connection, id: i64) -> Result<(BlobHash, 
         })
         .optional()?;
     match found {
-        Some((hash, squeezed, length)) => Ok((hash, open(&hash, squeezed, length)?)),
-        None => Err(Stop::Damaged(format!("blob number {id} is missing"))),
+        Some((hash, compressed, length)) => Ok((hash, open(&hash, compressed, length)?)),
+        None => Err(Failure::Corrupt(format!("blob number {id} is missing"))),
     }
 }
 
 /// Unsqueezes content, and believes it only if it has the name it should have.
-fn open(hash: &BlobHash, squeezed: Vec<u8>, length: usize) -> Result<Vec<u8>, Stop> {
-    let bytes = unsqueeze(squeezed, length)
-        .map_err(|error| Stop::Damaged(format!("blob {hash}: {error}")))?;
+fn open(hash: &BlobHash, compressed: Vec<u8>, length: usize) -> Result<Vec<u8>, Failure> {
+    let bytes = decompress(compressed, length)
+        .map_err(|error| Failure::Corrupt(format!("blob {hash}: {error}")))?;
     if BlobHash::of(&bytes) == *hash {
         Ok(bytes)
     } else {
-        Err(Stop::Damaged(format!("blob {hash}: it holds something else")))
+        Err(Failure::Corrupt(format!("blob {hash}: it holds something else")))
     }
 }
 
 /// Keeps content for a session.
-pub(super) fn put(
+pub(crate) fn put(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     hash: BlobHash,
     length: usize,
-    squeezed: &[u8],
-) -> Result<BlobHash, Stop> {
+    compressed: &[u8],
+) -> Result<BlobHash, Failure> {
     let session = session_id(ledger.connection, session)?;
     let blob = match find(ledger.connection, &hash)? {
         Some(blob) => {
             if !is_whole(ledger.connection, blob)? {
-                mend(ledger.connection, blob, length, squeezed)?;
+                mend(ledger.connection, blob, length, compressed)?;
             }
             blob
         }
-        None => insert(ledger.connection, &hash, length, squeezed)?,
+        None => insert(ledger.connection, &hash, length, compressed)?,
     };
     refer(ledger.connection, session, blob)?;
     Ok(hash)
 }
 
 /// Says that a session keeps a blob.
-pub(super) fn refer(connection: &Connection, session: i64, blob: i64) -> Result<(), Stop> {
+pub(crate) fn refer(connection: &Connection, session: i64, blob: i64) -> Result<(), Failure> {
     connection
         .prepare_cached("INSERT OR IGNORE INTO blob_refs (session, blob) VALUES (?1, ?2)")?
         .execute([session, blob])?;
@@ -157,10 +157,10 @@ pub(super) fn refer(connection: &Connection, session: i64, blob: i64) -> Result<
 
 /// Returns what no session keeps and was stored before, as ranges of numbers: each is deleted
 /// quickly, so that nobody waits long for the right to write.
-pub(super) fn garbage(
+pub(crate) fn garbage(
     connection: &Connection,
     before: Timestamp,
-) -> Result<Vec<RangeInclusive<i64>>, Stop> {
+) -> Result<Vec<RangeInclusive<i64>>, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT id, length(data) FROM blobs WHERE stored_at < ?1
            AND id NOT IN (SELECT blob FROM groups)
@@ -189,11 +189,11 @@ pub(super) fn garbage(
 }
 
 /// Deletes the garbage of a portion. It is looked at again, for somebody may keep it by now.
-pub(super) fn collect(
+pub(crate) fn collect(
     ledger: &mut Ledger<'_>,
     portion: &RangeInclusive<i64>,
     before: Timestamp,
-) -> Result<Collected, Stop> {
+) -> Result<Collected, Failure> {
     let mut statement = ledger.connection.prepare_cached(
         "DELETE FROM blobs WHERE id BETWEEN ?1 AND ?2 AND stored_at < ?3
            AND id NOT IN (SELECT blob FROM groups WHERE blob BETWEEN ?1 AND ?2)

@@ -10,9 +10,8 @@ use bytes::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use threadfold_core::SessionId;
-use threadfold_store::{
-    Limit, NewRecord, SqliteStore, Store, StoreError, StoredRecord, StoredSnapshot,
-};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, NewRecord, Store, StoreError, StoredRecord, StoredSnapshot};
 use threadfold_testkit::store_suite::{NOW, Writer, line, record, run};
 
 use crate::opening::make;

@@ -4,9 +4,9 @@ use std::fs;
 
 use rusqlite::Connection;
 
-use super::bursts;
-use super::connect::Location;
-use super::fault::Stop;
+use crate::bursts;
+use crate::connect::Location;
+use crate::failure::Failure;
 
 /// How much a store holds, and how much room it takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Size {
     pub free_bytes: u64,
 }
 
-pub(super) fn measure(connection: &Connection, location: &Location) -> Result<Size, Stop> {
+pub(crate) fn measure(connection: &Connection, location: &Location) -> Result<Size, Failure> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u64>(0));
     let length = |path| fs::metadata(path).map_or(0, |it| it.len());
     let (blobs, blob_bytes, stored_blob_bytes) = connection.query_row(

@@ -12,34 +12,34 @@ use rusqlite::Connection;
 use threadfold_core::SessionId;
 use tokio::sync::watch;
 
-use super::connect::{self, Access, Location};
-use super::fault::Stop;
+use crate::connect::{self, Access, Location};
+use crate::failure::Failure;
 
 /// How often other processes' writes are looked for.
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// Who waits for what.
 #[derive(Debug, Default)]
-pub(super) struct Wakes {
-    waiting: Mutex<Waiting>,
+pub(crate) struct WakeRegistry {
+    waiting: Mutex<WaiterTable>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaiterTable {
     sessions: HashMap<SessionId, watch::Sender<()>>,
     /// Somebody came since the watcher last looked.
     is_new: bool,
     is_closing: bool,
 }
 
-impl Wakes {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl WakeRegistry {
+    fn waiting(&self) -> MutexGuard<'_, WaiterTable> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes those who wait for these sessions.
-    pub(super) fn grown(&self, sessions: &[SessionId]) {
+    /// WakeRegistry those who wait for these sessions.
+    pub(crate) fn grown(&self, sessions: &[SessionId]) {
         let waiting = self.waiting();
         if waiting.sessions.is_empty() {
             return;
@@ -55,26 +55,26 @@ impl Wakes {
         }
     }
 
-    fn wait_for(self: &Arc<Self>, session: &SessionId) -> Wait {
+    fn wait_for(self: &Arc<Self>, session: &SessionId) -> Waiter {
         let mut waiting = self.waiting();
         let wake = waiting.sessions.entry(session.clone()).or_default();
         let woken = wake.subscribe();
         waiting.is_new = true;
         self.changed.notify_all();
-        Wait { wakes: Arc::clone(self), session: session.clone(), woken: Some(woken) }
+        Waiter { wakes: Arc::clone(self), session: session.clone(), woken: Some(woken) }
     }
 }
 
 /// Somebody who waits.
-pub(super) struct Wait {
-    wakes: Arc<Wakes>,
+pub(crate) struct Waiter {
+    wakes: Arc<WakeRegistry>,
     session: SessionId,
     woken: Option<watch::Receiver<()>>,
 }
 
-impl Wait {
+impl Waiter {
     /// Returns when the session may have grown.
-    pub(super) async fn woken(&mut self) {
+    pub(crate) async fn woken(&mut self) {
         if let Some(woken) = &mut self.woken {
             // The sender lives as long as anybody waits.
             woken.changed().await.ok();
@@ -82,7 +82,7 @@ impl Wait {
     }
 }
 
-impl Drop for Wait {
+impl Drop for Waiter {
     fn drop(&mut self) {
         self.woken = None;
         let mut waiting = self.wakes.waiting();
@@ -94,16 +94,16 @@ impl Drop for Wait {
 
 /// The thread that notices what other processes write.
 #[derive(Debug)]
-pub(super) struct Watcher {
-    wakes: Arc<Wakes>,
+pub(crate) struct Watcher {
+    wakes: Arc<WakeRegistry>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watcher {
-    pub(super) fn start(
+    pub(crate) fn start(
         location: Location,
         access: Access,
-        wakes: Arc<Wakes>,
+        wakes: Arc<WakeRegistry>,
     ) -> std::io::Result<Self> {
         let watched = Arc::clone(&wakes);
         let thread = Builder::new()
@@ -113,7 +113,7 @@ impl Watcher {
     }
 
     /// Begins to wait for a session.
-    pub(super) fn wait_for(&self, session: &SessionId) -> Wait {
+    pub(crate) fn wait_for(&self, session: &SessionId) -> Waiter {
         self.wakes.wait_for(session)
     }
 }
@@ -128,7 +128,7 @@ impl Drop for Watcher {
     }
 }
 
-fn watch(location: &Location, access: Access, wakes: &Wakes) {
+fn watch(location: &Location, access: Access, wakes: &WakeRegistry) {
     let mut connection = None;
     let mut last = None;
     while let Some(is_new) = wait_until_wanted(wakes) {
@@ -145,7 +145,7 @@ fn watch(location: &Location, access: Access, wakes: &Wakes) {
 }
 
 /// Waits a period, or until somebody waits; nothing when the store closes.
-fn wait_until_wanted(wakes: &Wakes) -> Option<bool> {
+fn wait_until_wanted(wakes: &WakeRegistry) -> Option<bool> {
     let mut waiting = wakes.waiting();
     while !waiting.is_closing && !waiting.is_new {
         if waiting.sessions.is_empty() {
@@ -169,7 +169,7 @@ fn data_version(
     location: &Location,
     access: Access,
     connection: &mut Option<Connection>,
-) -> Result<i64, Stop> {
+) -> Result<i64, Failure> {
     let connection = match connection {
         Some(connection) => connection,
         none => none.insert(connect::reader(location, access)?),

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::Connection;
 
-use super::blobs;
-use super::bursts;
-use super::fault::Stop;
-use super::known::parse_holder;
-use super::schema::{first_of, place, session_of};
-use super::snapshots;
-use crate::blob::BlobHash;
-use crate::pack::{Packed, batches, named_blobs, unpack, unpack_row};
-use crate::record::StoredRecord;
+use crate::blobs;
+use crate::bursts;
+use crate::cache::parse_holder;
+use crate::failure::Failure;
+use crate::schema::{first_of, place, session_of};
+use crate::snapshots;
+use threadfold_store::BlobHash;
+use threadfold_store::StoredRecord;
+use threadfold_store::pack::{PackedGroup, batches, named_blobs, unpack, unpack_row};
 
 /// Something that is wrong in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +44,11 @@ impl Findings {
         &mut self,
         place: &str,
         advice: &'static str,
-        found: Result<T, Stop>,
-    ) -> Result<Option<T>, Stop> {
+        found: Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
         match found {
             Ok(value) => Ok(Some(value)),
-            Err(Stop::Damaged(what)) => {
+            Err(Failure::Corrupt(what)) => {
                 self.add(place, what, advice);
                 Ok(None)
             }
@@ -58,7 +58,7 @@ impl Findings {
 }
 
 /// Returns all that is wrong. What SQLite itself cannot read ends the search.
-pub(super) fn check(connection: &Connection) -> Result<Vec<Finding>, Stop> {
+pub(crate) fn check(connection: &Connection) -> Result<Vec<Finding>, Failure> {
     let mut findings = Findings::default();
     check_pages(connection, &mut findings)?;
     if findings.0.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Finding>, Stop> {
     Ok(findings.0)
 }
 
-fn check_pages(connection: &Connection, findings: &mut Findings) -> Result<(), Stop> {
+fn check_pages(connection: &Connection, findings: &mut Findings) -> Result<(), Failure> {
     let mut statement = connection.prepare("PRAGMA integrity_check")?;
     let mut rows = statement.query([])?;
     loop {
@@ -87,7 +87,7 @@ fn check_pages(connection: &Connection, findings: &mut Findings) -> Result<(), S
     }
 }
 
-fn check_contents(connection: &Connection, findings: &mut Findings) -> Result<(), Stop> {
+fn check_contents(connection: &Connection, findings: &mut Findings) -> Result<(), Failure> {
     let names = check_sessions(connection, findings)?;
     check_blobs(connection, findings)?;
     let mut next: BTreeMap<i64, u64> = BTreeMap::new();
@@ -101,7 +101,7 @@ fn check_contents(connection: &Connection, findings: &mut Findings) -> Result<()
 fn check_sessions(
     connection: &Connection,
     findings: &mut Findings,
-) -> Result<HashMap<i64, String>, Stop> {
+) -> Result<HashMap<i64, String>, Failure> {
     let mut statement = connection.prepare("SELECT id, name, holder FROM sessions")?;
     let mut rows = statement.query([])?;
     let mut names = HashMap::new();
@@ -115,18 +115,18 @@ fn check_sessions(
     Ok(names)
 }
 
-fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), Stop> {
+fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), Failure> {
     let mut statement = connection.prepare("SELECT id FROM blobs")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         match blobs::read_by_id(connection, id) {
-            Err(Stop::Damaged(what)) if is_kept(connection, id)? => {
+            Err(Failure::Corrupt(what)) if is_kept(connection, id)? => {
                 findings.add(format!("blob number {id}"), what, FROM_BACKUP);
             }
             // It is told of the snapshots that name it, and is no loss. Whoever keeps the same
             // content next writes it anew.
-            Ok(_) | Err(Stop::Damaged(_)) => {}
+            Ok(_) | Err(Failure::Corrupt(_)) => {}
             Err(other) => return Err(other),
         }
     }
@@ -134,7 +134,7 @@ fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), S
 }
 
 /// Says whether a session keeps a blob, other than for its snapshots.
-fn is_kept(connection: &Connection, id: i64) -> Result<bool, Stop> {
+fn is_kept(connection: &Connection, id: i64) -> Result<bool, Failure> {
     let is_kept = connection
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM groups WHERE blob = ?1)
@@ -176,7 +176,7 @@ fn check_groups(
     names: &HashMap<i64, String>,
     next: &mut BTreeMap<i64, u64>,
     needed: &mut BTreeSet<(i64, BlobHash)>,
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     let mut statement =
         connection.prepare("SELECT place, count, meta, blob, latest FROM groups ORDER BY place")?;
     let mut rows = statement.query([])?;
@@ -188,7 +188,7 @@ fn check_groups(
         let content = blobs::read_by_id(connection, row.get(3)?);
         let Some((hash, content)) = findings.note(&place, FROM_BACKUP, content)? else { continue };
         let session = session_of(row_place);
-        let packed = Packed {
+        let packed = PackedGroup {
             session: names.get(&session).map_or("", String::as_str),
             first: first_of(row_place),
             count,
@@ -198,13 +198,13 @@ fn check_groups(
         };
         let records = unpack(&packed, |hash| {
             blobs::read(connection, hash)?
-                .ok_or_else(|| Stop::Damaged(format!("blob {hash} is missing")))
+                .ok_or_else(|| Failure::Corrupt(format!("blob {hash} is missing")))
         });
         let records = findings.note(&place, FROM_BACKUP, records)?;
         check_latest(findings, &place, records.as_deref(), row.get(4)?);
-        let appends = batches(&meta, packed.first).map_err(Stop::from);
+        let appends = batches(&meta, packed.first).map_err(Failure::from);
         findings.note(&place, FROM_BACKUP, appends)?;
-        let named = named_blobs(&content, count).map_err(Stop::from);
+        let named = named_blobs(&content, count).map_err(Failure::from);
         if let Some(named) = findings.note(&place, FROM_BACKUP, named)? {
             needed.extend(named.into_iter().map(|hash| (session, hash)));
         }
@@ -217,7 +217,7 @@ fn check_tail(
     findings: &mut Findings,
     names: &HashMap<i64, String>,
     next: &mut BTreeMap<i64, u64>,
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     let mut statement =
         connection.prepare("SELECT place, count, data, latest FROM tail ORDER BY place")?;
     let mut rows = statement.query([])?;
@@ -226,7 +226,7 @@ fn check_tail(
         let count: u64 = row.get(1)?;
         let place = follows(findings, names, next, row_place, count);
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
-        let records = unpack_row(first_of(row_place), count, data).map_err(Stop::from);
+        let records = unpack_row(first_of(row_place), count, data).map_err(Failure::from);
         let records = findings.note(&place, FROM_BACKUP, records)?.map(|(_, records)| records);
         check_latest(findings, &place, records.as_deref(), row.get(3)?);
     }
@@ -261,7 +261,7 @@ fn check_refs(
     findings: &mut Findings,
     names: &HashMap<i64, String>,
     needed: &BTreeSet<(i64, BlobHash)>,
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     let mut kept = BTreeSet::new();
     let mut statement = connection
         .prepare("SELECT session, blob, hash FROM blob_refs LEFT JOIN blobs ON blobs.id = blob")?;
@@ -289,7 +289,7 @@ fn check_snapshots(
     connection: &Connection,
     findings: &mut Findings,
     names: &HashMap<i64, String>,
-) -> Result<(), Stop> {
+) -> Result<(), Failure> {
     let mut statement = connection.prepare("SELECT id, session, seq FROM snapshots")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

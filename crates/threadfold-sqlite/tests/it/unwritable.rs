@@ -8,7 +8,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use threadfold_store::{SqliteStore, Store, StoreError};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Store, StoreError};
 use threadfold_testkit::report_skipped;
 use threadfold_testkit::store_suite::{Writer, line, run};
 
