@@ -11,7 +11,7 @@ use anyhow::anyhow;
 use threadfold_agent::{Agent, AgentError, Finished, Rendered, Resume, waits};
 use threadfold_core::{Effect, Payload, SessionEvent, SessionId, ToolIdempotencyError, TurnState};
 use threadfold_engine::{Slices, load};
-use threadfold_store::{Limit, SessionEntry, Store, Timestamp};
+use threadfold_store::{Limit, SessionEntry, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{CommandError, say};
@@ -47,7 +47,7 @@ pub(crate) fn forget_if_empty(store: &OpenStore, session: &SessionId) {
     let shared = store.shared();
     let removed = store.wait(async {
         match shared.head(session).await? {
-            Some(head) if head.seq == 0 => shared.remove(session, Timestamp::now()).await,
+            Some(head) if head.seq == 0 => shared.remove(session).await,
             _ => Ok(()),
         }
     });

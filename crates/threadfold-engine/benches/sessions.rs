@@ -14,7 +14,7 @@ use threadfold_convert::{Agent, SessionFile, parse_transcript};
 use threadfold_core::SessionId;
 use threadfold_engine::{Budget, Options, Session, Slices, claude_files, holder, load, take_files};
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::Store;
+use threadfold_store::{DerivedStore, Store};
 use threadfold_testkit::big_session::write_transcript;
 
 type AnyError = Box<dyn std::error::Error>;

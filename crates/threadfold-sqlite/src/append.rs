@@ -1,7 +1,9 @@
-//! Adding records: one row an append.
+//! Appends: one row each.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
+use threadfold_store::pack::{Batch, batches, pack_row, unpack_row};
+use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, NewRecord, StoreError, Timestamp};
 
 use crate::bursts::PendingRow;
 use crate::cache::CachedSession;
@@ -9,13 +11,8 @@ use crate::compact::{LONG_TAIL, TailRow, replace_tail, tail_rows};
 use crate::failure::Failure;
 use crate::schema::{first_of, most_records, place};
 use crate::writer::Ledger;
-use threadfold_store::Epoch;
-use threadfold_store::StoreError;
-use threadfold_store::pack::{Batch, batches, pack_row, unpack_row};
-use threadfold_store::{Append, Appended, BatchId};
-use threadfold_store::{NewRecord, Timestamp};
 
-/// An append, with what can be done before the writer's turn.
+/// An append, packed before the writer's turn so that other jobs do not wait for that.
 pub(crate) struct PreparedAppend {
     session: SessionId,
     epoch: Epoch,
@@ -23,14 +20,14 @@ pub(crate) struct PreparedAppend {
     batch: BatchId,
     count: u64,
     latest: Timestamp,
-    content: Content,
+    content: AppendContent,
 }
 
-/// What is appended.
-enum Content {
-    /// A row of the tail.
+/// The records of an append.
+enum AppendContent {
+    /// Packed as a row of the tail.
     Row(Vec<u8>),
-    /// More than a row should have.
+    /// Too many for a row: they are compacted into groups at once.
     Records(Vec<NewRecord>),
 }
 
@@ -42,54 +39,58 @@ impl PreparedAppend {
         let first = after.saturating_add(1);
         let count = records.len() as u64;
         let content = if size < LONG_TAIL.bytes {
-            Content::Row(pack_row(first, &[Batch { id: batch, first, count }], &records))
+            AppendContent::Row(pack_row(first, &[Batch { id: batch, first, count }], &records))
         } else {
-            Content::Records(records)
+            AppendContent::Records(records)
         };
         Self { session, epoch, after, batch, count, latest, content }
     }
 }
 
-pub(crate) fn append(ledger: &mut Ledger<'_>, append: PreparedAppend) -> Result<Appended, Failure> {
+pub(crate) fn append(
+    ledger: &mut Ledger<'_>,
+    append: PreparedAppend,
+) -> Result<AppendReceipt, Failure> {
     let PreparedAppend { session, epoch, after, batch, count, latest, content } = append;
-    let known = ledger.cache.session(ledger.connection, &session)?;
-    if after < known.head {
-        let id = known.id;
+    let cached = ledger.cache.session(ledger.connection, &session)?;
+    // Before the epoch: a retry is acknowledged even if the writer was replaced since.
+    if after < cached.head {
+        let id = cached.id;
         ledger.settle()?;
-        if let Some(appended) = find_batch(ledger.connection, id, after, batch)? {
-            return Ok(appended);
+        if let Some(receipt) = find_batch(ledger.connection, id, after, batch)? {
+            return Ok(receipt);
         }
     }
-    let known = ledger.cache.session(ledger.connection, &session)?;
-    check_epoch(&session, known, epoch)?;
-    check_place(&session, after, count, known.head)?;
-    let first = known.head + 1;
-    let appended = Appended { first, last: known.head + count };
+    let cached = ledger.cache.session(ledger.connection, &session)?;
+    check_epoch(&session, cached, epoch)?;
+    check_place(&session, after, count, cached.head)?;
+    let first = cached.head + 1;
+    let receipt = AppendReceipt { first, last: cached.head + count };
     if count == 0 {
-        return Ok(appended);
+        return Ok(receipt);
     }
     match content {
-        Content::Row(row) => {
-            known.tail.rows += 1;
-            known.tail.bytes += row.len() as u64;
-            known.head = appended.last;
-            ledger.compactions.consider(&session, known);
-            ledger.rows.push(PendingRow { session: known.id, first, count, latest, row });
+        AppendContent::Row(row) => {
+            cached.tail.rows += 1;
+            cached.tail.bytes += row.len() as u64;
+            cached.head = receipt.last;
+            ledger.compactions.consider(&session, cached);
+            ledger.rows.push(PendingRow { session: cached.id, first, count, latest, row });
         }
-        Content::Records(records) => {
-            let id = known.id;
+        AppendContent::Records(records) => {
+            let id = cached.id;
             ledger.settle()?;
             let mut rows = tail_rows(ledger.connection, id)?;
             let batches = vec![Batch { id: batch, first, count }];
             rows.push(TailRow { first, batches, is_stored: false, records });
-            let tail = replace_tail(ledger.connection, &session, id, rows)?;
-            let known = ledger.cache.session(ledger.connection, &session)?;
-            known.tail = tail;
-            known.head = appended.last;
+            let tail = replace_tail(ledger.connection, ledger.now, &session, id, rows)?;
+            let cached = ledger.cache.session(ledger.connection, &session)?;
+            cached.tail = tail;
+            cached.head = receipt.last;
         }
     }
-    ledger.grown.push(session);
-    Ok(appended)
+    ledger.changed.push(session);
+    Ok(receipt)
 }
 
 pub(crate) fn insert_row(
@@ -106,18 +107,18 @@ pub(crate) fn insert_row(
     Ok(())
 }
 
-/// Refuses whoever does not hold the latest lease.
+/// Refuses every epoch but the latest.
 pub(crate) fn check_epoch(
     session: &SessionId,
-    known: &CachedSession,
+    cached: &CachedSession,
     ours: Epoch,
 ) -> Result<(), Failure> {
-    if ours == known.epoch {
+    if ours == cached.epoch {
         return Ok(());
     }
-    let holder = Box::new(known.holder.clone().unwrap_or_default());
+    let holder = Box::new(cached.holder.clone().unwrap_or_default());
     let session = session.clone();
-    Err(StoreError::Fenced { session, ours, current: known.epoch, holder }.into())
+    Err(StoreError::Fenced { session, ours, current: cached.epoch, holder }.into())
 }
 
 fn check_place(session: &SessionId, after: u64, count: u64, head: u64) -> Result<(), Failure> {
@@ -128,20 +129,20 @@ fn check_place(session: &SessionId, after: u64, count: u64, head: u64) -> Result
     if count > most_records() - head {
         return Err(StoreError::Unwritable {
             place: format!("session `{session}`"),
-            source: format!("a log has at most {} records", most_records()).into(),
+            source: format!("a log can have at most {} records", most_records()).into(),
         }
         .into());
     }
     Ok(())
 }
 
-/// Finds an append that was done before, at this place, in the tail or in a group.
+/// Finds an append with this batch id at this place, in the tail or in a group.
 fn find_batch(
     connection: &Connection,
     id: i64,
     after: u64,
     batch: BatchId,
-) -> Result<Option<Appended>, Failure> {
+) -> Result<Option<AppendReceipt>, Failure> {
     let Some(first) = after.checked_add(1).filter(|first| *first <= most_records()) else {
         return Ok(None);
     };
@@ -159,7 +160,7 @@ fn find_batch(
         None => batches_in_group(connection, id, first)?,
     };
     let found = found.into_iter().find(|it| it.first == first && it.id == batch);
-    Ok(found.map(|it| Appended { first, last: after.saturating_add(it.count) }))
+    Ok(found.map(|it| AppendReceipt { first, last: after.saturating_add(it.count) }))
 }
 
 fn batches_in_group(connection: &Connection, id: i64, first: u64) -> Result<Vec<Batch>, Failure> {

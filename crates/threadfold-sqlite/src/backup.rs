@@ -1,16 +1,16 @@
-//! A copy of the store as it is at one moment.
+//! Consistent copies of the store.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
 use rusqlite::Connection;
+use threadfold_store::StoreError;
 
 use crate::connect::{Location, private_file, sync_folders};
 use crate::failure::Failure;
-use threadfold_store::StoreError;
 
-/// Writes the copy beside its place, makes it durable, and gives it its name.
+/// Writes the copy beside the target, syncs it, and renames it: the target is never half a copy.
 pub(crate) fn write(connection: &Connection, target: &Location) -> Result<(), Failure> {
     let unfinished = target.beside(&format!(".{}.unfinished", std::process::id()));
     let written = write_unfinished(connection, &unfinished).and_then(|()| {
@@ -19,7 +19,7 @@ pub(crate) fn write(connection: &Connection, target: &Location) -> Result<(), Fa
         })
     });
     if written.is_err() {
-        // It may not be there at all.
+        // The file may not exist.
         fs::remove_file(&unfinished).ok();
     }
     written
@@ -33,9 +33,10 @@ fn write_unfinished(connection: &Connection, unfinished: &Path) -> Result<(), Fa
     })?;
     let path = unfinished.to_str().ok_or_else(|| StoreError::Unwritable {
         place: format!("`{}`", unfinished.display()),
-        source: "its path is not UTF-8".into(),
+        source: "the path is not UTF-8".into(),
     })?;
-    // A copy cannot be written inside a transaction; the statement itself sees one moment.
+    // `VACUUM` cannot run inside the reader's transaction. The statement itself reads one consistent
+    // state, and the caller expects its transaction to be open afterwards.
     connection.execute_batch("COMMIT")?;
     let copied = connection.execute("VACUUM INTO ?1", [path]);
     connection.execute_batch("BEGIN")?;
@@ -45,7 +46,7 @@ fn write_unfinished(connection: &Connection, unfinished: &Path) -> Result<(), Fa
 
 fn put_in_place(unfinished: &Path, target: &Path) -> io::Result<()> {
     File::open(unfinished)?.sync_all()?;
-    // What an older store left beside its file does not belong to this one.
+    // The WAL of a store that the copy replaces would be applied to the copy.
     for suffix in ["-wal", "-shm"] {
         let mut beside = target.as_os_str().to_owned();
         beside.push(suffix);

@@ -1,24 +1,22 @@
-//! Content by its hash, each kept once.
+//! Content-addressed blobs, deduplicated by hash.
 
 use std::ops::RangeInclusive;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
+use threadfold_store::pack::{compress, decompress};
+use threadfold_store::{BlobHash, GarbageReport, Timestamp};
 
 use crate::failure::Failure;
 use crate::sessions::session_id;
 use crate::writer::Ledger;
-use threadfold_store::BlobHash;
-use threadfold_store::Collected;
-use threadfold_store::Timestamp;
-use threadfold_store::pack::{compress, decompress};
 
-/// So many blobs of garbage are deleted at once.
+/// How many blobs one transaction deletes.
 const MOST_BLOBS: u64 = 512;
-/// So many bytes of it, about.
+/// About how many bytes it deletes.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// Content on its way in.
+/// Content to be stored.
 pub(crate) struct Content<'a> {
     hash: BlobHash,
     bytes: &'a [u8],
@@ -30,20 +28,31 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Keeps content unless it is there, and returns its number. What is there and is damaged is
-/// written anew, for whoever keeps it now relies on it.
-pub(crate) fn keep(connection: &Connection, content: &Content<'_>) -> Result<i64, Failure> {
+/// Stores content unless it exists, and returns its row id.
+///
+/// A corrupt blob is rewritten: the new session must not depend on it.
+pub(crate) fn keep(
+    connection: &Connection,
+    now: Timestamp,
+    content: &Content<'_>,
+) -> Result<i64, Failure> {
     let Some(id) = find(connection, &content.hash)? else {
-        return insert(connection, &content.hash, content.bytes.len(), &compress(content.bytes));
+        return insert(
+            connection,
+            now,
+            &content.hash,
+            content.bytes.len(),
+            &compress(content.bytes),
+        );
     };
-    if !is_whole(connection, id)? {
-        mend(connection, id, content.bytes.len(), &compress(content.bytes))?;
+    if !is_intact(connection, id)? {
+        rewrite(connection, id, content.bytes.len(), &compress(content.bytes))?;
     }
     Ok(id)
 }
 
-/// Says whether content is what its name says.
-pub(crate) fn is_whole(connection: &Connection, id: i64) -> Result<bool, Failure> {
+/// Returns whether a blob's content matches its hash.
+pub(crate) fn is_intact(connection: &Connection, id: i64) -> Result<bool, Failure> {
     match read_by_id(connection, id) {
         Ok(_) => Ok(true),
         Err(Failure::Corrupt(_)) => Ok(false),
@@ -51,8 +60,8 @@ pub(crate) fn is_whole(connection: &Connection, id: i64) -> Result<bool, Failure
     }
 }
 
-/// Writes content anew that was damaged.
-pub(crate) fn mend(
+/// Rewrites a corrupt blob.
+pub(crate) fn rewrite(
     connection: &Connection,
     id: i64,
     length: usize,
@@ -64,7 +73,7 @@ pub(crate) fn mend(
     Ok(())
 }
 
-/// Returns the number of content, if it is there.
+/// Returns the row id of a blob.
 pub(crate) fn find(connection: &Connection, hash: &BlobHash) -> Result<Option<i64>, Failure> {
     let id = connection
         .prepare_cached("SELECT id FROM blobs WHERE hash = ?1")?
@@ -73,9 +82,10 @@ pub(crate) fn find(connection: &Connection, hash: &BlobHash) -> Result<Option<i6
     Ok(id)
 }
 
-/// Keeps content that is compressed already and is not there.
+/// Inserts a blob that does not exist, with its compressed content.
 pub(crate) fn insert(
     connection: &Connection,
+    now: Timestamp,
     hash: &BlobHash,
     length: usize,
     compressed: &[u8],
@@ -84,11 +94,11 @@ pub(crate) fn insert(
         .prepare_cached(
             "INSERT INTO blobs (hash, length, stored_at, data) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![hash.as_bytes(), length, Timestamp::now().0, compressed])?;
+        .execute(params![hash.as_bytes(), length, now.0, compressed])?;
     Ok(connection.last_insert_rowid())
 }
 
-/// Returns content by its name, if it is there.
+/// Returns content by its hash.
 pub(crate) fn read(connection: &Connection, hash: &BlobHash) -> Result<Option<Vec<u8>>, Failure> {
     let found = connection
         .prepare_cached("SELECT data, length FROM blobs WHERE hash = ?1")?
@@ -100,7 +110,7 @@ pub(crate) fn read(connection: &Connection, hash: &BlobHash) -> Result<Option<Ve
     }
 }
 
-/// Returns content by its number, with its name.
+/// Returns content by its row id, with its hash.
 pub(crate) fn read_by_id(connection: &Connection, id: i64) -> Result<(BlobHash, Vec<u8>), Failure> {
     let found = connection
         .prepare_cached("SELECT hash, data, length FROM blobs WHERE id = ?1")?
@@ -114,18 +124,18 @@ pub(crate) fn read_by_id(connection: &Connection, id: i64) -> Result<(BlobHash, 
     }
 }
 
-/// Unsqueezes content, and believes it only if it has the name it should have.
+/// Decompresses content, and verifies its hash.
 fn open(hash: &BlobHash, compressed: Vec<u8>, length: usize) -> Result<Vec<u8>, Failure> {
     let bytes = decompress(compressed, length)
         .map_err(|error| Failure::Corrupt(format!("blob {hash}: {error}")))?;
     if BlobHash::of(&bytes) == *hash {
         Ok(bytes)
     } else {
-        Err(Failure::Corrupt(format!("blob {hash}: it holds something else")))
+        Err(Failure::Corrupt(format!("blob {hash}: the content does not match the hash")))
     }
 }
 
-/// Keeps content for a session.
+/// Stores content for a session.
 pub(crate) fn put(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
@@ -136,18 +146,18 @@ pub(crate) fn put(
     let session = session_id(ledger.connection, session)?;
     let blob = match find(ledger.connection, &hash)? {
         Some(blob) => {
-            if !is_whole(ledger.connection, blob)? {
-                mend(ledger.connection, blob, length, compressed)?;
+            if !is_intact(ledger.connection, blob)? {
+                rewrite(ledger.connection, blob, length, compressed)?;
             }
             blob
         }
-        None => insert(ledger.connection, &hash, length, compressed)?,
+        None => insert(ledger.connection, ledger.now, &hash, length, compressed)?,
     };
     refer(ledger.connection, session, blob)?;
     Ok(hash)
 }
 
-/// Says that a session keeps a blob.
+/// Records that a session refers to a blob.
 pub(crate) fn refer(connection: &Connection, session: i64, blob: i64) -> Result<(), Failure> {
     connection
         .prepare_cached("INSERT OR IGNORE INTO blob_refs (session, blob) VALUES (?1, ?2)")?
@@ -155,57 +165,59 @@ pub(crate) fn refer(connection: &Connection, session: i64, blob: i64) -> Result<
     Ok(())
 }
 
-/// Returns what no session keeps and was stored before, as ranges of numbers: each is deleted
-/// quickly, so that nobody waits long for the right to write.
+/// Returns the unreferenced blobs that were stored at `latest` or before, as ranges of row ids.
+///
+/// Each range is deleted in a transaction of its own, so that no writer waits long.
 pub(crate) fn garbage(
     connection: &Connection,
-    before: Timestamp,
+    latest: Timestamp,
 ) -> Result<Vec<RangeInclusive<i64>>, Failure> {
     let mut statement = connection.prepare_cached(
-        "SELECT id, length(data) FROM blobs WHERE stored_at < ?1
+        "SELECT id, length(data) FROM blobs WHERE stored_at <= ?1
            AND id NOT IN (SELECT blob FROM groups)
            AND id NOT IN (SELECT blob FROM blob_refs)
            AND id NOT IN (SELECT blob FROM snapshot_chunks)
          ORDER BY id",
     )?;
-    let mut rows = statement.query([before.0])?;
-    let mut portions: Vec<RangeInclusive<i64>> = Vec::new();
+    let mut rows = statement.query([latest.0])?;
+    let mut ranges: Vec<RangeInclusive<i64>> = Vec::new();
     let (mut blobs, mut bytes) = (MOST_BLOBS, 0);
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
-        match portions.last_mut() {
-            Some(portion) if blobs < MOST_BLOBS && bytes < MOST_BYTES => {
-                *portion = *portion.start()..=id;
+        match ranges.last_mut() {
+            Some(range) if blobs < MOST_BLOBS && bytes < MOST_BYTES => {
+                *range = *range.start()..=id;
             }
             _ => {
-                portions.push(id..=id);
+                ranges.push(id..=id);
                 (blobs, bytes) = (0, 0);
             }
         }
         blobs += 1;
         bytes += row.get::<_, u64>(1)?;
     }
-    Ok(portions)
+    Ok(ranges)
 }
 
-/// Deletes the garbage of a portion. It is looked at again, for somebody may keep it by now.
+/// Deletes the garbage of a range. The query repeats the conditions of [`garbage`], because a
+/// session may refer to a blob since.
 pub(crate) fn collect(
     ledger: &mut Ledger<'_>,
-    portion: &RangeInclusive<i64>,
-    before: Timestamp,
-) -> Result<Collected, Failure> {
+    range: &RangeInclusive<i64>,
+    latest: Timestamp,
+) -> Result<GarbageReport, Failure> {
     let mut statement = ledger.connection.prepare_cached(
-        "DELETE FROM blobs WHERE id BETWEEN ?1 AND ?2 AND stored_at < ?3
+        "DELETE FROM blobs WHERE id BETWEEN ?1 AND ?2 AND stored_at <= ?3
            AND id NOT IN (SELECT blob FROM groups WHERE blob BETWEEN ?1 AND ?2)
            AND id NOT IN (SELECT blob FROM blob_refs WHERE blob BETWEEN ?1 AND ?2)
            AND id NOT IN (SELECT blob FROM snapshot_chunks WHERE blob BETWEEN ?1 AND ?2)
          RETURNING length(data)",
     )?;
-    let mut deleted = statement.query([*portion.start(), *portion.end(), before.0])?;
-    let mut collected = Collected::default();
+    let mut deleted = statement.query([*range.start(), *range.end(), latest.0])?;
+    let mut report = GarbageReport::default();
     while let Some(row) = deleted.next()? {
-        collected.blobs += 1;
-        collected.bytes += row.get::<_, u64>(0)?;
+        report.blobs += 1;
+        report.bytes += row.get::<_, u64>(0)?;
     }
-    Ok(collected)
+    Ok(report)
 }

@@ -1,26 +1,28 @@
-//! Appends to many sessions at once, in one row.
+//! Bursts: appends to many sessions in one row.
 //!
-//! Each session's tail is in pages of its own. When hundreds of sessions append at once, a commit
-//! would write hundreds of pages, each for one short row; so they are put together, and moved to
-//! their sessions' tails later, when each has more to move. As long as there is a burst, all
-//! appends go into bursts: what is in them comes after what is in the tails.
+//! Each session's tail has pages of its own. If hundreds of sessions append at once, a commit would
+//! write hundreds of pages, each for one short row. So their rows are written together, and moved to
+//! the tails later, when each session has more to move.
+//!
+//! While there is a burst, all appends go into bursts: records in bursts always come after those in
+//! the tails.
 
 use std::collections::{BTreeMap, HashMap};
 
 use rusqlite::{Connection, params};
+use threadfold_store::Timestamp;
+use threadfold_store::pack::{DirectoryEntry, merge_rows, pack_directory, unpack_directory};
 
 use crate::append::insert_row;
 use crate::cache::TailSize;
 use crate::failure::Failure;
-use threadfold_store::Timestamp;
-use threadfold_store::pack::{DirectoryEntry, merge_rows, pack_directory, unpack_directory};
 
-/// So many appends in one commit are put together.
+/// From this many appends in one commit on, they form a burst.
 const MANY: usize = 16;
-/// With so many bursts, they are moved to the tails.
+/// With this many bursts, they are moved to the tails.
 pub(crate) const MOST: u64 = 64;
 
-/// A row that waits for the end of its group.
+/// A row that is written at the end of its group.
 pub(crate) struct PendingRow {
     pub(crate) session: i64,
     pub(crate) first: u64,
@@ -36,7 +38,7 @@ pub(crate) fn count(connection: &Connection) -> Result<u64, Failure> {
     Ok(count)
 }
 
-/// Writes the rows of a group; `bursts` is how many bursts there are.
+/// Writes the rows of a group; `bursts` counts the existing bursts.
 pub(crate) fn write(
     connection: &Connection,
     rows: Vec<PendingRow>,
@@ -68,10 +70,10 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Calls `look` with each row in bursts, in their order; `data` is asked for only if it is wanted.
+/// Calls `visit` with each row in bursts, in order, and with a function that returns its bytes.
 pub(crate) fn each(
     connection: &Connection,
-    mut look: impl FnMut(&DirectoryEntry, &dyn Fn() -> Result<Vec<u8>, Failure>) -> Result<(), Failure>,
+    mut visit: impl FnMut(&DirectoryEntry, &dyn Fn() -> Result<Vec<u8>, Failure>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut statement =
         connection.prepare_cached("SELECT directory, data FROM bursts ORDER BY id")?;
@@ -79,10 +81,10 @@ pub(crate) fn each(
     while let Some(row) = rows.next()? {
         let entries = unpack_directory(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
         for entry in &entries {
-            look(entry, &|| {
+            visit(entry, &|| {
                 let data = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
                 let row = data.get(entry.range.clone());
-                let row = row.ok_or_else(|| Failure::Corrupt("a burst is cut off".to_owned()))?;
+                let row = row.ok_or_else(|| Failure::Corrupt("a burst is truncated".to_owned()))?;
                 Ok(row.to_vec())
             })?;
         }
@@ -90,39 +92,39 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// What bursts hold of a session.
+/// The records of one session in bursts.
 #[derive(Debug, Default)]
 pub(crate) struct BurstShare {
-    /// Its last record, and when it was received.
+    /// The last record, and when it was received.
     pub(crate) last: u64,
     pub(crate) latest: i64,
     pub(crate) size: TailSize,
 }
 
-/// Returns what bursts hold of each session that has something in them.
-pub(crate) fn parts(connection: &Connection) -> Result<BTreeMap<i64, BurstShare>, Failure> {
-    let mut parts: BTreeMap<i64, BurstShare> = BTreeMap::new();
+/// Returns the share of each session that has records in bursts.
+pub(crate) fn shares(connection: &Connection) -> Result<BTreeMap<i64, BurstShare>, Failure> {
+    let mut shares: BTreeMap<i64, BurstShare> = BTreeMap::new();
     each(connection, |entry, _| {
-        let part = parts.entry(entry.session.cast_signed()).or_default();
-        part.last = entry.last();
-        part.latest = entry.latest.0;
-        part.size.rows += 1;
-        part.size.bytes += entry.range.len() as u64;
+        let share = shares.entry(entry.session.cast_signed()).or_default();
+        share.last = entry.last();
+        share.latest = entry.latest.0;
+        share.size.rows += 1;
+        share.size.bytes += entry.range.len() as u64;
         Ok(())
     })?;
-    Ok(parts)
+    Ok(shares)
 }
 
-/// What became of the rows of a session that were in bursts.
+/// How a session's rows changed in size when they moved from bursts to its tail.
 #[derive(Debug)]
 pub(crate) struct Redistribution {
-    /// How much they were.
+    /// Their size in the bursts.
     pub(crate) from: TailSize,
-    /// How much they are in the tail.
+    /// Their size in the tail.
     pub(crate) to: TailSize,
 }
 
-/// Moves all that is in bursts to the tails, one row a session.
+/// Moves all bursts to the tails, as one row per session.
 pub(crate) fn distribute(connection: &Connection) -> Result<HashMap<i64, Redistribution>, Failure> {
     let mut sessions: BTreeMap<i64, Vec<(DirectoryEntry, Vec<u8>)>> = BTreeMap::new();
     each(connection, |entry, data| {
@@ -130,7 +132,7 @@ pub(crate) fn distribute(connection: &Connection) -> Result<HashMap<i64, Redistr
         rows.push((entry.clone(), data()?));
         Ok(())
     })?;
-    // All is read before anything is written, for what is damaged must leave nothing behind.
+    // Everything is unpacked before anything is written: a corrupt burst must not leave half a move.
     let mut merged = Vec::new();
     for (session, rows) in &sessions {
         let parts: Vec<(u64, &[u8])> =

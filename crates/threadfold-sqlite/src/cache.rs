@@ -1,22 +1,21 @@
-//! What the writer remembers of sessions, so that an append writes one row and reads none.
+//! The writer's cache of sessions, so that an append writes one row and reads none.
 //!
-//! It holds as long as nobody else wrote to the file, which SQLite tells.
+//! It is valid until another process writes to the file, which SQLite reports.
 
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
+use threadfold_store::{Epoch, Holder, StoreError};
 
 use crate::bursts::{self, Redistribution};
 use crate::failure::Failure;
 use crate::schema::{first_of, last_place, place};
-use threadfold_store::StoreError;
-use threadfold_store::{Epoch, Holder};
 
-/// How many sessions are remembered; with more, all are looked up again.
+/// With more sessions than this, the cache is emptied.
 const MOST: usize = 8192;
 
-/// What is known of a session.
+/// A session, as the writer last saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct CachedSession {
     pub(crate) id: i64,
@@ -24,28 +23,28 @@ pub(crate) struct CachedSession {
     pub(crate) holder: Option<Holder>,
     /// Its last record.
     pub(crate) head: u64,
-    /// How much of it is in the tail and in bursts.
+    /// The size of its tail, including its share of bursts.
     pub(crate) tail: TailSize,
 }
 
-/// How much of a session is not in groups yet.
+/// How much of a session is not in groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TailSize {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
 }
 
-/// What the writer remembers.
+/// The cache.
 #[derive(Debug, Default)]
 pub(crate) struct SessionCache {
     sessions: HashMap<SessionId, CachedSession>,
     version: Option<i64>,
-    /// How many bursts there are.
+    /// How many bursts exist.
     pub(crate) bursts: u64,
 }
 
 impl SessionCache {
-    /// Forgets everything if another has written since.
+    /// Empties the cache if another process has written since the last group.
     pub(crate) fn refresh(&mut self, connection: &Connection) -> Result<(), Failure> {
         let version: i64 =
             connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
@@ -57,18 +56,18 @@ impl SessionCache {
         Ok(())
     }
 
-    /// Forgets everything: what was remembered may not have happened.
+    /// Empties the cache after a rollback: it may contain what was rolled back.
     pub(crate) fn forget_all(&mut self) {
         *self = Self::default();
     }
 
-    /// Remembers that bursts were moved to the tails.
+    /// Updates the tail sizes after all bursts were moved to the tails.
     pub(crate) fn settled(&mut self, moved: &HashMap<i64, Redistribution>) {
         self.bursts = 0;
-        for known in self.sessions.values_mut() {
-            if let Some(Redistribution { from, to }) = moved.get(&known.id) {
-                known.tail.rows = (known.tail.rows + to.rows).saturating_sub(from.rows);
-                known.tail.bytes = (known.tail.bytes + to.bytes).saturating_sub(from.bytes);
+        for cached in self.sessions.values_mut() {
+            if let Some(Redistribution { from, to }) = moved.get(&cached.id) {
+                cached.tail.rows = (cached.tail.rows + to.rows).saturating_sub(from.rows);
+                cached.tail.bytes = (cached.tail.bytes + to.bytes).saturating_sub(from.bytes);
             }
         }
     }
@@ -77,18 +76,18 @@ impl SessionCache {
         self.sessions.remove(session);
     }
 
-    /// Returns what is known of a session; refused if there is none.
+    /// Returns a session; refused if there is no such session.
     pub(crate) fn session(
         &mut self,
         connection: &Connection,
         session: &SessionId,
     ) -> Result<&mut CachedSession, Failure> {
         if !self.sessions.contains_key(session) {
-            let known = look_up(connection, session)?;
-            self.sessions.insert(session.clone(), known);
+            let cached = look_up(connection, session)?;
+            self.sessions.insert(session.clone(), cached);
         }
-        let known = self.sessions.get_mut(session);
-        known.ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
+        let cached = self.sessions.get_mut(session);
+        cached.ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
     }
 }
 
@@ -104,31 +103,32 @@ fn look_up(connection: &Connection, session: &SessionId) -> Result<CachedSession
     };
     let holder = holder.as_deref().map(parse_holder).transpose()?;
     let mut tail = tail_size(connection, id)?;
-    let head = match bursts::parts(connection)?.get(&id) {
-        Some(part) => {
-            tail.rows += part.size.rows;
-            tail.bytes += part.size.bytes;
-            part.last
+    let head = match bursts::shares(connection)?.get(&id) {
+        Some(share) => {
+            tail.rows += share.size.rows;
+            tail.bytes += share.size.bytes;
+            share.last
         }
         None => settled_head(connection, id)?.0,
     };
     Ok(CachedSession { id, epoch: Epoch(epoch), holder, head, tail })
 }
 
-/// Returns who holds a lease, as the table has it.
+/// Parses the holder of a lease.
 pub(crate) fn parse_holder(json: &str) -> Result<Holder, Failure> {
-    serde_json::from_str(json).map_err(|_| Failure::Corrupt("a lease's holder is no JSON".into()))
+    serde_json::from_str(json)
+        .map_err(|_| Failure::Corrupt("the holder of a lease is not JSON".into()))
 }
 
-/// Returns the last record of a session and when it was received; 0 if there is none.
+/// Returns the last record of a session, or 0, and when it was received.
 pub(crate) fn head(connection: &Connection, id: i64) -> Result<(u64, Option<i64>), Failure> {
-    if let Some(part) = bursts::parts(connection)?.get(&id) {
-        return Ok((part.last, Some(part.latest)));
+    if let Some(share) = bursts::shares(connection)?.get(&id) {
+        return Ok((share.last, Some(share.latest)));
     }
     settled_head(connection, id)
 }
 
-/// Returns the same of what is in no burst.
+/// Returns the same as [`head`] for a session that has no records in bursts.
 pub(crate) fn settled_head(
     connection: &Connection,
     id: i64,

@@ -1,8 +1,11 @@
-//! Looking at everything, for a doctor.
+//! Checks the whole store for corruption.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rusqlite::Connection;
+use threadfold_core::SessionId;
+use threadfold_store::pack::{PackedGroup, batches, named_blobs, unpack, unpack_row};
+use threadfold_store::{BlobHash, Finding, Remedy, StoredRecord, Subject};
 
 use crate::blobs;
 use crate::bursts;
@@ -10,46 +13,30 @@ use crate::cache::parse_holder;
 use crate::failure::Failure;
 use crate::schema::{first_of, place, session_of};
 use crate::snapshots;
-use threadfold_store::BlobHash;
-use threadfold_store::StoredRecord;
-use threadfold_store::pack::{PackedGroup, batches, named_blobs, unpack, unpack_row};
 
-/// Something that is wrong in a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Finding {
-    /// Where it is.
-    pub place: String,
-    /// What is wrong.
-    pub what: String,
-    /// What can be done about it.
-    pub advice: &'static str,
-}
+/// The ids of all sessions, by row id.
+type SessionIds = HashMap<i64, SessionId>;
 
-const FROM_BACKUP: &str = "restore the store from a backup; `threadfold export SESSION --salvage --output FOLDER` writes what can still be read. If the agent still has its files: remove the session, collect garbage at once (`threadfold rm`, `gc --now`) and import it again";
-const DELETE_DERIVED: &str = "delete what was derived of the session; it will be made again";
-const COPY: &str = "restore the store from a backup, or `threadfold export` what can be read of its sessions, and import that into a new one";
-
-/// What was found so far.
+/// The findings so far.
 #[derive(Default)]
 struct Findings(Vec<Finding>);
 
 impl Findings {
-    fn add(&mut self, place: impl Into<String>, what: impl Into<String>, advice: &'static str) {
-        self.0.push(Finding { place: place.into(), what: what.into(), advice });
+    fn add(&mut self, subject: &Subject, problem: impl Into<String>, remedy: Remedy) {
+        self.0.push(Finding::new(subject.clone(), problem, remedy));
     }
 
-    /// Notes what is damaged, and lets pass what the database itself says.
+    /// Records corruption, and passes on errors of the database itself.
     fn note<T>(
         &mut self,
-        place: &str,
-        advice: &'static str,
+        subject: &Subject,
+        remedy: Remedy,
         found: Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
         match found {
             Ok(value) => Ok(Some(value)),
-            Err(Failure::Corrupt(what)) => {
-                self.add(place, what, advice);
+            Err(Failure::Corrupt(problem)) => {
+                self.add(subject, problem, remedy);
                 Ok(None)
             }
             Err(other) => Err(other),
@@ -57,7 +44,7 @@ impl Findings {
     }
 }
 
-/// Returns all that is wrong. What SQLite itself cannot read ends the search.
+/// Returns all findings. If SQLite finds its own structures corrupt, nothing else is checked.
 pub(crate) fn check(connection: &Connection) -> Result<Vec<Finding>, Failure> {
     let mut findings = Findings::default();
     check_pages(connection, &mut findings)?;
@@ -75,12 +62,12 @@ fn check_pages(connection: &Connection, findings: &mut Findings) -> Result<(), F
             Ok(Some(row)) => {
                 let line: String = row.get(0)?;
                 if line != "ok" {
-                    findings.add("the file", line, COPY);
+                    findings.add(&Subject::Store, line, Remedy::RestoreStore);
                 }
             }
             Ok(None) => return Ok(()),
             Err(error) => {
-                findings.add("the file", error.to_string(), COPY);
+                findings.add(&Subject::Store, error.to_string(), Remedy::RestoreStore);
                 return Ok(());
             }
         }
@@ -88,31 +75,29 @@ fn check_pages(connection: &Connection, findings: &mut Findings) -> Result<(), F
 }
 
 fn check_contents(connection: &Connection, findings: &mut Findings) -> Result<(), Failure> {
-    let names = check_sessions(connection, findings)?;
+    let ids = check_sessions(connection, findings)?;
     check_blobs(connection, findings)?;
     let mut next: BTreeMap<i64, u64> = BTreeMap::new();
     let mut needed: BTreeSet<(i64, BlobHash)> = BTreeSet::new();
-    check_groups(connection, findings, &names, &mut next, &mut needed)?;
-    check_tail(connection, findings, &names, &mut next)?;
-    check_refs(connection, findings, &names, &needed)?;
-    check_snapshots(connection, findings, &names)
+    check_groups(connection, findings, &ids, &mut next, &mut needed)?;
+    check_tail(connection, findings, &ids, &mut next)?;
+    check_refs(connection, findings, &ids, &needed)?;
+    check_snapshots(connection, findings, &ids)
 }
 
-fn check_sessions(
-    connection: &Connection,
-    findings: &mut Findings,
-) -> Result<HashMap<i64, String>, Failure> {
+fn check_sessions(connection: &Connection, findings: &mut Findings) -> Result<SessionIds, Failure> {
     let mut statement = connection.prepare("SELECT id, name, holder FROM sessions")?;
     let mut rows = statement.query([])?;
-    let mut names = HashMap::new();
+    let mut ids = HashMap::new();
     while let Some(row) = rows.next()? {
-        let name: String = row.get(1)?;
+        let session = SessionId::from(row.get::<_, String>(1)?.as_str());
         if let Some(holder) = row.get::<_, Option<String>>(2)? {
-            findings.note(&format!("session `{name}`"), COPY, parse_holder(&holder))?;
+            let subject = Subject::Session(session.clone());
+            findings.note(&subject, Remedy::RestoreStore, parse_holder(&holder))?;
         }
-        names.insert(row.get(0)?, name);
+        ids.insert(row.get(0)?, session);
     }
-    Ok(names)
+    Ok(ids)
 }
 
 fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), Failure> {
@@ -121,11 +106,11 @@ fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), F
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         match blobs::read_by_id(connection, id) {
-            Err(Failure::Corrupt(what)) if is_kept(connection, id)? => {
-                findings.add(format!("blob number {id}"), what, FROM_BACKUP);
+            Err(Failure::Corrupt(problem)) if is_referenced(connection, id)? => {
+                findings.add(&Subject::Blob(id), problem, Remedy::RestoreSession);
             }
-            // It is told of the snapshots that name it, and is no loss. Whoever keeps the same
-            // content next writes it anew.
+            // Only snapshots use it: they are reported themselves, and nothing is lost. Whoever
+            // stores the same content next rewrites the blob.
             Ok(_) | Err(Failure::Corrupt(_)) => {}
             Err(other) => return Err(other),
         }
@@ -133,47 +118,48 @@ fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), F
     Ok(())
 }
 
-/// Says whether a session keeps a blob, other than for its snapshots.
-fn is_kept(connection: &Connection, id: i64) -> Result<bool, Failure> {
-    let is_kept = connection
+/// Returns whether a session refers to a blob, other than through its snapshots.
+fn is_referenced(connection: &Connection, id: i64) -> Result<bool, Failure> {
+    let is_referenced = connection
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM groups WHERE blob = ?1)
                  OR EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1)",
         )?
         .query_row([id], |row| row.get(0))?;
-    Ok(is_kept)
+    Ok(is_referenced)
 }
 
-/// Says where a row is, and notes whether it follows the one before.
-fn follows(
+/// Returns the subject of a row, after checking that the row continues the session's log.
+fn check_continuity(
     findings: &mut Findings,
-    names: &HashMap<i64, String>,
+    ids: &SessionIds,
     next: &mut BTreeMap<i64, u64>,
     row_place: i64,
     count: u64,
-) -> String {
-    let (session, first) = (session_of(row_place), first_of(row_place));
-    let Some(name) = names.get(&session) else {
-        let place = format!("session number {session}");
-        findings.add(place.as_str(), "there are records of a session that is not there", COPY);
-        return place;
+) -> Subject {
+    let (number, first) = (session_of(row_place), first_of(row_place));
+    let Some(session) = ids.get(&number) else {
+        let subject = Subject::LostSession(number);
+        findings.add(&subject, "it has records, but does not exist", Remedy::RestoreStore);
+        return subject;
     };
-    let place = format!("session `{name}`, record {first}");
-    let expected = next.entry(session).or_insert(1);
+    let subject = Subject::Records { session: session.clone(), first };
+    let expected = next.entry(number).or_insert(1);
     if first != *expected {
-        findings.add(place.as_str(), format!("record {expected} was to come"), FROM_BACKUP);
+        let problem = format!("record {expected} was expected here");
+        findings.add(&subject, problem, Remedy::RestoreSession);
     }
     if count == 0 {
-        findings.add(place.as_str(), "it stands for no records", FROM_BACKUP);
+        findings.add(&subject, "the row has no records", Remedy::RestoreSession);
     }
     *expected = first.saturating_add(count);
-    place
+    subject
 }
 
 fn check_groups(
     connection: &Connection,
     findings: &mut Findings,
-    names: &HashMap<i64, String>,
+    ids: &SessionIds,
     next: &mut BTreeMap<i64, u64>,
     needed: &mut BTreeSet<(i64, BlobHash)>,
 ) -> Result<(), Failure> {
@@ -183,13 +169,14 @@ fn check_groups(
     while let Some(row) = rows.next()? {
         let row_place: i64 = row.get(0)?;
         let count: u64 = row.get(1)?;
-        let place = follows(findings, names, next, row_place, count);
+        let subject = check_continuity(findings, ids, next, row_place, count);
         let meta: Vec<u8> = row.get(2)?;
         let content = blobs::read_by_id(connection, row.get(3)?);
-        let Some((hash, content)) = findings.note(&place, FROM_BACKUP, content)? else { continue };
-        let session = session_of(row_place);
+        let content = findings.note(&subject, Remedy::RestoreSession, content)?;
+        let Some((hash, content)) = content else { continue };
+        let number = session_of(row_place);
         let packed = PackedGroup {
-            session: names.get(&session).map_or("", String::as_str),
+            session: ids.get(&number).map_or("", SessionId::as_str),
             first: first_of(row_place),
             count,
             meta: &meta,
@@ -200,22 +187,23 @@ fn check_groups(
             blobs::read(connection, hash)?
                 .ok_or_else(|| Failure::Corrupt(format!("blob {hash} is missing")))
         });
-        let records = findings.note(&place, FROM_BACKUP, records)?;
-        check_latest(findings, &place, records.as_deref(), row.get(4)?);
+        let records = findings.note(&subject, Remedy::RestoreSession, records)?;
+        check_latest(findings, &subject, records.as_deref(), row.get(4)?);
         let appends = batches(&meta, packed.first).map_err(Failure::from);
-        findings.note(&place, FROM_BACKUP, appends)?;
+        findings.note(&subject, Remedy::RestoreSession, appends)?;
         let named = named_blobs(&content, count).map_err(Failure::from);
-        if let Some(named) = findings.note(&place, FROM_BACKUP, named)? {
-            needed.extend(named.into_iter().map(|hash| (session, hash)));
+        if let Some(named) = findings.note(&subject, Remedy::RestoreSession, named)? {
+            needed.extend(named.into_iter().map(|hash| (number, hash)));
         }
     }
     Ok(())
 }
 
+/// Checks the tails and then the bursts, which continue them.
 fn check_tail(
     connection: &Connection,
     findings: &mut Findings,
-    names: &HashMap<i64, String>,
+    ids: &SessionIds,
     next: &mut BTreeMap<i64, u64>,
 ) -> Result<(), Failure> {
     let mut statement =
@@ -224,90 +212,105 @@ fn check_tail(
     while let Some(row) = rows.next()? {
         let row_place: i64 = row.get(0)?;
         let count: u64 = row.get(1)?;
-        let place = follows(findings, names, next, row_place, count);
+        let subject = check_continuity(findings, ids, next, row_place, count);
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
         let records = unpack_row(first_of(row_place), count, data).map_err(Failure::from);
-        let records = findings.note(&place, FROM_BACKUP, records)?.map(|(_, records)| records);
-        check_latest(findings, &place, records.as_deref(), row.get(3)?);
+        let records = findings.note(&subject, Remedy::RestoreSession, records)?;
+        let records = records.map(|(_, records)| records);
+        check_latest(findings, &subject, records.as_deref(), row.get(3)?);
     }
     let burst = bursts::each(connection, |entry, data| {
         let row_place = place(entry.session.cast_signed(), entry.first);
-        let place = follows(findings, names, next, row_place, entry.count);
+        let subject = check_continuity(findings, ids, next, row_place, entry.count);
         let records = data().and_then(|data| Ok(unpack_row(entry.first, entry.count, &data)?.1));
-        let records = findings.note(&place, FROM_BACKUP, records)?;
-        check_latest(findings, &place, records.as_deref(), entry.latest.0);
+        let records = findings.note(&subject, Remedy::RestoreSession, records)?;
+        check_latest(findings, &subject, records.as_deref(), entry.latest.0);
         Ok(())
     });
-    findings.note("a burst", FROM_BACKUP, burst)?;
+    findings.note(&Subject::Store, Remedy::RestoreSession, burst)?;
     Ok(())
 }
 
-/// The time in a row is the time of its last record.
+/// Checks that the time of a row is the time of its last record.
 fn check_latest(
     findings: &mut Findings,
-    place: &str,
+    subject: &Subject,
     records: Option<&[StoredRecord]>,
     latest: i64,
 ) {
     let last = records.and_then(<[_]>::last);
     if last.is_some_and(|record| record.received.0 != latest) {
-        findings.add(place, "the time of its last record is another", FROM_BACKUP);
+        let problem = "the time of the last record does not match";
+        findings.add(subject, problem, Remedy::RestoreSession);
     }
 }
 
-/// Every blob that records name is kept for their session, and what is kept is there.
+/// Checks that each session refers to every blob that its records need, and that those exist.
 fn check_refs(
     connection: &Connection,
     findings: &mut Findings,
-    names: &HashMap<i64, String>,
+    ids: &SessionIds,
     needed: &BTreeSet<(i64, BlobHash)>,
 ) -> Result<(), Failure> {
-    let mut kept = BTreeSet::new();
+    let mut referenced = BTreeSet::new();
     let mut statement = connection
         .prepare("SELECT session, blob, hash FROM blob_refs LEFT JOIN blobs ON blobs.id = blob")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (session, blob): (i64, i64) = (row.get(0)?, row.get(1)?);
-        let place = format!("session number {session}");
+        let (number, blob): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let subject = session_subject(ids, number);
         match row.get::<_, Option<[u8; 32]>>(2)? {
-            Some(hash) => drop(kept.insert((session, BlobHash::from(hash)))),
-            None => findings.add(place.as_str(), format!("blob number {blob} is missing"), COPY),
+            Some(hash) => drop(referenced.insert((number, BlobHash::from(hash)))),
+            None => {
+                let problem = format!("blob number {blob} is missing");
+                findings.add(&subject, problem, Remedy::RestoreStore);
+            }
         }
-        if !names.contains_key(&session) {
-            findings.add(place, "it keeps a blob, and is not there", COPY);
+        if !ids.contains_key(&number) {
+            let problem = "it refers to a blob, but does not exist";
+            findings.add(&subject, problem, Remedy::RestoreStore);
         }
     }
-    for (session, hash) in needed.difference(&kept) {
-        let name = names.get(session).map_or("?", String::as_str);
-        let what = format!("it needs blob {hash}, and does not keep it");
-        findings.add(format!("session `{name}`"), what, COPY);
+    for (number, hash) in needed.difference(&referenced) {
+        let problem = format!("its records need blob {hash}, but it does not refer to it");
+        findings.add(&session_subject(ids, *number), problem, Remedy::RestoreStore);
     }
     Ok(())
+}
+
+fn session_subject(ids: &SessionIds, number: i64) -> Subject {
+    match ids.get(&number) {
+        Some(session) => Subject::Session(session.clone()),
+        None => Subject::LostSession(number),
+    }
 }
 
 fn check_snapshots(
     connection: &Connection,
     findings: &mut Findings,
-    names: &HashMap<i64, String>,
+    ids: &SessionIds,
 ) -> Result<(), Failure> {
-    let mut statement = connection.prepare("SELECT id, session, seq FROM snapshots")?;
+    let mut statement = connection.prepare("SELECT id, session, generation, seq FROM snapshots")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let session: i64 = row.get(1)?;
-        let place = match names.get(&session) {
-            Some(name) => format!("session `{name}`, snapshot at record {}", row.get::<_, i64>(2)?),
-            None => {
-                let place = format!("session number {session}");
-                findings.add(place.as_str(), "it has a snapshot, and is not there", COPY);
-                place
-            }
+        let number: i64 = row.get(1)?;
+        let Some(session) = ids.get(&number) else {
+            let problem = "it has a snapshot, but does not exist";
+            findings.add(&Subject::LostSession(number), problem, Remedy::RestoreStore);
+            continue;
         };
-        findings.note(&place, DELETE_DERIVED, snapshots::read(connection, row.get(0)?))?;
+        let subject = Subject::Snapshot {
+            session: session.clone(),
+            generation: row.get(2)?,
+            seq: row.get::<_, i64>(3)?.cast_unsigned(),
+        };
+        findings.note(&subject, Remedy::Rebuild, snapshots::read(connection, row.get(0)?))?;
     }
     let strays = "SELECT count(*) FROM snapshot_chunks
                   WHERE snapshot NOT IN (SELECT id FROM snapshots)";
     if connection.query_row(strays, [], |row| row.get::<_, i64>(0))? > 0 {
-        findings.add("the snapshots", "there are pieces of one that is not there", COPY);
+        let problem = "there are pieces of a snapshot that does not exist";
+        findings.add(&Subject::Store, problem, Remedy::RestoreStore);
     }
     Ok(())
 }

@@ -1,33 +1,33 @@
-//! From the tail, which is quick to write, into groups, which are small and shared.
+//! Compacts tails, which are fast to write, into groups, which are small and deduplicated.
 
 use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
+use threadfold_store::pack::{Batch, Group, Packer, pack_row, unpack_row};
+use threadfold_store::{NewRecord, StoredRecord, Timestamp};
 
 use crate::append::insert_row;
 use crate::blobs::{Content, keep, refer};
 use crate::cache::{CachedSession, SessionCache, TailSize};
 use crate::failure::Failure;
 use crate::schema::{first_of, last_place, place};
-use threadfold_store::pack::{Batch, Group, Packer, pack_row, unpack_row};
-use threadfold_store::{NewRecord, StoredRecord};
 
-/// A tail of this size is made into groups.
+/// A tail of this size is compacted.
 pub(crate) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
 
-/// Which tails became long.
+/// The sessions whose tails became long.
 #[derive(Debug, Default)]
 pub(crate) struct CompactionQueue {
     due: BTreeSet<SessionId>,
-    /// How large a tail was when no group ended in it; it is tried again when it has grown well.
+    /// The size of tails in which no group ended; they are retried once they have grown noticeably.
     tried: HashMap<SessionId, TailSize>,
 }
 
 impl CompactionQueue {
-    /// Remembers a session if its tail became long.
-    pub(crate) fn consider(&mut self, session: &SessionId, known: &CachedSession) {
-        let TailSize { rows, bytes } = known.tail;
+    /// Queues a session if its tail is long.
+    pub(crate) fn consider(&mut self, session: &SessionId, cached: &CachedSession) {
+        let TailSize { rows, bytes } = cached.tail;
         let is_long = rows >= LONG_TAIL.rows || bytes >= LONG_TAIL.bytes;
         if !is_long {
             return;
@@ -43,23 +43,24 @@ impl CompactionQueue {
         !self.due.is_empty()
     }
 
-    /// Returns some of those that became long.
+    /// Removes up to `count` sessions from the queue.
     pub(crate) fn take(&mut self, count: usize) -> Vec<SessionId> {
         (0..count).map_while(|_| self.due.pop_first()).collect()
     }
 
-    /// Makes groups of a session's tail, as far as groups end in it.
-    pub(crate) fn seal(
+    /// Packs a session's tail into groups, up to the end of the last complete group.
+    pub(crate) fn compact(
         &mut self,
         connection: &Connection,
+        now: Timestamp,
         cache: &mut SessionCache,
         session: &SessionId,
     ) -> Result<(), Failure> {
-        let known = cache.session(connection, session)?;
-        let rows = tail_rows(connection, known.id)?;
-        let before = known.tail;
-        known.tail = replace_tail(connection, session, known.id, rows)?;
-        if known.tail == before {
+        let cached = cache.session(connection, session)?;
+        let rows = tail_rows(connection, cached.id)?;
+        let before = cached.tail;
+        cached.tail = replace_tail(connection, now, session, cached.id, rows)?;
+        if cached.tail == before {
             self.tried.insert(session.clone(), before);
         } else {
             self.tried.remove(session);
@@ -68,12 +69,12 @@ impl CompactionQueue {
     }
 }
 
-/// The records of an append or several, or what is left of them.
+/// The records of one or more appends, without those that are in groups already.
 pub(crate) struct TailRow {
     pub(crate) first: u64,
     /// The appends that begin in it.
     pub(crate) batches: Vec<Batch>,
-    /// Whether it is in the table already.
+    /// Whether the table has this row already.
     pub(crate) is_stored: bool,
     pub(crate) records: Vec<NewRecord>,
 }
@@ -84,7 +85,7 @@ impl TailRow {
     }
 }
 
-/// Returns what is in a session's tail.
+/// Returns the rows of a session's tail.
 pub(crate) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT place, count, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
@@ -96,7 +97,7 @@ pub(crate) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
         let (batches, records) = unpack_row(first, row.get(1)?, data)?;
         if records.is_empty() {
-            return Err(Failure::Corrupt(format!("record {first} is an append of no records")));
+            return Err(Failure::Corrupt(format!("the row of record {first} has no records")));
         }
         let records = records.into_iter().map(as_new).collect();
         rows.push(TailRow { first, batches, is_stored: true, records });
@@ -109,14 +110,15 @@ fn as_new(record: StoredRecord) -> NewRecord {
     NewRecord { kind, source, position, received, bytes }
 }
 
-/// Makes groups of `rows` as far as groups end in them, and keeps the rest as the tail.
+/// Packs `rows` into groups, up to the end of the last complete group, and makes the rest the tail.
 pub(crate) fn replace_tail(
     connection: &Connection,
+    now: Timestamp,
     session: &SessionId,
     id: i64,
     rows: Vec<TailRow>,
 ) -> Result<TailSize, Failure> {
-    let mut sealed_until = 0;
+    let mut packed_until = 0;
     if let Some(first) = rows.first().map(|row| row.first) {
         let mut packer = Packer::new(session.as_str(), first);
         for row in &rows {
@@ -126,25 +128,25 @@ pub(crate) fn replace_tail(
                     packer.begin(*batch);
                 }
                 if let Some(group) = packer.push(record) {
-                    sealed_until = group.last();
-                    insert_group(connection, id, group)?;
+                    packed_until = group.last();
+                    insert_group(connection, now, id, group)?;
                 }
             }
         }
     }
-    if sealed_until > 0 {
+    if packed_until > 0 {
         connection
             .prepare_cached("DELETE FROM tail WHERE place BETWEEN ?1 AND ?2")?
-            .execute([place(id, 0), place(id, sealed_until)])?;
+            .execute([place(id, 0), place(id, packed_until)])?;
     }
     let mut size = TailSize::default();
-    for mut row in rows.into_iter().filter(|row| row.last() > sealed_until) {
-        let is_cut = row.first <= sealed_until;
+    for mut row in rows.into_iter().filter(|row| row.last() > packed_until) {
+        let is_cut = row.first <= packed_until;
         if is_cut {
-            let sealed = usize::try_from(sealed_until + 1 - row.first).unwrap_or(usize::MAX);
-            row.records.drain(..sealed);
-            row.first = sealed_until + 1;
-            row.batches.retain(|batch| batch.first > sealed_until);
+            let packed = usize::try_from(packed_until + 1 - row.first).unwrap_or(usize::MAX);
+            row.records.drain(..packed);
+            row.first = packed_until + 1;
+            row.batches.retain(|batch| batch.first > packed_until);
         }
         let data = pack_row(row.first, &row.batches, &row.records);
         size.rows += 1;
@@ -159,12 +161,17 @@ pub(crate) fn replace_tail(
     Ok(size)
 }
 
-fn insert_group(connection: &Connection, id: i64, group: Group) -> Result<(), Failure> {
-    for extracts in &group.extracts {
-        let blob = keep(connection, &Content::of(extracts.hash, &extracts.bytes))?;
+fn insert_group(
+    connection: &Connection,
+    now: Timestamp,
+    id: i64,
+    group: Group,
+) -> Result<(), Failure> {
+    for extract in &group.extracts {
+        let blob = keep(connection, now, &Content::of(extract.hash, &extract.bytes))?;
         refer(connection, id, blob)?;
     }
-    let content = keep(connection, &Content::of(group.hash, &group.content))?;
+    let content = keep(connection, now, &Content::of(group.hash, &group.content))?;
     connection
         .prepare_cached(
             "INSERT INTO groups (place, count, latest, meta, blob) VALUES (?1, ?2, ?3, ?4, ?5)",

@@ -1,4 +1,4 @@
-//! Opening the file: whose it is, who may read it, and how it is written.
+//! Opens the file: checks that it is a store, and configures connections.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-
-use crate::failure::Failure;
-use crate::schema::{self, APPLICATION_ID, KNOWN};
 use threadfold_store::StoreError;
 
-/// How long a lock of another process is waited for.
+use crate::failure::Failure;
+use crate::schema::{self, APPLICATION_ID, LATEST_VERSION};
+
+/// How long to wait for a lock of another process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a rollback journal of SQLite begins.
+/// The first bytes of an SQLite rollback journal.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// Where a store is.
+/// The path of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Location {
     pub(crate) path: PathBuf,
-    /// The path, as messages show it.
+    /// The path, as error messages show it.
     pub(crate) name: String,
 }
 
@@ -53,8 +53,8 @@ impl Location {
     }
 }
 
-/// Makes the file and its folder if they are not there, for this user alone.
-pub(crate) fn make_file(location: &Location) -> Result<(), Failure> {
+/// Creates the file and its folder if they do not exist, readable by this user only.
+pub(crate) fn create_file(location: &Location) -> Result<(), Failure> {
     if location.path.exists() {
         return Ok(());
     }
@@ -82,7 +82,7 @@ fn private_folder() -> DirBuilder {
     builder
 }
 
-/// Returns how a file is made that only this user may read.
+/// Returns options that create a file which only this user can read.
 pub(crate) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -91,7 +91,7 @@ pub(crate) fn private_file() -> OpenOptions {
     options
 }
 
-/// Makes a new name in a folder durable, and the folder's own name.
+/// Syncs a folder and its parent, so that a new file in it survives a power cut.
 pub(crate) fn sync_folders(folder: &Path) -> std::io::Result<()> {
     if cfg!(unix) {
         File::open(folder)?.sync_all()?;
@@ -102,7 +102,9 @@ pub(crate) fn sync_folders(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Refuses what is not a store of ours, or is of a newer program, without writing to it.
+/// Refuses files that are not stores or that a newer version wrote, without writing to them.
+///
+/// It reads the header itself: SQLite could change the file of another program just by opening it.
 pub(crate) fn inspect(location: &Location) -> Result<(), Failure> {
     let mut header = Vec::new();
     let file = File::open(&location.path).map_err(|error| location.unreachable(error))?;
@@ -118,7 +120,7 @@ pub(crate) fn inspect(location: &Location) -> Result<(), Failure> {
     };
     let (version, application) = (word(60), word(68));
     if application == APPLICATION_ID as u32 {
-        return if version > KNOWN {
+        return if version > LATEST_VERSION {
             Err(schema::newer(&location.name, version).into())
         } else {
             Ok(())
@@ -130,16 +132,17 @@ pub(crate) fn inspect(location: &Location) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a database without our tables, or with newer ones. Older ones have all that is read.
+/// Refuses a database without our tables, or of a newer version. Older versions have everything that
+/// reading needs.
 pub(crate) fn check_version(location: &Location, connection: &Connection) -> Result<(), Failure> {
     match schema::version(connection)? {
         0 => Err(location.foreign("it is empty")),
-        found if found > KNOWN => Err(schema::newer(&location.name, found).into()),
+        found if found > LATEST_VERSION => Err(schema::newer(&location.name, found).into()),
         _ => Ok(()),
     }
 }
 
-/// Says whether a database is one that we began to make, or had made when the machine stopped.
+/// Returns whether a database is a store whose creation was interrupted.
 fn is_blank(location: &Location) -> Result<bool, Failure> {
     if was_empty_before(location) {
         return Ok(true);
@@ -151,8 +154,10 @@ fn is_blank(location: &Location) -> Result<bool, Failure> {
     Ok(application == APPLICATION_ID || (application == 0 && tables == 0))
 }
 
-/// Says whether a process was killed in its first write to an empty file: its journal tells how
-/// large the file was, and nobody who only reads can take that write back.
+/// Returns whether a process was killed during its first write to an empty file.
+///
+/// The journal has the size of the file before the write. A read-only connection cannot roll the
+/// journal back, so it cannot be asked.
 fn was_empty_before(location: &Location) -> bool {
     let mut header = [0; 20];
     let journal = File::open(location.beside("-journal"));
@@ -160,7 +165,7 @@ fn was_empty_before(location: &Location) -> bool {
     is_read && header.starts_with(&JOURNAL_MAGIC) && header[16..] == [0; 4]
 }
 
-/// Opens a connection that writes, and makes durable whatever it finds.
+/// Opens a connection for writing, and syncs what it finds.
 pub(crate) fn writer(location: &Location) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&location.path, flags)?;
@@ -173,14 +178,15 @@ pub(crate) fn writer(location: &Location) -> Result<Connection, Failure> {
          PRAGMA journal_size_limit = 67108864;",
     )?;
     schema::migrate(&mut connection, &location.name)?;
-    // A process that was killed may have left appends that are written but not synced. They are
-    // seen from now on, so they are made durable now.
+    // A killed process may have left commits that are written but not synced. Readers see them from
+    // now on, so they must be durable now.
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }
 
-/// Turns write-ahead mode on. When two processes make a store at once, one is told to wait.
+/// Turns WAL mode on. SQLite does not use the busy timeout here, so when two processes create a store
+/// at once, one has to retry.
 fn use_write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     let start = Instant::now();
     loop {
@@ -195,29 +201,29 @@ fn use_write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// How a store is read.
+/// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Others may write meanwhile.
+    /// Other processes may write to it.
     Shared,
-    /// Nothing can be written beside it, and nobody does.
-    Still,
-    /// The same, and what was written last is still in `-wal`: it was copied so.
-    StillWithLog,
+    /// Nothing can be written in its folder, so nobody writes to it.
+    Immutable,
+    /// The same, but the last commits are still in `-wal`: the file was copied while in use.
+    ImmutableWithWal,
 }
 
 impl Access {
-    /// Finds out how a store is read that this process does not write to.
+    /// Returns how to read a store that this process does not write to.
     pub(crate) fn of(location: &Location) -> Self {
         if location.beside("-shm").exists() || can_write_beside(location) {
             return Self::Shared;
         }
-        let has_log = fs::metadata(location.beside("-wal")).is_ok_and(|it| it.len() > 0);
-        if has_log { Self::StillWithLog } else { Self::Still }
+        let has_wal = fs::metadata(location.beside("-wal")).is_ok_and(|it| it.len() > 0);
+        if has_wal { Self::ImmutableWithWal } else { Self::Immutable }
     }
 }
 
-/// Says whether a file can be made in the folder of the store.
+/// Returns whether a file can be created in the folder of the store.
 fn can_write_beside(location: &Location) -> bool {
     let probe = location.beside("-probe");
     match private_file().open(&probe) {
@@ -226,7 +232,7 @@ fn can_write_beside(location: &Location) -> bool {
     }
 }
 
-/// Opens a connection that only reads.
+/// Opens a read-only connection.
 pub(crate) fn reader(location: &Location, access: Access) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open_uri = |how: &str| {
@@ -235,8 +241,8 @@ pub(crate) fn reader(location: &Location, access: Access) -> Result<Connection, 
     };
     let connection = match access {
         Access::Shared => Connection::open_with_flags(&location.path, flags)?,
-        Access::Still => open_uri("immutable=1")?,
-        Access::StillWithLog => {
+        Access::Immutable => open_uri("immutable=1")?,
+        Access::ImmutableWithWal => {
             let connection = open_uri("vfs=unix-none")?;
             connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |_| Ok(()))?;
             connection
@@ -247,7 +253,7 @@ pub(crate) fn reader(location: &Location, access: Access) -> Result<Connection, 
     Ok(connection)
 }
 
-/// Has damage found where it is met, and runs nothing that a file brings along.
+/// Makes SQLite detect corruption early, and run no code that a file contains.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -255,7 +261,7 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA cell_size_check = ON")
 }
 
-/// Returns a path as SQLite reads names of files with options behind them.
+/// Returns a path as an SQLite URI.
 fn uri(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut uri = String::from("file://");

@@ -40,7 +40,7 @@ impl Failure {
     pub(crate) fn while_reading(self, place: &str) -> StoreError {
         match self {
             Self::Refused(error) => error,
-            Self::Corrupt(what) => StoreError::Damaged { place: place.to_owned(), what },
+            Self::Corrupt(what) => StoreError::Corrupt { place: place.to_owned(), what },
             Self::Sqlite(error) => match Kind::of(&error) {
                 Kind::Corrupt => corrupt(place, &error),
                 Kind::Busy | Kind::Other => {
@@ -71,7 +71,7 @@ pub(crate) fn write_error(place: &str, error: &Arc<rusqlite::Error>) -> StoreErr
 }
 
 fn corrupt(place: &str, error: &rusqlite::Error) -> StoreError {
-    StoreError::Damaged { place: place.to_owned(), what: error.to_string() }
+    StoreError::Corrupt { place: place.to_owned(), what: error.to_string() }
 }
 
 /// What a caller can do about an SQLite error.

@@ -1,24 +1,22 @@
-//! Who may write.
+//! Leases, in columns of the session's row.
 
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
+use threadfold_store::{Epoch, Holder, Lease, StoreError, Timestamp};
 
 use crate::append::check_epoch;
 use crate::cache::parse_holder;
 use crate::failure::Failure;
 use crate::writer::Ledger;
-use threadfold_store::StoreError;
-use threadfold_store::Timestamp;
-use threadfold_store::{Epoch, Holder, Lease};
 
-/// Somebody who wants to write.
+/// A request for a lease.
 pub(crate) struct Claim {
     pub(crate) holder: Holder,
-    pub(crate) now: Timestamp,
-    pub(crate) lasting: Duration,
-    pub(crate) instead_of: Option<Epoch>,
+    pub(crate) duration: Duration,
+    /// The lease that may be taken before it expires.
+    pub(crate) except: Option<Epoch>,
 }
 
 pub(crate) fn acquire(
@@ -27,12 +25,9 @@ pub(crate) fn acquire(
     claim: Claim,
 ) -> Result<Lease, Failure> {
     let epoch = ledger.cache.session(ledger.connection, session)?.epoch;
-    check_free(ledger.connection, session, claim.now, claim.instead_of)?;
-    let lease = Lease {
-        epoch: Epoch(epoch.0 + 1),
-        holder: claim.holder,
-        until: claim.now.after(claim.lasting),
-    };
+    check_free(ledger.connection, session, ledger.now, claim.except)?;
+    let epoch = Epoch(epoch.0 + 1);
+    let lease = Lease { epoch, holder: claim.holder, remaining: claim.duration };
     write(ledger, session, &lease)?;
     Ok(lease)
 }
@@ -41,11 +36,12 @@ pub(crate) fn renew(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     epoch: Epoch,
-    until: Timestamp,
+    duration: Duration,
 ) -> Result<Lease, Failure> {
-    let known = ledger.cache.session(ledger.connection, session)?;
-    check_epoch(session, known, epoch)?;
-    let lease = Lease { epoch, holder: known.holder.clone().unwrap_or_default(), until };
+    let cached = ledger.cache.session(ledger.connection, session)?;
+    check_epoch(session, cached, epoch)?;
+    let holder = cached.holder.clone().unwrap_or_default();
+    let lease = Lease { epoch, holder, remaining: duration };
     write(ledger, session, &lease)?;
     Ok(lease)
 }
@@ -55,47 +51,59 @@ pub(crate) fn release(
     session: &SessionId,
     epoch: Epoch,
 ) -> Result<(), Failure> {
-    let known = ledger.cache.session(ledger.connection, session)?;
-    if known.epoch == epoch {
-        known.holder = None;
+    let cached = ledger.cache.session(ledger.connection, session)?;
+    if cached.epoch == epoch {
+        cached.holder = None;
         ledger
             .connection
             .prepare_cached("UPDATE sessions SET holder = NULL, lease_until = NULL WHERE id = ?1")?
-            .execute([known.id])?;
+            .execute([cached.id])?;
     }
     Ok(())
 }
 
 fn write(ledger: &mut Ledger<'_>, session: &SessionId, lease: &Lease) -> Result<(), Failure> {
-    let known = ledger.cache.session(ledger.connection, session)?;
-    known.epoch = lease.epoch;
-    known.holder = Some(lease.holder.clone());
+    let until = ledger.now.after(lease.remaining);
+    let cached = ledger.cache.session(ledger.connection, session)?;
+    cached.epoch = lease.epoch;
+    cached.holder = Some(lease.holder.clone());
     let holder = serde_json::json!(lease.holder).to_string();
     ledger
         .connection
         .prepare_cached(
             "UPDATE sessions SET epoch = ?2, holder = ?3, lease_until = ?4 WHERE id = ?1",
         )?
-        .execute(params![known.id, lease.epoch.0, holder, lease.until.0])?;
+        .execute(params![cached.id, lease.epoch.0, holder, until.0])?;
     Ok(())
 }
 
-/// Refuses while somebody writes, unless that lease is the one that may be passed over.
+/// Returns a lease as the columns of a session have it; `None` if it was released.
+pub(crate) fn parse(
+    epoch: Epoch,
+    holder: Option<String>,
+    until: Option<i64>,
+    now: Timestamp,
+) -> Result<Option<Lease>, Failure> {
+    let (Some(holder), Some(until)) = (holder, until) else { return Ok(None) };
+    let remaining = Timestamp(until).since(now);
+    Ok(Some(Lease { epoch, holder: parse_holder(&holder)?, remaining }))
+}
+
+/// Refuses while a lease lasts, unless it is the one of epoch `except`.
 pub(crate) fn check_free(
     connection: &Connection,
     session: &SessionId,
     now: Timestamp,
-    instead_of: Option<Epoch>,
+    except: Option<Epoch>,
 ) -> Result<(), Failure> {
-    let (epoch, holder, until): (u64, Option<String>, Option<i64>) = connection
+    let (epoch, holder, until) = connection
         .prepare_cached("SELECT epoch, holder, lease_until FROM sessions WHERE name = ?1")?
         .query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let epoch = Epoch(epoch);
-    match (holder, until) {
-        (Some(holder), Some(until)) if until > now.0 && Some(epoch) != instead_of => {
-            let holder = Box::new(parse_holder(&holder)?);
-            let session = session.clone();
-            Err(StoreError::Held { session, holder, epoch, until: Timestamp(until) }.into())
+    match parse(Epoch(epoch), holder, until, now)? {
+        Some(lease) if !lease.is_expired() && Some(lease.epoch) != except => {
+            let Lease { epoch, holder, remaining } = lease;
+            let (session, holder) = (session.clone(), Box::new(holder));
+            Err(StoreError::Held { session, holder, epoch, remaining }.into())
         }
         _ => Ok(()),
     }

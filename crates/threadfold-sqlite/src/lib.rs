@@ -1,13 +1,35 @@
-//! A store in one file, by way of SQLite.
+//! A store in one SQLite file.
 //!
 //! ```text
 //! appends ─► writer thread ─► tail ─► groups ─► blobs
-//!            one commit for   a row    many      by hash,
-//!            all that wait    each     records   shared
+//!            one commit for   one row  many      by hash,
+//!            all that wait    each     records   deduplicated
 //! ```
 //!
-//! A commit is durable before any append in it is acknowledged: write-ahead mode, with a sync at
-//! every commit. Any number of processes may use the file at once.
+//! The file is in WAL mode and every commit is synced, so an append is durable before it is
+//! acknowledged. Any number of processes can use the file at the same time.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use threadfold_sqlite::SqliteStore;
+//! use threadfold_store::Store;
+//!
+//! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("store.db");
+//! let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path)?);
+//! store.create(&"s1".into(), "l1".into()).await?;
+//! assert!(store.entry(&"s1".into()).await?.is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it does not do
+//!
+//! It defines no interface of its own: all of it is in `threadfold-store`. Network file systems,
+//! whose locks SQLite cannot rely on, are not supported.
 
 mod append;
 mod backup;
@@ -29,6 +51,4 @@ mod store;
 mod wake;
 mod writer;
 
-pub use check::Finding;
-pub use size::Size;
 pub use store::SqliteStore;

@@ -1,4 +1,4 @@
-//! The connections that read, beside the one that writes.
+//! A pool of read-only connections.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,40 +7,40 @@ use rusqlite::Connection;
 use crate::connect::{self, Access, Location};
 use crate::failure::Failure;
 
-/// How many connections are kept open for the next reader.
-const KEPT: usize = 4;
+/// How many idle connections stay open.
+const MOST_IDLE: usize = 4;
 
-/// Connections that read. None waits for another: one more is opened when all are in use.
+/// Read-only connections. A reader never waits for another: if all are in use, one more is opened.
 #[derive(Debug)]
 pub(crate) struct Readers {
     pub(crate) location: Location,
     access: Access,
-    free: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Connection>>,
 }
 
 impl Readers {
     pub(crate) fn new(location: Location, access: Access) -> Self {
-        Self { location, access, free: Mutex::default() }
+        Self { location, access, idle: Mutex::default() }
     }
 
-    /// Does `work` with a connection that sees one moment of the store.
+    /// Runs `work` with a connection that sees one consistent state of the store.
     pub(crate) fn with<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match free {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
             Some(connection) => connection,
             None => connect::reader(&self.location, self.access)?,
         };
-        let moment = connection.unchecked_transaction()?;
-        let done = work(&moment);
-        moment.finish()?;
-        // After a failure nothing is believed of a connection.
+        let transaction = connection.unchecked_transaction()?;
+        let done = work(&transaction);
+        transaction.finish()?;
+        // After an SQLite error the state of a connection is unknown.
         if !matches!(done, Err(Failure::Sqlite(_))) {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            if free.len() < KEPT {
-                free.push(connection);
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < MOST_IDLE {
+                idle.push(connection);
             }
         }
         done

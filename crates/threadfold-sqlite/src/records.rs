@@ -1,18 +1,17 @@
-//! Reading a log: groups first, then the tail.
+//! Reads a log: groups, then the tail, then bursts.
 
 use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
+use threadfold_store::pack::{PackedGroup, unpack, unpack_row};
+use threadfold_store::{Limit, StoredRecord};
 
 use crate::blobs;
 use crate::bursts;
 use crate::failure::Failure;
 use crate::schema::{first_of, last_place, place};
 use crate::sessions::session_id;
-use threadfold_store::Limit;
-use threadfold_store::StoredRecord;
-use threadfold_store::pack::{PackedGroup, unpack, unpack_row};
 
-/// Returns records after `after`, within the limit; at least one if there is one.
+/// Returns records after `after`, within the limit, but at least one if there is one.
 pub(crate) fn read(
     connection: &Connection,
     session: &SessionId,
@@ -31,7 +30,7 @@ pub(crate) fn read(
     Ok(wanted.records)
 }
 
-/// What is wanted still, and what was found.
+/// What was read, and what is still wanted.
 struct ReadProgress {
     next: u64,
     limit: Limit,
@@ -44,7 +43,7 @@ impl ReadProgress {
         self.next > self.limit.until || self.bytes >= self.limit.bytes.max(1)
     }
 
-    /// Takes what is wanted of a row. A row that leaves a gap is damage.
+    /// Adds the wanted records of a row. A gap before the row means corruption.
     fn take(&mut self, rows: Vec<StoredRecord>) -> Result<(), Failure> {
         let from = self.next;
         for record in rows.into_iter().skip_while(|record| record.seq < from) {
@@ -62,7 +61,8 @@ impl ReadProgress {
     }
 }
 
-/// Returns the key of the row that holds a record, if it is in this table, else of the next.
+/// Returns the key of the row that contains a record; if the table has none, the start of the
+/// session's rows.
 fn start(connection: &Connection, sql: &str, id: i64, next: u64) -> Result<i64, Failure> {
     let found: Option<i64> = connection
         .prepare_cached(sql)?
@@ -142,7 +142,7 @@ fn read_bursts(connection: &Connection, id: i64, wanted: &mut ReadProgress) -> R
     })
 }
 
-/// Says where damage is.
+/// Adds the place of corruption to its description.
 fn in_session(stop: Failure, session: &SessionId, first: u64) -> Failure {
     match stop {
         Failure::Corrupt(what) => {

@@ -1,23 +1,23 @@
-//! The tables, and the way from older ones.
+//! The tables, and migrations from older versions.
 
 use rusqlite::{Connection, TransactionBehavior};
-
-use crate::failure::Failure;
 use threadfold_store::StoreError;
 
-/// Marks a database as a store of Threadfold: `TFLD`.
+use crate::failure::Failure;
+
+/// Marks a database as a Threadfold store: `TFLD`.
 pub(crate) const APPLICATION_ID: i32 = 0x5446_4c44;
 
-/// What makes each version from the one before.
+/// The migration to each version from the one before.
 const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
-/// The newest version that this program knows.
-pub(crate) const KNOWN: u32 = MIGRATIONS.len() as u32;
+/// The newest version that this program supports.
+pub(crate) const LATEST_VERSION: u32 = MIGRATIONS.len() as u32;
 
-/// How many bits of a place are the record's number; the session's number is above them.
+/// How many bits of a row key are the sequence number; the session's row id is above them.
 const SEQ_BITS: u32 = 36;
 
-/// Returns the key of a row: all rows of a session stand together, in the order of its records.
+/// Returns the key of a row: the rows of a session are adjacent, in the order of its records.
 pub(crate) fn place(session: i64, first: u64) -> i64 {
     (session << SEQ_BITS) | (first & SEQ_MASK) as i64
 }
@@ -48,9 +48,9 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Makes the newest tables of whatever older ones there are; of none, too.
+/// Migrates the tables to the latest version, or creates them.
 pub(crate) fn migrate(connection: &mut Connection, place: &str) -> Result<(), Failure> {
-    if version(connection)? == KNOWN {
+    if version(connection)? == LATEST_VERSION {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -62,11 +62,11 @@ pub(crate) fn migrate(connection: &mut Connection, place: &str) -> Result<(), Fa
         transaction.execute_batch(migration)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", KNOWN)?;
+    transaction.pragma_update(None, "user_version", LATEST_VERSION)?;
     transaction.commit()?;
     Ok(())
 }
 
 pub(crate) fn newer(place: &str, found: u32) -> StoreError {
-    StoreError::Newer { place: place.to_owned(), found, known: KNOWN }
+    StoreError::Newer { place: place.to_owned(), found, known: LATEST_VERSION }
 }

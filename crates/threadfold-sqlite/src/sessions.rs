@@ -1,38 +1,37 @@
-//! Sessions as such: they begin, are listed, and are removed.
+//! Creates, lists and removes sessions.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use threadfold_core::SessionId;
+use threadfold_store::{
+    Epoch, Head, ListQuery, LogId, SessionEntry, SessionPage, StoreError, Summary, Timestamp,
+};
 
 use crate::bursts;
-use crate::cache::{self, parse_holder};
+use crate::cache;
 use crate::failure::Failure;
 use crate::leases;
 use crate::schema::{last_place, place};
 use crate::writer::Ledger;
-use threadfold_store::StoreError;
-use threadfold_store::Summary;
-use threadfold_store::Timestamp;
-use threadfold_store::{Epoch, Lease};
-use threadfold_store::{Head, LogId, SessionEntry};
 
 pub(crate) fn create(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     log: &LogId,
-    now: Timestamp,
 ) -> Result<Head, Failure> {
-    let begun = ledger
+    let created = ledger
         .connection
         .prepare_cached(
             "INSERT INTO sessions (name, log, created, epoch)
              VALUES (?1, ?2, ?3, (SELECT epoch FROM removed))
              ON CONFLICT (name) DO NOTHING RETURNING epoch",
         )?
-        .query_row(params![session.as_str(), log.as_str(), now.0], |row| row.get(0))
+        .query_row(params![session.as_str(), log.as_str(), ledger.now.0], |row| row.get(0))
         .optional()?;
-    if let Some(epoch) = begun {
+    if let Some(epoch) = created {
+        ledger.changed.push(session.clone());
         return Ok(Head { log: log.clone(), seq: 0, epoch: Epoch(epoch) });
     }
+    // Appends of the same group may still wait to be written, and belong to the head.
     ledger.write_rows()?;
     head(ledger.connection, session)?
         .ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
@@ -50,7 +49,7 @@ pub(crate) fn head(connection: &Connection, session: &SessionId) -> Result<Optio
     Ok(Some(Head { log: LogId::from(log), seq, epoch: Epoch(epoch) }))
 }
 
-/// Returns the number of a session; refused if there is none.
+/// Returns the row id of a session; refused if there is no such session.
 pub(crate) fn session_id(connection: &Connection, session: &SessionId) -> Result<i64, Failure> {
     let found = connection
         .prepare_cached("SELECT id FROM sessions WHERE name = ?1")?
@@ -59,35 +58,75 @@ pub(crate) fn session_id(connection: &Connection, session: &SessionId) -> Result
     found.ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
 }
 
-pub(crate) fn list(connection: &Connection) -> Result<Vec<SessionEntry>, Failure> {
+pub(crate) fn entry(
+    connection: &Connection,
+    session: &SessionId,
+    now: Timestamp,
+) -> Result<Option<SessionEntry>, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT id, name, log, created, epoch, holder, lease_until,
                 summary_generation, summary_seq, summary
-         FROM sessions ORDER BY name",
+         FROM sessions WHERE name = ?1",
     )?;
-    let mut rows = statement.query([])?;
-    let in_bursts = bursts::parts(connection)?;
-    let mut entries = Vec::new();
-    while let Some(row) = rows.next()? {
-        let id = row.get(0)?;
-        let head = match in_bursts.get(&id) {
-            Some(part) => (part.last, Some(part.latest)),
-            None => cache::settled_head(connection, id)?,
-        };
-        entries.push(entry(row, head)?);
+    let mut rows = statement.query([session.as_str()])?;
+    match rows.next()? {
+        Some(row) => {
+            let head = cache::head(connection, row.get(0)?)?;
+            read_entry(row, head, now).map(Some)
+        }
+        None => Ok(None),
     }
-    Ok(entries)
 }
 
-fn entry(row: &Row<'_>, (seq, latest): (u64, Option<i64>)) -> Result<SessionEntry, Failure> {
+pub(crate) fn list(
+    connection: &Connection,
+    query: &ListQuery,
+    now: Timestamp,
+) -> Result<SessionPage, Failure> {
+    // Whichever is later; every id with the prefix is at or after the prefix itself. SQLite and
+    // Rust both compare text by its bytes.
+    let (sql, start) = match &query.after {
+        Some(after) if after.as_str() >= query.prefix.as_str() => (
+            "SELECT id, name, log, created, epoch, holder, lease_until,
+                    summary_generation, summary_seq, summary
+             FROM sessions WHERE name > ?1 ORDER BY name LIMIT ?2",
+            after.as_str(),
+        ),
+        _ => (
+            "SELECT id, name, log, created, epoch, holder, lease_until,
+                    summary_generation, summary_seq, summary
+             FROM sessions WHERE name >= ?1 ORDER BY name LIMIT ?2",
+            query.prefix.as_str(),
+        ),
+    };
+    let limit = query.limit.max(1);
+    let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params![start, one_more])?;
+    let in_bursts = bursts::shares(connection)?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
+        if !name.starts_with(query.prefix.as_bytes()) {
+            break;
+        }
+        let id = row.get(0)?;
+        let head = match in_bursts.get(&id) {
+            Some(share) => (share.last, Some(share.latest)),
+            None => cache::settled_head(connection, id)?,
+        };
+        entries.push(read_entry(row, head, now)?);
+    }
+    Ok(SessionPage::cut(entries, limit))
+}
+
+fn read_entry(
+    row: &Row<'_>,
+    (seq, latest): (u64, Option<i64>),
+    now: Timestamp,
+) -> Result<SessionEntry, Failure> {
     let created = row.get(3)?;
     let epoch = Epoch(row.get(4)?);
-    let lease = match (row.get::<_, Option<String>>(5)?, row.get(6)?) {
-        (Some(holder), Some(until)) => {
-            Some(Lease { epoch, holder: parse_holder(&holder)?, until: Timestamp(until) })
-        }
-        _ => None,
-    };
     let summary = match (row.get(7)?, row.get::<_, Option<i64>>(8)?, row.get(9)?) {
         (Some(generation), Some(seq), Some(json)) => {
             Some(Summary { generation, seq: seq.cast_unsigned(), json })
@@ -99,7 +138,7 @@ fn entry(row: &Row<'_>, (seq, latest): (u64, Option<i64>)) -> Result<SessionEntr
         head: Head { log: LogId::from(row.get::<_, String>(2)?), seq, epoch },
         created: Timestamp(created),
         updated: Timestamp(latest.unwrap_or(created)),
-        lease,
+        lease: leases::parse(epoch, row.get(5)?, row.get(6)?, now)?,
         summary,
     })
 }
@@ -115,8 +154,8 @@ pub(crate) fn put_summary(
         .connection
         .prepare_cached("SELECT log, summary_generation, summary_seq FROM sessions WHERE id = ?1")?
         .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    let known = generation.zip(seq.map(i64::cast_unsigned));
-    let is_late = known.is_some_and(|(generation, seq)| !summary.replaces(generation, seq));
+    let stored = generation.zip(seq.map(i64::cast_unsigned));
+    let is_late = stored.is_some_and(|(generation, seq)| !summary.replaces(generation, seq));
     if found != log.as_str() || is_late {
         return Ok(());
     }
@@ -130,13 +169,10 @@ pub(crate) fn put_summary(
     Ok(())
 }
 
-pub(crate) fn remove(
-    ledger: &mut Ledger<'_>,
-    session: &SessionId,
-    now: Timestamp,
-) -> Result<(), Failure> {
+pub(crate) fn remove(ledger: &mut Ledger<'_>, session: &SessionId) -> Result<(), Failure> {
     let id = session_id(ledger.connection, session)?;
-    leases::check_free(ledger.connection, session, now, None)?;
+    leases::check_free(ledger.connection, session, ledger.now, None)?;
+    // A burst has rows of several sessions: in the tails, this session's can be deleted alone.
     ledger.settle()?;
     ledger.cache.forget(session);
     for delete in ["DELETE FROM tail", "DELETE FROM groups"] {
@@ -156,5 +192,6 @@ pub(crate) fn remove(
     ] {
         ledger.connection.prepare_cached(change)?.execute([id])?;
     }
+    ledger.changed.push(session.clone());
     Ok(())
 }

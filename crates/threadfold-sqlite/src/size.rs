@@ -1,34 +1,15 @@
-//! How much is stored.
+//! Measures the store.
 
 use std::fs;
 
 use rusqlite::Connection;
+use threadfold_store::StoreSize;
 
 use crate::bursts;
 use crate::connect::Location;
 use crate::failure::Failure;
 
-/// How much a store holds, and how much room it takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Size {
-    /// How many sessions there are.
-    pub sessions: u64,
-    /// How many records their logs have together.
-    pub records: u64,
-    /// How many blobs are kept, those of groups and snapshots included.
-    pub blobs: u64,
-    /// How many bytes they hold.
-    pub blob_bytes: u64,
-    /// How many bytes they take.
-    pub stored_blob_bytes: u64,
-    /// How large the file is, with what was written last beside it.
-    pub file_bytes: u64,
-    /// How much of the file is free for what comes next.
-    pub free_bytes: u64,
-}
-
-pub(crate) fn measure(connection: &Connection, location: &Location) -> Result<Size, Failure> {
+pub(crate) fn measure(connection: &Connection, location: &Location) -> Result<StoreSize, Failure> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u64>(0));
     let length = |path| fs::metadata(path).map_or(0, |it| it.len());
     let (blobs, blob_bytes, stored_blob_bytes) = connection.query_row(
@@ -41,7 +22,7 @@ pub(crate) fn measure(connection: &Connection, location: &Location) -> Result<Si
         in_bursts += entry.count;
         Ok(())
     })?;
-    Ok(Size {
+    Ok(StoreSize {
         sessions: number("SELECT count(*) FROM sessions")?,
         records: number("SELECT coalesce(sum(count), 0) FROM tail")?
             + number("SELECT coalesce(sum(count), 0) FROM groups")?

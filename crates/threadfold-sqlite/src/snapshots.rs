@@ -1,4 +1,4 @@
-//! Snapshots: content in pieces, most of which the one before has too.
+//! Snapshots: lists of pieces, most of which the snapshot before has as well.
 
 use std::collections::HashSet;
 
@@ -6,33 +6,31 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
+use threadfold_store::pack::compress;
+use threadfold_store::{BlobHash, SnapshotPiece, SnapshotWriter, StoreError, StoredSnapshot};
 
 use crate::blobs;
 use crate::failure::Failure;
 use crate::sessions::session_id;
 use crate::store::SqliteStore;
 use crate::writer::Ledger;
-use threadfold_store::BlobHash;
-use threadfold_store::StoreError;
-use threadfold_store::pack::compress;
-use threadfold_store::{SnapshotPiece, SnapshotWriter, StoredSnapshot};
 
-/// How much of a snapshot is written at once; appends come in between.
+/// How many bytes one transaction writes; appends run in between.
 const PORTION: usize = 8 << 20;
 
-/// A snapshot on its way into the file.
+/// Writes a snapshot in portions.
 pub(crate) struct SqliteSnapshotWriter<'a> {
     store: &'a SqliteStore,
     session: SessionId,
     place: (u32, u64),
     all: Vec<BlobHash>,
-    /// Pieces that were added and are not written yet.
+    /// Pieces that are not written yet.
     waiting: Vec<SnapshotPiece>,
-    /// How many bytes they have.
+    /// Their size.
     size: usize,
 }
 
-/// A piece, ready to be kept.
+/// A piece, ready to be stored.
 struct CompressedPiece {
     hash: BlobHash,
     length: usize,
@@ -77,8 +75,9 @@ impl SnapshotWriter for SqliteSnapshotWriter<'_> {
     }
 }
 
-/// Returns the pieces that are not in the store, each once. What is damaged there is not there: it
-/// would be named again.
+/// Compresses the pieces that the store does not have, each once.
+///
+/// A corrupt blob counts as missing: the new snapshot must not refer to it.
 fn compress_new(
     connection: &Connection,
     pieces: &[SnapshotPiece],
@@ -91,7 +90,7 @@ fn compress_new(
             continue;
         }
         let found = blobs::find(connection, &hash)?;
-        let is_there = found.map(|id| blobs::is_whole(connection, id)).transpose()?;
+        let is_there = found.map(|id| blobs::is_intact(connection, id)).transpose()?;
         if is_there != Some(true) {
             let length = piece.bytes().len();
             new.push(CompressedPiece { hash, length, bytes: compress(piece.bytes()) });
@@ -100,14 +99,15 @@ fn compress_new(
     Ok(new)
 }
 
-/// Keeps pieces, before the snapshot that is made of them.
+/// Stores pieces, before the snapshot that refers to them. Until then only their age protects them
+/// from garbage collection.
 fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[CompressedPiece]) -> Result<(), Failure> {
     let connection = ledger.connection;
     for CompressedPiece { hash, length, bytes } in pieces {
         match blobs::find(connection, hash)? {
-            None => drop(blobs::insert(connection, hash, *length, bytes)?),
-            Some(id) if !blobs::is_whole(connection, id)? => {
-                blobs::mend(connection, id, *length, bytes)?;
+            None => drop(blobs::insert(connection, ledger.now, hash, *length, bytes)?),
+            Some(id) if !blobs::is_intact(connection, id)? => {
+                blobs::rewrite(connection, id, *length, bytes)?;
             }
             Some(_) => {}
         }
@@ -115,7 +115,7 @@ fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[CompressedPiece]) -> Result<(),
     Ok(())
 }
 
-/// Keeps a snapshot of pieces that are in the store. One that was collected meanwhile refuses it.
+/// Stores a snapshot. Refused if one of its pieces has been garbage collected meanwhile.
 fn put(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
@@ -127,7 +127,7 @@ fn put(
     let mut stored = Vec::with_capacity(pieces.len());
     for &piece in pieces {
         let found = blobs::find(connection, &piece)?;
-        stored.push(found.ok_or(StoreError::NoPiece { piece })?);
+        stored.push(found.ok_or(StoreError::MissingPiece { piece })?);
     }
     if let Some(old) = find(connection, id, generation, seq)? {
         delete(connection, old)?;
@@ -171,7 +171,7 @@ fn delete(connection: &Connection, snapshot: i64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the latest snapshot of a generation that holds nothing after `until`.
+/// Returns the latest snapshot of a generation that covers no record after `until`.
 pub(crate) fn latest(
     connection: &Connection,
     session: &SessionId,
@@ -194,7 +194,7 @@ pub(crate) fn latest(
     Ok(Some(StoredSnapshot { generation, seq, bytes: Bytes::from(bytes) }))
 }
 
-/// Returns what a snapshot holds.
+/// Returns the content of a snapshot.
 pub(crate) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Failure> {
     let expected: [u8; 32] = connection
         .prepare_cached("SELECT manifest FROM snapshots WHERE id = ?1")?
@@ -203,23 +203,23 @@ pub(crate) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Fa
         .prepare_cached("SELECT blob FROM snapshot_chunks WHERE snapshot = ?1 ORDER BY number")?;
     let mut rows = statement.query([snapshot])?;
     let mut bytes = Vec::new();
-    let mut names = Vec::new();
+    let mut hashes = Vec::new();
     while let Some(row) = rows.next()? {
         let (hash, piece) = blobs::read_by_id(connection, row.get(0)?)?;
         bytes.extend(piece);
-        names.push(hash);
+        hashes.push(hash);
     }
-    if manifest(names.iter()) == BlobHash::from(expected) {
+    if manifest(hashes.iter()) == BlobHash::from(expected) {
         Ok(bytes)
     } else {
-        Err(Failure::Corrupt("a snapshot is not made of its pieces".to_owned()))
+        Err(Failure::Corrupt("the pieces of a snapshot do not match its manifest".to_owned()))
     }
 }
 
-/// Returns the hash of the names of pieces.
-fn manifest<'a>(names: impl Iterator<Item = &'a BlobHash>) -> BlobHash {
-    let names: Vec<u8> = names.flat_map(|hash| *hash.as_bytes()).collect();
-    BlobHash::of(&names)
+/// Returns the hash of the pieces' hashes.
+fn manifest<'a>(hashes: impl Iterator<Item = &'a BlobHash>) -> BlobHash {
+    let hashes: Vec<u8> = hashes.flat_map(|hash| *hash.as_bytes()).collect();
+    BlobHash::of(&hashes)
 }
 
 pub(crate) fn list(

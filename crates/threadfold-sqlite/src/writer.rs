@@ -1,7 +1,7 @@
-//! The one thread that writes: it takes all that wait, does them in one transaction, and answers.
+//! The one thread that writes: it runs all waiting jobs in one transaction, and answers them.
 //!
-//! Whatever waits while one group is made durable becomes the next group, so a hundred writers
-//! cost about as many syncs as one.
+//! Jobs that arrive while a group is synced form the next group, so a hundred writers cost about as
+//! many syncs as one.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use threadfold_core::SessionId;
+use threadfold_store::{Clock, StoreError, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::bursts::{self, PendingRow};
@@ -18,38 +19,39 @@ use crate::compact::CompactionQueue;
 use crate::connect::{self, Location};
 use crate::failure::{Failure, write_error};
 use crate::wake::WakeRegistry;
-use threadfold_store::StoreError;
 
-/// A group is at most this many jobs, so that the first does not wait for ever.
+/// The most jobs of a group; it bounds how long the first of them waits.
 const GROUP: usize = 1024;
 
-/// So many jobs in one group are many.
-const MANY_TOGETHER: usize = 16;
-/// How long it is waited for as many as came together before.
-const WAITED_FOR: Duration = Duration::from_micros(500);
+/// From this many jobs on, the writer waits for more before it starts the next group.
+const BUSY: usize = 16;
+/// How long it waits for them.
+const GATHER_TIME: Duration = Duration::from_micros(500);
 
-/// So many tails are made into groups before waiting jobs have their turn.
-const SEALED_AT_ONCE: usize = 4;
+/// How many tails are compacted before waiting jobs get their turn.
+const COMPACTED_AT_ONCE: usize = 4;
 
-/// After how many pages the write-ahead file is brought into the database, and written from its
-/// beginning again: soon, for writing over a file is quicker than making it longer.
+/// The WAL is checkpointed after this many pages, and then written from its start again. Soon,
+/// because overwriting a file is faster than growing it.
 const PAGES: u64 = 1000;
-/// The same while bursts come in, which fill it quickly.
+/// The same while there are bursts, which fill the WAL quickly.
 const PAGES_OF_BURSTS: u64 = 4096;
 
-/// What a job works with, inside a group's transaction.
+/// What a job works with, inside the transaction of its group.
 pub(crate) struct Ledger<'a> {
     pub(crate) connection: &'a Connection,
+    /// The store's time for all jobs of the group.
+    pub(crate) now: Timestamp,
     pub(crate) cache: &'a mut SessionCache,
     pub(crate) compactions: &'a mut CompactionQueue,
-    /// The rows of this group that are not written yet.
+    /// Rows of this group that are not written yet.
     pub(crate) rows: Vec<PendingRow>,
-    /// Which sessions became longer.
-    pub(crate) grown: &'a mut Vec<SessionId>,
+    /// Sessions that were created, appended to or removed.
+    pub(crate) changed: &'a mut Vec<SessionId>,
 }
 
 impl Ledger<'_> {
-    /// Writes the rows that wait, for somebody will look for them.
+    /// Writes the pending rows, for a job that is about to query them.
     pub(crate) fn write_rows(&mut self) -> Result<(), Failure> {
         if self.rows.is_empty() {
             return Ok(());
@@ -58,7 +60,7 @@ impl Ledger<'_> {
         bursts::write(self.connection, rows, &mut self.cache.bursts)
     }
 
-    /// Has all that was appended in the tails.
+    /// Moves everything that was appended to the tails.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         self.write_rows()?;
         settle(self.connection, self.cache)
@@ -74,14 +76,15 @@ fn settle(connection: &Connection, cache: &mut SessionCache) -> Result<(), Failu
 
 /// Work that waits for the writer.
 trait Job: Send {
-    /// Does it. What stops here stops the group.
+    /// Does it. An error fails the whole group.
     fn run(&mut self, ledger: &mut Ledger<'_>, location: &Location) -> Result<(), rusqlite::Error>;
-    /// Says that it is durable.
+    /// Answers that it is durable, or that it was refused.
     fn succeed(self: Box<Self>);
-    /// Says that nothing of it happened.
+    /// Answers that its group was rolled back.
     fn fail(self: Box<Self>, error: StoreError);
 }
 
+/// A job with the channel for its answer.
 struct Request<T, F> {
     work: Option<F>,
     done: Option<Result<T, StoreError>>,
@@ -105,14 +108,14 @@ where
 
     fn succeed(self: Box<Self>) {
         if let Some(done) = self.done {
-            // Whoever asked may have gone.
+            // The caller may have been dropped.
             self.answer.send(done).ok();
         }
     }
 
     fn fail(self: Box<Self>, error: StoreError) {
         let error = match self.done {
-            // It was refused for a reason of its own, which still holds.
+            // Refused for a reason of its own, which still holds.
             Some(Err(refused)) => refused,
             _ => error,
         };
@@ -120,7 +123,7 @@ where
     }
 }
 
-/// The writer, as others see it.
+/// The handle of the writer thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     jobs: Option<Sender<Box<dyn Job>>>,
@@ -129,10 +132,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread, with a connection that was opened already.
+    /// Starts the thread, with a connection that is open already.
     pub(crate) fn start(
         location: Location,
         connection: Connection,
+        clock: Clock,
         wakes: Arc<WakeRegistry>,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
@@ -140,6 +144,7 @@ impl Writer {
         let mut state = State {
             location,
             connection: Some(connection),
+            clock,
             cache: SessionCache::default(),
             compactions: CompactionQueue::default(),
             pages: PAGES,
@@ -151,8 +156,8 @@ impl Writer {
         Ok(Self { jobs: Some(sender), thread: Some(thread), place })
     }
 
-    /// Has `work` done, and returns when it is durable.
-    pub(crate) async fn ask<T, F>(&self, work: F) -> Result<T, StoreError>
+    /// Runs `work` on the writer thread, and returns when its result is durable.
+    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Ledger<'_>) -> Result<T, Failure> + Send + 'static,
@@ -165,13 +170,13 @@ impl Writer {
         }
         Err(StoreError::Unwritable {
             place: self.place.clone(),
-            source: "the thread that writes has ended".into(),
+            source: "the writer thread has ended".into(),
         })
     }
 }
 
 impl Drop for Writer {
-    /// Lets the thread finish what was asked, and waits for it.
+    /// Lets the thread finish its jobs, and waits for it.
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
@@ -184,11 +189,12 @@ impl Drop for Writer {
 /// What the thread owns.
 struct State {
     location: Location,
-    /// Nothing after a failure: the next group opens it anew.
+    /// `None` after a failure: the next group opens a new one.
     connection: Option<Connection>,
+    clock: Clock,
     cache: SessionCache,
     compactions: CompactionQueue,
-    /// What the connection was told last.
+    /// The `wal_autocheckpoint` that the connection has.
     pages: u64,
     wakes: Arc<WakeRegistry>,
 }
@@ -198,40 +204,44 @@ impl State {
         let mut waiting = Vec::new();
         let mut together = 0;
         while let Some(mut group) = gather(&mut waiting, jobs, together) {
-            let mut grown = Vec::new();
-            let done = self.attempt(&mut group, &mut grown);
-            // Before anybody is answered, for those ask again.
+            let mut changed = Vec::new();
+            let done = self.attempt(&mut group, &mut changed);
+            // Counted before the answers, because whoever is answered sends its next job.
             waiting.extend(jobs.try_iter().take(GROUP));
             together = group.len() + waiting.len();
-            self.answer(group, done, &grown);
-            self.seal();
+            self.answer(group, done, &changed);
+            self.compact();
         }
     }
 
-    /// Answers a group of jobs.
-    fn answer(&mut self, group: Vec<Box<dyn Job>>, done: Result<(), Failure>, grown: &[SessionId]) {
+    fn answer(
+        &mut self,
+        group: Vec<Box<dyn Job>>,
+        done: Result<(), Failure>,
+        changed: &[SessionId],
+    ) {
         match done {
             Ok(()) => {
-                self.wakes.grown(grown);
+                self.wakes.sessions_changed(changed);
                 for job in group {
                     job.succeed();
                 }
             }
-            Err(stop) => {
-                // After a failed sync nothing is believed: neither what this connection holds
-                // in memory nor what we remember.
+            Err(failure) => {
+                // After a failed sync the operating system may have dropped dirty pages: neither
+                // the connection's page cache nor our own cache can be trusted.
                 self.connection = None;
                 self.cache.forget_all();
-                self.fail(group, stop);
+                self.fail(group, failure);
             }
         }
     }
 
-    /// Does a group of jobs in one transaction, and returns when it is durable.
+    /// Runs a group of jobs in one transaction, and returns when it is durable.
     fn attempt(
         &mut self,
         group: &mut [Box<dyn Job>],
-        grown: &mut Vec<SessionId>,
+        changed: &mut Vec<SessionId>,
     ) -> Result<(), Failure> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
@@ -250,22 +260,25 @@ impl State {
         self.cache.refresh(connection)?;
         let mut ledger = Ledger {
             connection,
+            // Read after the lock was acquired: waiting for it may have taken seconds, in which a
+            // lease can expire.
+            now: self.clock.now(),
             cache: &mut self.cache,
             compactions: &mut self.compactions,
             rows: Vec::new(),
-            grown,
+            changed,
         };
         for job in group {
             job.run(&mut ledger, &self.location)?;
         }
         ledger.write_rows()?;
-        end(connection)?;
+        commit(connection)?;
         Ok(())
     }
 
-    fn fail(&self, group: Vec<Box<dyn Job>>, stop: Failure) {
+    fn fail(&self, group: Vec<Box<dyn Job>>, failure: Failure) {
         let place = &self.location.name;
-        let error = match stop {
+        let error = match failure {
             Failure::Sqlite(error) => Arc::new(error),
             other => {
                 let text = other.while_writing(place).to_string();
@@ -277,26 +290,27 @@ impl State {
         }
     }
 
-    /// Makes groups of the tails that became long, some at a time.
+    /// Compacts long tails, a few at a time.
     ///
-    /// Nobody waits for this, and nothing new is in it: it is not synced, and a power cut before
-    /// the next append takes it back.
-    fn seal(&mut self) {
-        // While bursts come in, a tail is made into groups when they are moved to the tails.
-        let is_time = |cache: &SessionCache, compactions: &CompactionQueue| {
+    /// Nobody waits for it, and it adds nothing new, so it is not synced: a power cut before the
+    /// next append undoes it.
+    fn compact(&mut self) {
+        // While there are bursts, tails are compacted when the bursts are moved to them.
+        let is_due = |cache: &SessionCache, compactions: &CompactionQueue| {
             cache.bursts >= bursts::MOST || (cache.bursts == 0 && compactions.is_due())
         };
-        while is_time(&self.cache, &self.compactions) {
+        while is_due(&self.cache, &self.compactions) {
             let Some(connection) = &self.connection else { return };
-            match seal_some(connection, &mut self.cache, &mut self.compactions) {
+            let now = self.clock.now();
+            match compact_some(connection, now, &mut self.cache, &mut self.compactions) {
                 Ok(()) => {}
-                // Appends go on, and whoever reads will be told what is damaged. It is tried again
-                // after the next group, not at once: it may never succeed, and jobs wait.
-                Err(stop) => {
+                // Appends continue, and readers report the corruption. Retried after the next
+                // group, not now: it may never succeed, and jobs wait.
+                Err(failure) => {
                     self.cache.forget_all();
-                    let goes_on = !matches!(stop, Failure::Sqlite(_))
+                    let can_continue = !matches!(failure, Failure::Sqlite(_))
                         && connection.execute_batch("ROLLBACK; PRAGMA synchronous = FULL").is_ok();
-                    if !goes_on {
+                    if !can_continue {
                         self.connection = None;
                     }
                     return;
@@ -306,8 +320,8 @@ impl State {
     }
 }
 
-/// Takes all that wait. Where many came together before, as many are waited for a little: those
-/// who were answered just now are about to ask again, and one sync serves all of them.
+/// Takes all waiting jobs. If the last groups were large, it waits briefly for as many jobs: the
+/// callers that were just answered are about to send their next ones, and one sync serves all.
 fn gather(
     waiting: &mut Vec<Box<dyn Job>>,
     jobs: &Receiver<Box<dyn Job>>,
@@ -318,10 +332,10 @@ fn gather(
         group.push(jobs.recv().ok()?);
     }
     group.extend(jobs.try_iter().take(GROUP - group.len().min(GROUP)));
-    if together < MANY_TOGETHER {
+    if together < BUSY {
         return Some(group);
     }
-    let end = Instant::now() + WAITED_FOR;
+    let end = Instant::now() + GATHER_TIME;
     while group.len() < together.min(GROUP)
         && let Ok(job) = jobs.recv_timeout(end.saturating_duration_since(Instant::now()))
     {
@@ -330,8 +344,9 @@ fn gather(
     Some(group)
 }
 
-fn seal_some(
+fn compact_some(
     connection: &Connection,
+    now: Timestamp,
     cache: &mut SessionCache,
     compactions: &mut CompactionQueue,
 ) -> Result<(), Failure> {
@@ -339,19 +354,20 @@ fn seal_some(
     begin(connection)?;
     cache.refresh(connection)?;
     settle(connection, cache)?;
-    for session in compactions.take(SEALED_AT_ONCE) {
-        compactions.seal(connection, cache, &session)?;
+    for session in compactions.take(COMPACTED_AT_ONCE) {
+        compactions.compact(connection, now, cache, &session)?;
     }
-    end(connection)?;
+    commit(connection)?;
     Ok(connection.execute_batch("PRAGMA synchronous = FULL")?)
 }
 
+/// Starts a transaction with the write lock: upgrading a read transaction could fail halfway.
 fn begin(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     Ok(())
 }
 
-fn end(connection: &Connection) -> rusqlite::Result<()> {
+fn commit(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached("COMMIT")?.execute([])?;
     Ok(())
 }

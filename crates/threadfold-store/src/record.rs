@@ -1,4 +1,4 @@
-//! What a log holds.
+//! Records, the content of a log.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A time of receipt: milliseconds since 1970, in UTC.
 ///
-/// It is kept beside the record for people to look at. Nothing is ordered by it.
+/// It is stored beside a record for people to read. Nothing is ordered by it.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -22,8 +22,19 @@ impl Timestamp {
     }
 
     /// Returns the time this much later.
-    pub fn after(self, lasting: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(lasting.as_millis()).unwrap_or(i64::MAX)))
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// Returns the time this much earlier.
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// Returns how long after `earlier` this is; zero if it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        let milliseconds = self.0.saturating_sub(earlier.0);
+        Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
     }
 }
 

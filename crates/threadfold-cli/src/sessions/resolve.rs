@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, ambiguous, listed};
-use crate::store::{OpenStore, named, unique};
+use crate::store::{OpenStore, unique};
 
 use super::find::say_unreadable;
 use super::{FoundSession, Sessions};
@@ -65,7 +65,7 @@ pub(crate) fn resolve<'a>(
 ) -> Result<Wanted<'a>, CommandError> {
     if !is_surely_path(given) {
         let mut kept = match store {
-            Some(store) => named(store.sessions()?, given),
+            Some(store) => store.candidates(given)?,
             None => Vec::new(),
         };
         let is_exactly_kept = kept.iter().any(|it| it.session.as_str() == given);
@@ -101,7 +101,7 @@ pub(crate) fn resolve<'a>(
     }
     // A name may look like a path, and be none.
     if let Some(store) = store.filter(|_| !Path::new(given).exists())
-        && let Some(entry) = store.sessions()?.into_iter().find(|it| it.session.as_str() == given)
+        && let Some(entry) = store.entry(given)?
     {
         return Ok(Wanted::Kept(store, entry));
     }

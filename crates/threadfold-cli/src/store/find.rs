@@ -1,20 +1,16 @@
-//! Which session of the store is meant by what a person typed.
+//! Finds the session of the store that a person means.
 
 use anyhow::anyhow;
-use threadfold_store::SessionEntry;
+use threadfold_core::SessionId;
+use threadfold_store::{ListQuery, SessionEntry};
 
 use super::OpenStore;
 use crate::error::{CommandError, ambiguous};
 
-/// Returns the session of this name; if there is none, those whose names begin with it.
-pub(crate) fn named(entries: Vec<SessionEntry>, given: &str) -> Vec<SessionEntry> {
-    let is_same = |it: &SessionEntry| it.session.as_str() == given;
-    let begins = |it: &SessionEntry| !given.is_empty() && it.session.as_str().starts_with(given);
-    let (same, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_same);
-    if same.is_empty() { others.into_iter().filter(begins).collect() } else { same }
-}
+/// How many sessions with the same prefix an error names at most.
+const CANDIDATES: usize = 50;
 
-/// Returns the one session that is meant.
+/// Returns the only candidate.
 pub(crate) fn unique(
     mut found: Vec<SessionEntry>,
     given: &str,
@@ -25,6 +21,10 @@ pub(crate) fn unique(
             anyhow!("session `{given}` is not in the store"),
             "`threadfold list` shows the sessions; `threadfold import` adds one",
         )),
+        (count, Some(_)) if count > CANDIDATES => Err(CommandError::new(
+            anyhow!("`{given}` could be more than {CANDIDATES} sessions"),
+            "give more of the name",
+        )),
         (_, Some(last)) => {
             found.push(last);
             Err(ambiguous(given, found.iter().map(|it| it.session.to_string())))
@@ -33,20 +33,36 @@ pub(crate) fn unique(
 }
 
 impl OpenStore {
-    /// Finds a session by its name or the beginning of one.
-    pub(crate) fn find(&self, given: &str) -> Result<SessionEntry, CommandError> {
-        unique(named(self.sessions()?, given), given)
+    /// Returns the session with exactly this id.
+    pub(crate) fn entry(&self, id: &str) -> Result<Option<SessionEntry>, CommandError> {
+        Ok(self.wait(self.store.entry(&SessionId::from(id)))?)
     }
 
-    /// Finds sessions, each once; all that there are if none is given.
-    pub(crate) fn find_all(&self, given: &[String]) -> Result<Vec<SessionEntry>, CommandError> {
-        let all = self.sessions()?;
+    /// Returns the session with this id; if there is none, the first ones whose id starts with it.
+    pub(crate) fn candidates(&self, given: &str) -> Result<Vec<SessionEntry>, CommandError> {
+        if let Some(entry) = self.entry(given)? {
+            return Ok(vec![entry]);
+        }
         if given.is_empty() {
-            return Ok(all);
+            return Ok(Vec::new());
+        }
+        let query = ListQuery { limit: CANDIDATES + 1, ..ListQuery::with_prefix(given) };
+        Ok(self.wait(self.store.list(&query))?.entries)
+    }
+
+    /// Finds a session by its id or a prefix of it.
+    pub(crate) fn find(&self, given: &str) -> Result<SessionEntry, CommandError> {
+        unique(self.candidates(given)?, given)
+    }
+
+    /// Finds sessions, each once; all sessions if none is given.
+    pub(crate) fn find_all(&self, given: &[String]) -> Result<Vec<SessionEntry>, CommandError> {
+        if given.is_empty() {
+            return self.sessions();
         }
         let mut found: Vec<SessionEntry> = Vec::new();
         for name in given {
-            let entry = unique(named(all.clone(), name), name)?;
+            let entry = self.find(name)?;
             if found.iter().all(|it| it.session != entry.session) {
                 found.push(entry);
             }

@@ -110,13 +110,11 @@ impl Looking {
     }
 }
 
-/// Says whether nobody writes a session: its lease was given back, has run out, or its holder is
-/// gone.
+/// Returns whether nobody writes a session: its lease was released or has expired, or its holder no
+/// longer runs.
 async fn is_left(store: &dyn Store, id: &SessionId) -> Result<bool, CommandError> {
-    let entry = store.list().await?.into_iter().find(|it| it.session == *id);
-    let lease = entry.and_then(|entry| entry.lease);
-    let now = jiff::Timestamp::now().as_millisecond();
-    Ok(lease.is_none_or(|lease| lease.until.0 < now || is_gone(&lease.holder)))
+    let lease = store.entry(id).await?.and_then(|entry| entry.lease);
+    Ok(lease.is_none_or(|lease| lease.is_expired() || is_gone(&lease.holder)))
 }
 
 #[cfg(test)]
@@ -125,7 +123,7 @@ mod tests {
 
     use threadfold_core::SessionEvent;
     use threadfold_engine::{Budget, Options, Session, holder};
-    use threadfold_store::{MemoryStore, Timestamp};
+    use threadfold_store::MemoryStore;
 
     use super::*;
 
@@ -156,7 +154,7 @@ mod tests {
         let seen = looking.read_on(&keeping).await.unwrap();
         assert!(matches!(seen, Seen::Steps(steps) if steps.len() == 1));
 
-        store.remove(&"s".into(), Timestamp(i64::MAX)).await.unwrap();
+        store.remove(&"s".into()).await.unwrap();
         say_all(&store, &["d", "e", "f", "g"]).await;
         let seen = looking.read_on(&keeping).await.unwrap();
         assert!(matches!(seen, Seen::AnotherLog));

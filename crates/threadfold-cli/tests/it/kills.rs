@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use threadfold_core::SessionId;
 use threadfold_engine::{Slices, load};
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{Limit, RecordKind, Store};
+use threadfold_store::{Limit, LogStore, RecordKind};
 
 const KILLS: usize = 200;
 /// How many lines the session has in the end.

@@ -10,7 +10,7 @@ use threadfold_engine::{
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{MemoryStore, RecordKind, Store, StoreError};
 
-use crate::unreliable::{Fault, Unreliable};
+use crate::unreliable::{Fault, Unreliable, unreliable};
 
 async fn open(store: &Arc<dyn Store>) -> Result<Session, EngineError> {
     Session::open(store.clone(), &"s".into(), Options::new(holder("a test"))).await
@@ -71,12 +71,12 @@ async fn a_writer_that_was_replaced_lets_go_of_nothing() {
 
 /// Accepts what hangs, and drops that.
 async fn drop_while_it_hangs(session: &mut Session, store: &Unreliable, fault: Fault) {
-    store.next([fault]);
+    store.hooks().next([fault]);
     let event = said("dropped");
     tokio::select! {
         biased;
         accepted = session.emit(&event) => panic!("{fault:?}: {accepted:?}"),
-        () = store.hangs.notified() => {}
+        () = store.hooks().hangs.notified() => {}
     }
 }
 
@@ -86,7 +86,7 @@ async fn what_a_dropped_write_left_is_settled_by_the_next() {
         (Fault::HangsBefore, vec!["before", "after"]),
         (Fault::HangsAfter, vec!["before", "dropped", "after"]),
     ] {
-        let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+        let unreliable = unreliable(Arc::new(MemoryStore::default()));
         let store: Arc<dyn Store> = unreliable.clone();
         let mut session = open(&store).await.unwrap();
         let mut listener = session.handle().listen(&session.handle().cursor_at(0));
@@ -126,7 +126,7 @@ async fn a_write_that_was_dropped_on_its_way_to_a_file_is_settled_by_the_next() 
 
 #[tokio::test]
 async fn lines_that_are_handed_over_again_are_kept_once() {
-    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
     let mut spec = SourceSpec::new(Agent::Claude, SpecKind::Events, "events.jsonl");
@@ -141,11 +141,11 @@ async fn lines_that_are_handed_over_again_are_kept_once() {
             line
         })
         .into();
-    unreliable.next([Fault::HangsAfter]);
+    unreliable.hooks().next([Fault::HangsAfter]);
     tokio::select! {
         biased;
         accepted = session.accept(lines[..2].to_vec()) => panic!("{accepted:?}"),
-        () = unreliable.hangs.notified() => {}
+        () = unreliable.hooks().hangs.notified() => {}
     }
     let steps = session.accept(lines).await.unwrap();
     assert_eq!(steps.len(), 3);
@@ -155,16 +155,16 @@ async fn lines_that_are_handed_over_again_are_kept_once() {
 
 #[tokio::test]
 async fn a_source_that_was_told_by_a_dropped_write_keeps_its_number() {
-    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
     let [one, other] =
         ["one", "other"].map(|name| SourceSpec::new(Agent::Claude, SpecKind::Stream, name));
-    unreliable.next([Fault::HangsAfter]);
+    unreliable.hooks().next([Fault::HangsAfter]);
     tokio::select! {
         biased;
         told = session.source(&one) => panic!("{told:?}"),
-        () = unreliable.hangs.notified() => {}
+        () = unreliable.hooks().hangs.notified() => {}
     }
     assert_eq!(session.source(&other).await.unwrap(), 2);
     assert_eq!(session.source(&one).await.unwrap(), 1);
@@ -172,10 +172,10 @@ async fn a_source_that_was_told_by_a_dropped_write_keeps_its_number() {
 
 #[tokio::test]
 async fn after_a_write_that_failed_the_session_goes_on() {
-    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
-    unreliable.next([Fault::Unwritable]);
+    unreliable.hooks().next([Fault::Unwritable]);
     let failed = session.emit(&said("failed")).await.unwrap_err();
     assert!(matches!(failed, EngineError::Store(StoreError::Unwritable { .. })), "{failed}");
     session.emit(&said("again")).await.unwrap();
@@ -184,12 +184,12 @@ async fn after_a_write_that_failed_the_session_goes_on() {
 
 #[tokio::test]
 async fn a_store_that_is_busy_for_a_while_is_waited_for() {
-    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
-    unreliable.next([Fault::Unreachable; 4]);
+    unreliable.hooks().next([Fault::Unreachable; 4]);
     session.emit(&said("a")).await.unwrap();
-    unreliable.next([Fault::AcknowledgementLost, Fault::Unreachable, Fault::Unreachable]);
+    unreliable.hooks().next([Fault::AcknowledgementLost, Fault::Unreachable, Fault::Unreachable]);
     session.emit(&said("b")).await.unwrap();
     assert_eq!(blocks(&session, &store).await, ["a", "b"]);
     assert_eq!(session.cursor().seq, 2);

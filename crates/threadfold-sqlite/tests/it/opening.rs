@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{LogId, Store, StoreError, Timestamp};
-use threadfold_testkit::store_suite::{NOW, Writer, line, run};
+use threadfold_store::{LogId, Maintenance, Store, StoreError};
+use threadfold_testkit::store_suite::{Writer, line, run};
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 
@@ -135,9 +135,10 @@ fn a_store_of_version_1_is_read_as_it_is_and_made_newer_when_it_is_written() -> 
         let mut writer = with(written_before, SqliteStore::open(&path).expect("it can be written"));
         writer.append(vec![line(&writer.session, 1)]).await.expect("the lease still holds");
         writer.check().await;
-        let later = Timestamp(NOW.0 + 10_000);
-        writer.store.remove(&writer.session, later).await.expect("its time is over");
-        let again = writer.store.create(&writer.session, LogId::from("another"), NOW).await;
+        let released = writer.store.release(&writer.session, writer.epoch).await;
+        released.expect("it has the lease");
+        writer.store.remove(&writer.session).await.expect("nobody writes to it");
+        let again = writer.store.create(&writer.session, LogId::from("another")).await;
         assert!(again.expect("it can begin").epoch > writer.epoch);
         drop(writer);
         let store = SqliteStore::open(&path).expect("it is whole");

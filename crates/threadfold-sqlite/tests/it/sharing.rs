@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use threadfold_core::SessionId;
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{Collected, Store, StoreError};
-use threadfold_testkit::store_suite::{NOW, Writer, line, record, run};
+use threadfold_store::{GarbageReport, Store, StoreError};
+use threadfold_testkit::store_suite::{Writer, line, record, run};
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 
@@ -98,7 +99,7 @@ fn a_session_that_was_removed_elsewhere_is_not_written_to() -> Result {
         let mut writer = Writer::begin(&one, "session").await;
         writer.append(vec![record("a")]).await.expect("it is in order");
         one.release(&writer.session, writer.epoch).await.expect("it has it");
-        other.remove(&writer.session, threadfold_store::Timestamp(0)).await.expect("it is free");
+        other.remove(&writer.session).await.expect("it is free");
         let mut new = Writer::begin(&other, "new").await;
         new.append(vec![record("b")]).await.expect("it is in order");
         let refused = writer.append(vec![record("zombie")]).await;
@@ -117,7 +118,7 @@ fn garbage_is_collected_bit_by_bit_so_that_others_can_write_meanwhile() -> Resul
     run(async {
         let [one, other] = open_twice(&folder);
         let mut writer = Writer::begin(&other, "other").await;
-        one.create(&"session".into(), "log".into(), NOW).await.expect("it can begin");
+        one.create(&"session".into(), "log".into()).await.expect("it can begin");
         let file = Connection::open(&path).expect("it is a database");
         file.execute_batch(&format!(
             "WITH RECURSIVE number (it) AS (SELECT 1 UNION ALL SELECT it + 1 FROM number LIMIT {BLOBS})
@@ -129,14 +130,14 @@ fn garbage_is_collected_bit_by_bit_so_that_others_can_write_meanwhile() -> Resul
             let count = file.query_row("SELECT count(*) FROM blobs", [], |row| row.get(0));
             count.expect("it can be read")
         };
-        let collecting = tokio::spawn(async move { one.collect_garbage(NOW).await });
+        let collecting = tokio::spawn(async move { one.collect_garbage(Duration::ZERO).await });
         let mut seen = BTreeSet::new();
         while !collecting.is_finished() {
             seen.insert(left());
             writer.append(vec![record("meanwhile")]).await.expect("it is in order");
         }
         let collected = collecting.await.expect("it does not panic").expect("it can be collected");
-        assert_eq!(collected, Collected { blobs: BLOBS, bytes: 4 * BLOBS });
+        assert_eq!(collected, GarbageReport { blobs: BLOBS, bytes: 4 * BLOBS });
         assert_eq!(left(), 0);
         let between = seen.iter().filter(|it| (1..BLOBS).contains(*it)).count();
         assert!(between > 0, "{seen:?}");

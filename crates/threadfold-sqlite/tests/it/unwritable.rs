@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{Store, StoreError};
+use threadfold_store::{Maintenance, Store, StoreError};
 use threadfold_testkit::report_skipped;
 use threadfold_testkit::store_suite::{Writer, line, run};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use threadfold_core::SessionId;
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{
-    Append, BatchId, Epoch, Holder, LogId, NewRecord, RecordKind, Store, Timestamp,
+    Append, BatchId, Epoch, Holder, LeaseStore, LogId, LogStore, NewRecord, RecordKind, Timestamp,
 };
 
 use crate::raw::{GroupedFile, RawFile};
@@ -28,10 +28,9 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) async fn begin(store: &Arc<SqliteStore>, name: &str) -> Outcome<Self> {
         let session = SessionId::from(name);
-        let head = store.create(&session, LogId::from("log"), Timestamp(0)).await?.seq;
+        let head = store.create(&session, LogId::from("log")).await?.seq;
         let lasting = Duration::from_secs(3600);
-        let lease =
-            store.acquire(&session, &Holder::default(), Timestamp(0), lasting, None).await?;
+        let lease = store.acquire(&session, &Holder::default(), lasting).await?;
         Ok(Self { store: Arc::clone(store), session, epoch: lease.epoch, head })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{Limit, Store};
+use threadfold_store::{Limit, LogStore};
 
 use crate::appends::{Log, record};
 use crate::{Outcome, median, new_store};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{NewRecord, RecordKind, Timestamp};
+use threadfold_store::{Maintenance, NewRecord, RecordKind, Timestamp};
 use threadfold_testkit::big_session::write_transcript;
 
 use crate::appends::{Log, claim};

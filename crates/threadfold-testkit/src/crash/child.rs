@@ -34,7 +34,7 @@ pub fn child(path: &Path, writers: u64, appends: u64, control: Control) -> Resul
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = Arc::new(SqliteStore::open(path)?);
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path)?);
         let writing: Vec<_> = (0..writers)
             .map(|number| tokio::spawn(write(Arc::clone(&store), number, appends)))
             .collect();
@@ -45,13 +45,12 @@ pub fn child(path: &Path, writers: u64, appends: u64, control: Control) -> Resul
     })
 }
 
-async fn write(store: Arc<SqliteStore>, number: u64, appends: u64) -> Result<(), BoxError> {
+async fn write(store: Arc<dyn Store>, number: u64, appends: u64) -> Result<(), BoxError> {
     let session = session(number);
-    let now = Timestamp(0);
-    let head = store.create(&session, LogId::from("log"), now).await?;
+    let head = store.create(&session, LogId::from("log")).await?;
     let holder = Holder { process: std::process::id(), ..Holder::default() };
-    let lease =
-        store.acquire(&session, &holder, now, Duration::from_secs(60), Some(head.epoch)).await?;
+    let minute = Duration::from_secs(60);
+    let lease = store.take_over(&session, &holder, minute, head.epoch).await?;
     let mut after = head.seq;
     for round in 0..appends {
         let count = 1 + (after + number) % 4;

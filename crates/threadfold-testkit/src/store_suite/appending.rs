@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_store::{Appended, NewRecord, RecordKind, StoreError, Timestamp};
+use threadfold_store::{AppendReceipt, NewRecord, RecordKind, StoreError, Timestamp};
 
 use super::Place;
 use super::writer::{Writer, line, record};
@@ -72,7 +72,7 @@ pub async fn an_append_of_no_records_changes_nothing(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
     writer.append(vec![record("a")]).await.expect("it is in order");
     let appended = writer.append(Vec::new()).await.expect("it is in order");
-    assert_eq!(appended, Appended { first: 2, last: 1 });
+    assert_eq!(appended, AppendReceipt { first: 2, last: 1 });
     writer.append(vec![record("b")]).await.expect("it is in order");
     writer.check().await;
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use threadfold_core::SessionId;
 use threadfold_store::{
-    Append, Appended, BatchId, Epoch, Holder, Limit, LogId, NewRecord, RecordKind, Store,
+    Append, AppendReceipt, BatchId, Epoch, Holder, Limit, LogId, NewRecord, RecordKind, Store,
     StoreError, StoredRecord, Timestamp,
 };
 
-/// When everything in the suite happens.
+/// When the clock of every store in the suite starts.
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
 /// How long leases last in it.
 pub const LASTING: Duration = Duration::from_secs(10);
@@ -27,14 +27,14 @@ pub struct Writer {
     /// What was acknowledged.
     pub written: Vec<StoredRecord>,
     /// The appends that were acknowledged.
-    pub appends: Vec<(Append, Appended)>,
+    pub appends: Vec<(Append, AppendReceipt)>,
 }
 
 impl Writer {
     /// Begins a session, and gets the right to write to it.
     pub async fn begin(store: &Arc<dyn Store>, session: &str) -> Self {
         let session = SessionId::from(session);
-        store.create(&session, LogId::from("log"), NOW).await.expect("a session can begin");
+        store.create(&session, LogId::from("log")).await.expect("a session can begin");
         Self::continue_as(store, session, "suite").await
     }
 
@@ -43,7 +43,7 @@ impl Writer {
         let head = store.head(&session).await.expect("a head can be read").expect("it began");
         let holder = holder(who);
         let lease = store
-            .acquire(&session, &holder, NOW, LASTING, Some(head.epoch))
+            .take_over(&session, &holder, LASTING, head.epoch)
             .await
             .expect("the lease may be passed over");
         Self {
@@ -71,13 +71,13 @@ impl Writer {
     }
 
     /// Appends records, and remembers them if they were acknowledged.
-    pub async fn append(&mut self, records: Vec<NewRecord>) -> Result<Appended, StoreError> {
+    pub async fn append(&mut self, records: Vec<NewRecord>) -> Result<AppendReceipt, StoreError> {
         let append = self.next(records);
         let appended = self.store.append(append.clone()).await?;
         let after = append.after;
         assert_eq!(
             appended,
-            Appended { first: after + 1, last: after + append.records.len() as u64 }
+            AppendReceipt { first: after + 1, last: after + append.records.len() as u64 }
         );
         let numbered = append.records.iter().cloned().zip(after + 1..);
         self.written.extend(numbered.map(|(record, seq)| record.at(seq)));

@@ -1,4 +1,4 @@
-//! A file that was changed: all that was acknowledged, or a clear error.
+//! Corrupt files: a reader gets everything that was acknowledged, or a clear error.
 
 use std::error::Error;
 use std::fs;
@@ -11,14 +11,17 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use threadfold_core::SessionId;
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{Limit, NewRecord, Store, StoreError, StoredRecord, StoredSnapshot};
-use threadfold_testkit::store_suite::{NOW, Writer, line, record, run};
+use threadfold_store::{
+    BlobStore, DerivedStore, Limit, LogStore, Maintenance, NewRecord, Remedy, Store, StoreError,
+    StoredRecord, StoredSnapshot, Subject,
+};
+use threadfold_testkit::store_suite::{Writer, line, record, run};
 
 use crate::opening::make;
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 
-/// Returns a folder in memory where there is one: thousands of files are made in it.
+/// Returns a folder in memory, if there is one: tests create thousands of files in it.
 pub(crate) fn quick_folder() -> std::io::Result<TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }
@@ -29,11 +32,11 @@ async fn read(store: &SqliteStore) -> std::result::Result<Vec<StoredRecord>, Sto
     store.read(&SessionId::from("session"), 0, limit).await
 }
 
-/// Says whether an error is one that tells a person what is wrong with a file.
+/// Returns whether an error says what is wrong with a file.
 pub(crate) fn is_clear(error: &StoreError) -> bool {
     matches!(
         error,
-        StoreError::Damaged { .. }
+        StoreError::Corrupt { .. }
             | StoreError::Foreign { .. }
             | StoreError::Unreachable { .. }
             | StoreError::NotFound { .. }
@@ -41,7 +44,7 @@ pub(crate) fn is_clear(error: &StoreError) -> bool {
 }
 
 #[test]
-fn a_flipped_bit_changes_nothing_or_is_found() -> Result {
+fn a_flipped_bit_is_harmless_or_detected() -> Result {
     let folder = quick_folder()?;
     let path = folder.path().join("store.db");
     run(async {
@@ -54,7 +57,7 @@ fn a_flipped_bit_changes_nothing_or_is_found() -> Result {
         let put = writer.store.put_snapshot(&writer.session, snapshot.clone()).await;
         put.expect("it can be kept");
         let written = writer.written.clone();
-        // A copy has no free pages, where any bit may be flipped.
+        // A copy has no free pages, in which a flipped bit is harmless.
         let copy = folder.path().join("copy.db");
         let store = SqliteStore::open(&path).expect("it is whole");
         store.backup(&copy).await.expect("it can be written");
@@ -82,7 +85,7 @@ fn a_flipped_bit_changes_nothing_or_is_found() -> Result {
                 }
                 Ok(findings) => {
                     found += 1;
-                    assert!(findings.iter().all(|it| !it.advice.is_empty()));
+                    assert!(findings.iter().all(|it| !it.problem.is_empty()));
                 }
                 Err(error) => {
                     found += 1;
@@ -96,7 +99,7 @@ fn a_flipped_bit_changes_nothing_or_is_found() -> Result {
 }
 
 #[test]
-fn nothing_is_found_in_a_store_that_is_whole() -> Result {
+fn check_finds_nothing_in_an_intact_store() -> Result {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store.db");
     run(async {
@@ -108,7 +111,7 @@ fn nothing_is_found_in_a_store_that_is_whole() -> Result {
 }
 
 #[test]
-fn content_that_was_damaged_is_written_anew_by_whoever_keeps_it_next() -> Result {
+fn a_corrupt_blob_is_rewritten_when_its_content_is_stored_again() -> Result {
     let folder = quick_folder()?;
     let path = folder.path().join("store.db");
     let content = Bytes::from("content ".repeat(10_000));
@@ -118,7 +121,7 @@ fn content_that_was_damaged_is_written_anew_by_whoever_keeps_it_next() -> Result
         let hash = store.put_blob(&writer.session, content.clone()).await.expect("it is kept");
         let file = Connection::open(&path).expect("it is a database");
         file.execute("UPDATE blobs SET data = x'00'", []).expect("it can be damaged");
-        assert!(matches!(store.blob(&hash).await, Err(StoreError::Damaged { .. })));
+        assert!(matches!(store.blob(&hash).await, Err(StoreError::Corrupt { .. })));
         let again = store.put_blob(&writer.session, content.clone()).await.expect("it is kept");
         assert_eq!(again, hash);
         let found = store.blob(&hash).await.expect("it can be read");
@@ -144,14 +147,14 @@ fn records_of_many_megabytes_do_not_stay_uncompressed() -> Result {
     Ok(())
 }
 
-/// Changes the file as no store does.
+/// Changes the file behind the store's back.
 fn alter(path: &Path, sql: &str) {
     let file = Connection::open(path).expect("it is a database");
     file.execute_batch(sql).expect("it can be changed");
 }
 
 #[test]
-fn a_piece_of_a_snapshot_that_was_damaged_is_no_loss_and_is_written_anew() -> Result {
+fn a_corrupt_snapshot_piece_loses_nothing_and_is_rewritten() -> Result {
     let folder = quick_folder()?;
     let path = folder.path().join("store.db");
     run(async {
@@ -166,13 +169,12 @@ fn a_piece_of_a_snapshot_that_was_damaged_is_no_loss_and_is_written_anew() -> Re
         );
 
         let read = store.snapshot(&writer.session, 1, 1).await;
-        assert!(matches!(read, Err(StoreError::Damaged { .. })), "{read:?}");
+        assert!(matches!(read, Err(StoreError::Corrupt { .. })), "{read:?}");
         let findings = store.check().await.expect("it can be read");
-        let advice: Vec<&str> = findings.iter().map(|it| it.advice).collect();
-        assert!(
-            matches!(advice[..], [only] if only.contains("will be made again")),
-            "{findings:?}"
-        );
+        let [finding] = &findings[..] else { panic!("{findings:?}") };
+        let session = writer.session.clone();
+        assert_eq!(finding.subject, Subject::Snapshot { session, generation: 1, seq: 1 });
+        assert_eq!(finding.remedy, Remedy::Rebuild);
 
         store.put_snapshot(&writer.session, snapshot.clone()).await.expect("it can be kept");
         let read = store.snapshot(&writer.session, 1, 1).await;
@@ -183,19 +185,19 @@ fn a_piece_of_a_snapshot_that_was_damaged_is_no_loss_and_is_written_anew() -> Re
 }
 
 #[test]
-fn damage_to_what_nothing_names_is_no_loss_either() -> Result {
+fn corruption_of_an_unreferenced_blob_loses_nothing() -> Result {
     let folder = quick_folder()?;
     let path = folder.path().join("store.db");
     run(async {
         let store = SqliteStore::open(&path).expect("it can be made");
         let session = SessionId::from("session");
-        store.create(&session, "log".into(), NOW).await.expect("it can begin");
+        store.create(&session, "log".into()).await.expect("it can begin");
         let content = Bytes::from("content");
         store.put_blob(&session, content.clone()).await.expect("it is kept");
-        store.remove(&session, NOW).await.expect("nobody writes to it");
+        store.remove(&session).await.expect("nobody writes to it");
         alter(&path, "UPDATE blobs SET data = x'00'");
         assert_eq!(store.check().await.expect("it can be read"), []);
-        store.create(&session, "log".into(), NOW).await.expect("it can begin");
+        store.create(&session, "log".into()).await.expect("it can begin");
         let hash = store.put_blob(&session, content.clone()).await.expect("it is kept");
         assert_eq!(store.blob(&hash).await.expect("it is whole"), Some(content));
     });
@@ -210,7 +212,7 @@ async fn write_bursts(store: &Arc<dyn Store>, path: &Path) {
         for number in 0..40 {
             writers.push(Writer::begin(store, &format!("{round} {number}")).await);
         }
-        // Whoever writes waits, and the others gather behind.
+        // The writer waits for the lock, and the other appends queue up behind it.
         file.execute_batch("BEGIN IMMEDIATE").expect("nobody writes");
         let writing: Vec<_> = writers
             .into_iter()
@@ -230,7 +232,7 @@ async fn write_bursts(store: &Arc<dyn Store>, path: &Path) {
 }
 
 #[test]
-fn appends_go_on_beside_a_damaged_burst() -> Result {
+fn appends_continue_beside_a_corrupt_burst() -> Result {
     let folder = quick_folder()?;
     let path = folder.path().join("store.db");
     run(async {
@@ -239,14 +241,14 @@ fn appends_go_on_beside_a_damaged_burst() -> Result {
         let mut writer = Writer::begin(&store, "session").await;
         write_bursts(&store, &path).await;
         alter(&path, "UPDATE bursts SET data = x''");
-        // So much that a tail becomes long, and so often that bursts are to be moved.
+        // Enough bytes for a long tail, and enough appends to move the bursts.
         for number in 0..200 {
             let text = "x".repeat(if number < 4 { 100_000 } else { 10 });
             let append = writer.append(vec![record(text)]);
             match tokio::time::timeout(Duration::from_secs(20), append).await {
                 Ok(appended) => drop(appended.expect("it is in order")),
                 Err(_) => {
-                    // The thread that writes is not waited for, for it does not end.
+                    // Dropping the store would wait for the writer thread, which does not end.
                     std::mem::forget(store);
                     panic!("append {number} hangs");
                 }

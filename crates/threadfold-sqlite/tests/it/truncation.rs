@@ -1,7 +1,8 @@
-//! A file that was cut off: what was acknowledged by then, or a clear error; never half an append.
+//! Truncated files: a reader gets what was acknowledged by then, or a clear error; never half an
+//! append.
 //!
-//! Every byte of the last pages is a place to be cut at. Each test has some of them, so that they
-//! run side by side.
+//! The file is truncated at every byte of its last pages. Each test covers some of them, so that
+//! they run in parallel.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -14,12 +15,12 @@ use threadfold_sqlite::SqliteStore;
 use threadfold_store::{Limit, Store, StoreError, StoredRecord};
 use threadfold_testkit::store_suite::{Writer, line, run};
 
-use crate::damage::{is_clear, quick_folder};
+use crate::corruption::{is_clear, quick_folder};
 
 const PAGE: usize = 4096;
-/// A page in the write-ahead file, with its header.
+/// A page in the WAL, with its header.
 const FRAME: usize = PAGE + 24;
-/// Every so many places, the file is also opened for writing, and written to: that takes longer.
+/// At every so many lengths the file is also written to, which takes longer.
 const WRITTEN: usize = 97;
 
 type Found = Result<Vec<StoredRecord>, StoreError>;
@@ -165,27 +166,27 @@ impl Log {
 }
 
 #[test]
-fn the_last_frame_of_the_write_ahead_file_is_cut_off_anywhere() {
+fn the_wal_is_truncated_anywhere_in_its_last_frame() {
     run(async { Log::make().await.check_frame(0).await });
 }
 
 #[test]
-fn the_second_last_frame_of_the_write_ahead_file_is_cut_off_anywhere() {
+fn the_wal_is_truncated_anywhere_in_its_second_last_frame() {
     run(async { Log::make().await.check_frame(1).await });
 }
 
 #[test]
-fn the_third_last_frame_of_the_write_ahead_file_is_cut_off_anywhere() {
+fn the_wal_is_truncated_anywhere_in_its_third_last_frame() {
     run(async { Log::make().await.check_frame(2).await });
 }
 
 #[test]
-fn the_fourth_last_frame_of_the_write_ahead_file_is_cut_off_anywhere() {
+fn the_wal_is_truncated_anywhere_in_its_fourth_last_frame() {
     run(async { Log::make().await.check_frame(3).await });
 }
 
 #[test]
-fn the_write_ahead_file_is_cut_off_in_many_places_of_all_frames() {
+fn the_wal_is_truncated_at_many_places_of_all_frames() {
     run(async {
         let log = Log::make().await;
         log.check(downwards(0..log.cut.log.len()).step_by(41)).await;
@@ -255,27 +256,27 @@ impl Closed {
 }
 
 #[test]
-fn the_last_page_of_a_file_is_cut_off_anywhere() {
+fn a_file_is_truncated_anywhere_in_its_last_page() {
     run(async { Closed::make().await.check_page(0).await });
 }
 
 #[test]
-fn the_second_last_page_of_a_file_is_cut_off_anywhere() {
+fn a_file_is_truncated_anywhere_in_its_second_last_page() {
     run(async { Closed::make().await.check_page(1).await });
 }
 
 #[test]
-fn the_third_last_page_of_a_file_is_cut_off_anywhere() {
+fn a_file_is_truncated_anywhere_in_its_third_last_page() {
     run(async { Closed::make().await.check_page(2).await });
 }
 
 #[test]
-fn the_fourth_last_page_of_a_file_is_cut_off_anywhere() {
+fn a_file_is_truncated_anywhere_in_its_fourth_last_page() {
     run(async { Closed::make().await.check_page(3).await });
 }
 
 #[test]
-fn a_file_is_cut_off_in_many_places_of_all_pages() {
+fn a_file_is_truncated_at_many_places_of_all_pages() {
     run(async {
         let closed = Closed::make().await;
         assert!(closed.check(downwards(0..closed.cut.file.len()).step_by(61)).await > 0);
