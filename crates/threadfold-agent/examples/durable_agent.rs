@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{env, fs, process, thread};
 
 use threadfold_agent::{Agent, Effect, Rendered, Scripted, ToolContext, tool};
-use threadfold_store::SqliteStore;
+use threadfold_sqlite::SqliteStore;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Greet {

@@ -12,7 +12,6 @@ use threadfold_agent::{Agent, AgentError, Finished, Rendered, Resume, waits};
 use threadfold_core::{Effect, Payload, SessionEvent, SessionId, ToolIdempotencyError, TurnState};
 use threadfold_engine::load;
 use threadfold_fold::Slices;
-use threadfold_fold::Timestamp;
 use threadfold_store::{Limit, SessionEntry, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -49,7 +48,7 @@ pub(crate) fn forget_if_empty(store: &OpenStore, session: &SessionId) {
     let shared = store.shared();
     let removed = store.wait(async {
         match shared.head(session).await? {
-            Some(head) if head.seq == 0 => shared.remove(session, threadfold_store::now()).await,
+            Some(head) if head.seq == 0 => shared.remove(session).await,
             _ => Ok(()),
         }
     });

@@ -23,7 +23,7 @@ impl From<StoreError> for CommandError {
             StoreError::Unreachable { .. } => {
                 "look whether it is there and may be read, with its `-wal` and `-shm` files"
             }
-            StoreError::Damaged { .. } => "`threadfold doctor` tells more, and what to do",
+            StoreError::Corrupt { .. } => "`threadfold doctor` tells more, and what to do",
             StoreError::Newer { .. } => {
                 "use a newer threadfold, or another store by `--store` or `THREADFOLD_STORE`"
             }

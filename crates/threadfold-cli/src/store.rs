@@ -1,9 +1,10 @@
-//! The store that sessions are kept in: where it is, how it is opened, what goes wrong with it.
+//! The store of sessions: where it is, how it is opened, and hints for its errors.
 //!
-//! Whoever uses it waits: the program is synchronous, and this is where it meets what is not.
+//! The program is synchronous; this is where it waits for the store, which is not.
 
 mod find;
 mod load;
+mod location;
 mod place;
 
 use std::env;
@@ -12,65 +13,67 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use threadfold_engine::Budget;
-use threadfold_store::{SessionEntry, SqliteStore, Store, StoreError};
+use threadfold_store::{SessionEntry, Store};
 
+use self::location::Access;
 use crate::error::{CommandError, say};
 use crate::runtime::Waiter;
 
 pub(crate) use find::unique;
 pub(crate) use load::{load_stored, lost_records, summary_of};
+pub(crate) use location::StoreLocation;
 pub(crate) use place::StoreArgs;
 
-/// As many bytes of a session's records are held in memory, understood, before they are put away.
+/// How many bytes of a session's state stay in memory before the rest is spilled to disk.
 const BUDGET: usize = 16 << 20;
 
-/// Returns how much of a session is held in memory by whoever only reads it: a store's folder may
-/// take nothing.
+/// Returns the budget of a command that only reads: it spills to the folder for temporary files,
+/// because the store's folder may be read-only.
 pub(crate) fn elsewhere() -> Budget {
     Budget { bytes: BUDGET, folder: env::temp_dir() }
 }
 
-/// A store that is open, with what it takes to wait for it.
+/// An open store, with the runtime to wait for it.
 pub(crate) struct OpenStore {
     // Dropped before the runtime that its tasks run on.
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     waiter: Waiter,
-    path: PathBuf,
-    /// A person named it.
+    location: StoreLocation,
+    /// Whether a person named it.
     is_named: bool,
 }
 
 impl StoreArgs {
-    /// Opens the store for writing, and makes it if there is none.
+    /// Opens the store for writing, and creates it if there is none.
     pub(crate) fn open_or_make(&self) -> Result<OpenStore, CommandError> {
-        let path = self.path()?;
-        OpenStore::new(path, self.is_named(), |path| SqliteStore::open(path))
+        OpenStore::new(self.location()?, self.is_named(), Access::ReadWrite)
     }
 
     /// Opens the store for writing.
     pub(crate) fn open(&self) -> Result<OpenStore, CommandError> {
-        let path = self.path_that_is_there()?;
-        OpenStore::new(path, self.is_named(), |path| SqliteStore::open(path))
+        OpenStore::new(self.existing_location()?, self.is_named(), Access::ReadWrite)
     }
 
-    /// Opens the store, and can write nothing to it.
+    /// Opens the store for reading.
     pub(crate) fn open_to_read(&self) -> Result<OpenStore, CommandError> {
-        let path = self.path_that_is_there()?;
-        OpenStore::new(path, self.is_named(), |path| SqliteStore::open_read_only(path))
+        OpenStore::new(self.existing_location()?, self.is_named(), Access::ReadOnly)
     }
 
-    /// Opens the store to read beside what agents keep; what is wrong with it is said, and it is
-    /// left out. A store that was named must be one, if it is there.
+    /// Opens the store for reading, if it exists.
+    ///
+    /// If the default store cannot be opened, that is reported and the command continues without
+    /// it; a store that a person named must open.
     pub(crate) fn open_if_there(&self) -> Result<Option<OpenStore>, CommandError> {
         if self.is_named() {
-            if !self.path()?.exists() {
-                say(format_args!("there is no store at `{}` yet", self.path()?.display()));
+            let location = self.location()?;
+            if !location.exists() {
+                say(format_args!("there is no store at `{location}` yet"));
                 return Ok(None);
             }
             return self.open_to_read().map(Some);
         }
-        let Ok(path) = self.path_that_is_there() else { return Ok(None) };
-        match OpenStore::new(path, false, |path| SqliteStore::open_read_only(path)) {
+        let Ok(location) = self.existing_location() else { return Ok(None) };
+        match OpenStore::new(location, false, Access::ReadOnly) {
             Ok(store) => Ok(Some(store)),
             Err(error) => {
                 say(format_args!("left out the store: {error}"));
@@ -79,76 +82,69 @@ impl StoreArgs {
         }
     }
 
-    fn path_that_is_there(&self) -> Result<PathBuf, CommandError> {
-        let path = self.path()?;
-        if path.exists() {
-            return Ok(path);
+    fn existing_location(&self) -> Result<StoreLocation, CommandError> {
+        let location = self.location()?;
+        if location.exists() {
+            return Ok(location);
         }
         Err(CommandError::new(
-            anyhow!("there is no store at `{}`", path.display()),
-            "`threadfold import` and `threadfold run` make it; `--store` or `THREADFOLD_STORE` tell where else one is",
+            anyhow!("there is no store at `{location}`"),
+            "`threadfold import` and `threadfold run` create it; `--store` or `THREADFOLD_STORE` choose another one",
         ))
     }
 }
 
 impl OpenStore {
-    fn new(
-        path: PathBuf,
-        is_named: bool,
-        open: impl FnOnce(&PathBuf) -> Result<SqliteStore, StoreError>,
-    ) -> Result<Self, CommandError> {
+    fn new(location: StoreLocation, is_named: bool, access: Access) -> Result<Self, CommandError> {
         let waiter = Waiter::new()?;
-        // The store starts tasks of its own when it is opened.
-        let store = Arc::new(open(&path)?);
-        Ok(Self { store, waiter, path, is_named })
+        let store = location.open(access)?;
+        Ok(Self { store, waiter, location, is_named })
     }
 
-    /// Waits for what takes a while.
+    /// Waits for a future.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.waiter.wait(work)
     }
 
-    /// Leaves without waiting for threads that may never end, such as one that reads standard
-    /// input.
+    /// Closes the store without waiting for threads that may never end, such as one that reads
+    /// standard input.
     pub(crate) fn leave(self) {
         drop(self.store);
         self.waiter.leave();
     }
 
-    /// Returns what waits for asynchronous work.
-    pub(crate) fn waiter(&self) -> &Waiter {
-        &self.waiter
-    }
-
-    /// Returns the store as every store is used.
+    /// Returns the store.
     pub(crate) fn shared(&self) -> Arc<dyn Store> {
         self.store.clone()
     }
 
-    /// Returns the store with what only one in a file can do.
-    pub(crate) fn file(&self) -> &SqliteStore {
-        &self.store
-    }
-
     /// Returns where it is.
-    pub(crate) fn path(&self) -> &PathBuf {
-        &self.path
+    pub(crate) fn location(&self) -> &StoreLocation {
+        &self.location
     }
 
-    /// Returns where it is, if a person named it: who says how to go on names it, too.
-    pub(crate) fn named(&self) -> Option<&str> {
-        self.path.to_str().filter(|_| self.is_named)
+    /// Returns where it is, if a person named it: hints that continue the command name it, too.
+    pub(crate) fn named(&self) -> Option<String> {
+        let is_text = self.location.file().is_none_or(|path| path.to_str().is_some());
+        (self.is_named && is_text).then(|| self.location.to_string())
     }
 
-    /// Returns how much of a session is held in memory while it is taken in; the rest is put away
-    /// beside the store.
+    /// Returns the folder for files beside the store.
+    pub(crate) fn folder(&self) -> PathBuf {
+        match self.location.file().map(Path::parent) {
+            Some(Some(folder)) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            Some(_) => PathBuf::from("."),
+            None => env::temp_dir(),
+        }
+    }
+
+    /// Returns the budget of a command that writes: it spills to a file beside the store.
     pub(crate) fn budget(&self) -> Budget {
-        let folder = self.path.parent().filter(|it| !it.as_os_str().is_empty());
-        Budget { bytes: BUDGET, folder: folder.unwrap_or(Path::new(".")).to_owned() }
+        Budget { bytes: BUDGET, folder: self.folder() }
     }
 
     /// Returns all sessions.
     pub(crate) fn sessions(&self) -> Result<Vec<SessionEntry>, CommandError> {
-        Ok(self.wait(self.store.list())?)
+        Ok(self.wait(self.store.list_all(""))?)
     }
 }

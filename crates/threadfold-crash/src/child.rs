@@ -11,11 +11,13 @@ use std::time::Duration;
 use threadfold_agent::{Agent, AgentError, Decision, Progress, Rendered, Resume, Scripted};
 use threadfold_core::CallId;
 use threadfold_engine::holder;
-use threadfold_store::{SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::Store;
+use threadfold_testkit::DelegatingStore;
 
 use crate::BoxError;
 use crate::control::record_after;
-use crate::killing::Killing;
+use crate::killing::KillSwitch;
 use crate::story::script;
 use crate::tools::tools;
 
@@ -66,7 +68,7 @@ pub fn child(args: &ChildArgs) -> Result<ExitCode, BoxError> {
 
 async fn run(args: &ChildArgs) -> Result<ExitCode, BoxError> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&args.store)?);
-    let store: Arc<dyn Store> = Arc::new(Killing::new(store, args.fail));
+    let store: Arc<dyn Store> = Arc::new(DelegatingStore::new(store, KillSwitch::new(args.fail)));
     let tools = tools(args.world, Duration::from_millis(args.pace));
     let agent = Agent::new(store.clone(), Arc::new(Scripted::new(script())), "script")
         .holder(holder("a child"))

@@ -1,36 +1,28 @@
-//! A store that kills its own process at a write: before it, or when it is done.
+//! Kills the own process at an append: before it, or when it is done.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use rustix::process::{Signal, getpid, kill_process};
-use threadfold_core::SessionId;
-use threadfold_fold::{LogId, StoredRecord, Timestamp};
-use threadfold_store::{
-    Append, Appended, BlobHash, Collected, Epoch, Head, Holder, Lease, Limit, SessionEntry,
-    SnapshotWriter, Store, StoreError, StoredSnapshot, Summary,
-};
+use threadfold_store::StoreError;
+use threadfold_testkit::{StoreCall, StoreHooks};
 
 use crate::child::Fail;
 
-/// A store that kills its own process at a write.
-pub(crate) struct Killing {
-    inner: Arc<dyn Store>,
+/// Hooks of a store that kill the own process at an append.
+pub(crate) struct KillSwitch {
     fail: Fail,
-    writes: AtomicU64,
+    appends: AtomicU64,
 }
 
-impl Killing {
-    pub(crate) fn new(inner: Arc<dyn Store>, fail: Fail) -> Self {
-        Self { inner, fail, writes: AtomicU64::new(0) }
+impl KillSwitch {
+    pub(crate) fn new(fail: Fail) -> Self {
+        Self { fail, appends: AtomicU64::new(0) }
     }
 }
 
 fn die() -> ! {
-    // Nothing can be done about a signal that does not come, but to end all the same.
+    // If the signal cannot be sent, the process must end all the same.
     if kill_process(getpid(), Signal::KILL).is_err() {
         std::process::abort();
     }
@@ -40,122 +32,25 @@ fn die() -> ! {
 }
 
 #[async_trait]
-impl Store for Killing {
-    async fn append(&self, append: Append) -> Result<Appended, StoreError> {
-        let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
+impl StoreHooks for KillSwitch {
+    /// The number of an append, from 1; 0 for other calls.
+    type Ticket = u64;
+
+    async fn before(&self, call: StoreCall) -> Result<u64, StoreError> {
+        if call != StoreCall::Append {
+            return Ok(0);
+        }
+        let number = self.appends.fetch_add(1, Ordering::SeqCst) + 1;
         if self.fail == Fail::Before(number) {
             die();
         }
-        let appended = self.inner.append(append).await;
-        if self.fail == Fail::After(number) {
+        Ok(number)
+    }
+
+    async fn after(&self, call: StoreCall, number: u64) -> Result<(), StoreError> {
+        if call == StoreCall::Append && self.fail == Fail::After(number) {
             die();
         }
-        appended
-    }
-
-    async fn create(
-        &self,
-        session: &SessionId,
-        log: LogId,
-        now: Timestamp,
-    ) -> Result<Head, StoreError> {
-        self.inner.create(session, log, now).await
-    }
-
-    async fn head(&self, session: &SessionId) -> Result<Option<Head>, StoreError> {
-        self.inner.head(session).await
-    }
-
-    async fn list(&self) -> Result<Vec<SessionEntry>, StoreError> {
-        self.inner.list().await
-    }
-
-    async fn read(
-        &self,
-        session: &SessionId,
-        after: u64,
-        limit: Limit,
-    ) -> Result<Vec<StoredRecord>, StoreError> {
-        self.inner.read(session, after, limit).await
-    }
-
-    async fn changed(&self, session: &SessionId, after: u64) -> Result<(), StoreError> {
-        self.inner.changed(session, after).await
-    }
-
-    async fn acquire(
-        &self,
-        session: &SessionId,
-        holder: &Holder,
-        now: Timestamp,
-        lasting: Duration,
-        instead_of: Option<Epoch>,
-    ) -> Result<Lease, StoreError> {
-        self.inner.acquire(session, holder, now, lasting, instead_of).await
-    }
-
-    async fn renew(
-        &self,
-        session: &SessionId,
-        epoch: Epoch,
-        now: Timestamp,
-        lasting: Duration,
-    ) -> Result<Lease, StoreError> {
-        self.inner.renew(session, epoch, now, lasting).await
-    }
-
-    async fn release(&self, session: &SessionId, epoch: Epoch) -> Result<(), StoreError> {
-        self.inner.release(session, epoch).await
-    }
-
-    fn write_snapshot<'a>(
-        &'a self,
-        session: &SessionId,
-        generation: u32,
-        seq: u64,
-    ) -> Box<dyn SnapshotWriter + 'a> {
-        self.inner.write_snapshot(session, generation, seq)
-    }
-
-    async fn snapshot(
-        &self,
-        session: &SessionId,
-        generation: u32,
-        until: u64,
-    ) -> Result<Option<StoredSnapshot>, StoreError> {
-        self.inner.snapshot(session, generation, until).await
-    }
-
-    async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError> {
-        self.inner.snapshots(session).await
-    }
-
-    async fn delete_derived(&self, session: &SessionId) -> Result<(), StoreError> {
-        self.inner.delete_derived(session).await
-    }
-
-    async fn put_summary(
-        &self,
-        session: &SessionId,
-        log: &LogId,
-        summary: Summary,
-    ) -> Result<(), StoreError> {
-        self.inner.put_summary(session, log, summary).await
-    }
-
-    async fn put_blob(&self, session: &SessionId, bytes: Bytes) -> Result<BlobHash, StoreError> {
-        self.inner.put_blob(session, bytes).await
-    }
-
-    async fn blob(&self, hash: &BlobHash) -> Result<Option<Bytes>, StoreError> {
-        self.inner.blob(hash).await
-    }
-
-    async fn remove(&self, session: &SessionId, now: Timestamp) -> Result<(), StoreError> {
-        self.inner.remove(session, now).await
-    }
-
-    async fn collect_garbage(&self, before: Timestamp) -> Result<Collected, StoreError> {
-        self.inner.collect_garbage(before).await
+        Ok(())
     }
 }

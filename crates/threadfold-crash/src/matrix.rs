@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use threadfold_core::{ConversationMessage, NextStep, TurnState, resume_plan};
 use threadfold_engine::load;
 use threadfold_fold::Slices;
-use threadfold_store::SqliteStore;
+use threadfold_sqlite::SqliteStore;
 
 use crate::BoxError;
 use crate::child::{Fail, SESSION, UNDECIDED};

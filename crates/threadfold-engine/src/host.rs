@@ -17,7 +17,7 @@ use crate::load::{load, read_on};
 use crate::session::{Options, Session};
 use crate::spill::Budget;
 
-pub use listed::{ListQuery, ListedSession, Page};
+pub use listed::{ListedSession, SessionListPage, SessionQuery};
 
 /// Hosts the sessions of a store: opens them for writing, and sends them to listeners.
 ///

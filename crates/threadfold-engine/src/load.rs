@@ -48,7 +48,7 @@ pub async fn load_within(
     let mut folding = SpillingFold::new(session, &slices, budget.clone());
     let (mut snapshot, mut records_read, mut passed_over) = (None, 0, None);
     let stored = match store.snapshot(session, GENERATION, until).await {
-        Err(error @ StoreError::Damaged { .. }) => {
+        Err(error @ StoreError::Corrupt { .. }) => {
             passed_over = Some(error.to_string());
             None
         }
@@ -76,7 +76,7 @@ pub async fn load_within(
         if records.is_empty() {
             let place = format!("session `{session}`");
             let what = format!("record {} is missing of {until}", after + 1);
-            return Err(StoreError::Damaged { place, what }.into());
+            return Err(StoreError::Corrupt { place, what }.into());
         }
         for record in &records {
             records_read += 1;
@@ -102,7 +102,7 @@ pub async fn read_on<E: From<EngineError>>(
         if records.is_empty() {
             let place = format!("session `{}`", fold.session());
             let what = format!("record {} is missing of {until}", fold.seq() + 1);
-            return Err(EngineError::from(StoreError::Damaged { place, what }).into());
+            return Err(EngineError::from(StoreError::Corrupt { place, what }).into());
         }
         for record in &records {
             let step = fold.push(record);

@@ -52,7 +52,7 @@ pub async fn salvage(
     while after < end {
         match store.read(session, after, Limit { bytes, ..whole }).await {
             // What is damaged may stand further behind.
-            Err(StoreError::Damaged { .. }) if bytes > 1 => bytes /= 2,
+            Err(StoreError::Corrupt { .. }) if bytes > 1 => bytes /= 2,
             Ok(records) if records.first().is_some_and(|it| it.seq == after + 1) => {
                 for record in &records {
                     sources.hand_out(record, &mut write)?;
@@ -60,7 +60,7 @@ pub async fn salvage(
                 }
                 bytes = (bytes * 2).min(whole.bytes);
             }
-            Ok(_) | Err(StoreError::Damaged { .. }) => {
+            Ok(_) | Err(StoreError::Corrupt { .. }) => {
                 after += 1;
                 match lost.last_mut() {
                     Some(last) if last.end() + 1 == after => *last = *last.start()..=after,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use threadfold_core::{Json, SessionId};
 use threadfold_fold::{GENERATION, SessionSummary, Slices, Snapshot};
-use threadfold_store::{SessionEntry, Store, StoreError, Summary};
+use threadfold_store::{Finding, Remedy, SessionEntry, Store, StoreError, Subject, Summary};
 
 use crate::error::EngineError;
 use crate::load::{SpillingFold, read_on};
@@ -93,26 +93,26 @@ pub async fn reindex(
     Ok(Reindexed { before, hash_there, after, snapshots })
 }
 
-/// Folds all records of a session, and returns what is wrong with what was derived of them before.
+/// Folds all records of a session, and compares its snapshots and its summary with the result.
 ///
-/// What another generation derived is not looked at, for nobody uses it. What does not fit into a
-/// budget is put away.
+/// Snapshots and summaries of other generations are skipped, because nobody uses them. State beyond
+/// the budget is spilled to disk.
 pub async fn inspect(
     store: &dyn Store,
     entry: &SessionEntry,
     budget: Option<Budget>,
-) -> Result<Vec<String>, EngineError> {
+) -> Result<Vec<Finding>, EngineError> {
     let session = &entry.session;
-    let mut wrong = Vec::new();
-    let mut expected: BTreeMap<u64, Vec<(String, String)>> = BTreeMap::new();
+    let mut findings = Vec::new();
+    let mut expected: BTreeMap<u64, Vec<(Subject, String)>> = BTreeMap::new();
     for (generation, seq) in store.snapshots(session).await? {
         if generation != GENERATION {
             continue;
         }
-        let name = format!("the snapshot at record {seq}");
+        let subject = Subject::Snapshot { session: session.clone(), generation, seq };
         let stored = match store.snapshot(session, generation, seq).await {
-            Err(StoreError::Damaged { what, .. }) => {
-                wrong.push(format!("{name} cannot be read: {what}"));
+            Err(StoreError::Corrupt { what, .. }) => {
+                findings.push(rebuild(subject, format!("it cannot be read: {what}")));
                 continue;
             }
             stored => stored?,
@@ -122,36 +122,41 @@ pub async fn inspect(
         match empty.from_snapshot(&entry.head, &stored.bytes) {
             Ok(restored) => {
                 restored.check()?;
-                expected.entry(seq).or_default().push((name, restored.fold.state_hash()));
+                expected.entry(seq).or_default().push((subject, restored.fold.state_hash()));
             }
-            Err(why) => wrong.push(format!("{name} cannot be used: {why}")),
+            Err(why) => findings.push(rebuild(subject, format!("it cannot be used: {why}"))),
         }
     }
     if let Some(summary) = entry.summary.as_ref().filter(|it| it.generation == GENERATION) {
-        let name = format!("the summary at record {}", summary.seq);
+        let subject = Subject::Summary { session: session.clone(), seq: summary.seq };
         match serde_json::from_str::<SessionSummary>(&summary.json) {
             Ok(SessionSummary { state_hash: Some(hash), .. }) => {
-                expected.entry(summary.seq).or_default().push((name, hash));
+                expected.entry(summary.seq).or_default().push((subject, hash));
             }
             Ok(_) => {}
-            Err(error) => wrong.push(format!("{name} cannot be read: {error}")),
+            Err(error) => findings.push(rebuild(subject, format!("it cannot be read: {error}"))),
         }
     }
     let head = head(store, session).await?;
     let mut folding = SpillingFold::new(session, &Slices::default(), budget);
     for (seq, derived) in expected {
         if seq > head {
-            let told = derived.iter().map(|(name, _)| name);
-            wrong.extend(told.map(|name| format!("{name} is beyond the log's end, {head}")));
+            let beyond = format!("it is beyond the end of the log, record {head}");
+            findings.extend(derived.into_iter().map(|(it, _)| rebuild(it, beyond.clone())));
             continue;
         }
         read_to(store, &mut folding, seq).await?;
         let found = folding.fold.state_hash();
-        for (name, hash) in derived.into_iter().filter(|(_, hash)| *hash != found) {
-            wrong.push(format!("{name} has state {hash}, and the records give {found}"));
+        for (subject, hash) in derived.into_iter().filter(|(_, hash)| *hash != found) {
+            let problem = format!("it has state {hash}, but the records give {found}");
+            findings.push(rebuild(subject, problem));
         }
     }
-    Ok(wrong)
+    Ok(findings)
+}
+
+fn rebuild(subject: Subject, problem: String) -> Finding {
+    Finding::new(subject, problem, Remedy::Rebuild)
 }
 
 /// Returns what is known of a session's state: by its summary, or by its latest snapshot.
@@ -169,7 +174,7 @@ async fn known(store: &dyn Store, entry: &SessionEntry) -> Result<Option<Derived
     };
     let stored = match store.snapshot(&entry.session, generation, seq).await {
         // It is made again from the records, whatever it was.
-        Err(StoreError::Damaged { .. }) => None,
+        Err(StoreError::Corrupt { .. }) => None,
         stored => stored?,
     };
     let text = stored.as_ref().and_then(|it| std::str::from_utf8(&it.bytes).ok());

@@ -90,7 +90,7 @@ impl Session {
         options: Options,
     ) -> Result<Self, EngineError> {
         let log = LogId::from(Uuid::new_v4().simple().to_string());
-        store.create(id, log, now()).await?;
+        store.create(id, log).await?;
         let mut tenure = Tenure::begin(store.clone(), id, &options.holder, options.lease).await?;
         let slices = options.slices.fork();
         let loaded = load_within(&*store, id, u64::MAX, slices, options.budget.clone()).await;

@@ -36,7 +36,7 @@ impl PendingSnapshot {
     pub(crate) async fn write(mut self, store: &dyn Store) -> Result<(), EngineError> {
         self.hollow.state_hash = self.conversation.hash().to_string();
         match (self.write_once(store).await, &self.shelf) {
-            (Err(EngineError::Store(StoreError::NoPiece { .. })), Some(shelf)) => {
+            (Err(EngineError::Store(StoreError::MissingPiece { .. })), Some(shelf)) => {
                 shelf.forget_pieces();
                 self.write_once(store).await
             }

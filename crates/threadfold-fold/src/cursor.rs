@@ -36,7 +36,7 @@ impl fmt::Display for LogId {
     }
 }
 
-/// A place in a log as one generation of converters and reducer tells it: `<log>.<generation>.<seq>`.
+/// A place in a log, for one generation of converters and reducer: `<log>.<generation>.<seq>`.
 ///
 /// ```
 /// use threadfold_fold::Cursor;
@@ -48,17 +48,17 @@ impl fmt::Display for LogId {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// The log.
+    /// The log's id.
     pub log: LogId,
-    /// Which converters and which reducer.
+    /// The version of the converters and the reducer.
     pub generation: u32,
-    /// The last record that was seen.
+    /// The last record that the client has seen.
     pub seq: u64,
 }
 
-/// Why a text is no cursor. Begin anew, with a snapshot.
+/// A text that is not a cursor. Start again from a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a cursor: `<log>.<generation>.<seq>` was wanted")]
+#[error("`{text}` is not a cursor: expected `<log>.<generation>.<seq>`")]
 pub struct CursorError {
     text: String,
 }

@@ -1,19 +1,19 @@
-//! Content by its hash.
+//! Content-addressed blobs.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a blob: the BLAKE3 hash of what it holds.
+/// The name of a blob: the BLAKE3 hash of its content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobHash([u8; 32]);
 
 impl BlobHash {
-    /// Returns the name of `bytes`.
+    /// Returns the hash of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// Returns the hash itself.
+    /// Returns the hash as bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -37,10 +37,20 @@ impl fmt::Debug for BlobHash {
     }
 }
 
+/// A text that is not a blob hash.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a blob hash: expected 64 hexadecimal digits")]
+pub struct BlobHashError {
+    text: String,
+}
+
 impl FromStr for BlobHash {
-    type Err = blake3::HexError;
+    type Err = BlobHashError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        blake3::Hash::from_hex(text).map(|hash| Self(*hash.as_bytes()))
+        match blake3::Hash::from_hex(text) {
+            Ok(hash) => Ok(Self(*hash.as_bytes())),
+            Err(_) => Err(BlobHashError { text: text.to_owned() }),
+        }
     }
 }

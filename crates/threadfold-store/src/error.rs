@@ -1,18 +1,18 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors, one variant for each thing that a caller can do about them.
 
 use std::error::Error;
+use std::time::Duration;
 
 use threadfold_core::SessionId;
-use threadfold_fold::Timestamp;
 
 use crate::blob::BlobHash;
 use crate::lease::{Epoch, Holder};
 
-type Cause = Box<dyn Error + Send + Sync>;
+type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why a store could not do what was asked.
+/// Why a store refused or failed a call.
 ///
-/// Whatever it is, nothing of what was asked was acknowledged.
+/// In each case the store acknowledged nothing of the call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -21,87 +21,95 @@ pub enum StoreError {
     Conflict {
         /// The session.
         session: SessionId,
-        /// Where the writer believed it to be.
+        /// The last record that the writer knew.
         expected: u64,
-        /// Where it is.
+        /// The last record of the log.
         found: u64,
     },
-    /// Stop writing: the session was handed to another.
-    #[error("session `{session}` is written by {holder} now (lease {current}; this was {ours})", current = current.0, ours = ours.0)]
+    /// Stop writing: another process holds a newer lease.
+    #[error("session `{session}` is written by {holder} now (lease {current}; ours was {ours})", current = current.0, ours = ours.0)]
     Fenced {
         /// The session.
         session: SessionId,
-        /// The lease that was used.
+        /// The epoch that the caller used.
         ours: Epoch,
-        /// The lease that holds.
+        /// The latest epoch.
         current: Epoch,
-        /// Who holds it.
+        /// The process that holds the latest lease.
         holder: Box<Holder>,
     },
-    /// Wait, or ask the holder to stop.
+    /// Wait until the lease expires, or ask its holder to stop.
     #[error("session `{session}` is being written by {holder}")]
     Held {
         /// The session.
         session: SessionId,
-        /// Who holds the lease.
+        /// The process that holds the lease.
         holder: Box<Holder>,
-        /// The lease.
+        /// The epoch of the lease.
         epoch: Epoch,
-        /// Until when, unless it is renewed.
-        until: Timestamp,
+        /// How long the lease still lasts without renewal, by the store's clock.
+        remaining: Duration,
     },
-    /// Look at what there is.
+    /// List the sessions of the store.
     #[error("session `{session}` is not in this store")]
     NotFound {
         /// The session.
         session: SessionId,
     },
-    /// Write the snapshot again, with all its pieces.
+    /// Write the snapshot again, with the bytes of all its pieces.
     #[error("piece {piece} of a snapshot is not in the store")]
-    NoPiece {
+    MissingPiece {
         /// The piece.
         piece: BlobHash,
     },
-    /// Make room or give leave to write, then try again. Nothing was written.
-    #[error("nothing can be written to {place}")]
+    /// Free disk space or fix permissions, then retry. Nothing was written.
+    #[error("cannot write to {place}")]
     Unwritable {
-        /// Which store.
+        /// The store.
         place: String,
-        /// Why.
-        source: Cause,
+        /// The cause.
+        source: BoxError,
     },
-    /// Try again later.
-    #[error("{place} cannot be reached")]
+    /// Retry later.
+    #[error("cannot reach {place}")]
     Unreachable {
-        /// Which store.
+        /// The store.
         place: String,
-        /// Why.
-        source: Cause,
+        /// The cause.
+        source: BoxError,
     },
-    /// Stop, and tell a person.
-    #[error("{place} is damaged: {what}")]
-    Damaged {
-        /// Which store, and where in it.
+    /// Stop, and report it to a person.
+    #[error("{place} is corrupt: {what}")]
+    Corrupt {
+        /// The store, and the place in it.
         place: String,
         /// What is wrong.
         what: String,
     },
-    /// Use a newer program.
-    #[error("{place} has version {found}, and this program knows up to version {known}")]
+    /// Use a newer version of this program.
+    #[error("{place} has version {found}, and this program supports up to version {known}")]
     Newer {
-        /// Which store.
+        /// The store.
         place: String,
         /// Its version.
         found: u32,
-        /// The newest version that this program knows.
+        /// The newest version that this program supports.
         known: u32,
     },
-    /// Give the place of a store.
-    #[error("{place} is not a store of Threadfold: {what}")]
+    /// Open another file or address.
+    #[error("{place} is not a Threadfold store: {what}")]
     Foreign {
-        /// What was given.
+        /// The file or address.
         place: String,
         /// What it is instead.
         what: String,
+    },
+    /// Use another store, which can do this.
+    #[error("{place} does not support {operation}")]
+    Unsupported {
+        /// The store.
+        place: String,
+        /// What was asked of it.
+        operation: &'static str,
     },
 }

@@ -1,42 +1,43 @@
-//! Who may write to a session.
+//! Leases: which process may write to a session.
 
 use std::fmt;
-use threadfold_fold::Timestamp;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A number that grows with every lease of a session; the latest is the one that may write.
+/// The number of a lease. It grows with every lease of a session, and only the latest may write.
 ///
-/// It is never given out again under the session's name, also not after the session was removed.
+/// A session's name never gets the same epoch twice, not even after the session was removed and
+/// created again: a writer that slept through both is still fenced.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
-/// Who holds a lease.
+/// The process that holds a lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// What it does, in words: `threadfold watch`.
+    /// What it does, for people: `threadfold watch`.
     pub what: String,
     /// The machine it runs on.
     #[serde(default)]
     pub host: String,
-    /// Its process there.
+    /// Its process id there.
     #[serde(default)]
     pub process: u32,
-    /// A mark of that process, for numbers are used again: when it began, as the machine says.
+    /// When the process started, as the machine counts; process ids are reused.
     #[serde(default)]
     pub started: u64,
-    /// Within what its number holds, for each container counts its own; empty if it is not known.
+    /// The namespace of the process id, because each container has its own; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whoever was there has let go since.
+        // Empty if the last holder has released its lease since.
         f.write_str(if self.what.is_empty() { "another process" } else { &self.what })?;
         if self.process != 0 {
             write!(f, ", process {}", self.process)?;
@@ -48,13 +49,23 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The right to write to a session, for a while.
+/// The right to write to a session, for a limited time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Fences every write: with a newer one given out, this one's writes are refused.
+    /// Fences every write: once a newer lease exists, writes under this one are refused.
     pub epoch: Epoch,
-    /// Who holds it.
+    /// The process that holds it.
     pub holder: Holder,
-    /// Until when it holds unless it is renewed.
-    pub until: Timestamp,
+    /// How long it still lasts without renewal, by the store's clock when it answered; zero if it
+    /// has expired.
+    pub remaining: Duration,
+}
+
+impl Lease {
+    /// Returns whether the lease had expired when the store answered.
+    ///
+    /// Its holder can still write and renew until another process acquires the session.
+    pub fn is_expired(&self) -> bool {
+        self.remaining.is_zero()
+    }
 }

@@ -1,4 +1,4 @@
-//! Where sessions are kept: records as they came, snapshots, blobs; and one writer at a time.
+//! The interface of Threadfold's stores: records, leases, snapshots and blobs.
 //!
 //! ```text
 //! source ─► record ─► store ─► converter ─► events ─► reduce ─► state ─► bus ─► client
@@ -6,27 +6,26 @@
 //! ```
 //!
 //! A session's log is a sequence of records, which are bytes, numbered from 1 without a gap.
-//! Everything else that is known of a session is derived from them and can be made again.
+//! Everything else about a session is derived from them and can be rebuilt.
+//!
+//! [`Store`] is the interface, split by concern: [`LogStore`], [`LeaseStore`], [`DerivedStore`],
+//! [`BlobStore`] and [`Maintenance`]. [`MemoryStore`] implements it here; stores that use a database
+//! are crates of their own, and share [`pack`].
 //!
 //! ```
 //! use std::time::Duration;
 //! use threadfold_core::SessionId;
-//! use threadfold_store::{
-//!     Append, BatchId, Holder, Limit, LogId, MemoryStore, Record, RecordKind, Store, Timestamp,
-//! };
+//! use threadfold_fold::{LogId, Record, RecordKind};
+//! use threadfold_store::{Append, BatchId, Holder, Limit, MemoryStore, Store};
+//! use std::sync::Arc;
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-//! let (store, session, now) = (MemoryStore::default(), SessionId::from("s1"), Timestamp(0));
-//! store.create(&session, LogId::from("l1"), now).await?;
+//! let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+//! let session = SessionId::from("s1");
+//! store.create(&session, LogId::from("l1")).await?;
 //! let me = Holder { what: "an example".into(), ..Holder::default() };
-//! let lease = store.acquire(&session, &me, now, Duration::from_secs(30), None).await?;
-//! let record = Record {
-//!     kind: RecordKind::Line,
-//!     source: 1,
-//!     position: 0,
-//!     received: now,
-//!     bytes: "{}\n".into(),
-//! };
+//! let lease = store.acquire(&session, &me, Duration::from_secs(30)).await?;
+//! let record = Record::new(RecordKind::Line, 1, 0, "{}\n");
 //! let append = Append {
 //!     session: session.clone(),
 //!     epoch: lease.epoch,
@@ -35,7 +34,7 @@
 //!     records: vec![record],
 //! };
 //! assert_eq!(store.append(append.clone()).await?.last, 1);
-//! // Said again after a lost acknowledgement, it is the same append.
+//! // A retry after a lost acknowledgement is the same append.
 //! assert_eq!(store.append(append).await?.last, 1);
 //! assert_eq!(store.read(&session, 0, Limit::default()).await?.len(), 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -45,23 +44,29 @@
 //!
 //! # What it does not do
 //!
-//! It knows no agent and folds nothing: what the bytes mean is for others to say.
+//! It knows no agent and folds nothing: records are bytes to it.
 
 mod blob;
+mod change;
+mod clock;
 mod error;
 mod lease;
 mod log;
+mod maintenance;
 mod memory;
-mod pack;
+pub mod pack;
+mod query;
 mod snapshot;
-mod sqlite;
 mod store;
 
-pub use blob::BlobHash;
+pub use blob::{BlobHash, BlobHashError};
+pub use change::{ChangeCounter, ChangePosition, ChangeWaiter};
+pub use clock::Clock;
 pub use error::StoreError;
 pub use lease::{Epoch, Holder, Lease};
-pub use log::{Append, Appended, BatchId, Head, SessionEntry, now};
+pub use log::{Append, AppendReceipt, BatchId, Head, SessionEntry};
+pub use maintenance::{Finding, GarbageReport, Remedy, StoreSize, Subject};
 pub use memory::MemoryStore;
+pub use query::{Limit, ListQuery, SessionPage};
 pub use snapshot::{SnapshotCutter, SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
-pub use sqlite::{Finding, Size, SqliteStore};
-pub use store::{Collected, Limit, Store};
+pub use store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance, Store};

@@ -1,71 +1,66 @@
-//! A session's log as a whole, and what is added to it.
+//! A session's log as a whole, and appends to it.
 
 use threadfold_core::SessionId;
+use threadfold_fold::{LogId, Record, Timestamp};
 
 use crate::lease::{Epoch, Lease};
 use crate::snapshot::Summary;
-use threadfold_fold::{LogId, Record, Timestamp};
 
-/// The name of one append. Said again after a lost acknowledgement, it is the same append and
-/// not a rival.
+/// The id of one append, chosen by the writer.
+///
+/// It makes appends idempotent: an append that is retried after a lost acknowledgement has the same
+/// id, so the store does not take it for a rival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BatchId(pub [u8; 16]);
 
-/// Records to be added to a session, all or none.
+/// Records to append to a session, all or none.
 #[derive(Clone, Debug)]
 pub struct Append {
     /// The session.
     pub session: SessionId,
-    /// The writer's lease.
+    /// The epoch of the writer's lease.
     pub epoch: Epoch,
-    /// The last record that the writer knows of; the first of these follows it.
+    /// The last record that the writer knows; the append is refused if the log ends elsewhere.
     pub after: u64,
-    /// The name of this append.
+    /// The id of this append.
     pub batch: BatchId,
-    /// What is added.
+    /// The records.
     pub records: Vec<Record>,
 }
 
-/// What was added, and is durable.
+/// The acknowledgement of an append: its records are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appended {
+pub struct AppendReceipt {
     /// The first of the records.
     pub first: u64,
-    /// The last of them; less than `first` if there were none.
+    /// The last of them; `first - 1` if the append was empty.
     pub last: u64,
 }
 
-/// How far a session's log goes.
+/// The end of a session's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The log.
+    /// The log's id.
     pub log: LogId,
-    /// Its last record; 0 if there is none.
+    /// Its last record; 0 if it is empty.
     pub seq: u64,
-    /// The latest lease that was given out.
+    /// The epoch of the latest lease.
     pub epoch: Epoch,
 }
 
-/// A session as a store lists it.
+/// A session as stores list it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionEntry {
     /// The session.
     pub session: SessionId,
-    /// How far its log goes.
+    /// The end of its log.
     pub head: Head,
-    /// When it was first written to.
+    /// When it was created, by the store's clock.
     pub created: Timestamp,
-    /// When it was last written to.
+    /// When its last record was received.
     pub updated: Timestamp,
-    /// Who writes to it, also if the time is over.
+    /// Its latest lease, also if that has expired; `None` if it was released.
     pub lease: Option<Lease>,
-    /// What was last derived of it for lists.
+    /// Its latest summary.
     pub summary: Option<Summary>,
-}
-
-/// Returns the time by this machine's clock.
-pub fn now() -> Timestamp {
-    let since =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

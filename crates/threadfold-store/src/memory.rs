@@ -1,6 +1,8 @@
-//! A store that lives as long as the process: for tests, and for looking at a session once.
+//! A store in memory, for tests and for sessions that are read once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,26 +13,38 @@ use threadfold_fold::{LogId, StoredRecord, Timestamp};
 use tokio::sync::watch;
 
 use crate::blob::BlobHash;
+use crate::change::{ChangeCounter, ChangePosition};
+use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
-use crate::log::{Append, Appended, BatchId, Head, SessionEntry};
+use crate::log::{Append, AppendReceipt, BatchId, Head, SessionEntry};
+use crate::maintenance::{Finding, GarbageReport, StoreSize};
+use crate::query::{Limit, ListQuery, SessionPage};
 use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
-use crate::store::{Collected, Limit, Store};
+use crate::store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance};
 
 /// A store that lives as long as the process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct MemoryStore {
-    kept: Mutex<Kept>,
+    contents: Mutex<Contents>,
+    clock: Clock,
+    /// Wakes the waiters of all sessions; each looks whether its own has changed.
     wake: watch::Sender<()>,
+    changes: ChangeCounter,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Contents {
     sessions: BTreeMap<SessionId, Session>,
-    /// Content, and when it was stored.
-    blobs: HashMap<BlobHash, (Bytes, Timestamp)>,
-    /// Above the epochs of all sessions that were removed; who begins goes on from there.
+    blobs: HashMap<BlobHash, Blob>,
+    /// Greater than the epoch of every removed session: where the epochs of new sessions start.
     removed: Epoch,
+}
+
+#[derive(Debug)]
+struct Blob {
+    bytes: Bytes,
+    stored: Timestamp,
 }
 
 #[derive(Debug)]
@@ -38,32 +52,69 @@ struct Session {
     log: LogId,
     records: Vec<StoredRecord>,
     /// The appends, by the record before their first.
-    batches: HashMap<u64, (BatchId, Appended)>,
+    batches: HashMap<u64, (BatchId, AppendReceipt)>,
     epoch: Epoch,
-    lease: Option<Lease>,
+    tenancy: Option<Tenancy>,
     created: Timestamp,
-    /// The names of the pieces of each.
+    /// The pieces of each snapshot.
     snapshots: BTreeMap<(u32, u64), Vec<BlobHash>>,
     summary: Option<Summary>,
     blobs: BTreeSet<BlobHash>,
 }
 
+/// The holder of the latest lease.
+#[derive(Clone, Debug)]
+struct Tenancy {
+    holder: Holder,
+    until: Timestamp,
+}
+
 impl Session {
+    fn new(log: LogId, epoch: Epoch, created: Timestamp) -> Self {
+        Self {
+            log,
+            records: Vec::new(),
+            batches: HashMap::new(),
+            epoch,
+            tenancy: None,
+            created,
+            snapshots: BTreeMap::new(),
+            summary: None,
+            blobs: BTreeSet::new(),
+        }
+    }
+
     fn head(&self) -> Head {
         Head { log: self.log.clone(), seq: self.records.len() as u64, epoch: self.epoch }
     }
 
-    /// Returns the names of all content that it keeps.
-    fn names(&self) -> impl Iterator<Item = BlobHash> {
+    fn entry(&self, session: &SessionId, now: Timestamp) -> SessionEntry {
+        SessionEntry {
+            session: session.clone(),
+            head: self.head(),
+            created: self.created,
+            updated: self.records.last().map_or(self.created, |record| record.received),
+            lease: self.lease(now),
+            summary: self.summary.clone(),
+        }
+    }
+
+    fn lease(&self, now: Timestamp) -> Option<Lease> {
+        let Tenancy { holder, until } = self.tenancy.clone()?;
+        Some(Lease { epoch: self.epoch, holder, remaining: until.since(now) })
+    }
+
+    /// Returns the hashes of all blobs that it refers to.
+    fn blobs(&self) -> impl Iterator<Item = BlobHash> {
         self.blobs.iter().chain(self.snapshots.values().flatten()).copied()
     }
 
-    /// Refuses whoever does not hold the latest lease.
-    fn check(&self, session: &SessionId, ours: Epoch) -> Result<(), StoreError> {
+    /// Refuses every epoch but the latest.
+    fn check_epoch(&self, session: &SessionId, ours: Epoch) -> Result<(), StoreError> {
         if ours == self.epoch {
             return Ok(());
         }
-        let holder = self.lease.as_ref().map(|lease| lease.holder.clone()).unwrap_or_default();
+        let holder = self.tenancy.as_ref().map(|it| it.holder.clone()).unwrap_or_default();
         Err(StoreError::Fenced {
             session: session.clone(),
             ours,
@@ -72,40 +123,64 @@ impl Session {
         })
     }
 
-    /// Refuses while somebody writes, unless that lease is the one that may be passed over.
+    /// Refuses while a lease lasts, unless it is the one of epoch `except`.
     fn check_free(
         &self,
         session: &SessionId,
         now: Timestamp,
-        instead_of: Option<Epoch>,
+        except: Option<Epoch>,
     ) -> Result<(), StoreError> {
-        match &self.lease {
-            Some(lease) if lease.until > now && Some(lease.epoch) != instead_of => {
+        match self.lease(now) {
+            Some(lease) if !lease.is_expired() && Some(lease.epoch) != except => {
                 Err(StoreError::Held {
                     session: session.clone(),
-                    holder: Box::new(lease.holder.clone()),
+                    holder: Box::new(lease.holder),
                     epoch: lease.epoch,
-                    until: lease.until,
+                    remaining: lease.remaining,
                 })
             }
             _ => Ok(()),
         }
     }
-}
 
-impl Default for MemoryStore {
-    fn default() -> Self {
-        Self { kept: Mutex::default(), wake: watch::Sender::new(()) }
+    fn grant(&mut self, holder: Holder, now: Timestamp, duration: Duration) -> Lease {
+        self.tenancy = Some(Tenancy { holder: holder.clone(), until: now.after(duration) });
+        Lease { epoch: self.epoch, holder, remaining: duration }
     }
 }
 
 impl MemoryStore {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns an empty store whose leases are timed by this clock.
+    pub fn with_clock(clock: Clock) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        self.wake.send_replace(());
+        self.changes.advance();
+    }
+
+    fn grant(
+        &self,
+        session: &SessionId,
+        holder: &Holder,
+        duration: Duration,
+        except: Option<Epoch>,
+    ) -> Result<Lease, StoreError> {
+        let mut contents = self.contents();
+        let found = contents.session_mut(session)?;
+        let now = self.clock.now();
+        found.check_free(session, now, except)?;
+        found.epoch = Epoch(found.epoch.0 + 1);
+        Ok(found.grant(holder.clone(), now, duration))
     }
 }
 
-impl Kept {
+impl Contents {
     fn session(&self, session: &SessionId) -> Result<&Session, StoreError> {
         let found = self.sessions.get(session);
         found.ok_or_else(|| StoreError::NotFound { session: session.clone() })
@@ -115,91 +190,68 @@ impl Kept {
         let found = self.sessions.get_mut(session);
         found.ok_or_else(|| StoreError::NotFound { session: session.clone() })
     }
-}
 
-/// A snapshot on its way in.
-struct Writing<'a> {
-    store: &'a MemoryStore,
-    session: SessionId,
-    place: (u32, u64),
-    pieces: Vec<BlobHash>,
+    fn put_blob(&mut self, hash: BlobHash, bytes: &Bytes, now: Timestamp) {
+        self.blobs.entry(hash).or_insert_with(|| Blob { bytes: bytes.clone(), stored: now });
+    }
 }
 
 #[async_trait]
-impl SnapshotWriter for Writing<'_> {
-    async fn add(&mut self, piece: SnapshotPiece) -> Result<(), StoreError> {
-        self.pieces.push(piece.hash());
-        let kept = &mut self.store.kept().blobs;
-        kept.entry(piece.hash()).or_insert_with(|| (piece.bytes().clone(), crate::log::now()));
-        Ok(())
-    }
-
-    fn add_known(&mut self, piece: BlobHash) {
-        self.pieces.push(piece);
-    }
-
-    async fn finish(self: Box<Self>) -> Result<(), StoreError> {
-        let mut kept = self.store.kept();
-        kept.session(&self.session)?;
-        if let Some(&piece) = self.pieces.iter().find(|it| !kept.blobs.contains_key(it)) {
-            return Err(StoreError::NoPiece { piece });
+impl LogStore for MemoryStore {
+    async fn create(&self, session: &SessionId, log: LogId) -> Result<Head, StoreError> {
+        let (head, is_new) = {
+            let mut contents = self.contents();
+            let (epoch, now) = (contents.removed, self.clock.now());
+            let before = contents.sessions.len();
+            let entry = contents.sessions.entry(session.clone());
+            let head = entry.or_insert_with(|| Session::new(log, epoch, now)).head();
+            (head, contents.sessions.len() > before)
+        };
+        if is_new {
+            self.wake();
         }
-        kept.session_mut(&self.session)?.snapshots.insert(self.place, self.pieces);
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Store for MemoryStore {
-    async fn create(
-        &self,
-        session: &SessionId,
-        log: LogId,
-        now: Timestamp,
-    ) -> Result<Head, StoreError> {
-        let mut kept = self.kept();
-        let epoch = kept.removed;
-        let session = kept.sessions.entry(session.clone()).or_insert_with(|| Session {
-            log,
-            records: Vec::new(),
-            batches: HashMap::new(),
-            epoch,
-            lease: None,
-            created: now,
-            snapshots: BTreeMap::new(),
-            summary: None,
-            blobs: BTreeSet::new(),
-        });
-        Ok(session.head())
+        Ok(head)
     }
 
     async fn head(&self, session: &SessionId) -> Result<Option<Head>, StoreError> {
-        Ok(self.kept().sessions.get(session).map(Session::head))
+        Ok(self.contents().sessions.get(session).map(Session::head))
     }
 
-    async fn list(&self) -> Result<Vec<SessionEntry>, StoreError> {
-        let kept = self.kept();
-        let entries = kept.sessions.iter().map(|(name, session)| SessionEntry {
-            session: name.clone(),
-            head: session.head(),
-            created: session.created,
-            updated: session.records.last().map_or(session.created, |record| record.received),
-            lease: session.lease.clone(),
-            summary: session.summary.clone(),
-        });
-        Ok(entries.collect())
+    async fn entry(&self, session: &SessionId) -> Result<Option<SessionEntry>, StoreError> {
+        let now = self.clock.now();
+        Ok(self.contents().sessions.get(session).map(|it| it.entry(session, now)))
     }
 
-    async fn append(&self, append: Append) -> Result<Appended, StoreError> {
-        let appended = {
-            let mut kept = self.kept();
-            let session = kept.session_mut(&append.session)?;
-            if let Some((batch, appended)) = session.batches.get(&append.after)
+    async fn list(&self, query: &ListQuery) -> Result<SessionPage, StoreError> {
+        let now = self.clock.now();
+        let limit = query.limit.max(1);
+        let prefix = SessionId::from(query.prefix.as_str());
+        // Whichever is later; every id with the prefix is at or after the prefix itself.
+        let start = match &query.after {
+            Some(after) if *after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(&prefix),
+        };
+        let contents = self.contents();
+        let entries = contents
+            .sessions
+            .range::<SessionId, _>((start, Bound::Unbounded))
+            .take_while(|(id, _)| id.as_str().starts_with(&query.prefix))
+            .take(limit.saturating_add(1))
+            .map(|(id, session)| session.entry(id, now));
+        Ok(SessionPage::cut(entries.collect(), limit))
+    }
+
+    async fn append(&self, append: Append) -> Result<AppendReceipt, StoreError> {
+        let receipt = {
+            let mut contents = self.contents();
+            let session = contents.session_mut(&append.session)?;
+            // Before the epoch: a retry is acknowledged even if the writer was replaced since.
+            if let Some((batch, receipt)) = session.batches.get(&append.after)
                 && *batch == append.batch
             {
-                return Ok(*appended);
+                return Ok(*receipt);
             }
-            session.check(&append.session, append.epoch)?;
+            session.check_epoch(&append.session, append.epoch)?;
             let found = session.records.len() as u64;
             if found != append.after {
                 return Err(StoreError::Conflict {
@@ -209,16 +261,17 @@ impl Store for MemoryStore {
                 });
             }
             let count = append.records.len() as u64;
-            let appended = Appended { first: found + 1, last: found + count };
+            let receipt = AppendReceipt { first: found + 1, last: found + count };
+            if count == 0 {
+                return Ok(receipt);
+            }
             let numbered = append.records.into_iter().zip(found + 1..);
             session.records.extend(numbered.map(|(record, seq)| record.at(seq)));
-            if count > 0 {
-                session.batches.insert(append.after, (append.batch, appended));
-            }
-            appended
+            session.batches.insert(append.after, (append.batch, receipt));
+            receipt
         };
-        self.wake.send_replace(());
-        Ok(appended)
+        self.wake();
+        Ok(receipt)
     }
 
     async fn read(
@@ -227,8 +280,8 @@ impl Store for MemoryStore {
         after: u64,
         limit: Limit,
     ) -> Result<Vec<StoredRecord>, StoreError> {
-        let kept = self.kept();
-        let records = &kept.session(session)?.records;
+        let contents = self.contents();
+        let records = &contents.session(session)?.records;
         let from = usize::try_from(after).unwrap_or(usize::MAX).min(records.len());
         let mut bytes = 0;
         let wanted = records[from..].iter().take_while(|record| {
@@ -240,9 +293,10 @@ impl Store for MemoryStore {
     }
 
     async fn changed(&self, session: &SessionId, after: u64) -> Result<(), StoreError> {
+        // Subscribed before looking, so that no append in between is missed.
         let mut wake = self.wake.subscribe();
         loop {
-            if self.kept().session(session)?.records.len() as u64 > after {
+            if self.contents().session(session)?.records.len() as u64 > after {
                 return Ok(());
             }
             if wake.changed().await.is_err() {
@@ -251,48 +305,101 @@ impl Store for MemoryStore {
         }
     }
 
+    async fn sessions_changed(&self, after: &ChangePosition) -> Result<ChangePosition, StoreError> {
+        Ok(self.changes.waiter().wait(after).await)
+    }
+
+    async fn remove(&self, session: &SessionId) -> Result<(), StoreError> {
+        {
+            let mut contents = self.contents();
+            let found = contents.session(session)?;
+            found.check_free(session, self.clock.now(), None)?;
+            contents.removed = contents.removed.max(Epoch(found.epoch.0 + 1));
+            contents.sessions.remove(session);
+        }
+        self.wake();
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl LeaseStore for MemoryStore {
     async fn acquire(
         &self,
         session: &SessionId,
         holder: &Holder,
-        now: Timestamp,
-        lasting: Duration,
-        instead_of: Option<Epoch>,
+        duration: Duration,
     ) -> Result<Lease, StoreError> {
-        let mut kept = self.kept();
-        let found = kept.session_mut(session)?;
-        found.check_free(session, now, instead_of)?;
-        found.epoch = Epoch(found.epoch.0 + 1);
-        let lease = Lease { epoch: found.epoch, holder: holder.clone(), until: now.after(lasting) };
-        found.lease = Some(lease.clone());
-        Ok(lease)
+        self.grant(session, holder, duration, None)
+    }
+
+    async fn take_over(
+        &self,
+        session: &SessionId,
+        holder: &Holder,
+        duration: Duration,
+        from: Epoch,
+    ) -> Result<Lease, StoreError> {
+        self.grant(session, holder, duration, Some(from))
     }
 
     async fn renew(
         &self,
         session: &SessionId,
         epoch: Epoch,
-        now: Timestamp,
-        lasting: Duration,
+        duration: Duration,
     ) -> Result<Lease, StoreError> {
-        let mut kept = self.kept();
-        let found = kept.session_mut(session)?;
-        found.check(session, epoch)?;
-        let holder = found.lease.take().map(|lease| lease.holder).unwrap_or_default();
-        let lease = Lease { epoch, holder, until: now.after(lasting) };
-        found.lease = Some(lease.clone());
-        Ok(lease)
+        let mut contents = self.contents();
+        let found = contents.session_mut(session)?;
+        found.check_epoch(session, epoch)?;
+        let holder = found.tenancy.take().map(|it| it.holder).unwrap_or_default();
+        Ok(found.grant(holder, self.clock.now(), duration))
     }
 
     async fn release(&self, session: &SessionId, epoch: Epoch) -> Result<(), StoreError> {
-        let mut kept = self.kept();
-        let found = kept.session_mut(session)?;
+        let mut contents = self.contents();
+        let found = contents.session_mut(session)?;
         if found.epoch == epoch {
-            found.lease = None;
+            found.tenancy = None;
         }
         Ok(())
     }
+}
 
+/// Collects the pieces of a snapshot.
+struct MemorySnapshotWriter<'a> {
+    store: &'a MemoryStore,
+    session: SessionId,
+    place: (u32, u64),
+    pieces: Vec<BlobHash>,
+}
+
+#[async_trait]
+impl SnapshotWriter for MemorySnapshotWriter<'_> {
+    async fn add(&mut self, piece: SnapshotPiece) -> Result<(), StoreError> {
+        self.pieces.push(piece.hash());
+        let now = self.store.clock.now();
+        self.store.contents().put_blob(piece.hash(), piece.bytes(), now);
+        Ok(())
+    }
+
+    fn add_known(&mut self, piece: BlobHash) {
+        self.pieces.push(piece);
+    }
+
+    async fn finish(self: Box<Self>) -> Result<(), StoreError> {
+        let mut contents = self.store.contents();
+        contents.session(&self.session)?;
+        if let Some(&piece) = self.pieces.iter().find(|it| !contents.blobs.contains_key(it)) {
+            return Err(StoreError::MissingPiece { piece });
+        }
+        contents.session_mut(&self.session)?.snapshots.insert(self.place, self.pieces);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl DerivedStore for MemoryStore {
     fn write_snapshot<'a>(
         &'a self,
         session: &SessionId,
@@ -300,7 +407,7 @@ impl Store for MemoryStore {
         seq: u64,
     ) -> Box<dyn SnapshotWriter + 'a> {
         let (session, place) = (session.clone(), (generation, seq));
-        Box::new(Writing { store: self, session, place, pieces: Vec::new() })
+        Box::new(MemorySnapshotWriter { store: self, session, place, pieces: Vec::new() })
     }
 
     async fn snapshot(
@@ -309,23 +416,23 @@ impl Store for MemoryStore {
         generation: u32,
         until: u64,
     ) -> Result<Option<StoredSnapshot>, StoreError> {
-        let kept = self.kept();
+        let contents = self.contents();
         let mut found =
-            kept.session(session)?.snapshots.range((generation, 0)..=(generation, until));
+            contents.session(session)?.snapshots.range((generation, 0)..=(generation, until));
         Ok(found.next_back().map(|(&(generation, seq), pieces)| {
-            let pieces = pieces.iter().filter_map(|piece| kept.blobs.get(piece));
-            let bytes: Vec<u8> = pieces.flat_map(|(bytes, _)| bytes.iter().copied()).collect();
+            let pieces = pieces.iter().filter_map(|piece| contents.blobs.get(piece));
+            let bytes: Vec<u8> = pieces.flat_map(|it| it.bytes.iter().copied()).collect();
             StoredSnapshot { generation, seq, bytes: bytes.into() }
         }))
     }
 
     async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError> {
-        Ok(self.kept().session(session)?.snapshots.keys().copied().collect())
+        Ok(self.contents().session(session)?.snapshots.keys().copied().collect())
     }
 
     async fn delete_derived(&self, session: &SessionId) -> Result<(), StoreError> {
-        let mut kept = self.kept();
-        let found = kept.session_mut(session)?;
+        let mut contents = self.contents();
+        let found = contents.session_mut(session)?;
         found.snapshots.clear();
         found.summary = None;
         Ok(())
@@ -337,49 +444,74 @@ impl Store for MemoryStore {
         log: &LogId,
         summary: Summary,
     ) -> Result<(), StoreError> {
-        let mut kept = self.kept();
-        let found = kept.session_mut(session)?;
-        let known = found.summary.as_ref();
-        let is_late = known.is_some_and(|old| !summary.replaces(old.generation, old.seq));
+        let mut contents = self.contents();
+        let found = contents.session_mut(session)?;
+        let stored = found.summary.as_ref();
+        let is_late = stored.is_some_and(|old| !summary.replaces(old.generation, old.seq));
         if found.log == *log && !is_late {
             found.summary = Some(summary);
         }
         Ok(())
     }
+}
 
+#[async_trait]
+impl BlobStore for MemoryStore {
     async fn put_blob(&self, session: &SessionId, bytes: Bytes) -> Result<BlobHash, StoreError> {
         let hash = BlobHash::of(&bytes);
-        let mut kept = self.kept();
-        kept.session_mut(session)?.blobs.insert(hash);
-        kept.blobs.entry(hash).or_insert_with(|| (bytes, crate::log::now()));
+        let mut contents = self.contents();
+        contents.session_mut(session)?.blobs.insert(hash);
+        contents.put_blob(hash, &bytes, self.clock.now());
         Ok(hash)
     }
 
     async fn blob(&self, hash: &BlobHash) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.kept().blobs.get(hash).map(|(bytes, _)| bytes.clone()))
+        Ok(self.contents().blobs.get(hash).map(|it| it.bytes.clone()))
     }
+}
 
-    async fn remove(&self, session: &SessionId, now: Timestamp) -> Result<(), StoreError> {
-        let mut kept = self.kept();
-        let found = kept.session(session)?;
-        found.check_free(session, now, None)?;
-        kept.removed = kept.removed.max(Epoch(found.epoch.0 + 1));
-        kept.sessions.remove(session);
-        Ok(())
-    }
-
-    async fn collect_garbage(&self, before: Timestamp) -> Result<Collected, StoreError> {
-        let mut kept = self.kept();
-        let named: BTreeSet<BlobHash> = kept.sessions.values().flat_map(Session::names).collect();
-        let mut collected = Collected::default();
-        kept.blobs.retain(|hash, (bytes, stored)| {
-            let stays = named.contains(hash) || *stored >= before;
+#[async_trait]
+impl Maintenance for MemoryStore {
+    async fn collect_garbage(&self, age: Duration) -> Result<GarbageReport, StoreError> {
+        let latest = self.clock.now().before(age);
+        let mut contents = self.contents();
+        let used: BTreeSet<BlobHash> =
+            contents.sessions.values().flat_map(Session::blobs).collect();
+        let mut report = GarbageReport::default();
+        contents.blobs.retain(|hash, blob| {
+            let stays = used.contains(hash) || blob.stored > latest;
             if !stays {
-                collected.blobs += 1;
-                collected.bytes += bytes.len() as u64;
+                report.blobs += 1;
+                report.bytes += blob.bytes.len() as u64;
             }
             stays
         });
-        Ok(collected)
+        Ok(report)
+    }
+
+    /// Finds nothing: there are no bytes that could have changed since they were written.
+    async fn check(&self) -> Result<Vec<Finding>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn size(&self) -> Result<StoreSize, StoreError> {
+        let contents = self.contents();
+        let blob_bytes = contents.blobs.values().map(|it| it.bytes.len() as u64).sum();
+        Ok(StoreSize {
+            sessions: contents.sessions.len() as u64,
+            records: contents.sessions.values().map(|it| it.records.len() as u64).sum(),
+            blobs: contents.blobs.len() as u64,
+            blob_bytes,
+            stored_blob_bytes: blob_bytes,
+            file_bytes: 0,
+            free_bytes: 0,
+        })
+    }
+
+    async fn backup(&self, _: &Path) -> Result<(), StoreError> {
+        Err(StoreError::Unsupported {
+            place: "the store in memory".to_owned(),
+            operation: "backups to a file",
+        })
     }
 }

@@ -1,19 +1,36 @@
-//! How records become bytes that a store keeps, and back: pure, and the same for every store.
+//! Packs records into the bytes that a database stores, and unpacks them again.
 //!
 //! ```text
-//! records ─► escape ─► cut ─► group ─► squeeze
-//!            ids and    where   content, shared      zstd
-//!            long texts a group and meta, per
-//!            taken out  ends    session
+//! records ─► escape ─► cut ─► group ─► compress
+//!            session    find    content (shared)   zstd
+//!            ids and    the end and meta (of one
+//!            long texts         session)
+//!            extracted
 //! ```
 //!
-//! A fork of a session has the same lines, with another session's id in them. So the id is taken
-//! out before anything is hashed, and groups end where the content says so and not at a round
-//! number: wherever two logs tell the same, their groups are the same bytes and are kept once.
+//! The module is pure and knows no database: every store that deduplicates content uses it, so a
+//! session takes the same bytes in each.
 //!
-//! What is not named by its hash ends with a seal, so that a bit that flipped is noticed.
+//! A fork of a session repeats its lines with another session id in them. So the session's own id
+//! is replaced by a marker before anything is hashed, and a group ends where its content says so
+//! instead of after a fixed number of records. Wherever two logs have the same lines, their groups
+//! are the same bytes, and a store keeps them once.
+//!
+//! | form | made by | used for |
+//! |---|---|---|
+//! | row | [`pack_row`] | the records of one append: fast to write, not deduplicated |
+//! | group | [`Packer`] | many records: compressed, deduplicated by [`BlobHash`](crate::BlobHash) |
+//! | directory | [`pack_directory`] | an index of rows of several sessions that were written together |
+//! | chunks | [`chunks`] | content-defined pieces of a snapshot |
+//!
+//! Everything that is not named by its hash ends with a checksum, so that a flipped bit is found.
+//!
+//! > **Invariant:** packing is part of the on-disk format. A change here must still unpack what
+//! > earlier versions packed.
 
+mod checksum;
 mod chunks;
+mod compress;
 mod cut;
 mod directory;
 mod escape;
@@ -21,19 +38,18 @@ mod group;
 mod meta;
 mod number;
 mod row;
-mod seal;
-mod squeeze;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use chunks::{LONGEST_CHUNK, chunks};
-pub(crate) use directory::{DirectoryEntry, pack_directory, unpack_directory};
-pub(crate) use group::{Group, Packed, Packer, named_blobs, unpack};
-pub(crate) use meta::{Batch, batches};
-pub(crate) use row::{merge_rows, pack_row, unpack_row};
-pub(crate) use squeeze::{squeeze, unsqueeze};
+pub use chunks::{LONGEST_CHUNK, chunks};
+pub use compress::{compress, decompress};
+pub use directory::{DirectoryEntry, pack_directory, unpack_directory};
+pub use escape::Extract;
+pub use group::{Group, PackedGroup, Packer, named_blobs, unpack};
+pub use meta::{Batch, batches};
+pub use row::{merge_rows, pack_row, unpack_row};
 
-/// Why bytes are not what this module made.
+/// Why bytes cannot be unpacked: they are corrupt, or this module did not make them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Malformed(pub(crate) &'static str);
+pub struct PackError(pub(crate) &'static str);

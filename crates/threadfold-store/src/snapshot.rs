@@ -1,4 +1,4 @@
-//! What is derived from a log and kept to save work.
+//! Data that is derived from a log: snapshots and summaries.
 
 mod cutter;
 
@@ -10,23 +10,22 @@ use crate::error::StoreError;
 
 pub use cutter::SnapshotCutter;
 
-/// A state of a session at one place of its log, as bytes that only the writer understands.
+/// A session's state at one place of its log, as bytes that only their writer understands.
 ///
-/// It can be deleted at any time, and made again from the records.
+/// It can be deleted at any time, and rebuilt from the records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSnapshot {
-    /// Which converters and which reducer made it.
+    /// The version of the converters and the reducer that made it.
     pub generation: u32,
-    /// The last record that is in it.
+    /// The last record that it covers.
     pub seq: u64,
-    /// What it holds.
+    /// The state.
     pub bytes: Bytes,
 }
 
-/// A piece of a snapshot, named by what it holds.
+/// A piece of a snapshot, named by its hash.
 ///
-/// Snapshots that are cut by a [`SnapshotCutter`] have the same pieces wherever they hold the same,
-/// and each is kept once.
+/// A [`SnapshotCutter`] cuts equal content into equal pieces, and a store deduplicates them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotPiece {
     hash: BlobHash,
@@ -34,53 +33,54 @@ pub struct SnapshotPiece {
 }
 
 impl SnapshotPiece {
-    /// Returns the piece that holds this.
+    /// Returns the piece with this content.
     pub fn new(bytes: Bytes) -> Self {
         Self { hash: BlobHash::of(&bytes), bytes }
     }
 
-    /// Returns its name.
+    /// Returns its hash.
     pub fn hash(&self) -> BlobHash {
         self.hash
     }
 
-    /// Returns what it holds.
+    /// Returns its content.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 }
 
-/// A snapshot on its way into a store, piece after piece.
+/// Writes a snapshot to a store, piece by piece.
 ///
-/// Nobody sees it before it is finished; one that is dropped before that was never there.
+/// The snapshot becomes visible when it is finished; dropping the writer before that leaves none.
 #[async_trait]
 pub trait SnapshotWriter: Send {
     /// Adds the next piece.
     async fn add(&mut self, piece: SnapshotPiece) -> Result<(), StoreError>;
 
-    /// Adds, as the next piece, one that was added to a snapshot before.
+    /// Adds a piece of an earlier snapshot by its hash, without its bytes.
     fn add_known(&mut self, piece: BlobHash);
 
-    /// Keeps the snapshot, instead of one of the same generation and place.
+    /// Stores the snapshot; it replaces one of the same generation and place.
     ///
-    /// Refused with [`StoreError::NoPiece`] if the store does not have one of its pieces any more.
+    /// Refused with [`StoreError::MissingPiece`] if a piece that was added by its hash has been garbage
+    /// collected.
     async fn finish(self: Box<Self>) -> Result<(), StoreError>;
 }
 
-/// What lists show of a session: derived like a snapshot, and small.
+/// What lists show of a session: derived like a snapshot, but small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Which converters and which reducer made it.
+    /// The version of the converters and the reducer that made it.
     pub generation: u32,
-    /// The last record that is in it.
+    /// The last record that it covers.
     pub seq: u64,
-    /// JSON, as whoever made it understands it.
+    /// JSON that only its writer understands.
     pub json: String,
 }
 
 impl Summary {
-    /// Says whether it tells more than one of this generation, up to this record, or as much.
-    pub(crate) fn replaces(&self, generation: u32, seq: u64) -> bool {
+    /// Returns whether it is at least as new as a summary of this generation and record.
+    pub fn replaces(&self, generation: u32, seq: u64) -> bool {
         (self.generation, self.seq) >= (generation, seq)
     }
 }

@@ -1,78 +1,78 @@
-//! The trait that every store fulfils.
+//! The interface of stores, one trait for each concern.
+//!
+//! Every method can be answered by a remote store in one round trip.
 
+use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use threadfold_core::SessionId;
-use threadfold_fold::{LogId, StoredRecord, Timestamp};
+use threadfold_fold::{LogId, StoredRecord};
 
 use crate::blob::BlobHash;
+use crate::change::ChangePosition;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
-use crate::log::{Append, Appended, Head, SessionEntry};
+use crate::log::{Append, AppendReceipt, Head, SessionEntry};
+use crate::maintenance::{Finding, GarbageReport, StoreSize};
 use crate::pack::chunks;
+use crate::query::{Limit, ListQuery, SessionPage};
 use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
 
-/// How much is read at once. At least one record is given if there is one.
-#[derive(Clone, Copy, Debug)]
-pub struct Limit {
-    /// The last record that is wanted.
-    pub until: u64,
-    /// How many bytes of records are wanted, about.
-    pub bytes: usize,
-}
-
-impl Default for Limit {
-    /// Returns a limit for a few megabytes.
-    fn default() -> Self {
-        Self { until: u64::MAX, bytes: 4 << 20 }
-    }
-}
-
-/// What a collection of garbage took away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Collected {
-    /// How many blobs.
-    pub blobs: u64,
-    /// How many bytes they took.
-    pub bytes: u64,
-}
-
-/// Keeps sessions.
+/// A store of sessions.
 ///
-/// What is acknowledged survives a power cut. Order is a record's number in its log and nothing
-/// else. Stores are shared: any number of readers, and of each session one writer, who is known
-/// by the epoch of its lease.
-#[async_trait]
-pub trait Store: Send + Sync + 'static {
-    /// Begins a session's log under this name, unless there is one; says how far it goes.
-    async fn create(
-        &self,
-        session: &SessionId,
-        log: LogId,
-        now: Timestamp,
-    ) -> Result<Head, StoreError>;
+/// What it acknowledges survives a power cut. Records are ordered by their sequence number and by
+/// nothing else. A store is shared: each session has any number of readers and one writer, which
+/// is identified by the epoch of its lease.
+///
+/// Every type that implements the traits below is a `Store`; it is used as `Arc<dyn Store>`.
+pub trait Store: LogStore + LeaseStore + DerivedStore + BlobStore + Maintenance {}
 
-    /// Says how far a session's log goes; nothing if there is no such session.
+impl<T: LogStore + LeaseStore + DerivedStore + BlobStore + Maintenance + ?Sized> Store for T {}
+
+/// Sessions and their logs.
+#[async_trait]
+pub trait LogStore: Send + Sync + 'static {
+    /// Creates a session with an empty log of this id, unless the session exists; returns the end
+    /// of its log.
+    async fn create(&self, session: &SessionId, log: LogId) -> Result<Head, StoreError>;
+
+    /// Returns the end of a session's log, or `None` if there is no such session.
     async fn head(&self, session: &SessionId) -> Result<Option<Head>, StoreError>;
 
-    /// Returns one session.
-    async fn entry(&self, session: &SessionId) -> Result<Option<SessionEntry>, StoreError> {
-        Ok(self.list().await?.into_iter().find(|it| it.session == *session))
+    /// Returns a session with its lease and its summary, or `None` if there is no such session.
+    async fn entry(&self, session: &SessionId) -> Result<Option<SessionEntry>, StoreError>;
+
+    /// Returns a page of the list of sessions.
+    async fn list(&self, query: &ListQuery) -> Result<SessionPage, StoreError>;
+
+    /// Returns all sessions whose id starts with `prefix`, page by page.
+    ///
+    /// The pages are read one after another: a session that is created or removed meanwhile may or
+    /// may not be among them.
+    async fn list_all(&self, prefix: &str) -> Result<Vec<SessionEntry>, StoreError> {
+        let mut query = ListQuery::with_prefix(prefix);
+        let mut entries = Vec::new();
+        loop {
+            let page = self.list(&query).await?;
+            entries.extend(page.entries);
+            match page.next {
+                None => return Ok(entries),
+                next => query.after = next,
+            }
+        }
     }
 
-    /// Returns all sessions, in the order of their names.
-    async fn list(&self) -> Result<Vec<SessionEntry>, StoreError>;
-
-    /// Adds records to a session: all of them, durable when this returns, or none.
+    /// Appends records to a session. On return all of them are durable; on error none was written,
+    /// or the outcome is unknown and the append can be retried.
     ///
-    /// An append whose batch is in the log already, at the same place, is not done again, and is
-    /// acknowledged again.
-    async fn append(&self, append: Append) -> Result<Appended, StoreError>;
+    /// Idempotent by batch id: an append whose batch already stands in the log at the same place
+    /// is acknowledged again and not written again.
+    async fn append(&self, append: Append) -> Result<AppendReceipt, StoreError>;
 
-    /// Returns records after `after`, in their order. Fewer than there are may come, but none
-    /// only at the end.
+    /// Returns records after `after`, in order. It may return fewer than there are, but returns
+    /// none only at the end of the log.
     async fn read(
         &self,
         session: &SessionId,
@@ -80,37 +80,82 @@ pub trait Store: Send + Sync + 'static {
         limit: Limit,
     ) -> Result<Vec<StoredRecord>, StoreError>;
 
-    /// Returns when a session's log may go beyond `after`. A wake-up and nothing more: read again.
+    /// Waits until a session's log may have grown beyond `after`.
+    ///
+    /// Only a wake-up: read the log to find out. Fails with [`StoreError::NotFound`] if the
+    /// session is removed meanwhile.
     async fn changed(&self, session: &SessionId, after: u64) -> Result<(), StoreError>;
 
-    /// Gives out the right to write to a session, for `lasting`. Every lease has a new epoch,
-    /// greater than any that was given out under this name, also before the session was removed
-    /// and began anew.
+    /// Waits until a session of the store may have been created, appended to or removed after
+    /// `after`, and returns the new position.
     ///
-    /// Refused with [`StoreError::Held`] while somebody else has it, unless `instead_of` names
-    /// that lease: then its holder is known to be gone.
+    /// Only a wake-up: list the sessions to find out. To miss nothing, take the position before
+    /// listing:
+    ///
+    /// ```
+    /// # use threadfold_store::{ChangePosition, Store, StoreError};
+    /// # async fn watch(store: &dyn Store) -> Result<(), StoreError> {
+    /// let mut position = ChangePosition::default();
+    /// loop {
+    ///     // Returns at once the first time: the default position is older than every change.
+    ///     position = store.sessions_changed(&position).await?;
+    ///     let sessions = store.list_all("").await?;
+    /// #   drop(sessions);
+    /// }
+    /// # }
+    /// ```
+    async fn sessions_changed(&self, after: &ChangePosition) -> Result<ChangePosition, StoreError>;
+
+    /// Removes a session with its whole log. Refused with [`StoreError::Held`] while its lease
+    /// lasts.
+    async fn remove(&self, session: &SessionId) -> Result<(), StoreError>;
+}
+
+/// Leases: each session has one writer at a time. The store's clock times them.
+#[async_trait]
+pub trait LeaseStore: Send + Sync + 'static {
+    /// Acquires the lease of a session for `duration`. Refused with [`StoreError::Held`] while the
+    /// lease of another process lasts.
+    ///
+    /// Every lease gets a new epoch, greater than any before it under this name, even if the
+    /// session was removed and created again in between.
     async fn acquire(
         &self,
         session: &SessionId,
         holder: &Holder,
-        now: Timestamp,
-        lasting: Duration,
-        instead_of: Option<Epoch>,
+        duration: Duration,
     ) -> Result<Lease, StoreError>;
 
-    /// Makes a lease last longer. Refused with [`StoreError::Fenced`] if it was given to another.
+    /// Acquires the lease of a session like [`acquire`](Self::acquire), even if the lease of epoch
+    /// `from` has not expired.
+    ///
+    /// For callers that know that its holder no longer runs. Because the epoch is named, a lease
+    /// that a third process acquired meanwhile is not taken by mistake.
+    async fn take_over(
+        &self,
+        session: &SessionId,
+        holder: &Holder,
+        duration: Duration,
+        from: Epoch,
+    ) -> Result<Lease, StoreError>;
+
+    /// Extends a lease: it lasts `duration` from now on. Refused with [`StoreError::Fenced`] if
+    /// there is a newer one.
     async fn renew(
         &self,
         session: &SessionId,
         epoch: Epoch,
-        now: Timestamp,
-        lasting: Duration,
+        duration: Duration,
     ) -> Result<Lease, StoreError>;
 
-    /// Gives a lease back, if it is still the latest.
+    /// Releases a lease. Does nothing if there is a newer one.
     async fn release(&self, session: &SessionId, epoch: Epoch) -> Result<(), StoreError>;
+}
 
-    /// Begins a snapshot that is too large to be handed over as a whole.
+/// Data that is derived from logs, and can be rebuilt from them: snapshots and summaries.
+#[async_trait]
+pub trait DerivedStore: Send + Sync + 'static {
+    /// Starts to write a snapshot piece by piece.
     fn write_snapshot<'a>(
         &'a self,
         session: &SessionId,
@@ -118,7 +163,7 @@ pub trait Store: Send + Sync + 'static {
         seq: u64,
     ) -> Box<dyn SnapshotWriter + 'a>;
 
-    /// Keeps a snapshot, instead of one of the same generation and place.
+    /// Stores a snapshot; it replaces one of the same generation and place.
     async fn put_snapshot(
         &self,
         session: &SessionId,
@@ -131,7 +176,7 @@ pub trait Store: Send + Sync + 'static {
         writer.finish().await
     }
 
-    /// Returns the latest snapshot of a generation that holds nothing after `until`.
+    /// Returns the latest snapshot of a generation that covers no record after `until`.
     async fn snapshot(
         &self,
         session: &SessionId,
@@ -139,33 +184,52 @@ pub trait Store: Send + Sync + 'static {
         until: u64,
     ) -> Result<Option<StoredSnapshot>, StoreError>;
 
-    /// Returns generation and place of all snapshots of a session, in their order.
+    /// Returns the generation and the last record of each snapshot of a session, in order.
     async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError>;
 
-    /// Deletes all that was derived of a session: its snapshots and its summary.
+    /// Deletes the snapshots and the summary of a session.
     async fn delete_derived(&self, session: &SessionId) -> Result<(), StoreError>;
 
-    /// Keeps what lists show of a session, instead of what was kept before. One of another log, of
-    /// an earlier generation, or of an earlier record is not kept: whoever lost the lease may come
-    /// late.
+    /// Stores the summary of a session; it replaces the one before.
+    ///
+    /// A summary of another log, of an earlier generation or of an earlier record is ignored: a
+    /// writer that lost its lease may still be about to store one.
     async fn put_summary(
         &self,
         session: &SessionId,
         log: &LogId,
         summary: Summary,
     ) -> Result<(), StoreError>;
+}
 
-    /// Keeps content for a session, and returns its name. What several sessions keep is stored
-    /// once.
+/// Content-addressed blobs, deduplicated across sessions.
+#[async_trait]
+pub trait BlobStore: Send + Sync + 'static {
+    /// Stores content for a session, and returns its hash.
     async fn put_blob(&self, session: &SessionId, bytes: Bytes) -> Result<BlobHash, StoreError>;
 
-    /// Returns content by its name.
+    /// Returns content by its hash.
     async fn blob(&self, hash: &BlobHash) -> Result<Option<Bytes>, StoreError>;
+}
 
-    /// Removes a session with its whole log. Refused with [`StoreError::Held`] while it is
-    /// written.
-    async fn remove(&self, session: &SessionId, now: Timestamp) -> Result<(), StoreError>;
+/// Maintenance of the store as a whole.
+#[async_trait]
+pub trait Maintenance: Send + Sync + 'static {
+    /// Deletes blobs that no session refers to and that were stored at least `age` ago, by the
+    /// store's clock.
+    ///
+    /// Younger blobs may belong to a snapshot that is being written.
+    async fn collect_garbage(&self, age: Duration) -> Result<GarbageReport, StoreError>;
 
-    /// Deletes blobs that no session keeps and that were stored before `before`.
-    async fn collect_garbage(&self, before: Timestamp) -> Result<Collected, StoreError>;
+    /// Checks the whole store for corruption, and returns what it finds.
+    async fn check(&self) -> Result<Vec<Finding>, StoreError>;
+
+    /// Returns what the store contains, and the space that it takes.
+    async fn size(&self) -> Result<StoreSize, StoreError>;
+
+    /// Writes a consistent copy of the store to a file, while the store is in use.
+    ///
+    /// The copy is complete and durable once it has its name; it replaces what was there. Fails
+    /// with [`StoreError::Unsupported`] if the store cannot be copied to a file.
+    async fn backup(&self, target: &Path) -> Result<(), StoreError>;
 }

@@ -3,8 +3,8 @@
 //! [`story`] turns a few words into events and a state into a few lines; [`sessions`] makes up
 //! whole sessions, plausible and hostile, for property tests, and [`big_session`] long ones, for
 //! benchmarks; [`naive`] is the reducer that copies its list on every event and [`naive_load`] the
-//! loader that parses each line into a `Value`, to compare with; [`mod@store_suite`] is what every store
-//! is held to, and [`crash`] stops one at any moment; [`loops`] makes up loops of ours, and
+//! loader that parses each line into a `Value`, to compare with; [`mod@store_suite`] tests
+//! everything that a store promises, [`DelegatingStore`] wraps one with hooks, and [`crash`] stops one at any moment; [`loops`] makes up loops of ours, and
 //! [`strict`] is a provider that takes no request that breaks a rule. The rest runs real agents:
 //!
 //! ```text
@@ -34,12 +34,14 @@ pub mod big_session;
 mod claude_code;
 #[cfg(unix)]
 pub mod crash;
+mod delegating_store;
 mod error;
 #[cfg(unix)]
 mod home;
 #[cfg(unix)]
 mod install;
 pub mod loops;
+mod manual_clock;
 mod model;
 pub mod naive;
 pub mod naive_load;
@@ -56,11 +58,13 @@ pub mod strict;
 
 #[cfg(unix)]
 pub use claude_code::{ClaudeCode, Finished, Input, RunOptions, Running};
+pub use delegating_store::{DelegatingStore, StoreCall, StoreHooks};
 pub use error::TestkitError;
 #[cfg(unix)]
 pub use home::AgentHome;
 #[cfg(unix)]
 pub use install::Availability;
+pub use manual_clock::ManualClock;
 pub use model::{
     Attempts, Block, Fault, ModelBuilder, ModelRequest, Place, Played, Script, ScriptedModel, Step,
     StopReason, SubagentTool, Usage, ready_scripts,

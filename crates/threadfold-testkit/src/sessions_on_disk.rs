@@ -7,9 +7,8 @@ use std::path::Path;
 use threadfold_convert::claude::layout::{belongs_to, sessions};
 use threadfold_convert::lines::lines;
 use threadfold_convert::opencode::OpencodeConverter;
-use threadfold_convert::{
-    Agent, Converter, Feed, FeedKind, Record, SessionFile, convert_files, converter,
-};
+use threadfold_convert::{Agent, Converter, Feed, FeedKind, Record, convert_files, converter};
+use threadfold_fold::SessionFile;
 use threadfold_core::SessionEvent;
 
 mod opencode;

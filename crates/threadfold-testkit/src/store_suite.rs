@@ -1,6 +1,6 @@
-//! What every store is held to, as tests that any store can run.
+//! The tests that every store must pass.
 //!
-//! A store's tests say where stores come from, and get a test for each promise of the trait:
+//! A store's crate says where its stores come from, and gets a test for each promise of the interface:
 //!
 //! ```text
 //! threadfold_testkit::store_suite!(MyPlace::new());
@@ -11,10 +11,14 @@ use std::sync::Arc;
 
 use threadfold_store::Store;
 
+use crate::ManualClock;
+
 pub mod appending;
 pub mod blobs;
+pub mod changes;
 pub mod derived;
 pub mod leases;
+pub mod maintenance;
 pub mod reading;
 pub mod retrying;
 pub mod sessions;
@@ -22,10 +26,13 @@ mod writer;
 
 pub use writer::{LASTING, NOW, Writer, holder, line, read_all, record};
 
-/// Where the stores of one test come from.
+/// Where the stores of one test come from. Its clock starts at [`NOW`].
 pub trait Place: Send + Sync {
-    /// Opens the store of this place, with all that was put into it before.
+    /// Opens the store of this place, with everything that was stored in it before.
     fn open(&self) -> Arc<dyn Store>;
+
+    /// Returns the clock of the store.
+    fn clock(&self) -> &ManualClock;
 }
 
 /// Runs one test of the suite.
@@ -38,7 +45,7 @@ pub fn run(test: impl Future<Output = ()>) {
     runtime.block_on(test);
 }
 
-/// Makes a test of each promise, for the stores of a place; `$place` is evaluated for each.
+/// Defines a test for each promise; `$place` is evaluated for each of them.
 #[macro_export]
 macro_rules! store_suite {
     ($place:expr) => {
@@ -63,9 +70,17 @@ macro_rules! store_suite {
             reading: readers_see_whole_appends_while_a_writer_writes;
             reading: a_change_wakes_who_waits_for_it;
             reading: who_waits_for_what_is_there_is_not_kept;
+            reading: who_waits_for_a_session_that_is_removed_gets_an_error;
+            changes: a_new_position_is_returned_at_once;
+            changes: every_change_of_a_session_wakes;
+            changes: reading_wakes_nobody;
+            changes: a_change_between_two_waits_is_not_missed;
+            changes: a_change_through_another_handle_wakes;
             leases: one_writer_at_a_time;
             leases: a_writer_that_was_replaced_is_refused_and_told_by_whom;
             leases: a_lease_ends_with_its_time;
+            leases: a_lease_is_timed_by_the_clock_of_the_store;
+            leases: a_lease_says_how_long_it_lasts;
             leases: a_lease_can_be_passed_over_by_its_name;
             leases: a_lease_can_be_renewed_until_another_has_one;
             leases: a_lease_is_given_back_by_its_holder_only;
@@ -81,11 +96,17 @@ macro_rules! store_suite {
             blobs: content_is_found_by_its_name;
             blobs: content_is_kept_as_long_as_a_session_keeps_it;
             blobs: what_is_young_is_not_collected;
+            maintenance: a_store_that_is_intact_has_no_findings;
+            maintenance: the_size_counts_sessions_and_records;
             blobs: records_and_snapshots_survive_a_collection;
             blobs: a_fork_survives_the_original;
             sessions: a_session_begins_once;
             sessions: what_is_not_there_is_not_found;
             sessions: sessions_are_listed_in_order;
+            sessions: an_entry_is_the_one_that_is_listed;
+            sessions: pages_are_cut_by_prefix_position_and_limit;
+            sessions: a_page_can_start_after_a_session_that_is_gone;
+            sessions: many_pages_make_the_whole_list;
             sessions: a_removed_session_is_gone;
             sessions: a_session_that_is_written_cannot_be_removed;
             sessions: everything_is_there_after_reopening;

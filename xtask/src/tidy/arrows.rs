@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tidy::crates::{self, Crate, Role, TESTKIT};
+use crate::tidy::crates::{self, Crate, Role, TEST_STORE, TESTKIT};
 use crate::tidy::finding::Finding;
 use crate::tidy::workspace::{Dependency, DependencyKind, Member};
 
@@ -29,8 +29,11 @@ fn check_member(member: &Member, ours: &BTreeSet<&str>) -> Vec<Finding> {
 
 fn allows(row: &Crate, dependency: &Dependency) -> bool {
     let is_for_tests = dependency.kind == Some(DependencyKind::Dev)
-        && dependency.name == TESTKIT
-        && matches!(row.role, Role::Pure | Role::Product);
+        && match row.role {
+            Role::Pure => dependency.name == TESTKIT,
+            Role::Product => [TESTKIT, TEST_STORE].contains(&dependency.name.as_str()),
+            Role::Tests | Role::Chores => false,
+        };
     is_for_tests || row.may_use.contains(&dependency.name.as_str())
 }
 
@@ -91,6 +94,7 @@ mod tests {
         assert_snapshot!(check_text(
             "threadfold-core: serde, dev threadfold-testkit\n\
              threadfold-testkit: threadfold-core\n\
+             threadfold-engine: threadfold-store, dev threadfold-sqlite\n\
              threadfold: clap, threadfold-core, dev threadfold-testkit\n\
              xtask: clap"
         ), @"");
@@ -101,10 +105,12 @@ mod tests {
         assert_snapshot!(check_text(
             "threadfold-core: serde, threadfold-store\n\
              threadfold-store: threadfold-core, threadfold-engine\n\
-             threadfold-engine: threadfold-core"
+             threadfold-sqlite: threadfold-store\n\
+             threadfold-engine: threadfold-core, threadfold-sqlite"
         ), @"
         threadfold-core/Cargo.toml:4: `threadfold-core` depends on `threadfold-store`, it may use no crate of ours
         threadfold-store/Cargo.toml:4: `threadfold-store` depends on `threadfold-engine`, it may use `threadfold-core`
+        threadfold-engine/Cargo.toml:4: `threadfold-engine` depends on `threadfold-sqlite`, it may use `threadfold-core`, `threadfold-convert`, `threadfold-store`
         ");
     }
 
@@ -116,7 +122,7 @@ mod tests {
              xtask:"
         ), @"
         threadfold-core/Cargo.toml:3: `threadfold-core` depends on `threadfold`, it may use no crate of ours
-        threadfold/Cargo.toml:3: `threadfold` depends on `xtask`, it may use `threadfold-core`, `threadfold-convert`, `threadfold-store`, `threadfold-engine`, `threadfold-agent`, `threadfold-server`
+        threadfold/Cargo.toml:3: `threadfold` depends on `xtask`, it may use `threadfold-core`, `threadfold-convert`, `threadfold-store`, `threadfold-sqlite`, `threadfold-engine`, `threadfold-agent`
         ");
     }
 

@@ -21,13 +21,22 @@ pub(crate) enum Role {
     Chores,
 }
 
-/// The crate that tests may use besides what their crate may.
+/// The crate that only tests may use.
 pub(crate) const TESTKIT: &str = "threadfold-testkit";
+
+/// The store that tests, examples and benchmarks of every crate may use. Their product code knows
+/// the interface alone, so that another store can take its place.
+pub(crate) const TEST_STORE: &str = "threadfold-sqlite";
 
 const CRATES: &[Crate] = &[
     Crate { name: "threadfold-core", role: Role::Pure, may_use: &[] },
     Crate { name: "threadfold-convert", role: Role::Pure, may_use: &["threadfold-core"] },
     Crate { name: "threadfold-store", role: Role::Product, may_use: &["threadfold-core"] },
+    Crate {
+        name: TEST_STORE,
+        role: Role::Product,
+        may_use: &["threadfold-core", "threadfold-store"],
+    },
     Crate {
         name: "threadfold-engine",
         role: Role::Product,
@@ -39,31 +48,33 @@ const CRATES: &[Crate] = &[
         may_use: &["threadfold-core", "threadfold-store", "threadfold-engine"],
     },
     Crate {
-        name: "threadfold-server",
-        role: Role::Product,
-        may_use: &["threadfold-core", "threadfold-engine", "threadfold-agent"],
-    },
-    Crate {
         name: "threadfold",
         role: Role::Product,
         may_use: &[
             "threadfold-core",
             "threadfold-convert",
             "threadfold-store",
+            TEST_STORE,
             "threadfold-engine",
             "threadfold-agent",
-            "threadfold-server",
         ],
     },
     Crate {
         name: TESTKIT,
         role: Role::Tests,
-        may_use: &["threadfold-core", "threadfold-convert", "threadfold-store"],
+        may_use: &["threadfold-core", "threadfold-convert", "threadfold-store", TEST_STORE],
     },
     Crate {
         name: "threadfold-crash",
         role: Role::Tests,
-        may_use: &["threadfold-core", "threadfold-store", "threadfold-engine", "threadfold-agent"],
+        may_use: &[
+            "threadfold-core",
+            "threadfold-store",
+            TEST_STORE,
+            "threadfold-engine",
+            "threadfold-agent",
+            TESTKIT,
+        ],
     },
     Crate { name: "xtask", role: Role::Chores, may_use: &[] },
 ];

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use threadfold_agent::{Answer, Effect, NewTurn, Recorder, ToolOutput};
 use threadfold_core::{ConversationMessage, Json, Role, ToolCall};
 use threadfold_engine::{Options, holder};
-use threadfold_store::{Limit, SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, Store};
 
 type AnyError = Box<dyn std::error::Error>;
 

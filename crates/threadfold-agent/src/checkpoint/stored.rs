@@ -30,7 +30,7 @@ impl StoreCheckpoints {
     async fn last(&self, key: &RunKey) -> Result<u64, AgentError> {
         let prefix = prefix(key);
         let number = |session: &SessionId| session.as_str().strip_prefix(&prefix)?.parse().ok();
-        let sessions = self.store.list().await?;
+        let sessions = self.store.list_all(&prefix).await?;
         Ok(sessions.iter().filter_map(|it| number(&it.session)).max().unwrap_or_default())
     }
 

@@ -339,7 +339,7 @@ async fn a_session_in_which_nothing_was_asked_is_not_resumed() {
     let error = agent(&store, &model).resume(&"s1".into(), Default::default()).await.unwrap_err();
     assert!(matches!(error, AgentError::NotBegun { .. }), "{error:?}");
     assert_eq!(model.sent().len(), 0);
-    assert_eq!(store.list().await.unwrap().len(), 0, "nothing is left behind");
+    assert_eq!(store.list_all("").await.unwrap().len(), 0, "nothing is left behind");
 }
 
 #[tokio::test]

@@ -11,7 +11,6 @@ use threadfold_agent::{
     Resume, RunKey, StoreCheckpoints, Typed,
 };
 use threadfold_core::Json;
-use threadfold_fold::Timestamp;
 use threadfold_store::{Epoch, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -144,7 +143,7 @@ async fn evaluating_from_a_checkpoint_goes_on_with_its_session() {
     let prompt = Rendered::text("Look");
     let short = agent.clone().limits(limits);
     short.evaluate(&prompt, None, Resume::default()).await.unwrap_err();
-    let entry = store.list().await.unwrap().remove(0);
+    let entry = store.list_all("").await.unwrap().remove(0);
     let checkpoint =
         Checkpoint { session: entry.session, log: Some(entry.head.log), seq: entry.head.seq };
     let finished = agent.evaluate(&prompt, Some(&checkpoint), Resume::default()).await.unwrap();
@@ -162,14 +161,14 @@ async fn an_unfinished_run_is_found_though_an_earlier_one_was_removed() {
     let agent = agent(&store, &model).tools([look.clone() as _]);
     let main = |agent| MainLoop::new(agent, AddUp, StoreCheckpoints::new(store.clone()));
     main(agent.clone()).run(&BILL).await.unwrap();
-    let finished = store.list().await.unwrap().remove(0).session;
+    let finished = store.list_all("").await.unwrap().remove(0).session;
     let limits = Limits { turns: Some(1), ..Limits::default() };
     main(agent.clone().limits(limits)).run(&BILL).await.unwrap_err();
-    store.remove(&finished, Timestamp(0)).await.unwrap();
+    store.remove(&finished).await.unwrap();
 
     main(agent).run(&BILL).await.unwrap();
     assert_eq!(look.count(), 2, "what had finished does not run again");
-    assert_eq!(store.list().await.unwrap().len(), 1);
+    assert_eq!(store.list_all("").await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -259,9 +258,9 @@ impl Provider for Removes {
     }
 
     async fn ask(&self, _: Bytes, _: &Deltas) -> Result<Answer, ProviderError> {
-        let session = self.0.list().await.unwrap().remove(0).session;
+        let session = self.0.list_all("").await.unwrap().remove(0).session;
         self.0.release(&session, Epoch(1)).await.unwrap();
-        self.0.remove(&session, Timestamp(0)).await.unwrap();
+        self.0.remove(&session).await.unwrap();
         Err(ProviderError::of_status("removes", 400, "bad", None))
     }
 }

@@ -38,7 +38,7 @@ struct Count {
 /// Returns where a run counts.
 fn file(store: &OpenStore, session: &SessionId) -> PathBuf {
     let name = file_name(session.as_str());
-    store.path().with_file_name("demo").join(format!("{name}.txt"))
+    store.folder().join("demo").join(format!("{name}.txt"))
 }
 
 /// Returns the tool that counts.

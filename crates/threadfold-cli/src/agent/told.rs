@@ -20,7 +20,8 @@ pub(super) fn told(
     error: AgentError,
     doing: Doing,
 ) -> CommandError {
-    let place = store.named().map_or_else(String::new, |path| format!(" --store {}", quoted(path)));
+    let place =
+        store.named().map_or_else(String::new, |path| format!(" --store {}", quoted(&path)));
     let name = quoted(session.as_str());
     let resume = format!("threadfold resume{place} {name}");
     let run = format!("threadfold run{place} --session {name}");

@@ -28,7 +28,8 @@ pub(crate) struct BackupArgs {
 pub(crate) fn run(args: &BackupArgs) -> Result<(), CommandError> {
     let store = args.store.open_to_read()?;
     let place = args.file.display();
-    let is_itself = || Some(args.file.canonicalize().ok()? == store.path().canonicalize().ok()?);
+    let own = store.location().file();
+    let is_itself = || Some(args.file.canonicalize().ok()? == own?.canonicalize().ok()?);
     if is_itself() == Some(true) {
         return Err(CommandError::new(
             anyhow!("`{place}` is the store itself"),
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &BackupArgs) -> Result<(), CommandError> {
             "`--force` replaces it",
         ));
     }
-    store.wait(store.file().backup(&args.file))?;
+    store.wait(store.shared().backup(&args.file))?;
     let bytes = args.file.metadata().map_or(0, |it| it.len());
     let bytes = size(usize::try_from(bytes).unwrap_or(usize::MAX));
     writeln!(io::stdout(), "wrote  {}  {bytes}", printable(&place.to_string()))?;

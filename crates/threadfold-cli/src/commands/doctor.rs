@@ -1,11 +1,12 @@
-//! `threadfold doctor`: whether the store is whole, and what to do if it is not.
+//! `threadfold doctor`: checks the store for corruption.
 
 use std::io::{self, Write};
 
 use clap::Args;
 use serde::Serialize;
+use threadfold_core::SessionId;
 use threadfold_engine::inspect;
-use threadfold_store::SessionEntry;
+use threadfold_store::{Finding, Remedy, SessionEntry, Subject};
 
 use super::reindex::reindex;
 use crate::error::{CommandError, say};
@@ -14,205 +15,211 @@ use crate::progress::Progress;
 use crate::store::{OpenStore, StoreArgs, elsewhere, lost_records};
 use crate::view::{count, size};
 
-const REBUILD: &str = "`threadfold doctor --deep --repair` makes it again from the records";
+const REBUILD: &str = "`threadfold doctor --deep --repair` rebuilds it from the records";
+const RESTORE_SESSION: &str = "restore the store from a backup; `threadfold export SESSION --salvage --output FOLDER` writes what can still be read. If the agent still has its files: remove the session, collect garbage at once (`threadfold rm`, `gc --now`) and import it again";
+const RESTORE_STORE: &str = "restore the store from a backup, or `threadfold export` the sessions that can be read, and import them into a new store";
 
-/// Look whether everything in the store is whole
+/// Check the store for corruption
 ///
-/// Reads all that is stored, and holds it against its checksums. What is wrong is told with what
-/// to do about it. Exit 0: all is well; 1: something is wrong; 2: error.
+/// Reads everything and verifies its checksums. Each finding is printed with what to do about it.
+/// Exit 0: all is well; 1: something is wrong; 2: error.
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
     /// Fold every session again, and compare with its snapshots and its summary
     #[arg(long)]
     deep: bool,
-    /// Make again what is derived and wrong; records are never touched
+    /// Rebuild corrupt snapshots and summaries; records are never touched
     #[arg(long)]
     repair: bool,
-    /// Print one JSON object a line for each thing that is wrong
+    /// Print one JSON object a line for each finding
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// Something that is wrong.
+/// A finding, as it is printed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Finding {
+struct Diagnosis {
     place: String,
     what: String,
     advice: String,
-    /// It was made again.
+    /// It was rebuilt.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     repaired: bool,
-    /// The session that it is derived of.
     #[serde(skip)]
-    derived_of: Option<usize>,
+    subject: Subject,
+    #[serde(skip)]
+    remedy: Remedy,
+}
+
+impl From<Finding> for Diagnosis {
+    fn from(finding: Finding) -> Self {
+        let Finding { subject, problem, remedy, .. } = finding;
+        Self {
+            place: subject.to_string(),
+            what: problem,
+            advice: advice(remedy).to_owned(),
+            repaired: false,
+            subject,
+            remedy,
+        }
+    }
+}
+
+impl Diagnosis {
+    /// Returns the session whose snapshots and summary have to be rebuilt, if that repairs it.
+    fn to_rebuild(&self) -> Option<&SessionId> {
+        self.subject.session().filter(|_| self.remedy == Remedy::Rebuild)
+    }
+}
+
+fn advice(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::Rebuild => REBUILD,
+        Remedy::RestoreSession => RESTORE_SESSION,
+        _ => RESTORE_STORE,
+    }
 }
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), CommandError> {
     let store = if args.repair { args.store.open()? } else { args.store.open_to_read()? };
-    let (sessions, mut findings) = look(args, &store)?;
-    if args.repair && findings.iter().any(|it| it.derived_of.is_some()) {
-        let made = repair(&store, &sessions, &findings)?;
-        let (_, left) = look(args, &store)?;
-        compare(&mut findings, &made, left);
+    let (sessions, mut found) = examine(args, &store)?;
+    if args.repair && found.iter().any(|it| it.to_rebuild().is_some()) {
+        let rebuilt = repair(&store, &sessions, &found)?;
+        let (_, left) = examine(args, &store)?;
+        compare(&mut found, &rebuilt, left);
     }
-    tell(args, &findings)?;
-    if findings.iter().any(|it| !it.repaired) {
+    print(args, &found)?;
+    if found.iter().any(|it| !it.repaired) {
         return Err(CommandError::No);
     }
-    if findings.is_empty() && !args.json {
-        all_is_well(&store)?;
+    if found.is_empty() && !args.json {
+        print_size(&store)?;
     }
     Ok(())
 }
 
-/// Returns the sessions, and all that is wrong.
-fn look(
+/// Returns the sessions, and everything that is wrong.
+fn examine(
     args: &DoctorArgs,
     store: &OpenStore,
-) -> Result<(Vec<SessionEntry>, Vec<Finding>), CommandError> {
-    let mut findings = stored(store)?;
-    // What the database itself cannot read, nobody can fold.
-    let sessions = if findings.is_empty() || args.repair { store.sessions()? } else { Vec::new() };
-    name_derived(&mut findings, &sessions);
-    findings.extend(sessions.iter().filter_map(lost));
-    if args.deep && findings.iter().all(|it| it.derived_of.is_some()) {
-        derived(store, &sessions, &mut findings)?;
+) -> Result<(Vec<SessionEntry>, Vec<Diagnosis>), CommandError> {
+    let findings = store.wait(store.shared().check())?;
+    let mut found: Vec<Diagnosis> = findings.into_iter().map(Diagnosis::from).collect();
+    // If the database itself is corrupt, its sessions can be neither listed nor folded.
+    let sessions = if found.is_empty() || args.repair { store.sessions()? } else { Vec::new() };
+    found.extend(sessions.iter().filter_map(missing_records));
+    if args.deep && found.iter().all(|it| it.to_rebuild().is_some()) {
+        compare_derived(store, &sessions, &mut found)?;
     }
-    Ok((sessions, findings))
+    Ok((sessions, found))
 }
 
-/// Returns what is wrong in the file itself.
-fn stored(store: &OpenStore) -> Result<Vec<Finding>, CommandError> {
-    let found = store.wait(store.file().check())?.into_iter();
-    Ok(found
-        .map(|it| Finding {
-            place: it.place,
-            what: it.what,
-            advice: it.advice.to_owned(),
-            repaired: false,
-            derived_of: None,
-        })
-        .collect())
-}
-
-/// Notes which findings are about something that can be made again.
-fn name_derived(findings: &mut [Finding], sessions: &[SessionEntry]) {
-    for finding in findings {
-        let is_of = |it: &SessionEntry| {
-            finding.place.starts_with(&format!("session `{}`, snapshot", it.session))
-        };
-        finding.derived_of = sessions.iter().position(is_of);
-    }
-}
-
-/// Returns what is missing at the end of a session that was known to have more.
-fn lost(entry: &SessionEntry) -> Option<Finding> {
-    lost_records(entry).map(|what| Finding {
-        place: format!("session `{}`", entry.session),
-        what,
-        advice: "restore the store from a backup, or import the session's files again".to_owned(),
-        repaired: false,
-        derived_of: None,
+/// Reports records that are missing at the end of a session: its summary covers more.
+fn missing_records(entry: &SessionEntry) -> Option<Diagnosis> {
+    lost_records(entry).map(|what| {
+        let subject = Subject::Session(entry.session.clone());
+        let advice = "restore the store from a backup, or import the session's files again";
+        let finding = Finding::new(subject, what, Remedy::RestoreSession);
+        Diagnosis { advice: advice.to_owned(), ..Diagnosis::from(finding) }
     })
 }
 
-/// Adds what does not agree with the records that it was derived of.
-fn derived(
+/// Adds snapshots and summaries that do not match the records.
+fn compare_derived(
     store: &OpenStore,
     sessions: &[SessionEntry],
-    findings: &mut Vec<Finding>,
+    found: &mut Vec<Diagnosis>,
 ) -> Result<(), CommandError> {
     let mut progress = Progress::new(sessions.len());
     let shared = store.shared();
-    for (index, entry) in sessions.iter().enumerate() {
-        let wrong = store.wait(inspect(&*shared, entry, Some(elsewhere())))?;
+    for entry in sessions {
+        let findings = store.wait(inspect(&*shared, entry, Some(elsewhere())))?;
         progress.step();
-        findings.extend(wrong.into_iter().map(|what| Finding {
-            place: format!("session `{}`", entry.session),
-            what,
-            advice: REBUILD.to_owned(),
-            repaired: false,
-            derived_of: Some(index),
-        }));
+        for diagnosis in findings.into_iter().map(Diagnosis::from) {
+            // The store may have found the same snapshot corrupt already.
+            if found.iter().all(|it| it.subject != diagnosis.subject) {
+                found.push(diagnosis);
+            }
+        }
     }
     progress.erase();
     Ok(())
 }
 
-/// Makes again what is derived and wrong, and returns of which sessions.
+/// Rebuilds the snapshots and summaries that are wrong, and returns the sessions.
 fn repair(
     store: &OpenStore,
     sessions: &[SessionEntry],
-    findings: &[Finding],
-) -> Result<Vec<usize>, CommandError> {
-    let mut all_made = Vec::new();
-    for (index, entry) in sessions.iter().enumerate() {
-        // What tells of a loss is not made again without it.
-        if findings.iter().any(|it| it.derived_of == Some(index)) && lost(entry).is_none() {
-            match reindex(store, entry) {
-                Err(error @ CommandError::Failed { .. }) => {
-                    let session = &entry.session;
-                    say(format_args!("session `{session}` cannot be made again: {error}"));
-                    continue;
-                }
-                made => drop(made?),
+    found: &[Diagnosis],
+) -> Result<Vec<SessionId>, CommandError> {
+    let mut rebuilt = Vec::new();
+    for entry in sessions {
+        let is_wrong = found.iter().any(|it| it.to_rebuild() == Some(&entry.session));
+        // The old summary is the only proof that records are missing, so it is not replaced.
+        if !is_wrong || missing_records(entry).is_some() {
+            continue;
+        }
+        match reindex(store, entry) {
+            Err(error @ CommandError::Failed { .. }) => {
+                say(format_args!("cannot rebuild session `{}`: {error}", entry.session));
+                continue;
             }
-            all_made.push(index);
+            done => drop(done?),
         }
+        rebuilt.push(entry.session.clone());
     }
-    Ok(all_made)
+    Ok(rebuilt)
 }
 
-/// Holds what was wrong against what still is. Repaired is what was made again and is whole.
-fn compare(findings: &mut Vec<Finding>, made: &[usize], left: Vec<Finding>) {
-    for finding in findings.iter_mut() {
-        let is_left = left.iter().any(|it| it.place == finding.place);
-        let is_made = finding.derived_of.is_none_or(|session| made.contains(&session));
-        finding.repaired = is_made && !is_left;
+/// Marks as repaired what was rebuilt and is no longer wrong, and adds what is wrong only now.
+fn compare(found: &mut Vec<Diagnosis>, rebuilt: &[SessionId], left: Vec<Diagnosis>) {
+    for diagnosis in found.iter_mut() {
+        let is_left = left.iter().any(|it| it.subject == diagnosis.subject);
+        let is_rebuilt = diagnosis.to_rebuild().is_none_or(|it| rebuilt.contains(it));
+        diagnosis.repaired = is_rebuilt && !is_left;
     }
-    for finding in left {
-        let is_told = |it: &Finding| it.place == finding.place && it.what == finding.what;
-        if !findings.iter().any(is_told) {
-            findings.push(finding);
+    for diagnosis in left {
+        let is_same = |it: &Diagnosis| it.subject == diagnosis.subject && it.what == diagnosis.what;
+        if !found.iter().any(is_same) {
+            found.push(diagnosis);
         }
     }
 }
 
-fn tell(args: &DoctorArgs, findings: &[Finding]) -> Result<(), CommandError> {
+fn print(args: &DoctorArgs, found: &[Diagnosis]) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
-    for finding in findings {
+    for diagnosis in found {
         if args.json {
-            write_json(&mut out, finding)?;
+            write_json(&mut out, diagnosis)?;
             writeln!(out)?;
             continue;
         }
-        let Finding { place, what, advice, repaired, .. } = finding;
+        let Diagnosis { place, what, advice, repaired, .. } = diagnosis;
         writeln!(out, "{}", printable(&format!("{place}: {what}")))?;
         match repaired {
-            true => writeln!(out, "  repaired: it was made again from the records")?,
+            true => writeln!(out, "  repaired: rebuilt from the records")?,
             false => writeln!(out, "  {}", printable(advice))?,
         }
     }
-    let left = findings.iter().filter(|it| !it.repaired).count();
-    if !findings.is_empty() {
-        let wrong = count(findings.len(), "thing is", "things are");
-        say(format_args!("{wrong} wrong, {} repaired", findings.len() - left));
+    let left = found.iter().filter(|it| !it.repaired).count();
+    if !found.is_empty() {
+        let wrong = count(found.len(), "thing is", "things are");
+        say(format_args!("{wrong} wrong, {} repaired", found.len() - left));
     }
     Ok(())
 }
 
-fn all_is_well(store: &OpenStore) -> Result<(), CommandError> {
-    let stored = store.wait(store.file().size())?;
+fn print_size(store: &OpenStore) -> Result<(), CommandError> {
+    let stored = store.wait(store.shared().size())?;
     let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
     let mut out = io::stdout().lock();
     let sessions = count(number(stored.sessions), "session", "sessions");
     let records = count(number(stored.records), "record", "records");
     let (file, free) = (size(number(stored.file_bytes)), size(number(stored.free_bytes)));
-    let place = store.path().display().to_string();
     writeln!(out, "all is well: {sessions}, {records}, {file}, {free} of it free")?;
-    say(format_args!("looked at `{place}`"));
+    say(format_args!("checked `{}`", store.location()));
     Ok(())
 }

@@ -1,17 +1,15 @@
 //! `threadfold gc`: room in the store that nothing uses.
 
 use std::io::{self, Write};
-
-use clap::Args;
-use threadfold_fold::Timestamp;
-use threadfold_store::Store;
+use std::time::Duration;
 
 use crate::error::CommandError;
 use crate::store::StoreArgs;
 use crate::view::{count, size};
+use clap::Args;
 
-/// What is younger may be in use by somebody who is not done yet.
-const GRACE: i64 = 60 * 60 * 1000;
+/// Younger data may belong to a snapshot that another process is still writing.
+const GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// Free the room of what no session uses any more
 ///
@@ -28,13 +26,10 @@ pub(crate) struct GcArgs {
 
 pub(crate) fn run(args: &GcArgs) -> Result<(), CommandError> {
     let store = args.store.open()?;
-    let before = match args.now {
-        true => Timestamp(threadfold_store::now().0.saturating_add(1)),
-        false => Timestamp(threadfold_store::now().0 - GRACE),
-    };
-    let collected = store.wait(store.file().collect_garbage(before))?;
+    let age = if args.now { Duration::ZERO } else { GRACE };
+    let report = store.wait(store.shared().collect_garbage(age))?;
     let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
-    let pieces = count(number(collected.blobs), "piece", "pieces");
-    writeln!(io::stdout(), "freed {pieces}, {}", size(number(collected.bytes)))?;
+    let pieces = count(number(report.blobs), "piece", "pieces");
+    writeln!(io::stdout(), "freed {pieces}, {}", size(number(report.bytes)))?;
     Ok(())
 }

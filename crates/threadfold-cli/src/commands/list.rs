@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use threadfold_core::TokenUsage;
 use threadfold_engine::{
-    FoundSession, Freshness, Host, ListQuery, ListedSession, freshness, noted_summary,
+    FoundSession, Freshness, Host, ListedSession, SessionQuery, freshness, noted_summary,
     project_from_path,
 };
 use threadfold_fold::{Agent, SessionSummary};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
         Some(store) => store.shared(),
         None => Arc::new(MemoryStore::default()),
     };
-    let mut listed = waiter.wait(Host::new(shared).list(&ListQuery::default(), &found))?.sessions;
+    let mut listed = waiter.wait(Host::new(shared).list(&SessionQuery::default(), &found))?.sessions;
     if let Some(limit) = args.limit {
         listed.sort_by_cached_key(|it| Reverse(changed(it)));
         listed.truncate(limit as usize);

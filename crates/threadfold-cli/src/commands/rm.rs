@@ -5,8 +5,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use anyhow::anyhow;
 use clap::Args;
 use threadfold_engine::is_gone;
-use threadfold_fold::Timestamp;
-use threadfold_store::{SessionEntry, SqliteStore, Store, StoreError};
+use threadfold_store::{SessionEntry, Store, StoreError};
 
 use crate::error::{CommandError, listed, say};
 use crate::printable::printable;
@@ -37,18 +36,18 @@ pub(crate) fn run(args: &RmArgs) -> Result<(), CommandError> {
         return Err(CommandError::No);
     }
     for entry in &entries {
-        store.wait(remove(store.file(), entry))?;
+        store.wait(remove(&*store.shared(), entry))?;
         writeln!(io::stdout(), "removed  {}", printable(entry.session.as_str()))?;
     }
     Ok(())
 }
 
-/// Removes a session, also one whose writer is gone without having said so.
-async fn remove(store: &SqliteStore, entry: &SessionEntry) -> Result<(), StoreError> {
-    match store.remove(&entry.session, threadfold_store::now()).await {
+/// Removes a session, also one whose writer was killed before it could release its lease.
+async fn remove(store: &dyn Store, entry: &SessionEntry) -> Result<(), StoreError> {
+    match store.remove(&entry.session).await {
         Err(StoreError::Held { holder, epoch, .. }) if is_gone(&holder) => {
             store.release(&entry.session, epoch).await?;
-            store.remove(&entry.session, threadfold_store::now()).await
+            store.remove(&entry.session).await
         }
         removed => removed,
     }

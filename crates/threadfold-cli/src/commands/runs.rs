@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use clap::Args;
 use serde_json::json;
 use threadfold_engine::is_gone;
-use threadfold_fold::Timestamp;
 
 use crate::agent::{self, Unfinished};
 use crate::error::{CommandError, say};
@@ -56,6 +55,5 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
 /// Returns who goes on with a run right now.
 fn runner(run: &Unfinished) -> Option<String> {
     let lease = run.entry.lease.as_ref()?;
-    let is_over = lease.until <= threadfold_store::now();
-    (!is_over && !is_gone(&lease.holder)).then(|| lease.holder.to_string())
+    (!lease.is_expired() && !is_gone(&lease.holder)).then(|| lease.holder.to_string())
 }

@@ -1,6 +1,6 @@
-//! Where the store is.
+//! The `--store` option.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -8,41 +8,44 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::choose_native_strategy;
 
+use super::StoreLocation;
 use crate::error::CommandError;
 
 /// Which store is used.
 #[derive(Args, Clone)]
 pub(crate) struct StoreArgs {
     /// Use the store in this file instead of `threadfold/store.db` in the data folder
-    #[arg(long, value_name = "PATH", env = "THREADFOLD_STORE", hide_env_values = true, value_parser = path_or_nothing())]
-    store: Option<PathBuf>,
+    #[arg(long, value_name = "PATH", env = "THREADFOLD_STORE", hide_env_values = true, value_parser = possibly_empty())]
+    store: Option<OsString>,
 }
 
-/// An empty value, as an environment may have one, says nothing.
-fn path_or_nothing() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().map(PathBuf::from)
+/// Accepts an empty value, which an environment may have, and which means none.
+fn possibly_empty() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new()
 }
 
 impl StoreArgs {
-    /// Says whether a person named it.
+    /// Returns whether a person named the store.
     pub(super) fn is_named(&self) -> bool {
-        self.named().is_some()
+        self.value().is_some()
     }
 
-    fn named(&self) -> Option<&PathBuf> {
-        self.store.as_ref().filter(|path| !path.as_os_str().is_empty())
+    fn value(&self) -> Option<&OsString> {
+        self.store.as_ref().filter(|value| !value.is_empty())
     }
 
-    /// Returns where the store is, or would be.
-    pub(crate) fn path(&self) -> Result<PathBuf, CommandError> {
-        if let Some(path) = self.named() {
-            return Ok(path.clone());
+    /// Returns where the store is, or would be created.
+    pub(crate) fn location(&self) -> Result<StoreLocation, CommandError> {
+        if let Some(value) = self.value() {
+            return StoreLocation::parse(value);
         }
         match choose_native_strategy() {
-            Ok(folders) => Ok(folders.data_dir().join("threadfold").join("store.db")),
+            Ok(folders) => {
+                Ok(StoreLocation::File(folders.data_dir().join("threadfold").join("store.db")))
+            }
             Err(_) => Err(CommandError::new(
                 anyhow!("there is no home folder to keep a store in"),
-                "`--store` or `THREADFOLD_STORE` tell where the store is",
+                "`--store` or `THREADFOLD_STORE` choose a store",
             )),
         }
     }

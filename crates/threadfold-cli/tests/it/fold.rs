@@ -438,7 +438,7 @@ fn the_help_tells_what_there_is() {
       restore  Put a session's files back where the agent finds them
       rm       Remove sessions from the store, with all their records
       reindex  Make snapshots and summaries again, with the present converters
-      doctor   Look whether everything in the store is whole
+      doctor   Check the store for corruption
       gc       Free the room of what no session uses any more
       backup   Copy the store to a file, as it is at one moment
       fold     Fold a session into the state of its conversations

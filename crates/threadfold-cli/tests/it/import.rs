@@ -258,7 +258,9 @@ fn sessions_in_one_piece_are_kept_in_one_piece() {
 fn who_holds_a_session_is_said() {
     use std::time::Duration;
     use threadfold_core::SessionId;
-    use threadfold_store::{LogId, SqliteStore, Store, Timestamp};
+    use threadfold_sqlite::SqliteStore;
+    use threadfold_store::{LeaseStore, LogStore};
+    use threadfold_fold::LogId;
 
     let env = TestEnv::new();
     Transcript::new("s1").prompt("Hello").keep(&env, "p");
@@ -266,11 +268,10 @@ fn who_holds_a_session_is_said() {
     runtime.block_on(async {
         let store = SqliteStore::open(env.path("held.db")).unwrap();
         let session = SessionId::from("s1");
-        store.create(&session, LogId::from("l"), Timestamp(0)).await.unwrap();
+        store.create(&session, LogId::from("l")).await.unwrap();
         let holder = threadfold_engine::holder("threadfold watch");
-        let now = jiff::Timestamp::now().as_millisecond();
         let hour = Duration::from_secs(3600);
-        store.acquire(&session, &holder, Timestamp(now), hour, None).await.unwrap();
+        store.acquire(&session, &holder, hour).await.unwrap();
         let told = env.told(&["import", "s1", "--store", "held.db"]);
         let process = format!("process {}", std::process::id());
         assert!(

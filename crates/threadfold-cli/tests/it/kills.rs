@@ -10,8 +10,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use threadfold_core::SessionId;
-use threadfold_engine::{Slices, load};
-use threadfold_store::{Limit, RecordKind, SqliteStore, Store};
+use threadfold_engine::load;
+use threadfold_fold::Slices;
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, LogStore};
+use threadfold_fold::RecordKind;
 
 const KILLS: usize = 200;
 /// How many lines the session has in the end.

@@ -34,7 +34,7 @@ fn without_a_store_it_is_said_how_to_get_one() {
     --- stdout
     --- stderr
     error: there is no store at `<home>/.local/share/threadfold/store.db`
-    hint: `threadfold import` and `threadfold run` make it; `--store` or `THREADFOLD_STORE` tell where else one is
+    hint: `threadfold import` and `threadfold run` create it; `--store` or `THREADFOLD_STORE` choose another one
     ");
     for command in [
         &["export", "s1"][..],
@@ -60,7 +60,7 @@ fn a_store_of_a_newer_program_is_left_alone() {
     exit 2
     --- stdout
     --- stderr
-    error: `s.db` has version 99, and this program knows up to version 2
+    error: `s.db` has version 99, and this program supports up to version 2
     hint: use a newer threadfold, or another store by `--store` or `THREADFOLD_STORE`
     ");
     for command in
@@ -83,14 +83,14 @@ fn what_is_not_a_store_is_left_alone() {
     exit 2
     --- stdout
     --- stderr
-    error: `notes.txt` is not a store of Threadfold: it is not an SQLite database
+    error: `notes.txt` is not a Threadfold store: it is not an SQLite database
     hint: `--store` or `THREADFOLD_STORE` tell where the store is
     ");
     assert_snapshot!(env.told(&["doctor", "--store", "other.db"]), @"
     exit 2
     --- stdout
     --- stderr
-    error: `other.db` is not a store of Threadfold: it is an SQLite database of another program
+    error: `other.db` is not a Threadfold store: it is an SQLite database of another program
     hint: `--store` or `THREADFOLD_STORE` tell where the store is
     ");
     assert_eq!(fs::read_to_string(env.path("notes.txt")).unwrap(), "my notes");
@@ -108,7 +108,7 @@ fn a_store_that_is_damaged_does_not_hide_the_agents_sessions() {
     ──  ──────────  ───────  ─────  ──────
     s1  2025-03-01  p        Hello       2
     --- stderr
-    left out the store: `<home>/.local/share/threadfold/store.db` is not a store of Threadfold: it is not an SQLite database
+    left out the store: `<home>/.local/share/threadfold/store.db` is not a Threadfold store: it is not an SQLite database
     ");
     assert!(env.told(&["view", "s1"]).starts_with("exit 0"));
 }
@@ -150,4 +150,18 @@ fn a_store_that_is_named_and_not_there_yet_hides_no_session() {
         assert!(told.starts_with("exit 0") && told.contains("Hello"), "{told}");
     }
     assert!(!env.path("none.db").exists(), "reading makes nothing");
+}
+
+#[test]
+fn a_store_can_be_a_url_with_a_scheme_that_is_supported() {
+    let env = kept();
+    assert!(env.told(&["log", "s1", "--store", "sqlite://s.db"]).starts_with("exit 0"));
+    assert_snapshot!(env.told(&["log", "s1", "--store", "postgres://host/sessions"]), @"
+    exit 2
+    --- stdout
+    --- stderr
+    error: stores with the URL scheme `postgres://` are not supported
+    hint: give the path of a file, or a URL with a supported scheme: `sqlite://PATH`
+    ");
+    assert!(!env.path("postgres:").exists());
 }

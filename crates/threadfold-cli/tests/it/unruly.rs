@@ -71,7 +71,7 @@ fn a_damaged_session_does_not_keep_the_others_from_being_exported() {
     let env = damaged();
     let said = env.run(&["export", "--format", "original", "--output", "out"]);
     assert!(said.starts_with("exit 2"), "{said}");
-    assert!(said.contains("session `s1`: ") && said.contains("damaged"), "{said}");
+    assert!(said.contains("session `s1`: ") && said.contains("corrupt"), "{said}");
     let original = fs::read(env.path("s2.jsonl")).unwrap();
     assert!(fs::read(env.path("out/s2/s2.jsonl")).unwrap() == original);
 }

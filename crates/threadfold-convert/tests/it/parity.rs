@@ -5,7 +5,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 use threadfold_convert::Agent;
-use threadfold_convert::parity::{Verdict, compare, replay, rules};
+use threadfold_fold::parity::{Verdict, compare, replay, rules};
 use threadfold_core::{BlockBody, ConversationState};
 use threadfold_testkit::raw_count::RawCount;
 use threadfold_testkit::story::show;

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use threadfold_convert::lines::lines;
-use threadfold_convert::{
-    Agent, Feed, FeedKind, Record, SessionFile, convert_all, parse_transcript,
-};
+use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all};
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{Anomaly, ConversationState, fold};
 
 /// A recorded run.

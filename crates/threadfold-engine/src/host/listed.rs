@@ -12,7 +12,7 @@ use crate::found::FoundSession;
 
 /// What is asked of a list.
 #[derive(Clone, Debug, Default)]
-pub struct ListQuery {
+pub struct SessionQuery {
     /// Only sessions whose id begins so.
     pub prefix: String,
     /// Only sessions of the agent of this name.
@@ -38,7 +38,7 @@ pub struct ListedSession {
 
 /// Some sessions, and where the next page begins.
 #[derive(Default)]
-pub struct Page {
+pub struct SessionListPage {
     /// The sessions, in the order of their ids.
     pub sessions: Vec<ListedSession>,
     /// What to ask for as `after`; nothing at the end.
@@ -47,7 +47,7 @@ pub struct Page {
 
 impl Host {
     /// Lists sessions: those of the store, united with those that were found on this machine.
-    pub async fn list(&self, query: &ListQuery, found: &Discovery) -> Result<Page, EngineError> {
+    pub async fn list(&self, query: &SessionQuery, found: &Discovery) -> Result<SessionListPage, EngineError> {
         let is_wanted = |id: &SessionId| {
             id.as_str().starts_with(&query.prefix)
                 && query.after.as_ref().is_none_or(|after| id.as_str() > after.as_str())
@@ -78,11 +78,11 @@ impl Host {
         let has_more = sessions.len() > limit;
         sessions.truncate(limit);
         let next = sessions.last().filter(|_| has_more).map(|it| it.id.clone());
-        Ok(Page { sessions, next })
+        Ok(SessionListPage { sessions, next })
     }
 
-    async fn stored(&self, query: &ListQuery) -> Result<Vec<SessionEntry>, EngineError> {
-        let mut entries = self.store().list().await?;
+    async fn stored(&self, query: &SessionQuery) -> Result<Vec<SessionEntry>, EngineError> {
+        let mut entries = self.store().list_all(&query.prefix).await?;
         if let Some(agent) = &query.agent {
             entries.retain(|it| crate::naming::agent_of(it).as_ref() == Some(agent));
         }

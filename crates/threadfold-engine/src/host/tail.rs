@@ -89,8 +89,7 @@ impl Tail {
     /// holder is gone.
     async fn is_left(&self, id: &SessionId) -> Result<bool, EngineError> {
         let lease = self.store.entry(id).await?.and_then(|entry| entry.lease);
-        let now = crate::session::now();
-        Ok(lease.is_none_or(|lease| lease.until < now || is_gone(&lease.holder)))
+        Ok(lease.is_none_or(|lease| lease.is_expired() || is_gone(&lease.holder)))
     }
 }
 
@@ -130,7 +129,7 @@ mod tests {
         tail.read_on(&handle).await.unwrap();
         assert_eq!(blocks(&handle), ["a", "b", "c"]);
 
-        store.remove(&"s".into(), threadfold_fold::Timestamp(i64::MAX)).await.unwrap();
+        store.remove(&"s".into()).await.unwrap();
         emit_all(&store, &["d", "e", "f", "g"]).await;
         tail.read_on(&handle).await.unwrap();
         assert_eq!(blocks(&handle), ["d", "e", "f", "g"]);

@@ -89,7 +89,7 @@ impl Session {
 
     fn is_missing(&self, record: u64, of: u64) -> StoreError {
         let place = format!("session `{}`", self.id);
-        StoreError::Damaged { place, what: format!("record {record} is missing of {of}") }
+        StoreError::Corrupt { place, what: format!("record {record} is missing of {of}") }
     }
 
     /// Adds records to the log: all of them are durable when this returns.

@@ -54,9 +54,9 @@ impl Tenure {
         lasting: Duration,
     ) -> Result<Self, StoreError> {
         let asked = now();
-        let lease = match store.acquire(session, holder, asked, lasting, None).await {
+        let lease = match store.acquire(session, holder, lasting).await {
             Err(StoreError::Held { holder: other, epoch, .. }) if is_gone(&other) => {
-                store.acquire(session, holder, asked, lasting, Some(epoch)).await?
+                store.take_over(session, holder, lasting, epoch).await?
             }
             acquired => acquired?,
         };
@@ -92,7 +92,7 @@ impl Tenure {
     /// Renews the lease, and returns if it holds.
     pub(super) async fn confirm(&self) -> Result<(), StoreError> {
         let asked = now();
-        self.store.renew(&self.session, self.lease.epoch, asked, self.lasting).await?;
+        self.store.renew(&self.session, self.lease.epoch, self.lasting).await?;
         self.confirmed.note(asked);
         Ok(())
     }
@@ -149,7 +149,7 @@ impl Renewing {
         loop {
             tokio::time::sleep(self.lasting / 3).await;
             let asked = now();
-            match self.store.renew(&self.session, self.epoch, asked, self.lasting).await {
+            match self.store.renew(&self.session, self.epoch, self.lasting).await {
                 Ok(_) => self.confirmed.note(asked),
                 Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => return,
                 Err(_) => {}

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_engine::{
-    Budget, EngineError, Fold, InputFile, Options, Session, Slices, Snapshot, claude_files, holder,
-    load, load_within, take_files,
-};
-use threadfold_store::{Limit, MemoryStore, SqliteStore, Store, StoredRecord, Timestamp};
+use threadfold_engine::{Budget, EngineError, InputFile, Options, Session, claude_files, holder, load, load_within, take_files};
+use threadfold_fold::{Fold, Slices, Snapshot};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, MemoryStore, Store};
+use threadfold_fold::StoredRecord;
 use threadfold_testkit::big_session::write_transcript;
 
 use crate::recordings::{claude_recordings, parsed_hash, settled_hash};
@@ -156,14 +156,14 @@ async fn pieces_that_the_store_has_no_more_are_written_again() {
         let records = fs::read(&files[0].path).unwrap();
         let source = session.source(&files[0].spec).await.unwrap();
         let mut cuts = Vec::new();
-        threadfold_engine::Cutter::default().push(&records, &mut cuts);
+        threadfold_fold::Cutter::default().push(&records, &mut cuts);
         for (index, cut) in cuts.into_iter().enumerate() {
             let (kind, position, bytes) = (cut.kind, cut.position, cut.bytes);
-            let incoming = threadfold_engine::Incoming { kind, source, position, bytes };
+            let incoming = threadfold_fold::Record { kind, source, position, bytes };
             session.accept(vec![incoming]).await.unwrap();
             if index == 500 {
                 store.delete_derived(&id).await.unwrap();
-                store.collect_garbage(Timestamp(i64::MAX)).await.unwrap();
+                store.collect_garbage(std::time::Duration::ZERO).await.unwrap();
             }
         }
         assert_eq!(session.close().await.unwrap(), Vec::<String>::new());
@@ -181,8 +181,8 @@ async fn what_cannot_be_put_away_is_said_and_nothing_is_lost() {
     let mut session = open(&store, &id, budget(10_000, &folder.path().join("not there"))).await;
     let taken = take_files(&mut session, &files, |_| {}).await;
     assert!(matches!(taken, Err(EngineError::PutAway { .. })), "{taken:?}");
-    let again = session.accept(vec![threadfold_engine::Incoming {
-        kind: threadfold_store::RecordKind::Event,
+    let again = session.accept(vec![threadfold_fold::Record {
+        kind: threadfold_fold::RecordKind::Event,
         source: 0,
         position: 0,
         bytes: "{}".into(),
@@ -190,7 +190,7 @@ async fn what_cannot_be_put_away_is_said_and_nothing_is_lost() {
     assert!(matches!(again.await, Err(EngineError::PutAway { .. })));
     assert!(matches!(session.close().await, Err(EngineError::PutAway { .. })));
 
-    assert_eq!(store.list().await.unwrap()[0].lease, None, "others may write");
+    assert_eq!(store.list_all("").await.unwrap()[0].lease, None, "others may write");
     import(&store, (&id, &files), None).await;
     let whole = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
     let plain: Arc<dyn Store> = Arc::new(MemoryStore::default());

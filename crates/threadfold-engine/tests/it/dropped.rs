@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use threadfold_convert::Agent;
 use threadfold_core::SessionEvent;
-use threadfold_engine::{
-    EngineError, Heard, Incoming, Options, Session, SourceSpec, SpecKind, holder,
-};
-use threadfold_store::{MemoryStore, RecordKind, SqliteStore, Store, StoreError};
+use threadfold_engine::{EngineError, Heard, Options, Session, holder};
+use threadfold_fold::{Record, SourceRole, SourceSpec};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{MemoryStore, Store, StoreError};
+use threadfold_fold::RecordKind;
 
-use crate::unreliable::{Fault, Unreliable};
+use crate::unreliable::{Fault, Unreliable, unreliable};
 
 async fn open(store: &Arc<dyn Store>) -> Result<Session, EngineError> {
     Session::open(store.clone(), &"s".into(), Options::new(holder("a test"))).await
@@ -24,7 +25,7 @@ fn said(text: &str) -> SessionEvent {
 
 /// Returns the names of all blocks, as the session has them and as its log gives them.
 async fn blocks(session: &Session, store: &Arc<dyn Store>) -> Vec<String> {
-    let names = |fold: &threadfold_engine::Fold| -> Vec<String> {
+    let names = |fold: &threadfold_fold::Fold| -> Vec<String> {
         fold.conversation().blocks().iter().map(|block| block.id.to_string()).collect()
     };
     let loaded = threadfold_engine::load(&**store, session.id(), u64::MAX, Default::default());
@@ -70,12 +71,12 @@ async fn a_writer_that_was_replaced_lets_go_of_nothing() {
 
 /// Accepts what hangs, and drops that.
 async fn drop_while_it_hangs(session: &mut Session, store: &Unreliable, fault: Fault) {
-    store.next([fault]);
+    store.hooks().next([fault]);
     let event = said("dropped");
     tokio::select! {
         biased;
         accepted = session.emit(&event) => panic!("{fault:?}: {accepted:?}"),
-        () = store.hangs.notified() => {}
+        () = store.hooks().hangs.notified() => {}
     }
 }
 
@@ -85,7 +86,7 @@ async fn what_a_dropped_write_left_is_settled_by_the_next() {
         (Fault::HangsBefore, vec!["before", "after"]),
         (Fault::HangsAfter, vec!["before", "dropped", "after"]),
     ] {
-        let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+        let unreliable = unreliable(Arc::new(MemoryStore::default()));
         let store: Arc<dyn Store> = unreliable.clone();
         let mut session = open(&store).await.unwrap();
         let mut listener = session.handle().listen(&session.handle().cursor_at(0));
@@ -125,26 +126,26 @@ async fn a_write_that_was_dropped_on_its_way_to_a_file_is_settled_by_the_next() 
 
 #[tokio::test]
 async fn lines_that_are_handed_over_again_are_kept_once() {
-    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
-    let mut spec = SourceSpec::new(Agent::Claude, SpecKind::Events, "events.jsonl");
+    let mut spec = SourceSpec::new(Agent::Claude, SourceRole::Events, "events.jsonl");
     spec.agent = None;
     let source = session.source(&spec).await.unwrap();
     let mut position = 0;
-    let lines: Vec<Incoming> = ["a", "b", "c"]
+    let lines: Vec<Record> = ["a", "b", "c"]
         .map(|text| {
             let bytes = format!("{}\n", threadfold_core::Json::of(&said(text)).as_str());
-            let line = Incoming { kind: RecordKind::Line, source, position, bytes: bytes.into() };
+            let line = Record { kind: RecordKind::Line, source, position, bytes: bytes.into() };
             position += line.bytes.len() as u64;
             line
         })
         .into();
-    unreliable.next([Fault::HangsAfter]);
+    unreliable.hooks().next([Fault::HangsAfter]);
     tokio::select! {
         biased;
         accepted = session.accept(lines[..2].to_vec()) => panic!("{accepted:?}"),
-        () = unreliable.hangs.notified() => {}
+        () = unreliable.hooks().hangs.notified() => {}
     }
     let steps = session.accept(lines).await.unwrap();
     assert_eq!(steps.len(), 3);
@@ -154,16 +155,16 @@ async fn lines_that_are_handed_over_again_are_kept_once() {
 
 #[tokio::test]
 async fn a_source_that_was_told_by_a_dropped_write_keeps_its_number() {
-    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
     let [one, other] =
-        ["one", "other"].map(|name| SourceSpec::new(Agent::Claude, SpecKind::Stream, name));
-    unreliable.next([Fault::HangsAfter]);
+        ["one", "other"].map(|name| SourceSpec::new(Agent::Claude, SourceRole::Stream, name));
+    unreliable.hooks().next([Fault::HangsAfter]);
     tokio::select! {
         biased;
         told = session.source(&one) => panic!("{told:?}"),
-        () = unreliable.hangs.notified() => {}
+        () = unreliable.hooks().hangs.notified() => {}
     }
     assert_eq!(session.source(&other).await.unwrap(), 2);
     assert_eq!(session.source(&one).await.unwrap(), 1);
@@ -171,10 +172,10 @@ async fn a_source_that_was_told_by_a_dropped_write_keeps_its_number() {
 
 #[tokio::test]
 async fn after_a_write_that_failed_the_session_goes_on() {
-    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
-    unreliable.next([Fault::Unwritable]);
+    unreliable.hooks().next([Fault::Unwritable]);
     let failed = session.emit(&said("failed")).await.unwrap_err();
     assert!(matches!(failed, EngineError::Store(StoreError::Unwritable { .. })), "{failed}");
     session.emit(&said("again")).await.unwrap();
@@ -183,12 +184,12 @@ async fn after_a_write_that_failed_the_session_goes_on() {
 
 #[tokio::test]
 async fn a_store_that_is_busy_for_a_while_is_waited_for() {
-    let unreliable = Unreliable::new(Arc::new(MemoryStore::default()));
+    let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
-    unreliable.next([Fault::Unreachable; 4]);
+    unreliable.hooks().next([Fault::Unreachable; 4]);
     session.emit(&said("a")).await.unwrap();
-    unreliable.next([Fault::AcknowledgementLost, Fault::Unreachable, Fault::Unreachable]);
+    unreliable.hooks().next([Fault::AcknowledgementLost, Fault::Unreachable, Fault::Unreachable]);
     session.emit(&said("b")).await.unwrap();
     assert_eq!(blocks(&session, &store).await, ["a", "b"]);
     assert_eq!(session.cursor().seq, 2);

@@ -77,13 +77,13 @@ async fn a_session_that_cannot_be_read_is_left_to_others() {
     append(&main, "one");
     let mut follower = follower(&store, folder.path());
     assert_eq!(news(&mut follower).await.len(), 1);
-    assert!(store.list().await.unwrap()[0].lease.is_some());
+    assert!(store.list_all("").await.unwrap()[0].lease.is_some());
 
     fs::remove_file(&main).unwrap();
     fs::create_dir(&main).unwrap();
     let told = news(&mut follower).await;
     assert!(matches!(told[0].taken, Err(EngineError::File { .. })), "{told:?}");
-    assert_eq!(store.list().await.unwrap()[0].lease, None, "others may write");
+    assert_eq!(store.list_all("").await.unwrap()[0].lease, None, "others may write");
 }
 
 #[cfg(unix)]

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use threadfold_convert::Agent;
 use threadfold_core::SessionId;
-use threadfold_engine::{
-    Cutter, Follower, Form, Incoming, InputFile, Session, SourceSpec, SpecKind, claude_files,
-    take_files,
-};
-use threadfold_store::{MemoryStore, RecordKind, Store};
+use threadfold_engine::{Follower, Form, InputFile, Session, claude_files, take_files};
+use threadfold_fold::{Cutter, Record, SourceRole, SourceSpec};
+use threadfold_store::{MemoryStore, Store};
+use threadfold_fold::RecordKind;
 
 use crate::recordings::{Dice, Recording, claude_recordings, import, open, settled_hash};
 
@@ -107,7 +106,7 @@ async fn stream_and_files_in_any_order_end_in_one_session() {
             let mut dice = Dice::new((seed * 3 + round) as u64 + 7);
             let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
             let mut session = open(&store, &recording.id).await;
-            let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdout");
+            let spec = SourceSpec::new(Agent::Claude, SourceRole::Stream, "stdout");
             let number = session.source(&spec).await.unwrap();
             let files = claude_files(&recording.main).unwrap();
             let mut cutter = Cutter::default();
@@ -125,7 +124,7 @@ async fn stream_and_files_in_any_order_end_in_one_session() {
                 }
                 let position = cut.position;
                 let incoming =
-                    Incoming { kind: cut.kind, source: number, position, bytes: cut.bytes };
+                    Record { kind: cut.kind, source: number, position, bytes: cut.bytes };
                 session.accept(vec![incoming]).await.unwrap();
                 if dice.below(8) == 0 {
                     session.close().await.unwrap();
@@ -133,7 +132,7 @@ async fn stream_and_files_in_any_order_end_in_one_session() {
                 }
             }
             take_files(&mut session, &files, |_| {}).await.unwrap();
-            let end = Incoming {
+            let end = Record {
                 kind: RecordKind::End,
                 source: number,
                 position: 0,
@@ -172,7 +171,7 @@ impl Followed {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.jsonl");
-        let spec = SourceSpec::new(Agent::Claude, SpecKind::Main, "s.jsonl");
+        let spec = SourceSpec::new(Agent::Claude, SourceRole::Main, "s.jsonl");
         let file = InputFile { spec, path: path.clone(), form: Form::Lines };
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let session = open(&store, &"s".into()).await;

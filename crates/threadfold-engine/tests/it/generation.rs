@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use threadfold_convert::GENERATION;
+use threadfold_fold::GENERATION;
 use threadfold_store::BlobHash;
 
 use crate::recordings::{claude_recordings, parsed_hash};

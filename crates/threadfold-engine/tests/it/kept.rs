@@ -5,7 +5,8 @@ use std::fs;
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_engine::{Fold, Options, Session, Slices, claude_files, holder, load, originals};
+use threadfold_engine::{Options, Session, claude_files, holder, load, originals};
+use threadfold_fold::{Fold, Slices};
 use threadfold_store::{Limit, MemoryStore, Store};
 
 use crate::recordings::{claude_recordings, import, parsed_hash, settled_hash};
@@ -66,12 +67,12 @@ async fn at_every_record_a_session_is_the_fold_of_the_records_up_to_it() {
     for file in claude_files(&recording.main).unwrap() {
         let bytes = fs::read(&file.path).unwrap();
         let source = session.source(&file.spec).await.unwrap();
-        let mut cutter = threadfold_engine::Cutter::default();
+        let mut cutter = threadfold_fold::Cutter::default();
         let mut cuts = Vec::new();
         cutter.push(&bytes, &mut cuts);
         cutter.finish(&mut cuts);
         for cut in cuts {
-            let incoming = threadfold_engine::Incoming {
+            let incoming = threadfold_fold::Record {
                 kind: cut.kind,
                 source,
                 position: cut.position,
@@ -107,16 +108,16 @@ async fn at_every_record_a_session_is_the_fold_of_the_records_up_to_it() {
 async fn an_event_that_is_too_long_is_kept_and_said() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = crate::recordings::open(&store, &"s".into()).await;
-    let mut spec = threadfold_engine::SourceSpec::new(
+    let mut spec = threadfold_fold::SourceSpec::new(
         threadfold_convert::Agent::Claude,
-        threadfold_engine::SpecKind::Events,
+        threadfold_fold::SourceRole::Events,
         "events.jsonl",
     );
     spec.agent = None;
     let source = session.source(&spec).await.unwrap();
     let mut cuts = Vec::new();
-    threadfold_engine::Cutter::default().with_limit(8).push(b"{\"type\":\"log\"}\n", &mut cuts);
-    let incoming = cuts.into_iter().map(|cut| threadfold_engine::Incoming {
+    threadfold_fold::Cutter::default().with_limit(8).push(b"{\"type\":\"log\"}\n", &mut cuts);
+    let incoming = cuts.into_iter().map(|cut| threadfold_fold::Record {
         kind: cut.kind,
         source,
         position: cut.position,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use serde_json::Value;
-use threadfold_convert::{Agent, SessionFile, parse_transcript};
+use threadfold_convert::Agent;
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{SessionId, StateHash};
 use threadfold_engine::{DatabaseError, OpencodeDb, OpencodeDbFollower, Session};
 use threadfold_store::{MemoryStore, Store};

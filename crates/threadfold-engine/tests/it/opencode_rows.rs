@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
-use threadfold_convert::parity::{Verdict, compare};
-use threadfold_convert::{Agent, SessionFile, parse_transcript};
+use threadfold_fold::parity::{Verdict, compare};
+use threadfold_convert::Agent;
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::ConversationState;
 
 use threadfold_engine::{DatabaseError, LogRead as Read};

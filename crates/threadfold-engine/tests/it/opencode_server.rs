@@ -8,11 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use threadfold_convert::parity::{Verdict, compare};
-use threadfold_convert::{Agent, SessionFile, parse_transcript};
+use threadfold_fold::parity::{Verdict, compare};
+use threadfold_convert::Agent;
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{ConversationState, SessionId};
-use threadfold_engine::{EnvironmentState, OpencodeServer, ServerError, Session};
-use threadfold_store::{Limit, MemoryStore, RecordKind, Store};
+use threadfold_engine::{OpencodeServer, ServerError, Session};
+use threadfold_fold::EnvironmentState;
+use threadfold_store::{Limit, MemoryStore, Store};
+use threadfold_fold::RecordKind;
 use threadfold_testkit::{
     AgentHome, Availability, OpenCode, ScriptedModel, Server, opencode_scripts, report_skipped,
 };

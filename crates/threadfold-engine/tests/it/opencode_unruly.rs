@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use threadfold_core::SessionId;
 use threadfold_engine::{OpencodeServer, ServerError, ServerSession, Session};
-use threadfold_store::{Limit, MemoryStore, RecordKind, Store, StoredRecord};
+use threadfold_store::{Limit, MemoryStore, Store};
+use threadfold_fold::{RecordKind, StoredRecord};
 use tokio::sync::oneshot;
 
 use crate::recordings::open;

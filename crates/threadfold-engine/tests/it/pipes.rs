@@ -8,7 +8,8 @@ use std::thread;
 
 use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all, lines::lines};
 use threadfold_core::fold;
-use threadfold_engine::{Pipe, Session, SourceSpec, SpecKind, follow_pipe};
+use threadfold_engine::{Pipe, Session, follow_pipe};
+use threadfold_fold::{SourceRole, SourceSpec};
 use threadfold_store::{MemoryStore, Store};
 
 use crate::recordings::{Dice, claude_recordings, open};
@@ -33,7 +34,7 @@ async fn a_stream_through_a_pipe_is_the_stream() {
         assert!(pipe.session(Agent::Claude).await.unwrap().is_some(), "{}", recording.name);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut session = open(&store, &recording.id).await;
-        let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
+        let spec = SourceSpec::new(Agent::Claude, SourceRole::Stream, "stdin");
         follow_pipe(&mut session, &spec, pipe, pending()).await.unwrap();
         speaking.join().unwrap();
 
@@ -46,7 +47,7 @@ async fn a_stream_through_a_pipe_is_the_stream() {
 }
 
 async fn say(session: &mut Session, text: &'static [u8]) {
-    let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
+    let spec = SourceSpec::new(Agent::Claude, SourceRole::Stream, "stdin");
     follow_pipe(session, &spec, Pipe::new(text), pending()).await.unwrap();
 }
 
@@ -78,7 +79,7 @@ async fn who_is_stopped_keeps_all_that_was_read() {
     // Nobody speaks before all of it went into the pipe.
     assert!(pipe.session(Agent::Claude).await.unwrap().is_none());
     let _open = speaking.join().unwrap();
-    let spec = SourceSpec::new(Agent::Claude, SpecKind::Stream, "stdin");
+    let spec = SourceSpec::new(Agent::Claude, SourceRole::Stream, "stdin");
     follow_pipe(&mut session, &spec, pipe, ready(())).await.unwrap();
     let source = session.fold().sources().next().unwrap();
     assert_eq!(source.position.offset, lines.len() as u64);

@@ -4,9 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use threadfold_convert::{Agent, SessionFile, parse_transcript};
+use threadfold_convert::Agent;
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{SessionId, StateHash};
-use threadfold_engine::{Options, Session, Slices, claude_files, holder, load, take_files};
+use threadfold_engine::{Options, Session, claude_files, holder, load, take_files};
+use threadfold_fold::Slices;
 use threadfold_store::Store;
 
 /// A recorded session of Claude Code.

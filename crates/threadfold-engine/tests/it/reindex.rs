@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_engine::{
-    Budget, Fold, Options, Session, Slices, SourceSpec, SpecKind, claude_files, holder, inspect,
-    load, reindex, take_files, take_lines,
+use threadfold_engine::{Budget, Options, Session, claude_files, holder, inspect, load, reindex, take_files, take_lines};
+use threadfold_fold::{Fold, Slices, SourceRole, SourceSpec};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{
+    Finding, Maintenance, MemoryStore, SessionEntry, Store, StoredSnapshot, Subject, Summary,
 };
-use threadfold_store::{MemoryStore, SessionEntry, SqliteStore, Store, StoredSnapshot, Summary};
 
 use crate::recordings::{Recording, claude_recordings};
 
@@ -30,7 +31,7 @@ async fn import_into(store: &Arc<dyn Store>, recording: &Recording, snapshot_eve
 }
 
 async fn entry(store: &Arc<dyn Store>) -> SessionEntry {
-    store.list().await.unwrap().pop().unwrap()
+    store.list_all("").await.unwrap().pop().unwrap()
 }
 
 #[tokio::test]
@@ -49,7 +50,7 @@ async fn what_was_derived_is_made_again_and_no_record_is_touched() {
         assert_eq!((&after.head, &after.summary), (&before.head, &before.summary));
         let loaded = load(&*store, &recording.id, 20, Slices::default()).await.unwrap();
         assert_eq!((loaded.snapshot, loaded.passed_over), (Some(16), None));
-        assert_eq!(inspect(&*store, &after, budget).await.unwrap(), Vec::<String>::new());
+        assert_eq!(inspect(&*store, &after, budget).await.unwrap(), Vec::<Finding>::new());
     }
 }
 
@@ -89,12 +90,13 @@ async fn what_the_records_do_not_give_is_found_and_goes_with_the_next_making() {
 
     let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
     assert_eq!(wrong.len(), 2, "{wrong:?}");
-    assert!(wrong[0].starts_with(&format!("the snapshot at record {seq} cannot be used")));
-    assert!(wrong[1].contains("and the records give"), "{wrong:?}");
+    assert!(matches!(&wrong[0].subject, Subject::Snapshot { seq: at, .. } if *at == seq));
+    assert!(wrong[0].problem.starts_with("it cannot be used"), "{wrong:?}");
+    assert!(wrong[1].problem.contains("but the records give"), "{wrong:?}");
 
     let made = reindex(&*store, &entry(&store).await, 16, None).await.unwrap();
     assert_eq!(made.is_changed(), Some(true));
-    assert_eq!(inspect(&*store, &entry(&store).await, None).await.unwrap(), Vec::<String>::new());
+    assert_eq!(inspect(&*store, &entry(&store).await, None).await.unwrap(), Vec::<Finding>::new());
 }
 
 #[tokio::test]
@@ -116,7 +118,7 @@ async fn an_event_whose_line_has_no_end_is_there_once_its_source_is_settled() {
         Session::open(store.clone(), &id, Options::new(holder("a test"))).await.unwrap();
     let spec = SourceSpec {
         agent: None,
-        kind: SpecKind::Events,
+        kind: SourceRole::Events,
         agent_id: None,
         name: "events.jsonl".to_owned(),
         path: None,
@@ -152,11 +154,11 @@ async fn a_snapshot_that_was_damaged_is_told_and_goes_with_the_next_making() {
     let snapshots = store.snapshots(&recording.id).await.unwrap();
     let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
     assert_eq!(wrong.len(), snapshots.len(), "{wrong:?}");
-    assert!(wrong.iter().all(|it| it.contains(" cannot be read: ")), "{wrong:?}");
+    assert!(wrong.iter().all(|it| it.problem.contains("cannot be read: ")), "{wrong:?}");
 
     let made = reindex(&*store, &entry(&store).await, 16, None).await.unwrap();
     assert_eq!((made.before, made.snapshots), (None, snapshots.len() as u64));
     let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
-    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(wrong, Vec::<Finding>::new());
     assert_eq!(file.check().await.unwrap(), []);
 }

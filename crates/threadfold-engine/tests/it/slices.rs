@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use threadfold_core::{Payload, SessionEvent};
-use threadfold_engine::{
-    EngineError, FileState, FileStatus, Item, Options, Policy, QueryState, QueryStatus, Session,
-    Slice, SliceError, Slices, Snapshot, holder, load,
-};
+use threadfold_engine::{EngineError, Options, Session, holder, load};
+use threadfold_fold::{FileState, FileStatus, Item, QueryState, QueryStatus, RestorePolicy, Slice, SliceError, Slices, Snapshot};
 use threadfold_store::{MemoryStore, Store, StoredSnapshot};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +42,7 @@ impl Item for Count {
 
 fn slices() -> Slices {
     let mut slices = Slices::default();
-    slices.register(Slice::<Note>::new("notes").append_all().policy(Policy::Log)).unwrap();
+    slices.register(Slice::<Note>::new("notes").append_all().policy(RestorePolicy::Log)).unwrap();
     slices.register(Slice::<Goal>::new("goal").replace_latest()).unwrap();
     slices.register(Slice::<Step>::new("plan").upsert_by(|step| step.name.clone())).unwrap();
     let count = Slice::<Count>::new("count")

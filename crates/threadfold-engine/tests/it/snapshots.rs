@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use threadfold_convert::GENERATION;
+use threadfold_fold::GENERATION;
 use threadfold_core::{Json, SessionEvent};
-use threadfold_engine::{Heard, Session, Slices, Snapshot, load};
-use threadfold_store::{Cursor, MemoryStore, Store, StoredSnapshot};
+use threadfold_engine::{Heard, Session, load};
+use threadfold_fold::{Slices, Snapshot};
+use threadfold_store::{MemoryStore, Store, StoredSnapshot};
+use threadfold_fold::Cursor;
 
 use crate::recordings::{claude_recordings, import, open};
 

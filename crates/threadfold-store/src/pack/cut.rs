@@ -1,21 +1,20 @@
 //! Where a group ends: after a record whose hash says so, within bounds.
 //!
-//! The same records then make the same groups, whatever stood before them.
+//! The end depends on the record alone, so equal records make equal groups whatever precedes them.
 
-/// A group has at least this many bytes, so that it compresses well.
-const LEAST: usize = 64 << 10;
-/// A group ends when it has this many bytes, so that it is quick to read.
-const MOST: usize = 1 << 20;
-/// A group ends when it has this many records.
+/// Smaller groups compress badly.
+const FEWEST_BYTES: usize = 64 << 10;
+/// Larger groups are slow to read for one record.
+const MOST_BYTES: usize = 1 << 20;
 const MOST_RECORDS: usize = 4096;
 /// One record in 64 ends a group that is large enough.
 const MASK: u8 = 0b11_1111;
 
-/// Says of record after record whether a group ends with it.
+/// Decides, record by record, whether a group ends.
 #[derive(Default)]
 pub(super) struct Cutter {
     bytes: usize,
-    /// With what was taken out of the records and is kept apart.
+    /// Counts the extracted texts as well, which the group does not contain.
     whole_bytes: usize,
     records: usize,
 }
@@ -25,9 +24,9 @@ impl Cutter {
         self.bytes += escaped.len();
         self.whole_bytes += whole;
         self.records += 1;
-        let ends = self.whole_bytes >= MOST
+        let ends = self.whole_bytes >= MOST_BYTES
             || self.records >= MOST_RECORDS
-            || (self.bytes >= LEAST && blake3::hash(escaped).as_bytes()[0] & MASK == 0);
+            || (self.bytes >= FEWEST_BYTES && blake3::hash(escaped).as_bytes()[0] & MASK == 0);
         if ends {
             *self = Self::default();
         }

@@ -1,36 +1,39 @@
-//! What is in the rows of many sessions that were written at once.
+//! An index of the rows of several sessions that were written together.
 
 use std::ops::Range;
 
 use threadfold_fold::Timestamp;
 
-use super::Malformed;
+use super::PackError;
+use super::checksum;
 use super::number::{Reader, write, write_signed};
-use super::seal;
 
-/// A row of one session among those of others.
+/// One session's row among those of other sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DirectoryEntry {
+pub struct DirectoryEntry {
     /// The session's number.
-    pub(crate) session: u64,
-    pub(crate) first: u64,
-    pub(crate) count: u64,
-    pub(crate) latest: Timestamp,
-    /// Where the row is.
-    pub(crate) range: Range<usize>,
+    pub session: u64,
+    /// The row's first record.
+    pub first: u64,
+    /// How many records the row has.
+    pub count: u64,
+    /// When the last of them was received.
+    pub latest: Timestamp,
+    /// The row's bytes, among those of all rows.
+    pub range: Range<usize>,
 }
 
 impl DirectoryEntry {
-    /// Returns its last record.
-    pub(crate) fn last(&self) -> u64 {
+    /// Returns the row's last record.
+    pub fn last(&self) -> u64 {
         self.first.saturating_add(self.count).saturating_sub(1)
     }
 }
 
 const PLACE: &[u8] = b"directory";
 
-/// Packs a directory; the rows follow each other without a gap.
-pub(crate) fn pack_directory(entries: &[DirectoryEntry]) -> Vec<u8> {
+/// Packs a directory. Each entry's range starts where the range before it ends.
+pub fn pack_directory(entries: &[DirectoryEntry]) -> Vec<u8> {
     let mut out = Vec::with_capacity(entries.len() * 16);
     for entry in entries {
         write(&mut out, entry.session);
@@ -39,13 +42,13 @@ pub(crate) fn pack_directory(entries: &[DirectoryEntry]) -> Vec<u8> {
         write_signed(&mut out, entry.latest.0);
         write(&mut out, entry.range.len() as u64);
     }
-    seal::add(&mut out, PLACE);
+    checksum::add(&mut out, PLACE);
     out
 }
 
-/// Returns the entries of a directory.
-pub(crate) fn unpack_directory(packed: &[u8]) -> Result<Vec<DirectoryEntry>, Malformed> {
-    let mut reader = Reader::new(seal::remove(packed, PLACE)?);
+/// Unpacks a directory.
+pub fn unpack_directory(packed: &[u8]) -> Result<Vec<DirectoryEntry>, PackError> {
+    let mut reader = Reader::new(checksum::remove(packed, PLACE)?);
     let mut entries = Vec::new();
     let mut start = 0_usize;
     while !reader.is_at_end() {
@@ -53,7 +56,9 @@ pub(crate) fn unpack_directory(packed: &[u8]) -> Result<Vec<DirectoryEntry>, Mal
         let first = reader.number()?;
         let count = reader.number()?;
         let latest = Timestamp(reader.signed()?);
-        let end = start.checked_add(reader.length()?).ok_or(Malformed("a row has no end"))?;
+        let end = start
+            .checked_add(reader.length()?)
+            .ok_or(PackError("a row's length is out of range"))?;
         entries.push(DirectoryEntry { session, first, count, latest, range: start..end });
         start = end;
     }

@@ -1,19 +1,19 @@
-//! A record without its session's id and without its long texts, and the exact bytes again.
+//! Replaces a record's session id and long texts by markers, and restores the exact bytes.
 //!
-//! | bytes | stand for |
+//! | bytes | meaning |
 //! |---|---|
 //! | `FF 00` | the byte `FF` |
 //! | `FF 01` | the session's own id |
-//! | `FF 02` and 32 bytes | the blob of that name |
+//! | `FF 02` and 32 bytes | the content of the blob with that hash |
 //!
-//! What a blob holds is escaped in the same way, but names no blobs.
+//! Blob contents are escaped in the same way, but refer to no other blobs: that bounds recursion.
 
 use std::ops::Range;
 
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr2};
 
-use super::Malformed;
+use super::PackError;
 use crate::blob::BlobHash;
 
 const ESCAPE: u8 = 0xff;
@@ -21,18 +21,20 @@ const LITERAL: u8 = 0;
 const OWN_ID: u8 = 1;
 const BLOB: u8 = 2;
 
-/// A text of at least this length is a blob of its own.
+/// A string of at least this length becomes a blob.
 const LONG_TEXT: usize = 16 << 10;
-/// A record of at least this length without such a text is one as a whole.
+/// A record of at least this length without such a string becomes a blob as a whole.
 const LONG_RECORD: usize = 64 << 10;
-/// An id must be longer than what stands for it.
+/// An id must be longer than its marker.
 const SHORTEST_ID: usize = 3;
 
-/// What was taken out of a record, and is kept by its name.
+/// Content that was extracted from a record, to be stored as a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CutOut {
-    pub(crate) hash: BlobHash,
-    pub(crate) bytes: Vec<u8>,
+pub struct Extract {
+    /// The blob's hash.
+    pub hash: BlobHash,
+    /// The blob's content, escaped.
+    pub bytes: Vec<u8>,
 }
 
 /// Escapes the records of one session.
@@ -46,8 +48,8 @@ impl<'a> Escaper<'a> {
         Self { id }
     }
 
-    /// Appends the record to `out`, and to `cut_out` what it names.
-    pub(super) fn escape(&self, record: &[u8], out: &mut Vec<u8>, cut_out: &mut Vec<CutOut>) {
+    /// Appends the escaped record to `out`, and the blobs that it refers to to `extracts`.
+    pub(super) fn escape(&self, record: &[u8], out: &mut Vec<u8>, extracts: &mut Vec<Extract>) {
         let mut rest = 0;
         for text in long_texts(record) {
             self.escape_plain(&record[rest..text.start], out);
@@ -57,7 +59,7 @@ impl<'a> Escaper<'a> {
             let hash = BlobHash::of(&bytes);
             out.extend([ESCAPE, BLOB]);
             out.extend(hash.as_bytes());
-            cut_out.push(CutOut { hash, bytes });
+            extracts.push(Extract { hash, bytes });
         }
         self.escape_plain(&record[rest..], out);
     }
@@ -84,9 +86,9 @@ fn escape_literals(mut rest: &[u8], out: &mut Vec<u8>) {
     out.extend(rest);
 }
 
-/// Finds the texts that are blobs of their own, as JSON has them between quotes.
+/// Returns the JSON strings that become blobs, without their quotes.
 ///
-/// What is no JSON has other texts than it seems; that costs nothing but sharing.
+/// Bytes that are not JSON may be cut at odd places; that costs deduplication, never correctness.
 fn long_texts(record: &[u8]) -> Vec<Range<usize>> {
     if record.len() < LONG_TEXT {
         return Vec::new();
@@ -115,8 +117,8 @@ fn long_texts(record: &[u8]) -> Vec<Range<usize>> {
     texts
 }
 
-/// Returns the exact bytes of a record; `blob` looks up what it names.
-pub(super) fn unescape<E: From<Malformed>>(
+/// Restores the exact bytes of a record; `blob` looks up the blobs that it refers to.
+pub(super) fn unescape<E: From<PackError>>(
     escaped: &[u8],
     session: &str,
     blob: &mut impl FnMut(&BlobHash) -> Result<Vec<u8>, E>,
@@ -125,13 +127,13 @@ pub(super) fn unescape<E: From<Malformed>>(
     unescape_into(escaped, session, &mut out, &mut |hash, out| {
         let content = blob(hash)?;
         unescape_into(&content, session, out, &mut |_, _| {
-            Err(E::from(Malformed("a blob of a record names another")))
+            Err(E::from(PackError("a blob refers to another blob")))
         })
     })?;
     Ok(out)
 }
 
-fn unescape_into<E: From<Malformed>>(
+fn unescape_into<E: From<PackError>>(
     mut rest: &[u8],
     session: &str,
     out: &mut Vec<u8>,
@@ -150,28 +152,30 @@ fn unescape_into<E: From<Malformed>>(
                 rest = after;
             }
             Some((&BLOB, after)) => {
-                let (hash, after) =
-                    after.split_first_chunk::<32>().ok_or(Malformed("a blob's name is cut off"))?;
+                let (hash, after) = after
+                    .split_first_chunk::<32>()
+                    .ok_or(PackError("a blob reference is truncated"))?;
                 blob(&BlobHash::from(*hash), out)?;
                 rest = after;
             }
-            _ => return Err(Malformed("an escape is not known").into()),
+            _ => return Err(PackError("an escape sequence is unknown").into()),
         }
     }
     out.extend(rest);
     Ok(())
 }
 
-/// Returns the names of all blobs in escaped bytes.
-pub(super) fn names(mut rest: &[u8]) -> Result<Vec<BlobHash>, Malformed> {
+/// Returns the hashes of all blobs that escaped bytes refer to.
+pub(super) fn names(mut rest: &[u8]) -> Result<Vec<BlobHash>, PackError> {
     let mut names = Vec::new();
     while let Some(at) = memchr(ESCAPE, rest) {
         rest = &rest[at + 1..];
-        let (&what, after) = rest.split_first().ok_or(Malformed("an escape is cut off"))?;
+        let (&what, after) =
+            rest.split_first().ok_or(PackError("an escape sequence is truncated"))?;
         rest = after;
         if what == BLOB {
             let (hash, after) =
-                rest.split_first_chunk::<32>().ok_or(Malformed("a blob's name is cut off"))?;
+                rest.split_first_chunk::<32>().ok_or(PackError("a blob reference is truncated"))?;
             names.push(BlobHash::from(*hash));
             rest = after;
         }

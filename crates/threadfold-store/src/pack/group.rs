@@ -1,42 +1,42 @@
-//! Records in groups: the content, which sessions share, and the meta, which is the session's own.
+//! Groups of records: the content, which sessions share, and the meta, which belongs to one session.
 
 use threadfold_fold::{Record, StoredRecord, Timestamp};
 
-use super::Malformed;
+use super::PackError;
 use super::cut::Cutter;
-use super::escape::{CutOut, Escaper, names, unescape};
+use super::escape::{Escaper, Extract, names, unescape};
 use super::meta::{Batch, RecordMeta, read_meta, write_meta};
 use super::number::{Reader, write};
 use crate::blob::BlobHash;
 
-/// A group that is complete.
+/// A complete group.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
-    /// Its first record.
-    pub(crate) first: u64,
-    /// How many it has.
-    pub(crate) count: u64,
-    /// When the last was received.
-    pub(crate) latest: Timestamp,
-    /// What only the session knows.
-    pub(crate) meta: Vec<u8>,
-    /// The name of the content.
-    pub(crate) hash: BlobHash,
-    /// The records, escaped; to be kept as a blob.
-    pub(crate) content: Vec<u8>,
-    /// What the content names.
-    pub(crate) cut_out: Vec<CutOut>,
+pub struct Group {
+    /// The first record.
+    pub first: u64,
+    /// How many records it has.
+    pub count: u64,
+    /// When the last record was received.
+    pub latest: Timestamp,
+    /// The columns that belong to this session: batches, kinds, sources, positions, times.
+    pub meta: Vec<u8>,
+    /// The hash of the content.
+    pub hash: BlobHash,
+    /// The escaped records, to be stored as a blob.
+    pub content: Vec<u8>,
+    /// The blobs that the content refers to.
+    pub extracts: Vec<Extract>,
 }
 
 impl Group {
-    /// Returns its last record.
-    pub(crate) fn last(&self) -> u64 {
+    /// Returns the last record.
+    pub fn last(&self) -> u64 {
         self.first + self.count - 1
     }
 }
 
-/// Makes groups of the records of one session, in their order.
-pub(crate) struct Packer<'a> {
+/// Packs the records of one session, in log order, into groups.
+pub struct Packer<'a> {
     escaper: Escaper<'a>,
     cutter: Cutter,
     first: u64,
@@ -45,12 +45,12 @@ pub(crate) struct Packer<'a> {
     lengths: Vec<usize>,
     records: Vec<RecordMeta>,
     batches: Vec<Batch>,
-    cut_out: Vec<CutOut>,
+    extracts: Vec<Extract>,
 }
 
 impl<'a> Packer<'a> {
-    /// Makes a packer whose first record is `first`.
-    pub(crate) fn new(session: &'a str, first: u64) -> Self {
+    /// Returns a packer for the records from `first` on.
+    pub fn new(session: &'a str, first: u64) -> Self {
         Self {
             escaper: Escaper::new(session),
             cutter: Cutter::default(),
@@ -60,19 +60,21 @@ impl<'a> Packer<'a> {
             lengths: Vec::new(),
             records: Vec::new(),
             batches: Vec::new(),
-            cut_out: Vec::new(),
+            extracts: Vec::new(),
         }
     }
 
-    /// Says that an append begins with the next record.
-    pub(crate) fn begin(&mut self, batch: Batch) {
+    /// Marks the next record as the first of an append.
+    pub fn begin(&mut self, batch: Batch) {
         self.batches.push(batch);
     }
 
     /// Adds a record, and returns the group that ends with it, if one does.
-    pub(crate) fn push(&mut self, record: &Record) -> Option<Group> {
+    ///
+    /// Records after the last returned group are in no group; the caller keeps them as rows.
+    pub fn push(&mut self, record: &Record) -> Option<Group> {
         let start = self.escaped.len();
-        self.escaper.escape(&record.bytes, &mut self.escaped, &mut self.cut_out);
+        self.escaper.escape(&record.bytes, &mut self.escaped, &mut self.extracts);
         self.escaped_lengths.push(self.escaped.len() - start);
         self.lengths.push(record.bytes.len());
         self.records.push(RecordMeta {
@@ -101,24 +103,31 @@ impl<'a> Packer<'a> {
         self.lengths.clear();
         self.records.clear();
         self.batches.clear();
-        let cut_out = std::mem::take(&mut self.cut_out);
-        Group { first, count, latest, meta, hash, content, cut_out }
+        let extracts = std::mem::take(&mut self.extracts);
+        Group { first, count, latest, meta, hash, content, extracts }
     }
 }
 
-/// What is kept of a group.
-pub(crate) struct Packed<'a> {
-    pub(crate) session: &'a str,
-    pub(crate) first: u64,
-    pub(crate) count: u64,
-    pub(crate) meta: &'a [u8],
-    pub(crate) hash: &'a BlobHash,
-    pub(crate) content: &'a [u8],
+/// A group as it was stored.
+pub struct PackedGroup<'a> {
+    /// The session's id, to restore it in the records.
+    pub session: &'a str,
+    /// The first record.
+    pub first: u64,
+    /// How many records it has.
+    pub count: u64,
+    /// See [`Group::meta`].
+    pub meta: &'a [u8],
+    /// The hash of the content.
+    pub hash: &'a BlobHash,
+    /// See [`Group::content`].
+    pub content: &'a [u8],
 }
 
-/// Returns the records of a group, exactly as they came; `blob` looks up what they name.
-pub(crate) fn unpack<E: From<Malformed>>(
-    packed: &Packed<'_>,
+/// Returns the records of a group with their exact bytes; `blob` looks up the blobs that they refer
+/// to.
+pub fn unpack<E: From<PackError>>(
+    packed: &PackedGroup<'_>,
     mut blob: impl FnMut(&BlobHash) -> Result<Vec<u8>, E>,
 ) -> Result<Vec<StoredRecord>, E> {
     let mut all_bytes = Vec::new();
@@ -136,8 +145,8 @@ pub(crate) fn unpack<E: From<Malformed>>(
         .collect())
 }
 
-/// Returns the names of the blobs that a group's content needs.
-pub(crate) fn named_blobs(content: &[u8], count: u64) -> Result<Vec<BlobHash>, Malformed> {
+/// Returns the hashes of the blobs that a group's content refers to.
+pub fn named_blobs(content: &[u8], count: u64) -> Result<Vec<BlobHash>, PackError> {
     let mut all = Vec::new();
     for escaped in split(content, count)? {
         all.extend(names(escaped)?);
@@ -145,11 +154,11 @@ pub(crate) fn named_blobs(content: &[u8], count: u64) -> Result<Vec<BlobHash>, M
     Ok(all)
 }
 
-/// Cuts a content into its records, which are escaped.
-fn split(content: &[u8], count: u64) -> Result<Vec<&[u8]>, Malformed> {
-    // Every record takes a byte at least, for its length.
+/// Splits a content into its escaped records.
+fn split(content: &[u8], count: u64) -> Result<Vec<&[u8]>, PackError> {
+    // Each record takes at least one byte, for its length: reject a count that would allocate more.
     if count > content.len() as u64 {
-        return Err(Malformed("a group has fewer records than it says"));
+        return Err(PackError("a group has fewer records than its count"));
     }
     let mut reader = Reader::new(content);
     let mut lengths = Vec::new();
@@ -159,7 +168,7 @@ fn split(content: &[u8], count: u64) -> Result<Vec<&[u8]>, Malformed> {
     let records =
         lengths.into_iter().map(|length| reader.take(length)).collect::<Result<_, _>>()?;
     if !reader.is_at_end() {
-        return Err(Malformed("something follows the records of a group"));
+        return Err(PackError("bytes follow the last record of a group"));
     }
     Ok(records)
 }

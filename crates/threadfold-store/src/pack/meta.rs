@@ -1,28 +1,30 @@
-//! What a session knows of a group's records beside their bytes, in a few bytes a record.
+//! The columns of a group that belong to one session, in less than a byte a record.
 //!
-//! Each column is written as runs of how far a value is from what one would expect of it. Of a
-//! file that is read from its start to its end, every record stands where the one before it
-//! ended: its positions are one run.
+//! Each column is run-length encoded as differences from a prediction. When a file is read from
+//! start to end, each record starts where the one before it ended, so its positions are one run.
 
 use std::collections::HashMap;
 
 use threadfold_fold::{RecordKind, Timestamp};
 
-use super::Malformed;
+use super::PackError;
+use super::checksum;
 use super::number::{Reader, write, write_signed};
-use super::seal;
 use crate::blob::BlobHash;
 use crate::log::BatchId;
 
-/// An append whose first record is in a group; the last may be in a later one.
+/// An append whose first record is in a group or a row; its last record may be in a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Batch {
-    pub(crate) id: BatchId,
-    pub(crate) first: u64,
-    pub(crate) count: u64,
+pub struct Batch {
+    /// The id that the writer gave it.
+    pub id: BatchId,
+    /// Its first record.
+    pub first: u64,
+    /// How many records it has.
+    pub count: u64,
 }
 
-/// What is known of a record beside its bytes.
+/// A record without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordMeta {
     pub(super) kind: RecordKind,
@@ -61,38 +63,39 @@ pub(super) fn write_meta(
             distance
         }),
     );
-    seal::add(&mut out, &place(first, content));
+    checksum::add(&mut out, &place(first, content));
     out
 }
 
-/// What a meta belongs to.
+/// What a meta is bound to: its place in the log, and its content.
 fn place(first: u64, content: &BlobHash) -> Vec<u8> {
     [&first.to_le_bytes(), content.as_bytes().as_slice()].concat()
 }
 
-/// Reads what [`write_meta`] wrote, given the records' lengths.
+/// Reverses [`write_meta`], given the lengths of the records' bytes.
 pub(super) fn read_meta(
     meta: &[u8],
     first: u64,
     content: &BlobHash,
     lengths: &[usize],
-) -> Result<Vec<RecordMeta>, Malformed> {
-    let mut reader = Reader::new(seal::remove(meta, &place(first, content))?);
+) -> Result<Vec<RecordMeta>, PackError> {
+    let mut reader = Reader::new(checksum::remove(meta, &place(first, content))?);
     read_batches(&mut reader, 0)?;
     let kinds = read_runs(&mut reader, lengths.len())?;
     let sources = read_runs(&mut reader, lengths.len())?;
     let positions = read_runs(&mut reader, lengths.len())?;
     let times = read_runs(&mut reader, lengths.len())?;
     if !reader.is_at_end() {
-        return Err(Malformed("something follows the meta of a group"));
+        return Err(PackError("bytes follow the meta of a group"));
     }
     let mut expected = Expected::default();
     let mut received = 0_i64;
     let mut records = Vec::with_capacity(lengths.len());
     for (index, &length) in lengths.iter().enumerate() {
-        let kind = u8::try_from(kinds[index]).map_err(|_| Malformed("a kind is no kind"))?;
-        let source =
-            u32::try_from(sources[index]).map_err(|_| Malformed("a source is no source"))?;
+        let kind =
+            u8::try_from(kinds[index]).map_err(|_| PackError("a record kind is out of range"))?;
+        let source = u32::try_from(sources[index])
+            .map_err(|_| PackError("a source number is out of range"))?;
         let position = expected.position(source).wrapping_add(positions[index] as u64);
         expected.learn(source, position, length);
         received = received.wrapping_add(times[index]);
@@ -107,11 +110,11 @@ pub(super) fn read_meta(
 }
 
 /// Returns the appends that begin in a group, from its meta.
-pub(crate) fn batches(meta: &[u8], first: u64) -> Result<Vec<Batch>, Malformed> {
+pub fn batches(meta: &[u8], first: u64) -> Result<Vec<Batch>, PackError> {
     read_batches(&mut Reader::new(meta), first)
 }
 
-/// Writes the appends that begin in records of which the first is `first`.
+/// Writes the appends that begin in records from `first` on.
 pub(super) fn write_batches(out: &mut Vec<u8>, first: u64, batches: &[Batch]) {
     write(out, batches.len() as u64);
     for batch in batches {
@@ -121,8 +124,8 @@ pub(super) fn write_batches(out: &mut Vec<u8>, first: u64, batches: &[Batch]) {
     }
 }
 
-/// Reads what [`write_batches`] wrote.
-pub(super) fn read_batches(reader: &mut Reader<'_>, first: u64) -> Result<Vec<Batch>, Malformed> {
+/// Reverses [`write_batches`].
+pub(super) fn read_batches(reader: &mut Reader<'_>, first: u64) -> Result<Vec<Batch>, PackError> {
     let mut batches = Vec::new();
     for _ in 0..reader.number()? {
         let first = first.wrapping_add(reader.number()?);
@@ -134,7 +137,7 @@ pub(super) fn read_batches(reader: &mut Reader<'_>, first: u64) -> Result<Vec<Ba
     Ok(batches)
 }
 
-/// Where the next record of each source is expected: behind the last.
+/// Predicts where the next record of each source starts: where the last one ended.
 #[derive(Default)]
 struct Expected {
     ends: HashMap<u32, u64>,
@@ -169,13 +172,13 @@ fn write_runs(out: &mut Vec<u8>, values: impl Iterator<Item = i64>) {
     }
 }
 
-fn read_runs(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, Malformed> {
+fn read_runs(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, PackError> {
     let mut values = Vec::with_capacity(count);
     while values.len() < count {
         let length = reader.length()?;
         let value = reader.signed()?;
         if length == 0 || length > count - values.len() {
-            return Err(Malformed("a run is longer than its group"));
+            return Err(PackError("a run is longer than its group"));
         }
         values.resize(values.len() + length, value);
     }

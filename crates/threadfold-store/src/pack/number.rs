@@ -1,8 +1,8 @@
-//! Numbers of as many bytes as they need, and a place in bytes that are being read.
+//! Variable-length integers, and a reader for packed bytes.
 
-use super::Malformed;
+use super::PackError;
 
-/// Writes seven bits a byte, the lowest first; the high bit says that more follow.
+/// Writes a LEB128 integer: seven bits a byte, lowest first; the high bit marks that more follow.
 pub(super) fn write(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -11,12 +11,12 @@ pub(super) fn write(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Writes a number that may be negative, so that those near zero are short.
+/// Writes a signed integer in zigzag form, so that values near zero are short.
 pub(super) fn write_signed(out: &mut Vec<u8>, number: i64) {
     write(out, ((number << 1) ^ (number >> 63)) as u64);
 }
 
-/// Bytes that are read from the front.
+/// Reads packed bytes from the front.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -30,23 +30,23 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// Returns all that was not read yet.
+    /// Returns the bytes that were not read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+    pub(super) fn take(&mut self, length: usize) -> Result<&'a [u8], PackError> {
         let (taken, rest) =
-            self.rest.split_at_checked(length).ok_or(Malformed("it ends too early"))?;
+            self.rest.split_at_checked(length).ok_or(PackError("the bytes are truncated"))?;
         self.rest = rest;
         Ok(taken)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
+    pub(super) fn byte(&mut self) -> Result<u8, PackError> {
         Ok(self.take(1)?[0])
     }
 
-    pub(super) fn number(&mut self) -> Result<u64, Malformed> {
+    pub(super) fn number(&mut self) -> Result<u64, PackError> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -59,14 +59,14 @@ impl<'a> Reader<'a> {
                 return Ok(number);
             }
         }
-        Err(Malformed("a number is too long"))
+        Err(PackError("an integer is too long"))
     }
 
-    pub(super) fn length(&mut self) -> Result<usize, Malformed> {
-        usize::try_from(self.number()?).map_err(|_| Malformed("a length is too large"))
+    pub(super) fn length(&mut self) -> Result<usize, PackError> {
+        usize::try_from(self.number()?).map_err(|_| PackError("a length is too large"))
     }
 
-    pub(super) fn signed(&mut self) -> Result<i64, Malformed> {
+    pub(super) fn signed(&mut self) -> Result<i64, PackError> {
         let number = self.number()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }

@@ -18,11 +18,11 @@ fn there_and_back(session: &str, records: &[Record]) -> (Vec<Group>, Vec<StoredR
     let mut packer = Packer::new(session, 1);
     let groups: Vec<Group> = records.iter().filter_map(|record| packer.push(record)).collect();
     let mut blobs = HashMap::new();
-    for cut_out in groups.iter().flat_map(|group| &group.cut_out) {
-        blobs.insert(cut_out.hash, cut_out.bytes.clone());
+    for extracts in groups.iter().flat_map(|group| &group.extracts) {
+        blobs.insert(extracts.hash, extracts.bytes.clone());
     }
     let unpacked = groups.iter().flat_map(|group| {
-        let packed = Packed {
+        let packed = PackedGroup {
             session,
             first: group.first,
             count: group.count,
@@ -30,7 +30,7 @@ fn there_and_back(session: &str, records: &[Record]) -> (Vec<Group>, Vec<StoredR
             hash: &group.hash,
             content: &group.content,
         };
-        unpack(&packed, |hash| blobs.get(hash).cloned().ok_or(Malformed("missing"))).unwrap()
+        unpack(&packed, |hash| blobs.get(hash).cloned().ok_or(PackError("missing"))).unwrap()
     });
     let unpacked = unpacked.collect();
     (groups, unpacked)
@@ -122,20 +122,20 @@ proptest! {
         count in 0_u64..20,
     ) {
         let (mut meta, mut row, hash) = (meta, content.clone(), BlobHash::of(&content));
-        seal::add(&mut meta, &[&1_u64.to_le_bytes(), hash.as_bytes().as_slice()].concat());
-        seal::add(&mut row, &1_u64.to_le_bytes());
+        checksum::add(&mut meta, &[&1_u64.to_le_bytes(), hash.as_bytes().as_slice()].concat());
+        checksum::add(&mut row, &1_u64.to_le_bytes());
         let packed =
-            Packed { session: "s", first: 1, count, meta: &meta, hash: &hash, content: &content };
-        let unpacked = unpack(&packed, |_| Ok::<_, Malformed>(Vec::new()));
+            PackedGroup { session: "s", first: 1, count, meta: &meta, hash: &hash, content: &content };
+        let unpacked = unpack(&packed, |_| Ok::<_, PackError>(Vec::new()));
         prop_assert!(unpacked.is_err() || unpacked.is_ok_and(|it| it.len() as u64 == count));
         prop_assert!(batches(&meta, 1).is_ok() || batches(&meta, 1).is_err());
         prop_assert!(unpack_row(1, count, &row).is_err() || count as usize <= content.len());
     }
 
     #[test]
-    fn squeezed_bytes_come_back(bytes in vec(any::<u8>(), 0..2000), repeat in 1_usize..9) {
+    fn compressed_bytes_round_trip(bytes in vec(any::<u8>(), 0..2000), repeat in 1_usize..9) {
         let bytes = bytes.repeat(repeat);
-        prop_assert_eq!(unsqueeze(squeeze(&bytes), bytes.len()), Ok(bytes));
+        prop_assert_eq!(decompress(compress(&bytes), bytes.len()), Ok(bytes));
     }
 }
 
@@ -188,17 +188,17 @@ fn long_texts_are_kept_apart_and_named() {
     let text = "t".repeat(20 << 10);
     let record = line(format!("{{\"a\":\"{text}\",\"b\":\"short\",\"c\":\"{text}\"}}"));
     let (groups, _) = there_and_back("id", &[record, stopper()]);
-    let taken: Vec<usize> = groups[0].cut_out.iter().map(|it| it.bytes.len()).collect();
+    let taken: Vec<usize> = groups[0].extracts.iter().map(|it| it.bytes.len()).collect();
     assert_eq!(taken, [20 << 10; 3]);
     let named = named_blobs(&groups[0].content, groups[0].count).unwrap();
-    assert!(named.iter().eq(groups[0].cut_out.iter().map(|it| &it.hash)));
+    assert!(named.iter().eq(groups[0].extracts.iter().map(|it| &it.hash)));
 }
 
 #[test]
 fn a_quote_within_a_text_does_not_end_it() {
     let text = "\\\"".repeat(10 << 10);
     let (groups, _) = there_and_back("id", &[line(format!("[\"{text}\"]")), stopper()]);
-    assert_eq!(groups[0].cut_out[0].bytes, text.into_bytes());
+    assert_eq!(groups[0].extracts[0].bytes, text.into_bytes());
 }
 
 #[test]
@@ -208,8 +208,8 @@ fn a_flipped_bit_is_noticed() {
     let group = &groups[0];
     let unpack_with = |meta: &[u8]| {
         let (first, count, hash, content) = (group.first, group.count, &group.hash, &group.content);
-        let packed = Packed { session: "id", first, count, meta, hash, content };
-        unpack(&packed, |_| Ok::<_, Malformed>(Vec::new()))
+        let packed = PackedGroup { session: "id", first, count, meta, hash, content };
+        unpack(&packed, |_| Ok::<_, PackError>(Vec::new()))
     };
     for bit in 0..row.len() * 8 {
         let mut flipped = row.clone();

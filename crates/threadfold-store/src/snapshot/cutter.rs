@@ -1,41 +1,42 @@
-//! A snapshot's bytes in pieces, while they come.
+//! Cuts a snapshot into pieces while its bytes are produced.
 
 use bytes::Bytes;
 
 use super::SnapshotPiece;
 use crate::pack::{LONGEST_CHUNK, chunks};
 
-/// Cuts bytes into pieces that are the same wherever the bytes are the same.
+/// Cuts bytes into content-defined pieces.
 ///
-/// However the bytes are handed in, the pieces are those of the whole.
+/// The pieces do not depend on the portions in which the bytes are pushed.
 #[derive(Debug, Default)]
 pub struct SnapshotCutter {
     held: Vec<u8>,
 }
 
 impl SnapshotCutter {
-    /// Takes the next bytes, and returns the pieces whose end is known by now.
+    /// Takes the next bytes, and returns the pieces that are complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<SnapshotPiece> {
         self.held.extend_from_slice(bytes);
         self.cut(LONGEST_CHUNK)
     }
 
-    /// Returns the pieces that are left, at the end of all bytes.
+    /// Returns the remaining pieces, at the end of the bytes.
     pub fn finish(&mut self) -> Vec<SnapshotPiece> {
         self.cut(1)
     }
 
-    /// Returns how many bytes were taken of which the piece is not known yet.
+    /// Returns how many pushed bytes are in no piece yet.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// Forgets those bytes, as if a piece had ended before them.
+    /// Drops those bytes, as if a piece had ended before them.
     pub fn forget_held(&mut self) {
         self.held.clear();
     }
 
-    /// Cuts as long as `least` bytes are left: a piece depends on no more than the longest has.
+    /// Cuts while at least `least` bytes remain. With the length of the longest piece buffered, more
+    /// bytes cannot move the end of the next piece.
     fn cut(&mut self, least: usize) -> Vec<SnapshotPiece> {
         let mut pieces = Vec::new();
         let mut start = 0;
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_bytes_come_the_pieces_are_those_of_the_whole() {
+    fn pieces_do_not_depend_on_the_portions_that_are_pushed() {
         let numbers = (0..400_000_u64).map(|it| it.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
         let bytes: Vec<u8> = numbers.flat_map(|it| it.to_string().into_bytes()).collect();
         let whole: Vec<_> = chunks(&bytes)

@@ -1,10 +1,3 @@
-//! What stores promise, asked of each; and what can befall a file.
+//! The store suite for the store in memory.
 
-mod cuts;
-mod damage;
 mod memory;
-mod opening;
-mod sharing;
-mod sqlite;
-#[cfg(target_os = "linux")]
-mod unwritable;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use threadfold_convert::lines::lines;
-use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile, converter, parse_transcript};
+use threadfold_convert::{Agent, Feed, FeedKind, Record, converter};
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{ConversationState, Outcome};
 use threadfold_testkit::naive_load;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use threadfold_core::SessionId;
-use threadfold_store::{
-    Append, BatchId, Epoch, Holder, LogId, NewRecord, RecordKind, SqliteStore, Store, Timestamp,
-};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Append, BatchId, Epoch, Holder, LeaseStore, LogStore};
+use threadfold_fold::{LogId, Record, RecordKind, Timestamp};
 
 use crate::raw::{GroupedFile, RawFile};
 use crate::{Outcome, median, new_store};
@@ -27,14 +27,13 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) async fn begin(store: &Arc<SqliteStore>, name: &str) -> Outcome<Self> {
         let session = SessionId::from(name);
-        let head = store.create(&session, LogId::from("log"), Timestamp(0)).await?.seq;
+        let head = store.create(&session, LogId::from("log")).await?.seq;
         let lasting = Duration::from_secs(3600);
-        let lease =
-            store.acquire(&session, &Holder::default(), Timestamp(0), lasting, None).await?;
+        let lease = store.acquire(&session, &Holder::default(), lasting).await?;
         Ok(Self { store: Arc::clone(store), session, epoch: lease.epoch, head })
     }
 
-    pub(crate) async fn append(&mut self, records: Vec<NewRecord>) -> Outcome<()> {
+    pub(crate) async fn append(&mut self, records: Vec<Record>) -> Outcome<()> {
         let mut batch = [0; 16];
         batch[..8].copy_from_slice(&self.head.to_le_bytes());
         let append = Append {
@@ -50,7 +49,7 @@ impl Log {
 }
 
 /// Returns a record as a stream says it.
-pub(crate) fn record(number: u64) -> NewRecord {
+pub(crate) fn record(number: u64) -> Record {
     let mut bytes = format!("{{\"type\":\"stream_event\",\"number\":{number},\"text\":\"");
     while bytes.len() < RECORD - 3 {
         bytes.push(char::from(b'a' + ((number as usize * 7 + bytes.len() * 13) % 26) as u8));
@@ -58,7 +57,7 @@ pub(crate) fn record(number: u64) -> NewRecord {
     bytes.push_str("\"}\n");
     let position = number * RECORD as u64;
     let (kind, received) = (RecordKind::Line, Timestamp(number as i64));
-    NewRecord { kind, source: 1, position, received, bytes: bytes.into() }
+    Record { kind, source: 1, position, received, bytes: bytes.into() }
 }
 
 /// Measures both ways of each size, in turns.
@@ -94,7 +93,7 @@ async fn commits(folder: &Path, size: u64, commits: u64) -> Outcome<(f64, f64)> 
     let (mut raw_times, mut our_times) = (Vec::new(), Vec::new());
     let mut number = 0;
     for _ in 0..ROUNDS {
-        let all: Vec<Vec<NewRecord>> = (0..commits)
+        let all: Vec<Vec<Record>> = (0..commits)
             .map(|_| {
                 number += size;
                 (number - size..number).map(record).collect()

@@ -12,7 +12,7 @@ mod snapshots;
 use std::error::Error;
 use std::path::Path;
 
-use threadfold_store::SqliteStore;
+use threadfold_sqlite::SqliteStore;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use threadfold_store::{Limit, SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, LogStore};
 
 use crate::appends::{Log, record};
 use crate::{Outcome, median, new_store};

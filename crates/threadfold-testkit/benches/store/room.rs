@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use threadfold_store::{NewRecord, RecordKind, SqliteStore, Timestamp};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::Maintenance;
+use threadfold_fold::{Record, RecordKind, Timestamp};
 use threadfold_testkit::big_session::write_transcript;
 
 use crate::appends::{Log, claim};
@@ -56,7 +58,7 @@ async fn import(store: &Arc<SqliteStore>, name: &str, lines: &str) -> Outcome<()
     for line in lines.split_inclusive('\n') {
         let (kind, received) = (RecordKind::Line, Timestamp(0));
         let bytes = Bytes::copy_from_slice(line.as_bytes());
-        records.push(NewRecord { kind, source: 1, position, received, bytes });
+        records.push(Record { kind, source: 1, position, received, bytes });
         position += line.len() as u64;
         if records.len() == 1000 {
             log.append(std::mem::take(&mut records)).await?;

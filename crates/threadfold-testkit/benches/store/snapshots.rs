@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use threadfold_store::{Store, StoredSnapshot};
+use threadfold_store::{DerivedStore, Maintenance, StoredSnapshot};
 use threadfold_testkit::big_session::write_transcript;
 
 use crate::appends::Log;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::Connection;
 use threadfold_core::SessionId;
-use threadfold_store::{
-    Append, BatchId, Holder, LogId, NewRecord, RecordKind, SqliteStore, Store, Timestamp,
-};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Append, BatchId, Holder, Store};
+use threadfold_fold::{LogId, Record, RecordKind, Timestamp};
 
 use super::BoxError;
 
@@ -35,7 +35,7 @@ pub fn child(path: &Path, writers: u64, appends: u64, control: Control) -> Resul
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = Arc::new(SqliteStore::open(path)?);
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path)?);
         let writing: Vec<_> = (0..writers)
             .map(|number| tokio::spawn(write(Arc::clone(&store), number, appends)))
             .collect();
@@ -46,13 +46,12 @@ pub fn child(path: &Path, writers: u64, appends: u64, control: Control) -> Resul
     })
 }
 
-async fn write(store: Arc<SqliteStore>, number: u64, appends: u64) -> Result<(), BoxError> {
+async fn write(store: Arc<dyn Store>, number: u64, appends: u64) -> Result<(), BoxError> {
     let session = session(number);
-    let now = Timestamp(0);
-    let head = store.create(&session, LogId::from("log"), now).await?;
+    let head = store.create(&session, LogId::from("log")).await?;
     let holder = Holder { process: std::process::id(), ..Holder::default() };
-    let lease =
-        store.acquire(&session, &holder, now, Duration::from_secs(60), Some(head.epoch)).await?;
+    let minute = Duration::from_secs(60);
+    let lease = store.take_over(&session, &holder, minute, head.epoch).await?;
     let mut after = head.seq;
     for round in 0..appends {
         let count = 1 + (after + number) % 4;
@@ -111,7 +110,7 @@ pub(super) fn session(number: u64) -> SessionId {
 }
 
 /// Returns what a writer writes at a place: of many lengths, now and then a long one.
-pub(super) fn expected(number: u64, seq: u64) -> NewRecord {
+pub(super) fn expected(number: u64, seq: u64) -> Record {
     let length = match seq % 100 {
         99 => 30_000,
         rest => rest * 17 % 700,
@@ -119,7 +118,7 @@ pub(super) fn expected(number: u64, seq: u64) -> NewRecord {
     let filler = "0123456789abcdef".repeat(length as usize / 16 + 1);
     let bytes =
         format!("{{\"session\":\"writer-{number}\",\"seq\":{seq},\"text\":\"{filler}\"}}\n");
-    NewRecord {
+    Record {
         kind: RecordKind::Line,
         source: 1,
         position: seq * 1000,

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use threadfold_store::{Limit, SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{Limit, Maintenance, Store};
 
 use super::BoxError;
 use super::child::{expected, session};
@@ -62,7 +64,7 @@ pub(super) fn look(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let start = Instant::now();
-        let store = SqliteStore::open(path)?;
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path)?);
         let mut looked = Looked { opened_in: start.elapsed(), records: 0 };
         for writer in 0..writers {
             let session = session(writer);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_store::{Appended, NewRecord, RecordKind, StoreError, Timestamp};
+use threadfold_store::{AppendReceipt, StoreError};
+use threadfold_fold::{Record, RecordKind, Timestamp};
 
 use super::Place;
 use super::writer::{Writer, line, record};
@@ -20,7 +21,7 @@ pub async fn records_come_back_as_they_were(place: &dyn Place) {
         vec![0xff; 1000],
     ];
     for (number, bytes) in odd.into_iter().enumerate() {
-        let extreme = NewRecord {
+        let extreme = Record {
             kind: RecordKind::from_code(number as u8 * 50),
             source: u32::MAX - number as u32,
             position: u64::MAX - number as u64,
@@ -72,7 +73,7 @@ pub async fn an_append_of_no_records_changes_nothing(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
     writer.append(vec![record("a")]).await.expect("it is in order");
     let appended = writer.append(Vec::new()).await.expect("it is in order");
-    assert_eq!(appended, Appended { first: 2, last: 1 });
+    assert_eq!(appended, AppendReceipt { first: 2, last: 1 });
     writer.append(vec![record("b")]).await.expect("it is in order");
     writer.check().await;
 }
@@ -158,7 +159,7 @@ pub async fn large_appends_come_back_as_they_were(place: &dyn Place) {
     let long = format!("{{\"sessionId\":\"session\",\"data\":\"{}\"}}\n", "image".repeat(600_000));
     for round in 0..4 {
         writer.append(vec![line(&writer.session, round)]).await.expect("it is in order");
-        let mut records: Vec<NewRecord> =
+        let mut records: Vec<Record> =
             (0..900).map(|number| line(&writer.session, round * 1000 + number)).collect();
         records.insert(round * 300, record(long.clone()));
         records.push(record(vec![round as u8; 100_000]));

@@ -1,16 +1,15 @@
 //! Content by its name, and the collection of what nobody keeps.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use threadfold_core::SessionId;
-use threadfold_store::{BlobHash, Collected, NewRecord, Store, StoredSnapshot, Timestamp};
+use threadfold_store::{BlobHash, GarbageReport, Store, StoredSnapshot};
+use threadfold_fold::Record;
 
 use super::Place;
-use super::writer::{NOW, Writer, line, record};
-
-/// Later than anything was stored.
-const EVER: Timestamp = Timestamp(i64::MAX);
+use super::writer::{Writer, line, record};
 
 async fn put(store: &Arc<dyn Store>, session: &SessionId, bytes: &[u8]) -> BlobHash {
     let hash = store.put_blob(session, Bytes::copy_from_slice(bytes)).await;
@@ -37,18 +36,19 @@ pub async fn content_is_kept_as_long_as_a_session_keeps_it(place: &dyn Place) {
     let store = place.open();
     let sessions = ["one", "other"].map(SessionId::from);
     for session in &sessions {
-        store.create(session, "log".into(), NOW).await.expect("a session can begin");
+        store.create(session, "log".into()).await.expect("a session can begin");
         put(&store, session, b"shared").await;
     }
     let shared = BlobHash::of(b"shared");
     for session in &sessions {
-        let collected = store.collect_garbage(EVER).await.expect("garbage can be collected");
-        assert_eq!(collected, Collected::default());
+        let collected =
+            store.collect_garbage(Duration::ZERO).await.expect("garbage can be collected");
+        assert_eq!(collected, GarbageReport::default());
         assert!(get(&store, &shared).await.is_some());
-        store.remove(session, NOW).await.expect("nobody writes to it");
+        store.remove(session).await.expect("nobody writes to it");
     }
-    let collected = store.collect_garbage(EVER).await.expect("garbage can be collected");
-    assert_eq!(collected, Collected { blobs: 1, bytes: 6 });
+    let collected = store.collect_garbage(Duration::ZERO).await.expect("garbage can be collected");
+    assert_eq!(collected, GarbageReport { blobs: 1, bytes: 6 });
     assert_eq!(get(&store, &shared).await, None);
 }
 
@@ -56,12 +56,17 @@ pub async fn content_is_kept_as_long_as_a_session_keeps_it(place: &dyn Place) {
 pub async fn what_is_young_is_not_collected(place: &dyn Place) {
     let store = place.open();
     let session = SessionId::from("session");
-    store.create(&session, "log".into(), NOW).await.expect("a session can begin");
+    store.create(&session, "log".into()).await.expect("a session can begin");
     let hash = put(&store, &session, b"young").await;
-    store.remove(&session, NOW).await.expect("nobody writes to it");
-    let collected = store.collect_garbage(NOW).await.expect("garbage can be collected");
-    assert_eq!(collected, Collected::default());
+    store.remove(&session).await.expect("nobody writes to it");
+    let hour = Duration::from_secs(3600);
+    place.clock().advance(hour - Duration::from_millis(1));
+    let report = store.collect_garbage(hour).await.expect("garbage can be collected");
+    assert_eq!(report, GarbageReport::default());
     assert!(get(&store, &hash).await.is_some());
+    place.clock().advance(Duration::from_millis(1));
+    let report = store.collect_garbage(hour).await.expect("garbage can be collected");
+    assert_eq!(report, GarbageReport { blobs: 1, bytes: 5 });
 }
 
 /// However the store keeps them.
@@ -69,13 +74,13 @@ pub async fn records_and_snapshots_survive_a_collection(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
     writer.write_a_long_log().await;
     let text = format!("{{\"text\":\"{}\"}}", "long".repeat(10_000));
-    let mut large: Vec<NewRecord> = (0..2000).map(|it| line(&writer.session, it)).collect();
+    let mut large: Vec<Record> = (0..2000).map(|it| line(&writer.session, it)).collect();
     large.insert(3, record(text.clone()));
     writer.append(large).await.expect("it is in order");
     let snapshot = StoredSnapshot { generation: 1, seq: 1, bytes: text.repeat(10).into() };
     let put = writer.store.put_snapshot(&writer.session, snapshot.clone()).await;
     put.expect("a snapshot can be kept");
-    writer.store.collect_garbage(EVER).await.expect("garbage can be collected");
+    writer.store.collect_garbage(Duration::ZERO).await.expect("garbage can be collected");
     writer.check().await;
     let found = writer.store.snapshot(&writer.session, 1, 1).await;
     assert!(found.expect("a snapshot can be read") == Some(snapshot));
@@ -88,16 +93,16 @@ pub async fn a_fork_survives_the_original(place: &dyn Place) {
     let mut fork = Writer::begin(&store, "22222222-fork").await;
     for writer in [&mut original, &mut fork] {
         let text = format!("{{\"text\":\"{}\"}}", "long".repeat(10_000));
-        let mut records: Vec<NewRecord> = (0..3000).map(|it| line(&writer.session, it)).collect();
+        let mut records: Vec<Record> = (0..3000).map(|it| line(&writer.session, it)).collect();
         records.insert(10, record(text));
         writer.append(records).await.expect("it is in order");
         store.release(&writer.session, writer.epoch).await.expect("it has it");
     }
-    store.remove(&original.session, NOW).await.expect("nobody writes to it");
-    store.collect_garbage(EVER).await.expect("garbage can be collected");
+    store.remove(&original.session).await.expect("nobody writes to it");
+    store.collect_garbage(Duration::ZERO).await.expect("garbage can be collected");
     fork.check().await;
-    store.remove(&fork.session, NOW).await.expect("nobody writes to it");
-    store.collect_garbage(EVER).await.expect("garbage can be collected");
-    let again = store.collect_garbage(EVER).await.expect("garbage can be collected");
-    assert_eq!(again, Collected::default());
+    store.remove(&fork.session).await.expect("nobody writes to it");
+    store.collect_garbage(Duration::ZERO).await.expect("garbage can be collected");
+    let again = store.collect_garbage(Duration::ZERO).await.expect("garbage can be collected");
+    assert_eq!(again, GarbageReport::default());
 }

@@ -1,7 +1,10 @@
 //! Snapshots and summaries: kept, found, replaced, and dispensable.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use threadfold_store::{LogId, SnapshotPiece, StoreError, StoredSnapshot, Summary, Timestamp};
+use threadfold_store::{SnapshotPiece, StoreError, StoredSnapshot, Summary};
+use threadfold_fold::LogId;
 
 use super::Place;
 use super::writer::{Writer, record};
@@ -126,12 +129,12 @@ pub async fn a_piece_that_is_not_there_refuses_the_whole_snapshot(place: &dyn Pl
             other.add(gone.clone()).await.expect("a piece can be kept");
             other.finish().await.expect("it is whole");
             store.delete_derived(session).await.expect("it can be deleted");
-            store.collect_garbage(Timestamp(i64::MAX)).await.expect("garbage can be collected");
+            store.collect_garbage(Duration::ZERO).await.expect("garbage can be collected");
             store.put_snapshot(session, snapshot(1, 1, "old")).await.expect("it can be kept");
         }
         writing.add_known(gone.hash());
         let refused = writing.finish().await;
-        assert!(matches!(refused, Err(StoreError::NoPiece { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::MissingPiece { .. })), "{refused:?}");
         let found = store.snapshot(session, 1, 1).await.expect("it can be read");
         assert_eq!(found, Some(snapshot(1, 1, "old")));
     }
@@ -151,7 +154,7 @@ pub async fn what_is_derived_can_be_deleted(place: &dyn Place) {
     assert_eq!(places, []);
     let found = writer.store.snapshot(&writer.session, 1, 1).await;
     assert_eq!(found.expect("a snapshot can be read"), None);
-    let list = writer.store.list().await.expect("sessions can be listed");
+    let list = writer.store.list_all("").await.expect("sessions can be listed");
     assert_eq!(list[0].summary, None);
     writer.check().await;
 }
@@ -174,7 +177,7 @@ pub async fn a_summary_is_listed(place: &dyn Place) {
             writer.store.put_summary(&writer.session, &LogId::from("log"), put.clone()).await;
         kept.expect("a summary can be kept");
         listed = if is_kept { Some(put) } else { listed };
-        let list = writer.store.list().await.expect("sessions can be listed");
+        let list = writer.store.list_all("").await.expect("sessions can be listed");
         assert_eq!(list[0].summary, listed);
     }
 }

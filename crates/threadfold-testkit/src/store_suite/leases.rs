@@ -1,22 +1,24 @@
 //! One writer at a time, and what becomes of the others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use threadfold_core::SessionId;
-use threadfold_store::{Epoch, LogId, Store, StoreError, Summary, Timestamp};
+use threadfold_store::{Epoch, Store, StoreError, Summary};
+use threadfold_fold::{LogId, Timestamp};
 
 use super::Place;
-use super::writer::{LASTING, NOW, Writer, holder, record};
+use super::writer::{LASTING, Writer, holder, record};
 
 async fn begin(place: &dyn Place) -> (Arc<dyn Store>, SessionId) {
     let store = place.open();
     let session = SessionId::from("session");
-    store.create(&session, LogId::from("log"), NOW).await.expect("a session can begin");
+    store.create(&session, LogId::from("log")).await.expect("a session can begin");
     (store, session)
 }
 
-fn later(milliseconds: i64) -> Timestamp {
-    Timestamp(NOW.0 + milliseconds)
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
 }
 
 /// Also when many ask at once.
@@ -26,7 +28,7 @@ pub async fn one_writer_at_a_time(place: &dyn Place) {
         .map(|number| {
             let (store, session) = (Arc::clone(&store), session.clone());
             let holder = holder(&format!("number {number}"));
-            tokio::spawn(async move { store.acquire(&session, &holder, NOW, LASTING, None).await })
+            tokio::spawn(async move { store.acquire(&session, &holder, LASTING).await })
         })
         .collect();
     let mut given = Vec::new();
@@ -34,16 +36,16 @@ pub async fn one_writer_at_a_time(place: &dyn Place) {
     for asked in asking {
         match asked.await.expect("it does not panic") {
             Ok(lease) => given.push(lease),
-            Err(StoreError::Held { holder, epoch, until, .. }) => {
-                refused.push((*holder, epoch, until));
+            Err(StoreError::Held { holder, epoch, remaining, .. }) => {
+                refused.push((*holder, epoch, remaining));
             }
             Err(other) => panic!("{other}"),
         }
     }
     assert_eq!((given.len(), refused.len()), (1, 7));
     let lease = &given[0];
-    assert_eq!(lease.until, later(10_000));
-    assert!(refused.iter().all(|it| *it == (lease.holder.clone(), lease.epoch, lease.until)));
+    assert_eq!(lease.remaining, LASTING);
+    assert!(refused.iter().all(|it| *it == (lease.holder.clone(), lease.epoch, LASTING)));
 }
 
 /// A process that slept through the end of its lease is such a writer.
@@ -65,44 +67,49 @@ pub async fn a_writer_that_was_replaced_is_refused_and_told_by_whom(place: &dyn 
 /// At that moment, and not before.
 pub async fn a_lease_ends_with_its_time(place: &dyn Place) {
     let (store, session) = begin(place).await;
-    let first = store.acquire(&session, &holder("a"), NOW, LASTING, None).await;
+    let first = store.acquire(&session, &holder("a"), LASTING).await;
     assert_eq!(first.expect("nobody has it").epoch, Epoch(1));
-    let early = store.acquire(&session, &holder("b"), later(9_999), LASTING, None).await;
+    place.clock().advance(LASTING - ms(1));
+    let early = store.acquire(&session, &holder("b"), LASTING).await;
     assert!(matches!(early, Err(StoreError::Held { .. })), "{early:?}");
-    let next = store.acquire(&session, &holder("b"), later(10_000), LASTING, None).await;
+    place.clock().advance(ms(1));
+    let next = store.acquire(&session, &holder("b"), LASTING).await;
     let next = next.expect("its time is over");
-    assert_eq!((next.epoch, next.until), (Epoch(2), later(20_000)));
+    assert_eq!((next.epoch, next.remaining), (Epoch(2), LASTING));
     assert_eq!(next.holder, holder("b"));
 }
 
 /// If its holder is known to be gone; another lease is not passed over by mistake.
 pub async fn a_lease_can_be_passed_over_by_its_name(place: &dyn Place) {
     let (store, session) = begin(place).await;
-    let first = store.acquire(&session, &holder("a"), NOW, LASTING, None).await;
+    let first = store.acquire(&session, &holder("a"), LASTING).await;
     let first = first.expect("nobody has it");
-    let wrong = Some(Epoch(first.epoch.0 + 1));
-    let refused = store.acquire(&session, &holder("b"), NOW, LASTING, wrong).await;
+    let wrong = Epoch(first.epoch.0 + 1);
+    let refused = store.take_over(&session, &holder("b"), LASTING, wrong).await;
     assert!(matches!(refused, Err(StoreError::Held { .. })), "{refused:?}");
-    let second = store.acquire(&session, &holder("b"), NOW, LASTING, Some(first.epoch)).await;
+    let second = store.take_over(&session, &holder("b"), LASTING, first.epoch).await;
     assert_eq!(second.expect("it is passed over").epoch, Epoch(2));
-    let third = store.acquire(&session, &holder("c"), NOW, LASTING, Some(first.epoch)).await;
+    let third = store.take_over(&session, &holder("c"), LASTING, first.epoch).await;
     assert!(matches!(third, Err(StoreError::Held { epoch: Epoch(2), .. })), "{third:?}");
 }
 
 /// Also when its time was over, if nobody came.
 pub async fn a_lease_can_be_renewed_until_another_has_one(place: &dyn Place) {
     let (store, session) = begin(place).await;
-    let lease = store.acquire(&session, &holder("a"), NOW, LASTING, None).await;
+    let lease = store.acquire(&session, &holder("a"), LASTING).await;
     let lease = lease.expect("nobody has it");
-    let renewed = store.renew(&session, lease.epoch, later(15_000), LASTING).await;
+    place.clock().advance(ms(15_000));
+    let renewed = store.renew(&session, lease.epoch, LASTING).await;
     let renewed = renewed.expect("nobody else has it");
-    assert_eq!(renewed.until, later(25_000));
+    assert_eq!(renewed.remaining, LASTING);
     assert_eq!((renewed.epoch, renewed.holder), (lease.epoch, lease.holder));
-    let early = store.acquire(&session, &holder("b"), later(20_000), LASTING, None).await;
+    place.clock().advance(ms(5_000));
+    let early = store.acquire(&session, &holder("b"), LASTING).await;
     assert!(matches!(early, Err(StoreError::Held { .. })), "{early:?}");
-    let other = store.acquire(&session, &holder("b"), later(25_000), LASTING, None).await;
+    place.clock().advance(ms(5_000));
+    let other = store.acquire(&session, &holder("b"), LASTING).await;
     other.expect("its time is over");
-    let refused = store.renew(&session, lease.epoch, later(25_001), LASTING).await;
+    let refused = store.renew(&session, lease.epoch, LASTING).await;
     let Err(StoreError::Fenced { holder: told, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(*told, holder("b"));
 }
@@ -110,15 +117,15 @@ pub async fn a_lease_can_be_renewed_until_another_has_one(place: &dyn Place) {
 /// One that was replaced gives nothing back.
 pub async fn a_lease_is_given_back_by_its_holder_only(place: &dyn Place) {
     let (store, session) = begin(place).await;
-    let first = store.acquire(&session, &holder("a"), NOW, LASTING, None).await;
+    let first = store.acquire(&session, &holder("a"), LASTING).await;
     let first = first.expect("nobody has it").epoch;
-    let second = store.acquire(&session, &holder("b"), NOW, LASTING, Some(first)).await;
+    let second = store.take_over(&session, &holder("b"), LASTING, first).await;
     let second = second.expect("it is passed over").epoch;
     store.release(&session, first).await.expect("it does nothing");
-    let refused = store.acquire(&session, &holder("c"), NOW, LASTING, None).await;
+    let refused = store.acquire(&session, &holder("c"), LASTING).await;
     assert!(matches!(refused, Err(StoreError::Held { .. })), "{refused:?}");
     store.release(&session, second).await.expect("it has it");
-    let third = store.acquire(&session, &holder("c"), NOW, LASTING, None).await;
+    let third = store.acquire(&session, &holder("c"), LASTING).await;
     assert_eq!(third.expect("it was given back").epoch, Epoch(3));
 }
 
@@ -128,8 +135,9 @@ pub async fn a_writer_that_slept_over_a_removal_is_refused(place: &dyn Place) {
     let mut old = Writer::begin(&place.open(), "session").await;
     old.append(vec![record("old")]).await.expect("it is in order");
     let (store, session) = (old.store.clone(), old.session.clone());
-    store.remove(&session, later(10_000)).await.expect("its time is over");
-    let begun = store.create(&session, LogId::from("another"), NOW).await;
+    place.clock().advance(LASTING);
+    store.remove(&session).await.expect("its lease has expired");
+    let begun = store.create(&session, LogId::from("another")).await;
     let begun = begun.expect("a session can begin");
     assert!(begun.epoch > old.epoch, "{begun:?}");
 
@@ -139,20 +147,52 @@ pub async fn a_writer_that_slept_over_a_removal_is_refused(place: &dyn Place) {
     for _ in 0..2 {
         let refused = sleeper.append(vec![record("zombie")]).await;
         assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{refused:?}");
-        let refused = store.renew(&session, old.epoch, NOW, LASTING).await;
+        let refused = store.renew(&session, old.epoch, LASTING).await;
         assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{refused:?}");
         let summary = Summary { generation: 1, seq: 1, json: "{}".to_owned() };
         let put = store.put_summary(&session, &LogId::from("log"), summary).await;
         put.expect("it is not kept");
-        assert_eq!(store.list().await.expect("sessions can be listed")[0].summary, None);
+        assert_eq!(store.list_all("").await.expect("sessions can be listed")[0].summary, None);
         if new.is_none() {
             new = Some(Writer::continue_as(&store, session.clone(), "another").await);
         }
     }
     let mut new = new.expect("it was begun");
     store.release(&session, old.epoch).await.expect("it does nothing");
-    let held = store.acquire(&session, &holder("third"), NOW, LASTING, None).await;
+    let held = store.acquire(&session, &holder("third"), LASTING).await;
     assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
     new.append(vec![record("new")]).await.expect("it is in order");
     new.check().await;
+}
+
+/// The clock of the calling process is years ahead of the store's here, and does not stand still.
+pub async fn a_lease_is_timed_by_the_clock_of_the_store(place: &dyn Place) {
+    let (store, session) = begin(place).await;
+    let callers_clock = Timestamp::now();
+    assert!(callers_clock > place.clock().now().after(LASTING), "the caller's clock is right");
+    let first = store.acquire(&session, &holder("a"), LASTING).await;
+    let first = first.expect("nobody has it").epoch;
+    let refused = store.acquire(&session, &holder("b"), LASTING).await;
+    assert!(matches!(refused, Err(StoreError::Held { .. })), "{refused:?}");
+    let refused = store.remove(&session).await;
+    assert!(matches!(refused, Err(StoreError::Held { .. })), "{refused:?}");
+    // Two handles of one store have one opinion.
+    let refused = place.open().acquire(&session, &holder("b"), LASTING).await;
+    assert!(matches!(refused, Err(StoreError::Held { .. })), "{refused:?}");
+    place.clock().advance(LASTING);
+    let second = place.open().acquire(&session, &holder("b"), LASTING).await;
+    assert_eq!(second.expect("the lease has expired").epoch, Epoch(first.0 + 1));
+}
+
+/// By the clock of the store, when it is read.
+pub async fn a_lease_says_how_long_it_lasts(place: &dyn Place) {
+    let (store, session) = begin(place).await;
+    store.acquire(&session, &holder("a"), LASTING).await.expect("nobody has it");
+    for (step, remaining) in [(0, 10_000), (4_000, 6_000), (5_999, 1), (1, 0), (60_000, 0)] {
+        place.clock().advance(ms(step));
+        let entry = store.entry(&session).await.expect("an entry can be read");
+        let lease = entry.expect("it exists").lease.expect("it was not released");
+        assert_eq!((lease.remaining, lease.is_expired()), (ms(remaining), remaining == 0));
+        assert_eq!(lease.holder, holder("a"));
+    }
 }

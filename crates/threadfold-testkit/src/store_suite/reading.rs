@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use threadfold_store::{Limit, StoredRecord};
+use threadfold_store::{Limit, StoreError};
+use threadfold_fold::StoredRecord;
 
 use super::Place;
 use super::writer::{Writer, line, read_all, record};
@@ -107,4 +108,16 @@ pub async fn who_waits_for_what_is_there_is_not_kept(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
     writer.append(vec![record("a")]).await.expect("it is in order");
     writer.store.changed(&writer.session, 0).await.expect("it is there");
+}
+
+/// It would wait for ever.
+pub async fn who_waits_for_a_session_that_is_removed_gets_an_error(place: &dyn Place) {
+    let writer = Writer::begin(&place.open(), "session").await;
+    let (store, session) = (Arc::clone(&writer.store), writer.session.clone());
+    let waiting = tokio::spawn(async move { store.changed(&session, 0).await });
+    tokio::task::yield_now().await;
+    writer.store.release(&writer.session, writer.epoch).await.expect("it has the lease");
+    writer.store.remove(&writer.session).await.expect("nobody writes to it");
+    let error = waiting.await.expect("it does not panic");
+    assert!(matches!(error, Err(StoreError::NotFound { .. })), "{error:?}");
 }

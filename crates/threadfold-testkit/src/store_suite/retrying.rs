@@ -78,7 +78,7 @@ pub async fn appends_to_many_sessions_at_once_are_read_and_retried(place: &dyn P
         for writer in writing {
             writers.push(writer.await.expect("it does not panic"));
         }
-        let list = store.list().await.expect("sessions can be listed");
+        let list = store.list_all("").await.expect("sessions can be listed");
         for (entry, writer) in list.iter().zip(&writers) {
             assert_eq!(entry.head.seq, writer.written.len() as u64);
             assert_eq!(Some(entry.updated), writer.written.last().map(|last| last.received));

@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use threadfold_core::SessionId;
-use threadfold_store::{
-    Append, Appended, BatchId, Epoch, Holder, Limit, LogId, NewRecord, RecordKind, Store,
-    StoreError, StoredRecord, Timestamp,
-};
+use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, Holder, Limit, Store, StoreError};
+use threadfold_fold::{LogId, Record, RecordKind, StoredRecord, Timestamp};
 
-/// When everything in the suite happens.
+/// When the clock of every store in the suite starts.
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
 /// How long leases last in it.
 pub const LASTING: Duration = Duration::from_secs(10);
@@ -27,14 +25,14 @@ pub struct Writer {
     /// What was acknowledged.
     pub written: Vec<StoredRecord>,
     /// The appends that were acknowledged.
-    pub appends: Vec<(Append, Appended)>,
+    pub appends: Vec<(Append, AppendReceipt)>,
 }
 
 impl Writer {
     /// Begins a session, and gets the right to write to it.
     pub async fn begin(store: &Arc<dyn Store>, session: &str) -> Self {
         let session = SessionId::from(session);
-        store.create(&session, LogId::from("log"), NOW).await.expect("a session can begin");
+        store.create(&session, LogId::from("log")).await.expect("a session can begin");
         Self::continue_as(store, session, "suite").await
     }
 
@@ -43,7 +41,7 @@ impl Writer {
         let head = store.head(&session).await.expect("a head can be read").expect("it began");
         let holder = holder(who);
         let lease = store
-            .acquire(&session, &holder, NOW, LASTING, Some(head.epoch))
+            .take_over(&session, &holder, LASTING, head.epoch)
             .await
             .expect("the lease may be passed over");
         Self {
@@ -56,7 +54,7 @@ impl Writer {
     }
 
     /// Returns the append of these records behind what was written.
-    pub fn next(&self, records: Vec<NewRecord>) -> Append {
+    pub fn next(&self, records: Vec<Record>) -> Append {
         let after = self.written.len() as u64;
         let mut batch = [0; 16];
         batch[..8].copy_from_slice(&after.to_le_bytes());
@@ -71,13 +69,13 @@ impl Writer {
     }
 
     /// Appends records, and remembers them if they were acknowledged.
-    pub async fn append(&mut self, records: Vec<NewRecord>) -> Result<Appended, StoreError> {
+    pub async fn append(&mut self, records: Vec<Record>) -> Result<AppendReceipt, StoreError> {
         let append = self.next(records);
         let appended = self.store.append(append.clone()).await?;
         let after = append.after;
         assert_eq!(
             appended,
-            Appended { first: after + 1, last: after + append.records.len() as u64 }
+            AppendReceipt { first: after + 1, last: after + append.records.len() as u64 }
         );
         let numbered = append.records.iter().cloned().zip(after + 1..);
         self.written.extend(numbered.map(|(record, seq)| record.at(seq)));
@@ -138,10 +136,10 @@ pub fn holder(who: &str) -> Holder {
 }
 
 /// Returns a line as an agent could have written it: with its session, and not like any other.
-pub fn line(session: &SessionId, number: usize) -> NewRecord {
+pub fn line(session: &SessionId, number: usize) -> Record {
     let text = "all work and no play ".repeat(number % 40);
     let bytes = format!("{{\"sessionId\":\"{session}\",\"uuid\":{number},\"text\":\"{text}\"}}\n");
-    NewRecord {
+    Record {
         kind: RecordKind::Line,
         source: 1 + (number % 2) as u32,
         position: number as u64 * 1000,
@@ -151,6 +149,6 @@ pub fn line(session: &SessionId, number: usize) -> NewRecord {
 }
 
 /// Returns a record of these bytes.
-pub fn record(bytes: impl Into<Bytes>) -> NewRecord {
-    NewRecord { kind: RecordKind::Line, source: 1, position: 0, received: NOW, bytes: bytes.into() }
+pub fn record(bytes: impl Into<Bytes>) -> Record {
+    Record { kind: RecordKind::Line, source: 1, position: 0, received: NOW, bytes: bytes.into() }
 }

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use threadfold_convert::lines::lines;
-use threadfold_convert::{
-    Agent, Feed, FeedKind, Record, SessionFile, convert_all, convert_files, converter,
-    parse_transcript,
-};
+use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all, convert_files, converter};
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{ConversationState, Payload, SessionEvent};
 use threadfold_testkit::big_session::{Written, write_bus, write_stream, write_transcript};
 use threadfold_testkit::naive_load;

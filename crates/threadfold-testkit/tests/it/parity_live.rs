@@ -4,8 +4,9 @@ use std::fs;
 
 use serde_json::json;
 use threadfold_convert::lines::lines;
-use threadfold_convert::parity::{Comparison, Lack, Verdict, compare, replay};
-use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile, converter, parse_transcript};
+use threadfold_fold::parity::{Comparison, Lack, Verdict, compare, replay};
+use threadfold_convert::{Agent, Feed, FeedKind, Record, converter};
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::ConversationState;
 use threadfold_testkit::sessions_on_disk::read_sessions;
 use threadfold_testkit::{

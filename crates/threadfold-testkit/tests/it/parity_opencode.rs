@@ -8,8 +8,9 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
-use threadfold_convert::parity::{Verdict, compare, replay};
-use threadfold_convert::{Agent, Feed, FeedKind, Record, SessionFile, converter, parse_transcript};
+use threadfold_fold::parity::{Verdict, compare, replay};
+use threadfold_convert::{Agent, Feed, FeedKind, Record, converter};
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::ConversationState;
 use threadfold_testkit::{
     AgentHome, Availability, Events, OpenCode, ScriptedModel, Server, opencode_scripts,

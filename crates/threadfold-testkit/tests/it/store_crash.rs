@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use threadfold_core::SessionId;
-use threadfold_store::{SqliteStore, Store};
+use threadfold_sqlite::SqliteStore;
+use threadfold_store::{ChangePosition, LogStore, Maintenance, Store};
 use threadfold_testkit::crash::{Acknowledged, Control, can_cut, cut_power, kill};
 use threadfold_testkit::report_skipped;
 use threadfold_testkit::store_suite::{read_all, run};
@@ -86,6 +87,31 @@ fn two_processes_write_to_one_file() -> Result {
 }
 
 #[test]
+fn what_another_process_writes_wakes_who_waits_for_any_session() -> Result {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("store.db");
+    run(async {
+        let store = SqliteStore::open(&file).expect("it can be created");
+        let mut position = ChangePosition::default();
+        let mut child =
+            Command::new(program()).arg("child").arg(&file).args(["2", "5"]).spawn().unwrap();
+        loop {
+            // Taken before looking, so that nothing in between is missed.
+            let next = store.sessions_changed(&position);
+            let hung = std::time::Duration::from_secs(30);
+            let next = tokio::time::timeout(hung, next).await.expect("the child's writes wake");
+            position = next.expect("changes can be waited for");
+            let sessions = store.list_all("writer-").await.expect("sessions can be listed");
+            if sessions.len() == 2 && sessions.iter().all(|it| it.head.seq >= 5) {
+                break;
+            }
+        }
+        assert!(child.wait().unwrap().success());
+    });
+    Ok(())
+}
+
+#[test]
 fn a_process_that_may_not_write_more_acknowledges_nothing_more() -> Result {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("store.db");
@@ -94,7 +120,7 @@ fn a_process_that_may_not_write_more_acknowledges_nothing_more() -> Result {
     let output = Command::new("sh").args(["-c", script]).arg(program()).arg(&file).output()?;
     let said = String::from_utf8(output.stderr)?;
     assert!(!output.status.success());
-    assert!(said.contains("nothing can be written to"), "{said}");
+    assert!(said.contains("cannot write to"), "{said}");
     let mut acknowledged = Acknowledged::default();
     acknowledged.hear_all(&output.stdout[..])?;
     assert!(acknowledged.count > 10);

@@ -1,0 +1,187 @@
+//! Compacts tails, which are fast to write, into groups, which are small and deduplicated.
+
+use std::collections::{BTreeSet, HashMap};
+
+use rusqlite::{Connection, params};
+use threadfold_core::SessionId;
+use threadfold_fold::{Record, StoredRecord, Timestamp};
+use threadfold_store::pack::{Batch, Group, Packer, pack_row, unpack_row};
+
+use crate::append::insert_row;
+use crate::blobs::{Content, keep, refer};
+use crate::cache::{CachedSession, SessionCache, TailSize};
+use crate::failure::Failure;
+use crate::schema::{first_of, last_place, place};
+
+/// A tail of this size is compacted.
+pub(crate) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
+
+/// The sessions whose tails became long.
+#[derive(Debug, Default)]
+pub(crate) struct CompactionQueue {
+    due: BTreeSet<SessionId>,
+    /// The size of tails in which no group ended; they are retried once they have grown noticeably.
+    tried: HashMap<SessionId, TailSize>,
+}
+
+impl CompactionQueue {
+    /// Queues a session if its tail is long.
+    pub(crate) fn consider(&mut self, session: &SessionId, cached: &CachedSession) {
+        let TailSize { rows, bytes } = cached.tail;
+        let is_long = rows >= LONG_TAIL.rows || bytes >= LONG_TAIL.bytes;
+        if !is_long {
+            return;
+        }
+        let tried = self.tried.get(session).copied().unwrap_or_default();
+        let has_shrunk = rows < tried.rows;
+        if has_shrunk || rows >= tried.rows + LONG_TAIL.rows / 4 || bytes >= tried.bytes * 5 / 4 {
+            self.due.insert(session.clone());
+        }
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Removes up to `count` sessions from the queue.
+    pub(crate) fn take(&mut self, count: usize) -> Vec<SessionId> {
+        (0..count).map_while(|_| self.due.pop_first()).collect()
+    }
+
+    /// Packs a session's tail into groups, up to the end of the last complete group.
+    pub(crate) fn compact(
+        &mut self,
+        connection: &Connection,
+        now: Timestamp,
+        cache: &mut SessionCache,
+        session: &SessionId,
+    ) -> Result<(), Failure> {
+        let cached = cache.session(connection, session)?;
+        let rows = tail_rows(connection, cached.id)?;
+        let before = cached.tail;
+        cached.tail = replace_tail(connection, now, session, cached.id, rows)?;
+        if cached.tail == before {
+            self.tried.insert(session.clone(), before);
+        } else {
+            self.tried.remove(session);
+        }
+        Ok(())
+    }
+}
+
+/// The records of one or more appends, without those that are in groups already.
+pub(crate) struct TailRow {
+    pub(crate) first: u64,
+    /// The appends that begin in it.
+    pub(crate) batches: Vec<Batch>,
+    /// Whether the table has this row already.
+    pub(crate) is_stored: bool,
+    pub(crate) records: Vec<Record>,
+}
+
+impl TailRow {
+    fn last(&self) -> u64 {
+        self.first + self.records.len() as u64 - 1
+    }
+}
+
+/// Returns the rows of a session's tail.
+pub(crate) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT place, count, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
+    )?;
+    let mut found = statement.query([place(id, 0), last_place(id)])?;
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        let first = first_of(row.get(0)?);
+        let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        let (batches, records) = unpack_row(first, row.get(1)?, data)?;
+        if records.is_empty() {
+            return Err(Failure::Corrupt(format!("the row of record {first} has no records")));
+        }
+        let records = records.into_iter().map(as_new).collect();
+        rows.push(TailRow { first, batches, is_stored: true, records });
+    }
+    Ok(rows)
+}
+
+fn as_new(record: StoredRecord) -> Record {
+    let Record { kind, source, position, received, bytes } = record.record;
+    Record { kind, source, position, received, bytes }
+}
+
+/// Packs `rows` into groups, up to the end of the last complete group, and makes the rest the tail.
+pub(crate) fn replace_tail(
+    connection: &Connection,
+    now: Timestamp,
+    session: &SessionId,
+    id: i64,
+    rows: Vec<TailRow>,
+) -> Result<TailSize, Failure> {
+    let mut packed_until = 0;
+    if let Some(first) = rows.first().map(|row| row.first) {
+        let mut packer = Packer::new(session.as_str(), first);
+        for row in &rows {
+            let mut batches = row.batches.iter().peekable();
+            for (record, seq) in row.records.iter().zip(row.first..) {
+                if let Some(batch) = batches.next_if(|batch| batch.first == seq) {
+                    packer.begin(*batch);
+                }
+                if let Some(group) = packer.push(record) {
+                    packed_until = group.last();
+                    insert_group(connection, now, id, group)?;
+                }
+            }
+        }
+    }
+    if packed_until > 0 {
+        connection
+            .prepare_cached("DELETE FROM tail WHERE place BETWEEN ?1 AND ?2")?
+            .execute([place(id, 0), place(id, packed_until)])?;
+    }
+    let mut size = TailSize::default();
+    for mut row in rows.into_iter().filter(|row| row.last() > packed_until) {
+        let is_cut = row.first <= packed_until;
+        if is_cut {
+            let packed = usize::try_from(packed_until + 1 - row.first).unwrap_or(usize::MAX);
+            row.records.drain(..packed);
+            row.first = packed_until + 1;
+            row.batches.retain(|batch| batch.first > packed_until);
+        }
+        let data = pack_row(row.first, &row.batches, &row.records);
+        size.rows += 1;
+        size.bytes += data.len() as u64;
+        if (is_cut || !row.is_stored)
+            && let Some(latest) = row.records.last().map(|record| record.received)
+        {
+            let count = row.records.len() as u64;
+            insert_row(connection, id, row.first, count, latest, &data)?;
+        }
+    }
+    Ok(size)
+}
+
+fn insert_group(
+    connection: &Connection,
+    now: Timestamp,
+    id: i64,
+    group: Group,
+) -> Result<(), Failure> {
+    for extract in &group.extracts {
+        let blob = keep(connection, now, &Content::of(extract.hash, &extract.bytes))?;
+        refer(connection, id, blob)?;
+    }
+    let content = keep(connection, now, &Content::of(group.hash, &group.content))?;
+    connection
+        .prepare_cached(
+            "INSERT INTO groups (place, count, latest, meta, blob) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            place(id, group.first),
+            group.count,
+            group.latest.0,
+            group.meta,
+            content
+        ])?;
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Snapshots: lists of pieces, most of which the snapshot before has as well.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, params};
+use threadfold_core::SessionId;
+use threadfold_store::pack::compress;
+use threadfold_store::{BlobHash, SnapshotPiece, SnapshotWriter, StoreError, StoredSnapshot};
+
+use crate::blobs;
+use crate::failure::Failure;
+use crate::sessions::session_id;
+use crate::store::SqliteStore;
+use crate::writer::Ledger;
+
+/// How many bytes one transaction writes; appends run in between.
+const PORTION: usize = 8 << 20;
+
+/// Writes a snapshot in portions.
+pub(crate) struct SqliteSnapshotWriter<'a> {
+    store: &'a SqliteStore,
+    session: SessionId,
+    place: (u32, u64),
+    all: Vec<BlobHash>,
+    /// Pieces that are not written yet.
+    waiting: Vec<SnapshotPiece>,
+    /// Their size.
+    size: usize,
+}
+
+/// A piece, ready to be stored.
+struct CompressedPiece {
+    hash: BlobHash,
+    length: usize,
+    bytes: Vec<u8>,
+}
+
+impl<'a> SqliteSnapshotWriter<'a> {
+    pub(crate) fn new(store: &'a SqliteStore, session: &SessionId, place: (u32, u64)) -> Self {
+        let session = session.clone();
+        Self { store, session, place, all: Vec::new(), waiting: Vec::new(), size: 0 }
+    }
+
+    async fn write_waiting(&mut self) -> Result<(), StoreError> {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.size = 0;
+        let missing = self.store.read_with(move |connection| compress_new(connection, &waiting));
+        let missing = missing.await?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.store.write_with(move |ledger| put_pieces(ledger, &missing)).await
+    }
+}
+
+#[async_trait]
+impl SnapshotWriter for SqliteSnapshotWriter<'_> {
+    async fn add(&mut self, piece: SnapshotPiece) -> Result<(), StoreError> {
+        self.all.push(piece.hash());
+        self.size += piece.bytes().len();
+        self.waiting.push(piece);
+        if self.size >= PORTION { self.write_waiting().await } else { Ok(()) }
+    }
+
+    fn add_known(&mut self, piece: BlobHash) {
+        self.all.push(piece);
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
+        self.write_waiting().await?;
+        let Self { store, session, place, all, .. } = *self;
+        store.write_with(move |ledger| put(ledger, &session, place, &all)).await
+    }
+}
+
+/// Compresses the pieces that the store does not have, each once.
+///
+/// A corrupt blob counts as missing: the new snapshot must not refer to it.
+fn compress_new(
+    connection: &Connection,
+    pieces: &[SnapshotPiece],
+) -> Result<Vec<CompressedPiece>, Failure> {
+    let mut seen = HashSet::new();
+    let mut new = Vec::new();
+    for piece in pieces {
+        let hash = piece.hash();
+        if !seen.insert(hash) {
+            continue;
+        }
+        let found = blobs::find(connection, &hash)?;
+        let is_there = found.map(|id| blobs::is_intact(connection, id)).transpose()?;
+        if is_there != Some(true) {
+            let length = piece.bytes().len();
+            new.push(CompressedPiece { hash, length, bytes: compress(piece.bytes()) });
+        }
+    }
+    Ok(new)
+}
+
+/// Stores pieces, before the snapshot that refers to them. Until then only their age protects them
+/// from garbage collection.
+fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[CompressedPiece]) -> Result<(), Failure> {
+    let connection = ledger.connection;
+    for CompressedPiece { hash, length, bytes } in pieces {
+        match blobs::find(connection, hash)? {
+            None => drop(blobs::insert(connection, ledger.now, hash, *length, bytes)?),
+            Some(id) if !blobs::is_intact(connection, id)? => {
+                blobs::rewrite(connection, id, *length, bytes)?;
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Stores a snapshot. Refused if one of its pieces has been garbage collected meanwhile.
+fn put(
+    ledger: &mut Ledger<'_>,
+    session: &SessionId,
+    (generation, seq): (u32, u64),
+    pieces: &[BlobHash],
+) -> Result<(), Failure> {
+    let connection = ledger.connection;
+    let id = session_id(connection, session)?;
+    let mut stored = Vec::with_capacity(pieces.len());
+    for &piece in pieces {
+        let found = blobs::find(connection, &piece)?;
+        stored.push(found.ok_or(StoreError::MissingPiece { piece })?);
+    }
+    if let Some(old) = find(connection, id, generation, seq)? {
+        delete(connection, old)?;
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO snapshots (session, generation, seq, manifest) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![id, generation, seq.cast_signed(), manifest(pieces.iter()).as_bytes()])?;
+    let snapshot = connection.last_insert_rowid();
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO snapshot_chunks (snapshot, number, blob) VALUES (?1, ?2, ?3)",
+    )?;
+    for (number, blob) in stored.iter().enumerate() {
+        insert.execute(params![snapshot, number, blob])?;
+    }
+    Ok(())
+}
+
+fn find(
+    connection: &Connection,
+    session: i64,
+    generation: u32,
+    seq: u64,
+) -> Result<Option<i64>, Failure> {
+    let found = connection
+        .prepare_cached(
+            "SELECT id FROM snapshots WHERE session = ?1 AND generation = ?2 AND seq = ?3",
+        )?
+        .query_row(params![session, generation, seq.cast_signed()], |row| row.get(0))
+        .optional()?;
+    Ok(found)
+}
+
+fn delete(connection: &Connection, snapshot: i64) -> Result<(), Failure> {
+    for delete in
+        ["DELETE FROM snapshot_chunks WHERE snapshot = ?1", "DELETE FROM snapshots WHERE id = ?1"]
+    {
+        connection.prepare_cached(delete)?.execute([snapshot])?;
+    }
+    Ok(())
+}
+
+/// Returns the latest snapshot of a generation that covers no record after `until`.
+pub(crate) fn latest(
+    connection: &Connection,
+    session: &SessionId,
+    generation: u32,
+    until: u64,
+) -> Result<Option<StoredSnapshot>, Failure> {
+    let id = session_id(connection, session)?;
+    let until = i64::try_from(until).unwrap_or(i64::MAX);
+    let found = connection
+        .prepare_cached(
+            "SELECT id, seq FROM snapshots
+             WHERE session = ?1 AND generation = ?2 AND seq <= ?3 ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row(params![id, generation, until], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
+        })
+        .optional()?;
+    let Some((snapshot, seq)) = found else { return Ok(None) };
+    let bytes = read(connection, snapshot)?;
+    Ok(Some(StoredSnapshot { generation, seq, bytes: Bytes::from(bytes) }))
+}
+
+/// Returns the content of a snapshot.
+pub(crate) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Failure> {
+    let expected: [u8; 32] = connection
+        .prepare_cached("SELECT manifest FROM snapshots WHERE id = ?1")?
+        .query_row([snapshot], |row| row.get(0))?;
+    let mut statement = connection
+        .prepare_cached("SELECT blob FROM snapshot_chunks WHERE snapshot = ?1 ORDER BY number")?;
+    let mut rows = statement.query([snapshot])?;
+    let mut bytes = Vec::new();
+    let mut hashes = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (hash, piece) = blobs::read_by_id(connection, row.get(0)?)?;
+        bytes.extend(piece);
+        hashes.push(hash);
+    }
+    if manifest(hashes.iter()) == BlobHash::from(expected) {
+        Ok(bytes)
+    } else {
+        Err(Failure::Corrupt("the pieces of a snapshot do not match its manifest".to_owned()))
+    }
+}
+
+/// Returns the hash of the pieces' hashes.
+fn manifest<'a>(hashes: impl Iterator<Item = &'a BlobHash>) -> BlobHash {
+    let hashes: Vec<u8> = hashes.flat_map(|hash| *hash.as_bytes()).collect();
+    BlobHash::of(&hashes)
+}
+
+pub(crate) fn list(
+    connection: &Connection,
+    session: &SessionId,
+) -> Result<Vec<(u32, u64)>, Failure> {
+    let id = session_id(connection, session)?;
+    let mut statement = connection.prepare_cached(
+        "SELECT generation, seq FROM snapshots WHERE session = ?1 ORDER BY generation, seq",
+    )?;
+    let places = statement
+        .query_map([id], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))?
+        .collect::<Result<_, _>>()?;
+    Ok(places)
+}
+
+/// Deletes a session's snapshots and its summary.
+pub(crate) fn delete_derived(ledger: &mut Ledger<'_>, session: &SessionId) -> Result<(), Failure> {
+    let id = session_id(ledger.connection, session)?;
+    for delete in [
+        "DELETE FROM snapshot_chunks
+         WHERE snapshot IN (SELECT id FROM snapshots WHERE session = ?1)",
+        "DELETE FROM snapshots WHERE session = ?1",
+        "UPDATE sessions SET summary_generation = NULL, summary_seq = NULL, summary = NULL
+         WHERE id = ?1",
+    ] {
+        ledger.connection.prepare_cached(delete)?.execute([id])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! The store suite, and everything that can happen to an SQLite file.
+
+mod corruption;
+mod opening;
+mod sharing;
+mod suite;
+mod truncation;
+#[cfg(target_os = "linux")]
+mod unwritable;
