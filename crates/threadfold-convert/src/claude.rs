@@ -195,7 +195,10 @@ impl Salvage for ClaudeConverter {
                 _ => transcript::convert(&mut said, &line, text, None),
             }
         };
-        if !understood {
+        // A line of a speaker without a message shows nothing, and nothing may vanish.
+        let is_empty =
+            matches!(line.kind.as_deref(), Some("user" | "assistant")) && line.message.is_none();
+        if !understood || is_empty {
             if !lenient::is_object(text) {
                 return false;
             }

@@ -72,38 +72,38 @@ impl Discovery {
         for row in agents::all() {
             row.claim(&mut tree, &mut found);
         }
+        // A folder with one file stands for that file.
+        let takes_unknown = options.any || tree.file_count == 1;
         while let Some(path) = tree.next_file() {
-            found.add_file(&path, options, &mut tree);
+            found.add_file(&path, takes_unknown, options);
+            tree.remove_claimed(&found);
         }
         found.adopt_children();
         found
     }
 
     /// Adds the sessions of a file that no agent's layout explains.
-    fn add_file(&mut self, path: &Path, options: &InputOptions<'_>, tree: &mut FolderTree) {
+    fn add_file(&mut self, path: &Path, takes_unknown: bool, options: &InputOptions<'_>) {
         let is_lines = path.extension().is_some_and(|it| it == "jsonl" || it == "ndjson");
-        let may_be_any = options.any || is_lines;
-        if !may_be_any
-            && !is_named_as_records(path)
-            && path.extension().is_none_or(|it| it != "sse")
-        {
-            return self.unrecognized.push(path.to_owned());
-        }
         match open_path(path, options) {
             Ok(sessions) => {
-                let is_known = |it: &FoundSession| it.agent.is_none_or(Agent::is_known);
-                if !may_be_any && !sessions.iter().all(is_known) {
-                    return self.unrecognized.push(path.to_owned());
+                // A file of another program may look like one record. Its name, or an id inside,
+                // must say that it is a session.
+                let is_session = |it: &FoundSession| {
+                    it.naming == Naming::Agent && it.agent.is_none_or(Agent::is_known)
+                };
+                match takes_unknown || is_lines || sessions.iter().all(is_session) {
+                    true => sessions.into_iter().for_each(|it| self.add(it)),
+                    false => self.unrecognized.push(path.to_owned()),
                 }
-                // An event or a record in some `.json` is no session without an id.
-                let is_named = |it: &FoundSession| it.naming == Naming::Agent;
-                if !may_be_any && !sessions.iter().all(is_named) {
-                    return self.unrecognized.push(path.to_owned());
-                }
-                sessions.into_iter().for_each(|it| self.add(it));
-                tree.remove_claimed(self);
             }
-            Err(InputError::Unrecognized { .. }) => self.unrecognized.push(path.to_owned()),
+            Err(InputError::Unrecognized { .. } | InputError::NotRegular { .. }) => {
+                self.unrecognized.push(path.to_owned());
+            }
+            // It may become a session, and is none yet.
+            Err(InputError::NothingYet { .. }) if !is_named_as_records(path) => {
+                self.unrecognized.push(path.to_owned());
+            }
             Err(error) => self.refused.push((path.to_owned(), error)),
         }
     }
@@ -202,13 +202,16 @@ pub(crate) struct FolderTree {
     unreadable: Vec<(PathBuf, String)>,
     /// How many sessions' files were taken out already.
     claimed: usize,
+    /// How many files there were at the beginning.
+    file_count: usize,
 }
 
 impl FolderTree {
     /// Lists the regular files and the folders below a folder. Links are not followed.
     pub(crate) fn read(folder: &Path) -> Self {
         let (files, unreadable) = (BTreeSet::new(), Vec::new());
-        let mut tree = Self { files, folders: Vec::new(), unreadable, claimed: 0 };
+        let mut tree =
+            Self { files, folders: Vec::new(), unreadable, claimed: 0, file_count: 0 };
         let mut pending = vec![(folder.to_owned(), 0)];
         while let Some((folder, depth)) = pending.pop() {
             if depth >= MAX_DEPTH {
@@ -233,6 +236,7 @@ impl FolderTree {
             tree.folders.push(folder);
         }
         tree.folders.sort();
+        tree.file_count = tree.files.len();
         tree
     }
 

@@ -207,7 +207,7 @@ impl FileHead {
             None if self.head().is_before_first_record() => {
                 Err(InputError::NothingYet { path: path() })
             }
-            None if is_named_as_records(&path()) => Ok(Detection::unknown()),
+            None if self.head().is_text() => Ok(Detection::unknown()),
             None => Err(InputError::Unrecognized { path: path() }),
         }
     }

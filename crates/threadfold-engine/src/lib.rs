@@ -76,7 +76,9 @@ pub use found::{Follow, FoundSession, Naming, SessionContent, Stamp};
 pub use frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
 pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
-pub use host::{Arrival, FrameListener, Host, ListQuery, ListedSession, ListenOptions, Page};
+pub use host::{
+    Arrival, FrameListener, Host, ListenOptions, ListedSession, SessionListPage, SessionQuery,
+};
 pub use input::{
     InputError, InputOptions, detect_input, has_nothing_yet, is_container, open_one, open_path,
 };

@@ -73,7 +73,8 @@ impl Pipe {
             None if head.is_before_first_record() => {
                 return Err(InputError::NothingYet { path: path() });
             }
-            None => Detection::unknown(),
+            None if head.is_text() => Detection::unknown(),
+            None => return Err(InputError::Unrecognized { path: path() }),
         };
         let may_be_document = may_be_document(input, &self.held);
         while may_be_document && !self.is_over() {

@@ -114,6 +114,12 @@ impl Head<'_> {
             || lines(self.bytes).take(RECOGNIZED_LINES).any(|line| is_object(line.bytes))
     }
 
+    /// Says whether the input is text, whoever wrote it. Zero bytes between records are damage;
+    /// without records they are the mark of a picture, a program or an archive.
+    pub fn is_text(&self) -> bool {
+        !self.bytes.contains(&0) || self.holds_records()
+    }
+
     /// Says whether the input ends before its first record does, so that nothing tells yet what it
     /// will be.
     pub fn is_before_first_record(&self) -> bool {

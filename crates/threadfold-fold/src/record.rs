@@ -20,6 +20,17 @@ impl Timestamp {
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
+
+    /// Returns the time this much earlier.
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// Returns how long after `earlier` this is; zero if it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        let milliseconds = self.0.saturating_sub(earlier.0);
+        Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
+    }
 }
 
 /// What a record is, so that one can tell without looking into its bytes.

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
 use threadfold_fold::StoredRecord;
-use threadfold_store::pack::{PackedGroup, unpack, unpack_row};
 use threadfold_store::Limit;
+use threadfold_store::pack::{PackedGroup, unpack, unpack_row};
 
 use crate::blobs;
 use crate::bursts;

@@ -10,7 +10,12 @@ use rusqlite::Connection;
 use threadfold_core::SessionId;
 use threadfold_fold::{LogId, StoredRecord};
 use threadfold_store::pack::compress;
-use threadfold_store::{Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch, Finding, GarbageReport, Head, Holder, Lease, LeaseStore, Limit, ListQuery, LogStore, Maintenance, SessionEntry, SessionPage, SnapshotWriter, StoreError, StoreSize, StoredSnapshot, Summary};
+use threadfold_store::{
+    Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch,
+    Finding, GarbageReport, Head, Holder, Lease, LeaseStore, Limit, ListQuery, LogStore,
+    Maintenance, SessionEntry, SessionPage, SnapshotWriter, StoreError, StoreSize, StoredSnapshot,
+    Summary,
+};
 
 use crate::append::{self, PreparedAppend};
 use crate::connect::{self, Access, Location};

@@ -56,7 +56,8 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
         Some(store) => store.shared(),
         None => Arc::new(MemoryStore::default()),
     };
-    let mut listed = waiter.wait(Host::new(shared).list(&SessionQuery::default(), &found))?.sessions;
+    let mut listed =
+        waiter.wait(Host::new(shared).list(&SessionQuery::default(), &found))?.sessions;
     if let Some(limit) = args.limit {
         listed.sort_by_cached_key(|it| Reverse(changed(it)));
         listed.truncate(limit as usize);

@@ -140,7 +140,12 @@ fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
     if opens_like_an_export(head) {
         return Some(EXPORT);
     }
-    if lines(head).take(crate::RECOGNIZED_LINES).any(|line| line.bytes.starts_with(b"data:")) {
+    // Other files have lines that begin with `data:` as well, but not with an object behind it.
+    let is_sse = |line: &[u8]| {
+        let data = line.strip_prefix(b"data:");
+        data.is_some_and(|data| data.trim_ascii_start().starts_with(b"{"))
+    };
+    if lines(head).take(crate::RECOGNIZED_LINES).any(|line| is_sse(line.bytes)) {
         return Some(EVENTS);
     }
     match combined::opening(head)? {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use threadfold_convert::lines::lines;
-use threadfold_fold::parity::{Verdict, compare, replay};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all};
-use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{Anomaly, ConversationState, fold};
+use threadfold_fold::parity::{Verdict, compare, replay};
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_testkit::raw_count::opencode::OpencodeCount;
 use threadfold_testkit::story::show;
 

@@ -5,8 +5,8 @@ use std::fs;
 
 use insta::assert_snapshot;
 use threadfold_convert::Agent;
-use threadfold_fold::parity::{Verdict, compare, replay, rules};
 use threadfold_core::{BlockBody, ConversationState};
+use threadfold_fold::parity::{Verdict, compare, replay, rules};
 use threadfold_testkit::raw_count::RawCount;
 use threadfold_testkit::story::show;
 

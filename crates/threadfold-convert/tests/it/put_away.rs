@@ -1,8 +1,8 @@
 //! Recorded sessions, folded with every closed block put away after every line.
 
 use threadfold_convert::{Agent, convert_all, convert_files, converter};
-use threadfold_fold::SessionFile;
 use threadfold_core::{ConversationState, SessionEvent};
+use threadfold_fold::SessionFile;
 use threadfold_testkit::shelf::{shelf, snapshot_of_parts};
 
 use crate::recorded::{runs, stream_feed};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all};
-use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{Anomaly, ConversationState, fold};
+use threadfold_fold::{SessionFile, parse_transcript};
 
 /// A recorded run.
 pub(crate) struct Run {

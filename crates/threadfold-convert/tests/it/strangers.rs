@@ -4,8 +4,8 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use threadfold_convert::lines::{LineBuffer, LineOrLoss};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, Unpacked, convert_all, converter, unpack};
-use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{ConversationState, Payload, SessionEvent, fold};
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_testkit::story::show;
 
 const SESSION: &str = "11111111-0000-4000-8000-000000000000";

@@ -12,7 +12,10 @@ use tempfile::TempDir;
 use threadfold_core::SessionId;
 use threadfold_fold::{Record, StoredRecord};
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{BlobStore, DerivedStore, Limit, LogStore, Maintenance, Remedy, Store, StoreError, StoredSnapshot, Subject};
+use threadfold_store::{
+    BlobStore, DerivedStore, Limit, LogStore, Maintenance, Remedy, Store, StoreError,
+    StoredSnapshot, Subject,
+};
 use threadfold_testkit::store_suite::{Writer, line, record, run};
 
 use crate::opening::make;

@@ -1,10 +1,10 @@
 //! Opening a file: one's own, another's, a newer one, one that cannot be written.
 
-use threadfold_fold::LogId;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use threadfold_fold::LogId;
 
 use rusqlite::Connection;
 use threadfold_sqlite::SqliteStore;
