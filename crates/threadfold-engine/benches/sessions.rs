@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use threadfold_convert::claude;
 use threadfold_convert::Agent;
 use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::SessionId;
@@ -141,7 +142,7 @@ fn fold_alone(file: &Path) -> Result<Duration, AnyError> {
     let bytes = fs::read(file)?;
     let began = Instant::now();
     let files = [SessionFile { path: "session.jsonl", bytes: &bytes }];
-    let state = parse_transcript(Agent::Claude, &files);
+    let state = parse_transcript(claude::AGENT, &files);
     let took = began.elapsed();
     assert!(!state.blocks().is_empty());
     Ok(took)

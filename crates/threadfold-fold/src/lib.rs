@@ -60,4 +60,4 @@ pub use snapshot::{SliceSnapshot, Snapshot, SnapshotHeader, SnapshotRestoreError
 pub use source::{Chain, Source, SourceRole, SourceSpec};
 pub use summary::SessionSummary;
 pub use threadfold_convert::{Agent, Format, GENERATION, SessionFile, Shape};
-pub use whole::{fold_files, parse_transcript};
+pub use whole::{file_records, fold_files, parse_transcript, stream_records};

@@ -25,10 +25,50 @@ pub fn fold_files(
     files: &[SessionFile<'_>],
     mut each: impl FnMut(Step),
 ) {
+    each_batch(agent, fold.next_source(), files, |records| {
+        for record in records.drain(..) {
+            let seq = fold.seq() + 1;
+            each(fold.push(&record.at(seq)));
+        }
+    });
+}
+
+/// Returns the records of a session's files: for each the declaration of its source, its content
+/// and its end. Sources are numbered from `first_source` on.
+pub fn file_records(agent: Agent, first_source: u32, files: &[SessionFile<'_>]) -> Vec<Record> {
+    let mut all = Vec::new();
+    each_batch(agent, first_source, files, |records| all.append(records));
+    all
+}
+
+/// Returns the records of a stream that was recorded: the declaration of its source, its lines and
+/// its end.
+pub fn stream_records(agent: Agent, source: u32, bytes: &[u8]) -> Vec<Record> {
+    let spec = SourceSpec::new(agent, SourceRole::Stream, "stream");
+    let mut all = vec![Record::new(RecordKind::Source, source, 0, spec.to_json())];
+    if agent.unpack(bytes).is_some() {
+        all.push(Record::new(RecordKind::Document, source, 0, bytes.to_vec()));
+    } else {
+        let mut cutter = Cutter::new(source);
+        cutter.push(bytes, &mut all);
+        cutter.finish(&mut all);
+    }
+    all.push(Record::new(RecordKind::End, source, bytes.len() as u64, ""));
+    all
+}
+
+/// Cuts files into records, and hands these on in batches, so that a large file is never held as
+/// records as a whole.
+fn each_batch(
+    agent: Agent,
+    first_source: u32,
+    files: &[SessionFile<'_>],
+    mut each: impl FnMut(&mut Vec<Record>),
+) {
     let mut records = Vec::new();
-    for OrderedFile { index, kind, name } in agent.reading_order(files) {
+    for (source, ordered) in (first_source..).zip(agent.reading_order(files)) {
+        let OrderedFile { index, kind, name } = ordered;
         let file = &files[index];
-        let source = fold.next_source();
         let spec = spec_of(agent, &kind, name);
         records.push(Record::new(RecordKind::Source, source, 0, spec.to_json()));
         if matches!(kind, FeedKind::SubagentMeta(_)) || is_document(agent, file.bytes) {
@@ -38,25 +78,18 @@ pub fn fold_files(
             let mut cutter = Cutter::new(source);
             for chunk in file.bytes.chunks(CHUNK) {
                 cutter.push(chunk, &mut records);
-                push_all(fold, &mut records, &mut each);
+                each(&mut records);
             }
             records.extend(cutter.unfinished());
         }
         let end = file.bytes.len() as u64;
         records.push(Record::new(RecordKind::End, source, end, ""));
-        push_all(fold, &mut records, &mut each);
+        each(&mut records);
     }
 }
 
 /// How many bytes are cut before their records are folded: records are not kept.
 const CHUNK: usize = 256 << 10;
-
-fn push_all(fold: &mut Fold, records: &mut Vec<Record>, each: &mut impl FnMut(Step)) {
-    for record in records.drain(..) {
-        let seq = fold.seq() + 1;
-        each(fold.push(&record.at(seq)));
-    }
-}
 
 fn spec_of(agent: Agent, kind: &FeedKind, name: String) -> SourceSpec {
     let spec = |role| SourceSpec::new(agent, role, name);

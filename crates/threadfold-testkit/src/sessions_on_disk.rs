@@ -73,7 +73,7 @@ pub fn read_sessions(folder: &Path) -> io::Result<Vec<SessionOnDisk>> {
         let main = fs::read(&session.main)?;
         if is_stream(&main) {
             found.push(SessionOnDisk {
-                agent: Agent::Claude,
+                agent: claude::AGENT,
                 name: session.main.clone(),
                 files: vec![(session.main, main)],
                 is_stream: true,
@@ -94,7 +94,7 @@ pub fn read_sessions(folder: &Path) -> io::Result<Vec<SessionOnDisk>> {
             files.push((subagent.path, bytes));
         }
         found.push(SessionOnDisk {
-            agent: Agent::Claude,
+            agent: claude::AGENT,
             name: session.main,
             files,
             is_stream: false,

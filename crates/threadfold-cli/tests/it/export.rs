@@ -6,6 +6,7 @@ use std::process::Command;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
+use threadfold_convert::claude;
 use threadfold_core::SessionId;
 use threadfold_engine::{Options, Session, holder};
 use threadfold_fold::{Record, SourceRole, SourceSpec};
@@ -34,7 +35,7 @@ pub(crate) fn hostile_store(path: &Path, session: &str, sources: &[(&str, Option
         let mut open = Session::open(store, &id, Options::new(holder("a test"))).await.unwrap();
         for (name, place) in sources {
             let mut spec =
-                SourceSpec::new(threadfold_convert::Agent::Claude, SourceRole::Main, *name);
+                SourceSpec::new(threadfold_convert::claude::AGENT, SourceRole::Main, *name);
             spec.path = place.map(str::to_owned);
             let source = open.source(&spec).await.unwrap();
             let (kind, bytes) = (RecordKind::Line, "{}\n".into());

@@ -2,6 +2,7 @@
 
 use std::str;
 
+use threadfold_convert::{claude, opencode};
 use threadfold_convert::lines::{LineBuffer, LineOrLoss, Position, lines};
 use threadfold_convert::recover::{Damage, Piece, records};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, TooLong, converter, converter_from};
@@ -137,7 +138,7 @@ pub(crate) fn an_event_survives_a_round_trip(bytes: &[u8]) {
 
 /// Whatever a stream of Claude Code says is folded, and always into the same state.
 pub(crate) fn a_claude_stream_folds(input: &[u8]) {
-    folds_alike(Agent::Claude, &[FeedKind::Stream], input);
+    folds_alike(claude::AGENT, &[FeedKind::Stream], input);
 }
 
 /// Whatever the files of Claude Code hold is folded, and always into the same state.
@@ -148,12 +149,12 @@ pub(crate) fn a_claude_transcript_folds(input: &[u8]) {
         FeedKind::Subagent("a1".into()),
         FeedKind::Subagent("a2".into()),
     ];
-    folds_alike(Agent::Claude, &kinds, input);
+    folds_alike(claude::AGENT, &kinds, input);
 }
 
 /// Whatever OpenCode says and keeps is folded, and always into the same state.
 pub(crate) fn opencode_folds(input: &[u8]) {
-    folds_alike(Agent::Opencode, &[FeedKind::Stream, FeedKind::Main], input);
+    folds_alike(opencode::AGENT, &[FeedKind::Stream, FeedKind::Main], input);
 }
 
 /// Takes a limit, how many cuts, and the cuts from the beginning of `input`, and folds the rest
@@ -173,7 +174,7 @@ fn folds_alike(agent: Agent, kinds: &[FeedKind], input: &[u8]) {
         .collect();
     let parts: Vec<_> = bytes.splitn(feeds.len(), |byte| *byte == b'\x0c').collect();
 
-    let mut whole = converter(agent);
+    let mut whole = agent.converter();
     let mut events = Vec::new();
     for (feed, bytes) in feeds.iter().zip(&parts) {
         for given in cut(LineBuffer::with_limit(limit), bytes, &[u8::MAX], limit) {
@@ -186,13 +187,13 @@ fn folds_alike(agent: Agent, kinds: &[FeedKind], input: &[u8]) {
     }
     let hash = fold(&events).hash();
 
-    let mut piecewise = converter(agent);
+    let mut piecewise = agent.converter();
     let mut state = ConversationState::default();
     for (feed, bytes) in feeds.iter().zip(&parts) {
         for given in cut(LineBuffer::with_limit(limit), bytes, cuts, limit) {
             let mut events = Vec::new();
             let remembered = piecewise.memory();
-            piecewise = converter_from(agent, &remembered).expect("what was written can be read");
+            piecewise = agent.resume_converter(&remembered).expect("what was written can be read");
             assert_eq!(piecewise.memory(), remembered);
             given.say(feed, |record| match record {
                 Ok(record) => piecewise.push(&record, &mut events),
@@ -211,7 +212,7 @@ impl Given {
     /// Hands this on as what a converter takes.
     fn say<'a>(&'a self, feed: &'a Feed, say: impl FnOnce(Result<Record<'a>, TooLong<'a>>)) {
         match self {
-            Self::Line(line, _, bytes) => say(Ok(Record { feed, line: *line, bytes })),
+            Self::Line(line, _, bytes) => say(Ok(FeedLine { feed, number: *line, bytes })),
             Self::TooLong(line, _, length, head) => {
                 say(Err(TooLong { feed, line: *line, length: *length, head }))
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
+use threadfold_convert::opencode;
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all};
 use threadfold_core::{Anomaly, ConversationState, fold};
@@ -86,22 +87,22 @@ fn walk(folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
 }
 
 pub(crate) fn feed() -> Feed {
-    Feed::new(Agent::Opencode, FeedKind::Stream, "bus")
+    Feed::new(opencode::AGENT, FeedKind::Stream, "bus")
 }
 
 pub(crate) fn records<'a>(feed: &'a Feed, bytes: &'a [u8]) -> Vec<Record<'a>> {
-    lines(bytes).map(|line| Record { feed, line: line.number, bytes: line.bytes }).collect()
+    lines(bytes).map(|line| FeedLine { feed, number: line.number, bytes: line.bytes }).collect()
 }
 
 pub(crate) fn streamed(bytes: &[u8]) -> ConversationState {
     let feed = feed();
-    fold(&convert_all(Agent::Opencode, records(&feed, bytes)))
+    fold(&convert_all(opencode::AGENT, records(&feed, bytes)))
 }
 
 pub(crate) fn anomalies(bytes: &[u8]) -> Vec<Anomaly> {
     let feed = feed();
     let mut state = ConversationState::default();
-    convert_all(Agent::Opencode, records(&feed, bytes))
+    convert_all(opencode::AGENT, records(&feed, bytes))
         .iter()
         .filter_map(|event| state.apply(event).anomaly().cloned())
         .collect()
@@ -112,7 +113,7 @@ fn session_files(files: &[(String, Vec<u8>)]) -> Vec<SessionFile<'_>> {
 }
 
 fn told(files: &[(String, Vec<u8>)]) -> ConversationState {
-    parse_transcript(Agent::Opencode, &session_files(files))
+    parse_transcript(opencode::AGENT, &session_files(files))
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn every_recorded_run_is_equal_in_every_form_that_is_kept() {
         let stream = streamed(&run.stream);
         assert!(!stream.blocks().is_empty(), "{}", run.name);
         for (form, files) in &run.kept {
-            let comparison = compare(Agent::Opencode, &stream, &told(files));
+            let comparison = compare(opencode::AGENT, &stream, &told(files));
             assert_eq!(comparison.differences, [], "{} {form}", run.name);
             assert_eq!(comparison.verdict(), Verdict::Equal, "{} {form}", run.name);
             *compared.entry(form).or_default() += 1;
@@ -141,7 +142,7 @@ fn bus_and_store_in_any_interleaving_end_in_one_state() {
         // The forms are equal to each other, so one of them is enough.
         for (form, files) in run.kept.iter().take(1) {
             let replayed =
-                replay(Agent::Opencode, &records(&feed, &run.stream), &session_files(files));
+                replay(opencode::AGENT, &records(&feed, &run.stream), &session_files(files));
             assert!(replayed.holds(), "{} {form}: {replayed:?}", run.name);
         }
     }
@@ -175,13 +176,13 @@ fn a_late_joiner_reaches_the_state_of_the_export() {
             }
             threadfold_convert::Converter::finish(&mut converter, &feed, &mut events);
             threadfold_convert::convert_files(
-                Agent::Opencode,
+                opencode::AGENT,
                 &mut converter,
                 &session_files(files),
                 |more| events.append(more),
             );
             state.extend(&events);
-            let comparison = compare(Agent::Opencode, &state, &told(files));
+            let comparison = compare(opencode::AGENT, &state, &told(files));
             assert_eq!(comparison.differences, [], "{} from line {from}", run.name);
         }
     }

@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
+use threadfold_convert::opencode;
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, Record, convert_all};
 use threadfold_core::{Block, BlockBody, ConversationState, fold};
@@ -65,8 +66,8 @@ fn a_list_of_events_is_the_events() {
     for name in RUNS {
         let list = serde_json::to_vec_pretty(&bare_events(name)).expect("values are JSON");
         let feed = feed();
-        let record = Record { feed: &feed, line: 1, bytes: &list };
-        let state = fold(&convert_all(Agent::Opencode, [record]));
+        let record = FeedLine { feed: &feed, number: 1, bytes: &list };
+        let state = fold(&convert_all(opencode::AGENT, [record]));
         assert_eq!(state, streamed(&run(name).stream), "{name}");
     }
 }
@@ -91,7 +92,7 @@ fn an_answer_of_the_api_is_one_message() {
     }));
     let bytes = answer.expect("values are JSON");
     let file = SessionFile { path: "answer.json", bytes: &bytes };
-    let state = parse_transcript(Agent::Opencode, &[file]);
+    let state = parse_transcript(opencode::AGENT, &[file]);
     assert_eq!(state.blocks().iter().map(|it| it.id.to_string()).collect::<Vec<_>>(), ["p2"]);
 }
 

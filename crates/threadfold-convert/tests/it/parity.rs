@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use insta::assert_snapshot;
+use threadfold_convert::claude;
 use threadfold_convert::Agent;
 use threadfold_core::{BlockBody, ConversationState};
 use threadfold_fold::parity::{Verdict, compare, replay, rules};
@@ -36,7 +37,7 @@ const LACKING: [(&str, &str); 17] = [
 #[test]
 fn every_recorded_run_is_equal_but_for_what_it_must_lack() {
     for run in runs() {
-        let comparison = compare(Agent::Claude, &run.stream_state(), &run.transcript_state());
+        let comparison = compare(claude::AGENT, &run.stream_state(), &run.transcript_state());
         let lacking: Vec<_> = comparison.lacking.keys().map(|lack| format!("{lack:?}")).collect();
         let expected: Vec<_> = LACKING
             .iter()
@@ -54,7 +55,7 @@ fn every_recorded_run_is_equal_but_for_what_it_must_lack() {
 fn stream_and_files_in_any_interleaving_end_in_one_state() {
     for run in runs() {
         let feed = stream_feed();
-        let replayed = replay(Agent::Claude, &run.stream_records(&feed), &run.session_files());
+        let replayed = replay(claude::AGENT, &run.stream_records(&feed), &run.session_files());
         assert!(replayed.holds(), "{}: {replayed:?}", run.name);
         assert!(replayed.tried > 2, "{}", run.name);
     }
@@ -126,17 +127,17 @@ fn every_recorded_state_is_as_it_was_read_by_eye() {
 
 #[test]
 fn the_table_is_short_and_every_row_is_needed() {
-    assert!(rules(Agent::Claude).len() <= 16);
+    assert!(rules(claude::AGENT).len() <= 16);
     let mut used: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for run in runs() {
-        for rule in compare(Agent::Claude, &run.stream_state(), &run.transcript_state())
+        for rule in compare(claude::AGENT, &run.stream_state(), &run.transcript_state())
             .explained
             .into_keys()
         {
             used.entry(rule).or_default().push(run.name.clone());
         }
     }
-    let unused: Vec<_> = rules(Agent::Claude)
+    let unused: Vec<_> = rules(claude::AGENT)
         .iter()
         .map(|rule| rule.name)
         .filter(|name| !used.contains_key(name))
@@ -154,7 +155,7 @@ fn a_changed_word_is_a_difference() {
     let changed = stream.replace("reducer", "seducer");
     assert_ne!(stream, changed);
     let changed = crate::recorded::Run { stream: changed.into_bytes(), ..run };
-    let comparison = compare(Agent::Claude, &changed.stream_state(), &changed.transcript_state());
+    let comparison = compare(claude::AGENT, &changed.stream_state(), &changed.transcript_state());
     assert_eq!(comparison.verdict(), Verdict::Different);
     assert_eq!(comparison.differences[0].field, "content");
 }
@@ -168,7 +169,7 @@ fn a_block_that_only_one_side_has_is_a_difference() {
         .partition(|line| !String::from_utf8_lossy(line).contains("tool_result"));
     assert!(!lost.is_empty());
     let changed = crate::recorded::Run { stream: kept.concat(), ..run };
-    let comparison = compare(Agent::Claude, &changed.stream_state(), &changed.transcript_state());
+    let comparison = compare(claude::AGENT, &changed.stream_state(), &changed.transcript_state());
     assert_eq!(comparison.verdict(), Verdict::Different);
 }
 
@@ -187,7 +188,7 @@ fn a_result_without_its_output_is_a_difference() {
     let text = String::from_utf8(run.stream.clone()).expect("a recording is text");
     let stream: String = text.lines().map(without_content).collect();
     let changed = crate::recorded::Run { stream: stream.into_bytes(), ..run };
-    let comparison = compare(Agent::Claude, &changed.stream_state(), &changed.transcript_state());
+    let comparison = compare(claude::AGENT, &changed.stream_state(), &changed.transcript_state());
     assert_eq!(comparison.verdict(), Verdict::Different);
 }
 

@@ -1,5 +1,6 @@
 //! Recorded sessions, folded with every closed block put away after every line.
 
+use threadfold_convert::claude;
 use threadfold_convert::{Agent, convert_all, convert_files, converter};
 use threadfold_core::{ConversationState, SessionEvent};
 use threadfold_fold::SessionFile;
@@ -30,12 +31,12 @@ fn recorded_sessions_are_the_same_with_their_blocks_put_away() {
     for run in runs() {
         let mut steps = Vec::new();
         let files: Vec<SessionFile<'_>> = run.session_files();
-        convert_files(Agent::Claude, &mut *converter(Agent::Claude), &files, |events| {
+        convert_files(claude::AGENT, &mut *claude::AGENT.converter(), &files, |events| {
             steps.push(events.clone());
         });
         check(&run.name, &steps);
         let feed = stream_feed();
-        let stream = convert_all(Agent::Claude, run.stream_records(&feed));
+        let stream = convert_all(claude::AGENT, run.stream_records(&feed));
         steps.extend(stream.into_iter().map(|event| vec![event]));
         check(&run.name, &steps);
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use threadfold_convert::claude;
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all};
 use threadfold_core::{Anomaly, ConversationState, fold};
@@ -22,25 +23,25 @@ impl Run {
     }
 
     pub(crate) fn transcript_state(&self) -> ConversationState {
-        parse_transcript(Agent::Claude, &self.session_files())
+        parse_transcript(claude::AGENT, &self.session_files())
     }
 
     pub(crate) fn stream_records<'a>(&'a self, feed: &'a Feed) -> Vec<Record<'a>> {
         lines(&self.stream)
-            .map(|line| Record { feed, line: line.number, bytes: line.bytes })
+            .map(|line| FeedLine { feed, number: line.number, bytes: line.bytes })
             .collect()
     }
 
     pub(crate) fn stream_state(&self) -> ConversationState {
         let feed = stream_feed();
-        fold(&convert_all(Agent::Claude, self.stream_records(&feed)))
+        fold(&convert_all(claude::AGENT, self.stream_records(&feed)))
     }
 
     /// Returns what was odd about the stream's events.
     pub(crate) fn stream_anomalies(&self) -> Vec<Anomaly> {
         let feed = stream_feed();
         let mut state = ConversationState::default();
-        convert_all(Agent::Claude, self.stream_records(&feed))
+        convert_all(claude::AGENT, self.stream_records(&feed))
             .iter()
             .filter_map(|event| state.apply(event).anomaly().cloned())
             .collect()
@@ -48,7 +49,7 @@ impl Run {
 }
 
 pub(crate) fn stream_feed() -> Feed {
-    Feed::new(Agent::Claude, FeedKind::Stream, "stream")
+    Feed::new(claude::AGENT, FeedKind::Stream, "stream")
 }
 
 /// Returns all recorded runs, by name.

@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
+use threadfold_convert::claude;
 use threadfold_convert::lines::{LineBuffer, LineOrLoss};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, Unpacked, convert_all, converter, unpack};
 use threadfold_core::{ConversationState, Payload, SessionEvent, fold};
@@ -59,7 +60,7 @@ fn main_path() -> String {
 
 fn folded(lines: &[Value]) -> ConversationState {
     let bytes = jsonl(lines);
-    parse_transcript(Agent::Claude, &[SessionFile { path: &main_path(), bytes: &bytes }])
+    parse_transcript(claude::AGENT, &[SessionFile { path: &main_path(), bytes: &bytes }])
 }
 
 fn shown(lines: &[Value]) -> String {
@@ -67,11 +68,11 @@ fn shown(lines: &[Value]) -> String {
 }
 
 fn events(kind: FeedKind, bytes: &[u8]) -> Vec<SessionEvent> {
-    let feed = Feed::new(Agent::Claude, kind, "s.jsonl");
+    let feed = Feed::new(claude::AGENT, kind, "s.jsonl");
     let records = threadfold_convert::lines::lines(bytes)
-        .map(|line| Record { feed: &feed, line: line.number, bytes: line.bytes })
+        .map(|line| FeedLine { feed: &feed, number: line.number, bytes: line.bytes })
         .collect::<Vec<_>>();
-    convert_all(Agent::Claude, records)
+    convert_all(claude::AGENT, records)
 }
 
 #[test]
@@ -100,13 +101,13 @@ fn point_2_reading_on_from_an_offset_is_reading_the_whole() {
     ]);
     let whole = fold(&events(FeedKind::Main, &bytes));
     for cut in 0..=bytes.len() {
-        let feed = Feed::new(Agent::Claude, FeedKind::Main, "s.jsonl");
-        let mut converter = converter(Agent::Claude);
+        let feed = Feed::new(claude::AGENT, FeedKind::Main, "s.jsonl");
+        let mut converter = claude::AGENT.converter();
         let mut all = Vec::new();
         let mut first = LineBuffer::default();
         let mut push = |it: LineOrLoss<'_>, all: &mut Vec<SessionEvent>| {
             if let LineOrLoss::Line(line) = it {
-                let record = Record { feed: &feed, line: line.number, bytes: line.bytes };
+                let record = FeedLine { feed: &feed, number: line.number, bytes: line.bytes };
                 converter.push(&record, all);
             }
         };
@@ -311,7 +312,7 @@ fn point_11_a_copied_history_stands_in_its_own_conversation() {
     let main = [prompt("u1", None, "go"), answer("a1", "u1", "m1", json!([text("said")]))];
     let (bytes, copy) = (jsonl(&main), jsonl(&main));
     let state = parse_transcript(
-        Agent::Claude,
+        claude::AGENT,
         &[
             SessionFile { path: &main_path(), bytes: &bytes },
             SessionFile {
@@ -370,7 +371,7 @@ fn point_13_agents_without_a_call_stand_last_and_a_launch_is_no_result() {
     let own = jsonl(&[prompt("v1", None, "look")]);
     let suggestion = jsonl(&[prompt("w1", None, "suggest")]);
     let state = parse_transcript(
-        Agent::Claude,
+        claude::AGENT,
         &[
             SessionFile { path: &main_path(), bytes: &main },
             SessionFile {

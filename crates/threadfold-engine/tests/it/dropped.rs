@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use threadfold_convert::claude;
 use threadfold_convert::Agent;
 use threadfold_core::SessionEvent;
 use threadfold_engine::{EngineError, Heard, Options, Session, holder};
@@ -129,7 +130,7 @@ async fn lines_that_are_handed_over_again_are_kept_once() {
     let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
-    let mut spec = SourceSpec::new(Agent::Claude, SourceRole::Events, "events.jsonl");
+    let mut spec = SourceSpec::new(claude::AGENT, SourceRole::Events, "events.jsonl");
     spec.agent = None;
     let source = session.source(&spec).await.unwrap();
     let mut position = 0;
@@ -159,7 +160,7 @@ async fn a_source_that_was_told_by_a_dropped_write_keeps_its_number() {
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
     let [one, other] =
-        ["one", "other"].map(|name| SourceSpec::new(Agent::Claude, SourceRole::Stream, name));
+        ["one", "other"].map(|name| SourceSpec::new(claude::AGENT, SourceRole::Stream, name));
     unreliable.hooks().next([Fault::HangsAfter]);
     tokio::select! {
         biased;

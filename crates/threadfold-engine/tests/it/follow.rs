@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use threadfold_convert::claude;
 use threadfold_convert::Agent;
 use threadfold_core::SessionId;
 use threadfold_engine::{Follower, Form, InputFile, Session, claude_files, take_files};
@@ -106,7 +107,7 @@ async fn stream_and_files_in_any_order_end_in_one_session() {
             let mut dice = Dice::new((seed * 3 + round) as u64 + 7);
             let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
             let mut session = open(&store, &recording.id).await;
-            let spec = SourceSpec::new(Agent::Claude, SourceRole::Stream, "stdout");
+            let spec = SourceSpec::new(claude::AGENT, SourceRole::Stream, "stdout");
             let number = session.source(&spec).await.unwrap();
             let files = claude_files(&recording.main).unwrap();
             let mut cutter = Cutter::default();
@@ -171,7 +172,7 @@ impl Followed {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.jsonl");
-        let spec = SourceSpec::new(Agent::Claude, SourceRole::Main, "s.jsonl");
+        let spec = SourceSpec::new(claude::AGENT, SourceRole::Main, "s.jsonl");
         let file = InputFile { spec, path: path.clone(), form: Form::Lines };
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let session = open(&store, &"s".into()).await;

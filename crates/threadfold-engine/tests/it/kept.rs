@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
+use threadfold_convert::claude;
 use threadfold_core::SessionId;
 use threadfold_engine::{Options, Session, claude_files, holder, load, originals};
 use threadfold_fold::{Fold, Slices};
@@ -109,7 +110,7 @@ async fn an_event_that_is_too_long_is_kept_and_said() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = crate::recordings::open(&store, &"s".into()).await;
     let mut spec = threadfold_fold::SourceSpec::new(
-        threadfold_convert::Agent::Claude,
+        threadfold_convert::claude::AGENT,
         threadfold_fold::SourceRole::Events,
         "events.jsonl",
     );

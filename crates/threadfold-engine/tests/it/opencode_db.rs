@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use serde_json::Value;
+use threadfold_convert::opencode;
 use threadfold_convert::Agent;
 use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{SessionId, StateHash};
@@ -129,7 +130,7 @@ fn read_at_once(path: &Path, session: &str) -> StateHash {
         Ok::<_, DatabaseError>(())
     };
     OpencodeDb::open(path).unwrap().read_session(session, each).unwrap();
-    parse_transcript(Agent::Opencode, &[SessionFile { path: "rows", bytes: &bytes }]).hash()
+    parse_transcript(opencode::AGENT, &[SessionFile { path: "rows", bytes: &bytes }]).hash()
 }
 
 async fn check(recording: &Path, filled: Filled, seed: u64) {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
+use threadfold_convert::opencode;
 use threadfold_fold::parity::{Verdict, compare};
 use threadfold_convert::Agent;
 use threadfold_fold::{SessionFile, parse_transcript};
@@ -69,7 +70,7 @@ fn words(error: impl Into<CommandError>) -> String {
 
 fn told(files: &[(String, Vec<u8>)]) -> ConversationState {
     let files: Vec<_> = files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-    parse_transcript(Agent::Opencode, &files)
+    parse_transcript(opencode::AGENT, &files)
 }
 
 fn make(recording: &Path, filled: Filled) -> Made {
@@ -95,7 +96,7 @@ fn a_database_tells_what_the_export_tells() {
         let Some(export) = export(&recording) else { continue };
         for (count, filled) in [Filled::All, Filled::RowsOnly].into_iter().enumerate() {
             let state = make(&recording, filled).state();
-            let comparison = compare(Agent::Opencode, &export, &state);
+            let comparison = compare(opencode::AGENT, &export, &state);
             assert_eq!(comparison.differences, [], "{name}");
             assert_eq!(comparison.verdict(), Verdict::Equal, "{name}");
             if filled == Filled::RowsOnly {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use threadfold_convert::opencode;
 use threadfold_fold::parity::{Verdict, compare};
 use threadfold_convert::Agent;
 use threadfold_fold::{SessionFile, parse_transcript};
@@ -97,12 +98,12 @@ fn told(server: &Server<'_>, folder: &Path, session: &str) -> ConversationState 
         answers.push((format!("{number}.b.messages.json"), messages));
     }
     let files: Vec<_> = answers.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-    parse_transcript(Agent::Opencode, &files)
+    parse_transcript(opencode::AGENT, &files)
 }
 
 fn is_equal(session: &Session, told: &ConversationState) -> bool {
     let heard = session.fold().settled();
-    let comparison = compare(Agent::Opencode, &heard, told);
+    let comparison = compare(opencode::AGENT, &heard, told);
     comparison.blocks > 0 && comparison.verdict() == Verdict::Equal
 }
 
@@ -162,7 +163,7 @@ async fn a_server_is_heard_without_a_loss_through_a_connection_that_breaks() {
             let loaded =
                 threadfold_engine::load(&*store, &name_of_session, head, Default::default()).await;
             let state = loaded.unwrap().fold.settled();
-            if compare(Agent::Opencode, &state, &wanted).verdict() == Verdict::Equal {
+            if compare(opencode::AGENT, &state, &wanted).verdict() == Verdict::Equal {
                 break;
             }
             assert!(Instant::now() < end, "{name}: {wanted_blocks} blocks were not heard");

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::thread;
 
+use threadfold_convert::claude;
 use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all, lines::lines};
 use threadfold_core::fold;
 use threadfold_engine::{Pipe, Session, follow_pipe};
@@ -31,23 +32,23 @@ async fn a_stream_through_a_pipe_is_the_stream() {
             }
         });
         let mut pipe = Pipe::new(read);
-        assert!(pipe.session(Agent::Claude).await.unwrap().is_some(), "{}", recording.name);
+        assert!(pipe.session(claude::AGENT).await.unwrap().is_some(), "{}", recording.name);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut session = open(&store, &recording.id).await;
-        let spec = SourceSpec::new(Agent::Claude, SourceRole::Stream, "stdin");
+        let spec = SourceSpec::new(claude::AGENT, SourceRole::Stream, "stdin");
         follow_pipe(&mut session, &spec, pipe, pending()).await.unwrap();
         speaking.join().unwrap();
 
-        let feed = Feed::new(Agent::Claude, FeedKind::Stream, "stdin");
+        let feed = Feed::new(claude::AGENT, FeedKind::Stream, "stdin");
         let records =
-            lines(&bytes).map(|it| Record { feed: &feed, line: it.number, bytes: it.bytes });
-        let wanted = fold(&convert_all(Agent::Claude, records)).hash();
+            lines(&bytes).map(|it| FeedLine { feed: &feed, number: it.number, bytes: it.bytes });
+        let wanted = fold(&convert_all(claude::AGENT, records)).hash();
         assert_eq!(session.fold().conversation().hash(), wanted, "{}", recording.name);
     }
 }
 
 async fn say(session: &mut Session, text: &'static [u8]) {
-    let spec = SourceSpec::new(Agent::Claude, SourceRole::Stream, "stdin");
+    let spec = SourceSpec::new(claude::AGENT, SourceRole::Stream, "stdin");
     follow_pipe(session, &spec, Pipe::new(text), pending()).await.unwrap();
 }
 
@@ -77,9 +78,9 @@ async fn who_is_stopped_keeps_all_that_was_read() {
     });
     let mut pipe = Pipe::new(read);
     // Nobody speaks before all of it went into the pipe.
-    assert!(pipe.session(Agent::Claude).await.unwrap().is_none());
+    assert!(pipe.session(claude::AGENT).await.unwrap().is_none());
     let _open = speaking.join().unwrap();
-    let spec = SourceSpec::new(Agent::Claude, SourceRole::Stream, "stdin");
+    let spec = SourceSpec::new(claude::AGENT, SourceRole::Stream, "stdin");
     follow_pipe(&mut session, &spec, pipe, ready(())).await.unwrap();
     let source = session.fold().sources().next().unwrap();
     assert_eq!(source.position.offset, lines.len() as u64);

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use threadfold_convert::claude;
 use threadfold_convert::Agent;
 use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{SessionId, StateHash};
@@ -77,7 +78,7 @@ pub(crate) fn parsed_hash(recording: &Recording) -> StateHash {
     let read: Vec<(String, Vec<u8>)> =
         files.iter().map(|it| (it.spec.name.clone(), fs::read(&it.path).unwrap())).collect();
     let files: Vec<_> = read.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-    parse_transcript(Agent::Claude, &files).hash()
+    parse_transcript(claude::AGENT, &files).hash()
 }
 
 /// Numbers that look random and are the same in every run.

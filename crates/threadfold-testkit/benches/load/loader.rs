@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
+use threadfold_convert::{claude, opencode};
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, Feed, FeedKind, Record, converter};
 use threadfold_fold::{SessionFile, parse_transcript};
@@ -72,7 +73,7 @@ impl Loader {
     pub(crate) fn load(self, bytes: &[u8]) -> Option<ConversationState> {
         match self {
             Self::Ours => {
-                Some(parse_transcript(Agent::Claude, &[SessionFile { path: "s.jsonl", bytes }]))
+                Some(parse_transcript(claude::AGENT, &[SessionFile { path: "s.jsonl", bytes }]))
             }
             Self::Values => Some(naive_load::load(bytes)),
             Self::ParseOnly => {
@@ -84,8 +85,8 @@ impl Loader {
                 std::mem::forget(black_box(naive_load::parse_and_keep(bytes)));
                 None
             }
-            Self::OurStream => Some(load_stream(Agent::Claude, bytes)),
-            Self::OurBus => Some(load_stream(Agent::Opencode, bytes)),
+            Self::OurStream => Some(load_stream(claude::AGENT, bytes)),
+            Self::OurBus => Some(load_stream(opencode::AGENT, bytes)),
             Self::BusValues => Some(naive_load::load_bus(bytes)),
         }
     }
@@ -93,11 +94,11 @@ impl Loader {
 
 fn load_stream(agent: Agent, bytes: &[u8]) -> ConversationState {
     let feed = Feed::new(agent, FeedKind::Stream, "stream");
-    let mut converter = converter(agent);
+    let mut converter = agent.converter();
     let mut state = ConversationState::default();
     let mut events = Vec::new();
     for line in lines(bytes) {
-        converter.push(&Record { feed: &feed, line: line.number, bytes: line.bytes }, &mut events);
+        converter.push(&FeedLine { feed: &feed, number: line.number, bytes: line.bytes }, &mut events);
         for event in events.drain(..) {
             if let Outcome::Ignored(odd) | Outcome::Noted(odd) = state.apply(&event) {
                 panic!("the stream is in order, and yet: {odd}");

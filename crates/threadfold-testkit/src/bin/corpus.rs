@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
+use threadfold_convert::{claude, opencode};
 use threadfold_convert::Agent;
 use threadfold_core::{
     Block, BlockBody, ConversationState, Payload, SessionEvent, Snapshot, Unknown, fold, reduce,
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         }
     }
     eprintln!();
-    for agent in [Agent::Claude, Agent::Opencode] {
+    for agent in [claude::AGENT, opencode::AGENT] {
         let count = sessions.iter().filter(|it| it.agent == agent).count();
         println!("{count} sessions of {}", agent.name());
     }
@@ -174,7 +175,7 @@ impl Shown {
 
     /// A call of OpenCode's stands in one conversation; copies of Claude's history repeat theirs.
     fn begin_conversation(&mut self) {
-        if self.agent == Agent::Claude {
+        if self.agent == claude::AGENT {
             self.here.clear();
         }
     }
@@ -190,7 +191,7 @@ impl Shown {
     }
 
     fn add(&mut self, block: &Block, totals: &mut Totals) {
-        if self.agent == Agent::Opencode {
+        if self.agent == opencode::AGENT {
             return self.add_part(block, totals);
         }
         match &block.body {

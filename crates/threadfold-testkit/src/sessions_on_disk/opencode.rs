@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 
 use serde_json::Value;
+use threadfold_convert::opencode;
 use threadfold_convert::Agent;
 
 use super::SessionOnDisk;
@@ -49,7 +50,7 @@ fn add(found: &mut Vec<SessionOnDisk>, name: &str, files: Vec<(String, Vec<u8>)>
     files.iter().for_each(|(_, bytes)| count.add(bytes));
     for root in count.roots() {
         found.push(SessionOnDisk {
-            agent: Agent::Opencode,
+            agent: opencode::AGENT,
             name: format!("{name} {root}"),
             files: files.clone(),
             is_stream,

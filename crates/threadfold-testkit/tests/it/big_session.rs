@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use threadfold_convert::{claude, opencode};
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all, convert_files, converter};
 use threadfold_fold::{SessionFile, parse_transcript};
@@ -42,7 +43,7 @@ fn fold(events: &[SessionEvent]) -> ConversationState {
 fn transcript_events(bytes: &[u8]) -> Vec<SessionEvent> {
     let mut all = Vec::new();
     let files = [SessionFile { path: "s.jsonl", bytes }];
-    convert_files(Agent::Claude, converter(Agent::Claude).as_mut(), &files, |events| {
+    convert_files(claude::AGENT, claude::AGENT.converter().as_mut(), &files, |events| {
         all.append(events);
     });
     all
@@ -51,7 +52,7 @@ fn transcript_events(bytes: &[u8]) -> Vec<SessionEvent> {
 fn stream_events(agent: Agent, bytes: &[u8]) -> Vec<SessionEvent> {
     let feed = Feed::new(agent, FeedKind::Stream, "stream");
     let records =
-        lines(bytes).map(|line| Record { feed: &feed, line: line.number, bytes: line.bytes });
+        lines(bytes).map(|line| FeedLine { feed: &feed, number: line.number, bytes: line.bytes });
     convert_all(agent, records)
 }
 
@@ -109,20 +110,20 @@ fn a_transcript_folds_to_what_was_written() {
     let state = fold(&transcript_events(&bytes));
     assert_eq!(kinds(&state), written_kinds(&written));
     assert_eq!(state.blocks().len(), written.blocks());
-    let whole = parse_transcript(Agent::Claude, &[SessionFile { path: "s.jsonl", bytes: &bytes }]);
+    let whole = parse_transcript(claude::AGENT, &[SessionFile { path: "s.jsonl", bytes: &bytes }]);
     assert_eq!(whole.hash(), state.hash());
 }
 
 #[test]
 fn a_stream_folds_to_what_was_written() {
     let (written, bytes) = stream();
-    assert_eq!(kinds(&fold(&stream_events(Agent::Claude, &bytes))), written_kinds(&written));
+    assert_eq!(kinds(&fold(&stream_events(claude::AGENT, &bytes))), written_kinds(&written));
 }
 
 #[test]
 fn a_bus_folds_to_what_was_written() {
     let (written, bytes) = bus();
-    assert_eq!(kinds(&fold(&stream_events(Agent::Opencode, &bytes))), written_kinds(&written));
+    assert_eq!(kinds(&fold(&stream_events(opencode::AGENT, &bytes))), written_kinds(&written));
 }
 
 #[test]
@@ -131,5 +132,5 @@ fn the_naive_loader_gives_the_same_state() {
     assert_eq!(naive_load::load(&bytes), fold(&transcript_events(&bytes)));
     assert_eq!(naive_load::parse_only(&bytes), lines(&bytes).count());
     let (_, bytes) = bus();
-    assert_eq!(naive_load::load_bus(&bytes), fold(&stream_events(Agent::Opencode, &bytes)));
+    assert_eq!(naive_load::load_bus(&bytes), fold(&stream_events(opencode::AGENT, &bytes)));
 }

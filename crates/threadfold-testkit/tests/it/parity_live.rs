@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::json;
+use threadfold_convert::claude;
 use threadfold_convert::lines::lines;
 use threadfold_fold::parity::{Comparison, Lack, Verdict, compare, replay};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, converter};
@@ -87,8 +88,8 @@ fn fold_in(
         options = options.argument(*argument);
     }
 
-    let feed = Feed::new(Agent::Claude, FeedKind::Stream, "stdout");
-    let mut live = converter(Agent::Claude);
+    let feed = Feed::new(claude::AGENT, FeedKind::Stream, "stdout");
+    let mut live = claude::AGENT.converter();
     let mut state = ConversationState::default();
     let (mut streamed, mut events, mut seen_growing) = (Vec::new(), Vec::new(), 0);
     let mut running = claude.start(&options).unwrap();
@@ -100,7 +101,7 @@ fn fold_in(
         if is_result(&line) {
             running.close_stdin();
         }
-        let record = Record { feed: &feed, line: streamed.len() as u64 + 1, bytes: &line };
+        let record = FeedLine { feed: &feed, number: streamed.len() as u64 + 1, bytes: &line };
         live.push(&record, &mut events);
         let before = state.clone();
         for event in events.drain(..) {
@@ -124,12 +125,12 @@ fn fold_in(
         .files;
     let files: Vec<_> = files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
     assert!(files.iter().any(|file| lines(file.bytes).next().is_some()), "{script}: no transcript");
-    let told = parse_transcript(Agent::Claude, &files);
+    let told = parse_transcript(claude::AGENT, &files);
     let records: Vec<_> =
         (1..).zip(&streamed).map(|(line, bytes)| Record { feed: &feed, line, bytes }).collect();
-    let replayed = replay(Agent::Claude, &records, &files);
+    let replayed = replay(claude::AGENT, &records, &files);
     assert!(replayed.holds(), "{script}: {replayed:?}");
-    let comparison = compare(Agent::Claude, &state, &told);
+    let comparison = compare(claude::AGENT, &state, &told);
     Folded { comparison, seen_growing, stream: state, transcript: told }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
+use threadfold_convert::opencode;
 use threadfold_fold::parity::{Verdict, compare, replay};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, converter};
 use threadfold_fold::{SessionFile, parse_transcript};
@@ -54,8 +55,8 @@ impl Heard {
     fn new(name: &'static str) -> Self {
         Self {
             name,
-            feed: Feed::new(Agent::Opencode, FeedKind::Stream, "bus"),
-            converter: converter(Agent::Opencode),
+            feed: Feed::new(opencode::AGENT, FeedKind::Stream, "bus"),
+            converter: opencode::AGENT.converter(),
             state: ConversationState::default(),
             lines: Vec::new(),
             seen_growing: 0,
@@ -63,7 +64,7 @@ impl Heard {
     }
 
     fn push(&mut self, line: Vec<u8>) {
-        let record = Record { feed: &self.feed, line: self.lines.len() as u64 + 1, bytes: &line };
+        let record = FeedLine { feed: &self.feed, number: self.lines.len() as u64 + 1, bytes: &line };
         let (before, mut events) = (self.state.clone(), Vec::new());
         self.converter.push(&record, &mut events);
         self.apply(&events);
@@ -177,14 +178,14 @@ impl<'a> Run<'a> {
         for (form, files) in kept.iter().filter(|(_, files)| !files.is_empty()) {
             let files: Vec<_> =
                 files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-            let told = parse_transcript(Agent::Opencode, &files);
-            let comparison = compare(Agent::Opencode, state, &told);
+            let told = parse_transcript(opencode::AGENT, &files);
+            let comparison = compare(opencode::AGENT, state, &told);
             assert_eq!(comparison.differences, [], "{name} {form}");
             assert_eq!(comparison.verdict(), Verdict::Equal, "{name}: {:?}", comparison.lacking);
             assert!(comparison.blocks > 0, "{name} {form}");
             // A request that is refused at once leaves nothing to grow.
             assert!(*name == "error400" || *seen_growing > comparison.blocks, "{name} {form}");
-            let replayed = replay(Agent::Opencode, &records, &files);
+            let replayed = replay(opencode::AGENT, &records, &files);
             assert!(replayed.holds(), "{name} {form}: {replayed:?}");
         }
     }
