@@ -119,7 +119,7 @@ fn every_byte_of_an_unknown_agent_comes_out_as_it_went_in() {
     --- stdout
     all is well: 4 sessions, 14 records, 57 KB, 0 B of it free
     --- stderr
-    looked at `<home>/.local/share/threadfold/store.db`
+    checked `<home>/.local/share/threadfold/store.db`
     ");
     assert_snapshot!(env.run(&["reindex"]), @"
     exit 0
