@@ -3,12 +3,14 @@
 //! This file gathers what is to be looked at; each check is a pure function in a file of
 //! its own, from text to findings.
 
+mod agent_names;
 mod arrows;
 mod crates;
 mod fence;
 mod finding;
 mod header;
 mod ignored;
+mod included;
 mod pure;
 mod size;
 mod workspace;
@@ -31,6 +33,8 @@ pub(crate) fn run() -> Result<()> {
         findings.extend(size::check(file));
         findings.extend(header::check(file));
         findings.extend(ignored::check(file));
+        findings.extend(included::check(file));
+        findings.extend(agent_names::check(file));
     }
 
     for finding in &findings {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::tidy::crates::{self, Crate, Role, TEST_STORE, TESTKIT};
+use crate::tidy::crates::{self, Crate, FOLD, Role, TEST_STORE, TESTKIT};
 use crate::tidy::finding::Finding;
 use crate::tidy::workspace::{Dependency, DependencyKind, Member};
 
@@ -30,7 +30,8 @@ fn check_member(member: &Member, ours: &BTreeSet<&str>) -> Vec<Finding> {
 fn allows(row: &Crate, dependency: &Dependency) -> bool {
     let is_for_tests = dependency.kind == Some(DependencyKind::Dev)
         && match row.role {
-            Role::Pure => dependency.name == TESTKIT,
+            // Converters are tested through the fold that uses them.
+            Role::Pure => [TESTKIT, FOLD].contains(&dependency.name.as_str()),
             Role::Product => [TESTKIT, TEST_STORE].contains(&dependency.name.as_str()),
             Role::Tests | Role::Chores => false,
         };
@@ -109,9 +110,18 @@ mod tests {
              threadfold-engine: threadfold-core, threadfold-sqlite"
         ), @"
         threadfold-core/Cargo.toml:4: `threadfold-core` depends on `threadfold-store`, it may use no crate of ours
-        threadfold-store/Cargo.toml:4: `threadfold-store` depends on `threadfold-engine`, it may use `threadfold-core`
-        threadfold-engine/Cargo.toml:4: `threadfold-engine` depends on `threadfold-sqlite`, it may use `threadfold-core`, `threadfold-convert`, `threadfold-store`
+        threadfold-store/Cargo.toml:4: `threadfold-store` depends on `threadfold-engine`, it may use `threadfold-core`, `threadfold-fold`
+        threadfold-engine/Cargo.toml:4: `threadfold-engine` depends on `threadfold-sqlite`, it may use `threadfold-core`, `threadfold-convert`, `threadfold-fold`, `threadfold-store`
         ");
+    }
+
+    #[test]
+    fn the_program_must_not_use_the_converters() {
+        assert_snapshot!(check_text(
+            "threadfold-convert: threadfold-core\n\
+             threadfold-core:\n\
+             threadfold: threadfold-convert"
+        ), @"threadfold/Cargo.toml:3: `threadfold` depends on `threadfold-convert`, it may use `threadfold-core`, `threadfold-fold`, `threadfold-store`, `threadfold-sqlite`, `threadfold-engine`, `threadfold-loop`");
     }
 
     #[test]
@@ -122,7 +132,7 @@ mod tests {
              xtask:"
         ), @"
         threadfold-core/Cargo.toml:3: `threadfold-core` depends on `threadfold`, it may use no crate of ours
-        threadfold/Cargo.toml:3: `threadfold` depends on `xtask`, it may use `threadfold-core`, `threadfold-convert`, `threadfold-store`, `threadfold-sqlite`, `threadfold-engine`, `threadfold-agent`
+        threadfold/Cargo.toml:3: `threadfold` depends on `xtask`, it may use `threadfold-core`, `threadfold-fold`, `threadfold-store`, `threadfold-sqlite`, `threadfold-engine`, `threadfold-loop`
         ");
     }
 

@@ -28,53 +28,32 @@ pub(crate) const TESTKIT: &str = "threadfold-testkit";
 /// the interface alone, so that another store can take its place.
 pub(crate) const TEST_STORE: &str = "threadfold-sqlite";
 
+const CORE: &str = "threadfold-core";
+const CONVERT: &str = "threadfold-convert";
+pub(crate) const FOLD: &str = "threadfold-fold";
+const STORE: &str = "threadfold-store";
+const ENGINE: &str = "threadfold-engine";
+const LOOP: &str = "threadfold-loop";
+
 const CRATES: &[Crate] = &[
-    Crate { name: "threadfold-core", role: Role::Pure, may_use: &[] },
-    Crate { name: "threadfold-convert", role: Role::Pure, may_use: &["threadfold-core"] },
-    Crate { name: "threadfold-store", role: Role::Product, may_use: &["threadfold-core"] },
-    Crate {
-        name: TEST_STORE,
-        role: Role::Product,
-        may_use: &["threadfold-core", "threadfold-store"],
-    },
-    Crate {
-        name: "threadfold-engine",
-        role: Role::Product,
-        may_use: &["threadfold-core", "threadfold-convert", "threadfold-store"],
-    },
-    Crate {
-        name: "threadfold-agent",
-        role: Role::Product,
-        may_use: &["threadfold-core", "threadfold-store", "threadfold-engine"],
-    },
+    Crate { name: CORE, role: Role::Pure, may_use: &[] },
+    Crate { name: CONVERT, role: Role::Pure, may_use: &[CORE] },
+    Crate { name: FOLD, role: Role::Pure, may_use: &[CORE, CONVERT] },
+    Crate { name: STORE, role: Role::Product, may_use: &[CORE, FOLD] },
+    Crate { name: TEST_STORE, role: Role::Product, may_use: &[CORE, FOLD, STORE] },
+    Crate { name: ENGINE, role: Role::Product, may_use: &[CORE, CONVERT, FOLD, STORE] },
+    Crate { name: LOOP, role: Role::Product, may_use: &[CORE, FOLD, STORE, ENGINE] },
+    // Not `threadfold-convert`: the program detects, names, cuts and folds nothing by itself.
     Crate {
         name: "threadfold",
         role: Role::Product,
-        may_use: &[
-            "threadfold-core",
-            "threadfold-convert",
-            "threadfold-store",
-            TEST_STORE,
-            "threadfold-engine",
-            "threadfold-agent",
-        ],
+        may_use: &[CORE, FOLD, STORE, TEST_STORE, ENGINE, LOOP],
     },
-    Crate {
-        name: TESTKIT,
-        role: Role::Tests,
-        may_use: &["threadfold-core", "threadfold-convert", "threadfold-store", TEST_STORE],
-    },
+    Crate { name: TESTKIT, role: Role::Tests, may_use: &[CORE, CONVERT, FOLD, STORE, TEST_STORE] },
     Crate {
         name: "threadfold-crash",
         role: Role::Tests,
-        may_use: &[
-            "threadfold-core",
-            "threadfold-store",
-            TEST_STORE,
-            "threadfold-engine",
-            "threadfold-agent",
-            TESTKIT,
-        ],
+        may_use: &[CORE, FOLD, STORE, TEST_STORE, ENGINE, LOOP, TESTKIT],
     },
     Crate { name: "xtask", role: Role::Chores, may_use: &[] },
 ];
