@@ -17,8 +17,8 @@ mod kept;
 mod kills;
 mod list;
 mod log;
-#[path = "../../src/source/opencode_db/tests/made.rs"]
-mod made;
+
+
 mod opencode;
 mod opencode_forms;
 mod opencode_hostile;
@@ -33,3 +33,4 @@ mod unruly;
 mod verify_claude;
 mod view;
 mod watch;
+mod ways;
