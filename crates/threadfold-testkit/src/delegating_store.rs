@@ -7,8 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use threadfold_core::SessionId;
-use threadfold_store::{Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, DerivedStore, Epoch, Finding, GarbageReport, Head, Holder, Lease, LeaseStore, Limit, ListQuery, LogStore, Maintenance, SessionEntry, SessionPage, SnapshotPiece, SnapshotWriter, Store, StoreError, StoreSize, StoredSnapshot, Summary};
 use threadfold_fold::{LogId, StoredRecord};
+use threadfold_store::{
+    Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, DerivedStore, Epoch, Finding,
+    GarbageReport, Head, Holder, Lease, LeaseStore, Limit, ListQuery, LogStore, Maintenance,
+    SessionEntry, SessionPage, SnapshotPiece, SnapshotWriter, Store, StoreError, StoreSize,
+    StoredSnapshot, Summary,
+};
 
 /// A method of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,8 +4,10 @@
 //! whole sessions, plausible and hostile, for property tests, and [`big_session`] long ones, for
 //! benchmarks; [`naive`] is the reducer that copies its list on every event and [`naive_load`] the
 //! loader that parses each line into a `Value`, to compare with; [`mod@store_suite`] tests
-//! everything that a store promises, [`DelegatingStore`] wraps one with hooks, and [`crash`] stops one at any moment; [`loops`] makes up loops of ours, and
-//! [`strict`] is a provider that takes no request that breaks a rule. The rest runs real agents:
+//! everything that a store promises, [`DelegatingStore`] wraps one with hooks, and [`crash`]
+//! stops one at any moment; [`loops`] makes up loops of ours, and [`strict`] is a provider that
+//! takes no request that breaks a rule; [`opencode::database`] makes OpenCode's databases. The rest
+//! runs real agents:
 //!
 //! ```text
 //! test ─► ScriptedModel (127.0.0.1) ◄─ HTTP ─ real agent ─► stdout lines, transcript files
@@ -45,8 +47,7 @@ mod manual_clock;
 mod model;
 pub mod naive;
 pub mod naive_load;
-#[cfg(unix)]
-mod opencode;
+pub mod opencode;
 pub mod raw_count;
 pub mod sessions;
 pub mod sessions_on_disk;

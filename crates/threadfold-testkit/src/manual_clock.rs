@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use threadfold_store::Clock;
 use threadfold_fold::Timestamp;
+use threadfold_store::Clock;
 
 /// A clock that stands still until a test moves it.
 #[derive(Clone, Debug)]

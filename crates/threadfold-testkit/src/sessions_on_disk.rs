@@ -6,10 +6,9 @@ use std::path::Path;
 
 use threadfold_convert::claude::layout::{belongs_to, sessions};
 use threadfold_convert::lines::lines;
-use threadfold_convert::opencode::OpencodeConverter;
-use threadfold_convert::{Agent, Converter, Feed, FeedKind, Record, convert_files, converter};
-use threadfold_fold::SessionFile;
-use threadfold_core::SessionEvent;
+use threadfold_convert::{Agent, claude};
+use threadfold_core::{SessionEvent, SessionId};
+use threadfold_fold::{Fold, SessionFile, Slices, fold_files, stream_records};
 
 mod opencode;
 
@@ -29,36 +28,24 @@ pub struct SessionOnDisk {
 }
 
 impl SessionOnDisk {
-    /// Returns the session's events.
+    /// Returns the session's events, those of its end included.
     pub fn events(&self) -> Vec<SessionEvent> {
-        let files: Vec<_> = self
-            .files
-            .iter()
-            .map(|(path, bytes)| SessionFile { path, bytes: bytes.as_slice() })
-            .collect();
-        let mut converter: Box<dyn Converter> = match &self.root {
-            Some(root) => Box::new(OpencodeConverter::of_session(root)),
-            None => converter(self.agent),
-        };
+        let session = SessionId::from(self.root.as_deref().unwrap_or_default());
+        let mut fold = Fold::new(session, Slices::default()).once();
         let mut all = Vec::new();
         if self.is_stream {
-            let feed = Feed::new(self.agent, FeedKind::Stream, &self.name);
-            for (line, bytes) in files.iter().flat_map(|file| streamed_records(file.bytes)) {
-                converter.push(&Record { feed: &feed, line, bytes }, &mut all);
+            for (_, bytes) in &self.files {
+                for record in stream_records(self.agent, fold.next_source(), bytes) {
+                    let seq = fold.seq() + 1;
+                    all.append(&mut fold.push(&record.at(seq)).events);
+                }
             }
-            converter.finish(&feed, &mut all);
         } else {
-            convert_files(self.agent, converter.as_mut(), &files, |events| all.append(events));
+            let files: Vec<_> =
+                self.files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
+            fold_files(&mut fold, self.agent, &files, |mut step| all.append(&mut step.events));
         }
         all
-    }
-}
-
-/// Returns what a stream's file holds, with its line: one record a line, or a list of all.
-fn streamed_records(bytes: &[u8]) -> Vec<(u64, &[u8])> {
-    match serde_json::from_slice::<serde_json::Value>(bytes) {
-        Ok(_) => vec![(1, bytes)],
-        Err(_) => lines(bytes).map(|line| (line.number, line.bytes)).collect(),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::str;
 
-use threadfold_convert::{claude, opencode};
 use threadfold_convert::lines::{LineBuffer, LineOrLoss, Position, lines};
 use threadfold_convert::recover::{Damage, Piece, records};
 use threadfold_convert::{Agent, Feed, FeedKind, Record, TooLong, converter, converter_from};
+use threadfold_convert::{claude, opencode};
 use threadfold_core::{ConversationState, SessionEvent, fold};
 
 /// A line or a loss that outlives its buffer.

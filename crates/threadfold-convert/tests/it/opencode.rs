@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use threadfold_convert::opencode;
 use threadfold_convert::lines::lines;
+use threadfold_convert::opencode;
 use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all};
 use threadfold_core::{Anomaly, ConversationState, fold};
 use threadfold_fold::parity::{Verdict, compare, replay};

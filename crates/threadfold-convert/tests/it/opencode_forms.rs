@@ -2,8 +2,8 @@
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use threadfold_convert::opencode;
 use threadfold_convert::lines::lines;
+use threadfold_convert::opencode;
 use threadfold_convert::{Agent, Record, convert_all};
 use threadfold_core::{Block, BlockBody, ConversationState, fold};
 use threadfold_fold::{SessionFile, parse_transcript};

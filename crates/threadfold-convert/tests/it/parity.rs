@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use insta::assert_snapshot;
-use threadfold_convert::claude;
 use threadfold_convert::Agent;
+use threadfold_convert::claude;
 use threadfold_core::{BlockBody, ConversationState};
 use threadfold_fold::parity::{Verdict, compare, replay, rules};
 use threadfold_testkit::raw_count::RawCount;

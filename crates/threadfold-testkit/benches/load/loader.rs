@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-use threadfold_convert::{claude, opencode};
-use threadfold_convert::lines::lines;
-use threadfold_convert::{Agent, Feed, FeedKind, Record, converter};
-use threadfold_fold::{SessionFile, parse_transcript};
-use threadfold_core::{ConversationState, Outcome};
+use threadfold_convert::{Agent, claude, opencode};
+use threadfold_core::{ConversationState, SessionId};
+use threadfold_fold::{
+    Cutter, Fold, Record, RecordKind, SessionFile, Slices, SourceRole, SourceSpec, Step,
+    parse_transcript,
+};
 use threadfold_testkit::naive_load;
 
 /// A way to load a session.
 #[derive(Clone, Copy)]
 pub(crate) enum Loader {
-    /// The converter and the reducer, on a transcript.
+    /// The fold, on a transcript: one call.
     Ours,
     /// A `Value` for each line, and the reducer.
     Values,
@@ -21,9 +22,9 @@ pub(crate) enum Loader {
     ParseOnly,
     /// A `Value` for each line, all of them kept, and nothing folded.
     ParseAndKeep,
-    /// The converter and the reducer, on a stream.
+    /// The fold, on a stream that is cut as it comes.
     OurStream,
-    /// The converter and the reducer, on OpenCode's bus.
+    /// The fold, on OpenCode's bus that is cut as it comes.
     OurBus,
     /// A `Value` for each event of OpenCode's bus, and the reducer.
     BusValues,
@@ -92,20 +93,30 @@ impl Loader {
     }
 }
 
+/// How many bytes of a stream are cut at a time.
+const CHUNK: usize = 256 << 10;
+
+/// Loads a stream as a reader of a pipe does: what came is cut into records, and these are folded
+/// and dropped before more is read.
 fn load_stream(agent: Agent, bytes: &[u8]) -> ConversationState {
-    let feed = Feed::new(agent, FeedKind::Stream, "stream");
-    let mut converter = agent.converter();
-    let mut state = ConversationState::default();
-    let mut events = Vec::new();
-    for line in lines(bytes) {
-        converter.push(&FeedLine { feed: &feed, number: line.number, bytes: line.bytes }, &mut events);
-        for event in events.drain(..) {
-            if let Outcome::Ignored(odd) | Outcome::Noted(odd) = state.apply(&event) {
-                panic!("the stream is in order, and yet: {odd}");
-            }
-        }
+    let mut fold = Fold::new(SessionId::from(""), Slices::default()).once();
+    let spec = SourceSpec::new(agent, SourceRole::Stream, "stream");
+    push(&mut fold, Record::new(RecordKind::Source, 1, 0, spec.to_json()));
+    let mut cutter = Cutter::new(1);
+    let mut records = Vec::new();
+    for chunk in bytes.chunks(CHUNK) {
+        cutter.push(chunk, &mut records);
+        records.drain(..).for_each(|record| push(&mut fold, record));
     }
-    state
+    cutter.finish(&mut records);
+    records.drain(..).for_each(|record| push(&mut fold, record));
+    fold.settled()
+}
+
+fn push(fold: &mut Fold, record: Record) {
+    let seq = fold.seq() + 1;
+    let Step { oddities, .. } = fold.push(&record.at(seq));
+    assert_eq!(oddities, [], "the stream is in order");
 }
 
 /// Counts the blocks by their type.

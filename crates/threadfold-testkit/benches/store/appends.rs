@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use threadfold_core::SessionId;
+use threadfold_fold::{LogId, Record, RecordKind, Timestamp};
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{Append, BatchId, Epoch, Holder, LeaseStore, LogStore};
-use threadfold_fold::{LogId, Record, RecordKind, Timestamp};
 
 use crate::raw::{GroupedFile, RawFile};
 use crate::{Outcome, median, new_store};

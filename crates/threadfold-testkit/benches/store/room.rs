@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use threadfold_fold::{Record, RecordKind, Timestamp};
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::Maintenance;
-use threadfold_fold::{Record, RecordKind, Timestamp};
 use threadfold_testkit::big_session::write_transcript;
 
 use crate::appends::{Log, claim};

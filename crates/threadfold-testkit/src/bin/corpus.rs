@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
-use threadfold_convert::{claude, opencode};
 use threadfold_convert::Agent;
+use threadfold_convert::{claude, opencode};
 use threadfold_core::{
     Block, BlockBody, ConversationState, Payload, SessionEvent, Snapshot, Unknown, fold, reduce,
 };

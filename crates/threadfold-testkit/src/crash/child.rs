@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::Connection;
 use threadfold_core::SessionId;
+use threadfold_fold::{LogId, Record, RecordKind, Timestamp};
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{Append, BatchId, Holder, Store};
-use threadfold_fold::{LogId, Record, RecordKind, Timestamp};
 
 use super::BoxError;
 

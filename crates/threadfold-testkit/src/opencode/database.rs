@@ -1,7 +1,5 @@
 //! Databases as OpenCode makes them, filled from recordings.
 
-#![allow(dead_code, reason = "the tests of the module and of the program each use a part")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,47 +7,64 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 /// Which tables are filled.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Filled {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// Sessions, messages, parts, and the log of events.
     All,
+    /// Sessions, messages and parts; the log stays empty.
     RowsOnly,
 }
 
-/// Makes a database, and returns the session that is in it with its children.
-pub(crate) fn fill(path: &Path, recording: &Path, filled: Filled) -> String {
-    let connection = Connection::open(path).unwrap();
-    connection.execute_batch(include_str!("schema.sql")).unwrap();
+/// Creates a database at `path`, fills it from a recording, and returns the id of its root session.
+///
+/// # Panics
+///
+/// If the database cannot be written, or the recording cannot be read.
+pub fn fill(path: &Path, recording: &Path, filled: Filled) -> String {
+    let connection = Connection::open(path).expect("a database can be created");
+    connection.execute_batch(include_str!("schema.sql")).expect("the schema is in order");
     add(&connection, recording, filled)
 }
 
-/// Adds a session with its children, and returns its name.
-pub(crate) fn add(connection: &Connection, recording: &Path, filled: Filled) -> String {
+/// Adds a recorded session with its children, and returns its id.
+///
+/// # Panics
+///
+/// If the database cannot be written, or the recording has no session.
+pub fn add(connection: &Connection, recording: &Path, filled: Filled) -> String {
     let lines = |name: &str| fs::read_to_string(recording.join(name)).unwrap_or_default();
     let mut session = None;
-    connection.execute_batch("BEGIN").unwrap();
+    connection.execute_batch("BEGIN").expect("it can be written");
     for line in lines("db_rows.jsonl").lines() {
-        let record: Value = serde_json::from_str(line).unwrap();
-        insert(connection, record["table"].as_str().unwrap(), &record["row"]);
+        let record: Value = serde_json::from_str(line).expect("a recorded row is JSON");
+        let table = record["table"].as_str().expect("a recorded row names its table");
+        insert(connection, table, &record["row"]);
         session = session.or(record["row"]["id"].as_str().map(str::to_owned));
     }
     if filled == Filled::All {
         for line in lines("db_event.jsonl").lines() {
-            insert(connection, "event", &serde_json::from_str(line).unwrap());
+            let event = serde_json::from_str(line).expect("a recorded event is JSON");
+            insert(connection, "event", &event);
         }
     }
-    connection.execute_batch("COMMIT").unwrap();
-    session.unwrap()
+    connection.execute_batch("COMMIT").expect("it can be written");
+    session.expect("a recording has a session")
 }
 
-/// Adds a row; a table that is not read is passed over.
-pub(crate) fn insert(connection: &Connection, table: &str, row: &Value) {
+/// Inserts a row; one of a table that the schema lacks is skipped.
+///
+/// # Panics
+///
+/// If the row is not an object, or does not fit the table.
+pub fn insert(connection: &Connection, table: &str, row: &Value) {
     let exists: bool = connection
         .query_row("SELECT count(*) FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0))
-        .unwrap();
+        .expect("tables can be listed");
     if !exists {
         return;
     }
-    let columns: Vec<_> = row.as_object().unwrap().iter().filter(|it| it.0 != "_rowid").collect();
+    let row = row.as_object().expect("a row is an object");
+    let columns: Vec<_> = row.iter().filter(|it| it.0 != "_rowid").collect();
     let names: Vec<_> = columns.iter().map(|it| format!("\"{}\"", it.0)).collect();
     let marks = vec!["?"; names.len()].join(",");
     let text = format!("INSERT INTO {table} ({}) VALUES ({marks})", names.join(","));
@@ -60,19 +75,25 @@ pub(crate) fn insert(connection: &Connection, table: &str, row: &Value) {
         Value::Number(number) => number.as_f64().into(),
         other => other.to_string().into(),
     });
-    connection.execute(&text, rusqlite::params_from_iter(values)).unwrap();
+    let values = rusqlite::params_from_iter(values);
+    connection.execute(&text, values).expect("the row fits the table");
 }
 
-/// Returns where a recording is.
-pub(crate) fn recording(name: &str) -> PathBuf {
+/// Returns the folder of a recording.
+pub fn recording(name: &str) -> PathBuf {
     let convert = Path::new(env!("CARGO_MANIFEST_DIR")).join("../threadfold-convert");
     convert.join("tests/data/opencode").join(name)
 }
 
-/// Returns the recordings that have a database.
-pub(crate) fn recordings() -> Vec<PathBuf> {
-    let entries = fs::read_dir(recording("")).unwrap();
-    let mut folders: Vec<_> = entries.map(|it| it.unwrap().path()).collect();
+/// Returns the folders of the recordings that have rows of a database, sorted.
+///
+/// # Panics
+///
+/// If the recordings cannot be listed.
+pub fn recordings() -> Vec<PathBuf> {
+    let entries = fs::read_dir(recording("")).expect("recordings can be listed");
+    let mut folders: Vec<_> =
+        entries.map(|it| it.expect("a folder can be listed").path()).collect();
     folders.retain(|it| it.join("db_rows.jsonl").exists());
     folders.sort();
     folders

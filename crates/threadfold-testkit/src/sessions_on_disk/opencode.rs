@@ -6,7 +6,6 @@ use std::io;
 
 use serde_json::Value;
 use threadfold_convert::opencode;
-use threadfold_convert::Agent;
 
 use super::SessionOnDisk;
 use crate::raw_count::opencode::{OpencodeCount, bare, records};

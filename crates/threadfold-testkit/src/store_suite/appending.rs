@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_store::{AppendReceipt, StoreError};
 use threadfold_fold::{Record, RecordKind, Timestamp};
+use threadfold_store::{AppendReceipt, StoreError};
 
 use super::Place;
 use super::writer::{Writer, line, record};

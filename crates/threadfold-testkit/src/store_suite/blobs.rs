@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use threadfold_core::SessionId;
-use threadfold_store::{BlobHash, GarbageReport, Store, StoredSnapshot};
 use threadfold_fold::Record;
+use threadfold_store::{BlobHash, GarbageReport, Store, StoredSnapshot};
 
 use super::Place;
 use super::writer::{Writer, line, record};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use threadfold_store::{ChangePosition, ListQuery, Store};
 use threadfold_fold::LogId;
+use threadfold_store::{ChangePosition, ListQuery, Store};
 use tokio::time::timeout;
 
 use super::Place;

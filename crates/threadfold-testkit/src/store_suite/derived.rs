@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use threadfold_store::{SnapshotPiece, StoreError, StoredSnapshot, Summary};
 use threadfold_fold::LogId;
+use threadfold_store::{SnapshotPiece, StoreError, StoredSnapshot, Summary};
 
 use super::Place;
 use super::writer::{Writer, record};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use threadfold_core::SessionId;
-use threadfold_store::{Epoch, Store, StoreError, Summary};
-use threadfold_fold::{LogId, Timestamp};
+use threadfold_fold::LogId;
+use threadfold_store::{Clock, Epoch, Store, StoreError, Summary};
 
 use super::Place;
 use super::writer::{LASTING, Writer, holder, record};
@@ -168,7 +168,7 @@ pub async fn a_writer_that_slept_over_a_removal_is_refused(place: &dyn Place) {
 /// The clock of the calling process is years ahead of the store's here, and does not stand still.
 pub async fn a_lease_is_timed_by_the_clock_of_the_store(place: &dyn Place) {
     let (store, session) = begin(place).await;
-    let callers_clock = Timestamp::now();
+    let callers_clock = Clock::system().now();
     assert!(callers_clock > place.clock().now().after(LASTING), "the caller's clock is right");
     let first = store.acquire(&session, &holder("a"), LASTING).await;
     let first = first.expect("nobody has it").epoch;

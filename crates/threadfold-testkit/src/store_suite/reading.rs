@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use threadfold_store::{Limit, StoreError};
 use threadfold_fold::StoredRecord;
+use threadfold_store::{Limit, StoreError};
 
 use super::Place;
 use super::writer::{Writer, line, read_all, record};

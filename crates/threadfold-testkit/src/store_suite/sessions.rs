@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use threadfold_core::SessionId;
-use threadfold_store::{Epoch, Head, Lease, Limit, ListQuery, SessionEntry, StoreError, StoredSnapshot, Summary};
 use threadfold_fold::{LogId, Timestamp};
+use threadfold_store::{
+    Epoch, Head, Lease, Limit, ListQuery, SessionEntry, StoreError, StoredSnapshot, Summary,
+};
 
 use super::Place;
 use super::writer::{LASTING, NOW, Writer, holder, line, record};

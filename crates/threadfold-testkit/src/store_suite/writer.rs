@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use threadfold_core::SessionId;
-use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, Holder, Limit, Store, StoreError};
 use threadfold_fold::{LogId, Record, RecordKind, StoredRecord, Timestamp};
+use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, Holder, Limit, Store, StoreError};
 
 /// When the clock of every store in the suite starts.
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use threadfold_convert::{claude, opencode};
 use threadfold_convert::lines::lines;
-use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all, convert_files, converter};
-use threadfold_fold::{SessionFile, parse_transcript};
-use threadfold_core::{ConversationState, Payload, SessionEvent};
+use threadfold_convert::{Agent, claude, opencode};
+use threadfold_core::{ConversationState, Payload, SessionEvent, SessionId};
+use threadfold_fold::{
+    Fold, Record, SessionFile, Slices, file_records, parse_transcript, stream_records,
+};
 use threadfold_testkit::big_session::{Written, write_bus, write_stream, write_transcript};
 use threadfold_testkit::naive_load;
 
@@ -41,19 +42,16 @@ fn fold(events: &[SessionEvent]) -> ConversationState {
 }
 
 fn transcript_events(bytes: &[u8]) -> Vec<SessionEvent> {
-    let mut all = Vec::new();
-    let files = [SessionFile { path: "s.jsonl", bytes }];
-    convert_files(claude::AGENT, claude::AGENT.converter().as_mut(), &files, |events| {
-        all.append(events);
-    });
-    all
+    events(file_records(claude::AGENT, 1, &[SessionFile { path: "s.jsonl", bytes }]))
 }
 
 fn stream_events(agent: Agent, bytes: &[u8]) -> Vec<SessionEvent> {
-    let feed = Feed::new(agent, FeedKind::Stream, "stream");
-    let records =
-        lines(bytes).map(|line| FeedLine { feed: &feed, number: line.number, bytes: line.bytes });
-    convert_all(agent, records)
+    events(stream_records(agent, 1, bytes))
+}
+
+fn events(records: Vec<Record>) -> Vec<SessionEvent> {
+    let mut fold = Fold::new(SessionId::from(""), Slices::default()).once();
+    (1..).zip(records).flat_map(|(seq, record)| fold.push(&record.at(seq)).events).collect()
 }
 
 fn kinds(state: &ConversationState) -> BTreeMap<String, usize> {

@@ -5,10 +5,12 @@ use std::fs;
 use serde_json::json;
 use threadfold_convert::claude;
 use threadfold_convert::lines::lines;
+use threadfold_core::{ConversationState, SessionId};
 use threadfold_fold::parity::{Comparison, Lack, Verdict, compare, replay};
-use threadfold_convert::{Agent, Feed, FeedKind, Record, converter};
-use threadfold_fold::{SessionFile, parse_transcript};
-use threadfold_core::ConversationState;
+use threadfold_fold::{
+    Fold, Record, RecordKind, SessionFile, Slices, SourceRole, SourceSpec, file_records,
+    parse_transcript,
+};
 use threadfold_testkit::sessions_on_disk::read_sessions;
 use threadfold_testkit::{
     AgentHome, ClaudeCode, Input, RunOptions, Script, ScriptedModel, Step, SubagentTool,
@@ -88,10 +90,11 @@ fn fold_in(
         options = options.argument(*argument);
     }
 
-    let feed = Feed::new(claude::AGENT, FeedKind::Stream, "stdout");
-    let mut live = claude::AGENT.converter();
-    let mut state = ConversationState::default();
-    let (mut streamed, mut events, mut seen_growing) = (Vec::new(), Vec::new(), 0);
+    let spec = SourceSpec::new(claude::AGENT, SourceRole::Stream, "stdout");
+    let mut records = vec![Record::new(RecordKind::Source, STREAM, 0, spec.to_json())];
+    let mut live = Fold::new(SessionId::from(SESSION), Slices::default());
+    push(&mut live, &records[0], script);
+    let (mut streamed, mut seen_growing) = (Vec::new(), 0);
     let mut running = claude.start(&options).unwrap();
     while let Some(line) = running.next() {
         let line = line.unwrap();
@@ -101,20 +104,17 @@ fn fold_in(
         if is_result(&line) {
             running.close_stdin();
         }
-        let record = FeedLine { feed: &feed, number: streamed.len() as u64 + 1, bytes: &line };
-        live.push(&record, &mut events);
-        let before = state.clone();
-        for event in events.drain(..) {
-            assert_eq!(state.apply(&event).anomaly(), None, "{script}: {event:?}");
-        }
-        seen_growing += usize::from(before != state);
+        let record = Record::new(RecordKind::Line, STREAM, 0, line.clone());
+        let before = live.conversation().clone();
+        push(&mut live, &record, script);
+        seen_growing += usize::from(before != *live.conversation());
+        records.push(record);
         streamed.push(line);
     }
     running.finish().unwrap();
-    live.finish(&feed, &mut events);
-    for event in events.drain(..) {
-        assert_eq!(state.apply(&event).anomaly(), None, "{script}: {event:?}");
-    }
+    records.push(Record::new(RecordKind::End, STREAM, 0, ""));
+    push(&mut live, &records[records.len() - 1], script);
+    let state = live.conversation().clone();
 
     let session = events_session(&streamed);
     let files = read_sessions(&home.transcript_root())
@@ -126,12 +126,24 @@ fn fold_in(
     let files: Vec<_> = files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
     assert!(files.iter().any(|file| lines(file.bytes).next().is_some()), "{script}: no transcript");
     let told = parse_transcript(claude::AGENT, &files);
-    let records: Vec<_> =
-        (1..).zip(&streamed).map(|(line, bytes)| Record { feed: &feed, line, bytes }).collect();
-    let replayed = replay(claude::AGENT, &records, &files);
+    let replayed = replay(
+        &SessionId::from(session.as_str()),
+        &records,
+        &file_records(claude::AGENT, STREAM + 1, &files),
+    );
     assert!(replayed.holds(), "{script}: {replayed:?}");
     let comparison = compare(claude::AGENT, &state, &told);
     Folded { comparison, seen_growing, stream: state, transcript: told }
+}
+
+/// The number of the source that the stream is.
+const STREAM: u32 = 1;
+
+/// Pushes a record that must be in order.
+fn push(fold: &mut Fold, record: &Record, script: &str) {
+    let seq = fold.seq() + 1;
+    let step = fold.push(&record.clone().at(seq));
+    assert_eq!(step.oddities, [], "{script}: {:?}", step.events);
 }
 
 /// Says whether a turn is over, after which nothing more is said to the agent.

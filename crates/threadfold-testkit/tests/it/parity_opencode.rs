@@ -9,10 +9,12 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use threadfold_convert::opencode;
+use threadfold_core::SessionId;
 use threadfold_fold::parity::{Verdict, compare, replay};
-use threadfold_convert::{Agent, Feed, FeedKind, Record, converter};
-use threadfold_fold::{SessionFile, parse_transcript};
-use threadfold_core::ConversationState;
+use threadfold_fold::{
+    Fold, Record, RecordKind, SessionFile, Slices, SourceRole, SourceSpec, file_records,
+    parse_transcript,
+};
 use threadfold_testkit::{
     AgentHome, Availability, Events, OpenCode, ScriptedModel, Server, opencode_scripts,
     report_skipped,
@@ -40,48 +42,42 @@ fn opencode() -> Option<OpenCode> {
 /// A form of what is kept: its name, and its files by path.
 type Kept = (&'static str, Vec<(String, Vec<u8>)>);
 
+/// The number of the source that the bus is.
+const BUS: u32 = 1;
+
 /// A bus that is folded while it is heard.
 struct Heard {
     name: &'static str,
-    feed: Feed,
-    converter: Box<dyn threadfold_convert::Converter>,
-    state: ConversationState,
-    lines: Vec<Vec<u8>>,
+    fold: Fold,
+    records: Vec<Record>,
     /// How many times the state was seen to grow.
     seen_growing: usize,
 }
 
 impl Heard {
     fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            feed: Feed::new(opencode::AGENT, FeedKind::Stream, "bus"),
-            converter: opencode::AGENT.converter(),
-            state: ConversationState::default(),
-            lines: Vec::new(),
-            seen_growing: 0,
-        }
+        let fold = Fold::new(SessionId::from(""), Slices::default());
+        let mut heard = Self { name, fold, records: Vec::new(), seen_growing: 0 };
+        let spec = SourceSpec::new(opencode::AGENT, SourceRole::Stream, "bus");
+        heard.push_record(Record::new(RecordKind::Source, BUS, 0, spec.to_json()));
+        heard
     }
 
     fn push(&mut self, line: Vec<u8>) {
-        let record = FeedLine { feed: &self.feed, number: self.lines.len() as u64 + 1, bytes: &line };
-        let (before, mut events) = (self.state.clone(), Vec::new());
-        self.converter.push(&record, &mut events);
-        self.apply(&events);
-        self.seen_growing += usize::from(before != self.state);
-        self.lines.push(line);
+        let before = self.fold.conversation().clone();
+        self.push_record(Record::new(RecordKind::Line, BUS, 0, line));
+        self.seen_growing += usize::from(before != *self.fold.conversation());
     }
 
     fn finish(&mut self) {
-        let mut events = Vec::new();
-        self.converter.finish(&self.feed, &mut events);
-        self.apply(&events);
+        self.push_record(Record::new(RecordKind::End, BUS, 0, ""));
     }
 
-    fn apply(&mut self, events: &[threadfold_core::SessionEvent]) {
-        for event in events {
-            assert_eq!(self.state.apply(event).anomaly(), None, "{}: {event:?}", self.name);
-        }
+    fn push_record(&mut self, record: Record) {
+        let seq = self.fold.seq() + 1;
+        let step = self.fold.push(&record.clone().at(seq));
+        assert_eq!(step.oddities, [], "{}: {:?}", self.name, step.events);
+        self.records.push(record);
     }
 }
 
@@ -172,9 +168,8 @@ impl<'a> Run<'a> {
             self.heard.push(line);
         }
         self.heard.finish();
-        let Heard { name, feed, state, lines, seen_growing, .. } = &self.heard;
-        let records: Vec<_> =
-            (1..).zip(lines).map(|(line, bytes)| Record { feed, line, bytes }).collect();
+        let Heard { name, fold, records, seen_growing } = &self.heard;
+        let state = fold.conversation();
         for (form, files) in kept.iter().filter(|(_, files)| !files.is_empty()) {
             let files: Vec<_> =
                 files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
@@ -185,7 +180,8 @@ impl<'a> Run<'a> {
             assert!(comparison.blocks > 0, "{name} {form}");
             // A request that is refused at once leaves nothing to grow.
             assert!(*name == "error400" || *seen_growing > comparison.blocks, "{name} {form}");
-            let replayed = replay(opencode::AGENT, &records, &files);
+            let files = file_records(opencode::AGENT, BUS + 1, &files);
+            let replayed = replay(&SessionId::from(self.session.as_str()), records, &files);
             assert!(replayed.holds(), "{name} {form}: {replayed:?}");
         }
     }
