@@ -8,9 +8,10 @@ mod folders;
 mod follow;
 mod generation;
 mod kept;
-#[path = "../../../threadfold-cli/src/source/opencode_db/tests/made.rs"]
-mod made;
+
+
 mod opencode_db;
+mod opencode_rows;
 mod opencode_server;
 mod opencode_unruly;
 mod pipes;
