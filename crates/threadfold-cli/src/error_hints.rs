@@ -1,4 +1,4 @@
-//! What goes wrong with a store, with what can be done about it.
+//! Hints for errors of the engine and the store: what a person can do about each.
 
 use std::io::ErrorKind;
 
@@ -10,7 +10,7 @@ use crate::error::CommandError;
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
         let hint = match &error {
-            StoreError::Held { .. } => "wait until it is done, or end that process",
+            StoreError::Held { .. } => "wait until it is done, or stop that process",
             StoreError::Fenced { .. } | StoreError::Conflict { .. } => {
                 "another process wrote meanwhile; try again"
             }
@@ -18,16 +18,16 @@ impl From<StoreError> for CommandError {
                 "`threadfold list` shows the sessions; `threadfold import` adds one"
             }
             StoreError::Unwritable { .. } => {
-                "look whether the disk is full, and whether file and folder may be written to"
+                "check that the disk is not full, and that file and folder are writable"
             }
             StoreError::Unreachable { .. } => {
-                "look whether it is there and may be read, with its `-wal` and `-shm` files"
+                "check that it exists and can be read, with its `-wal` and `-shm` files"
             }
-            StoreError::Corrupt { .. } => "`threadfold doctor` tells more, and what to do",
+            StoreError::Corrupt { .. } => "`threadfold doctor` reports more, and what to do",
             StoreError::Newer { .. } => {
                 "use a newer threadfold, or another store by `--store` or `THREADFOLD_STORE`"
             }
-            _ => "`--store` or `THREADFOLD_STORE` tell where the store is",
+            _ => "`--store` or `THREADFOLD_STORE` choose the store",
         };
         Self::new(error, hint)
     }
@@ -36,7 +36,7 @@ impl From<StoreError> for CommandError {
 impl From<ServerError> for CommandError {
     fn from(error: ServerError) -> Self {
         let hint = match &error {
-            ServerError::NoSession { .. } => "without `--session` the latest one is taken",
+            ServerError::NoSession { .. } => "without `--session`, the latest one is followed",
             _ => "check that the agent's server runs, and its address",
         };
         Self::new(error, hint)
@@ -53,16 +53,16 @@ impl From<EngineError> for CommandError {
                 let hint = match source.kind() {
                     ErrorKind::Unsupported => "`--to FOLDER` writes it there",
                     ErrorKind::AlreadyExists => "look at what is there first",
-                    ErrorKind::InvalidData => "`threadfold doctor` tells what is damaged",
-                    ErrorKind::InvalidFilename => "`--to` or `--output` tell a shorter place",
-                    _ => "look whether the disk is full, and whether it may be written to",
+                    ErrorKind::InvalidData => "`threadfold doctor` reports what is corrupt",
+                    ErrorKind::InvalidFilename => "`--to` or `--output` choose a shorter path",
+                    _ => "check that the disk is not full, and that it is writable",
                 };
                 Self::new(error, hint)
             }
             EngineError::File { .. } => {
-                Self::new(error, "look whether it is there and may be read")
+                Self::new(error, "check that it exists and can be read")
             }
-            _ => Self::new(error, "`threadfold reindex` makes anew what is derived of a session"),
+            _ => Self::new(error, "`threadfold reindex` rebuilds snapshots and summaries"),
         }
     }
 }
@@ -71,17 +71,12 @@ impl From<DatabaseError> for CommandError {
     fn from(error: DatabaseError) -> Self {
         let hint = match &error {
             DatabaseError::Unreadable { problem, .. } => match problem {
-                DatabaseProblem::NotADatabase => "it is not a SQLite database, or is encrypted",
-                DatabaseProblem::Corrupt => {
-                    "it is corrupt: `sqlite3 FILE .recover` saves what is left"
-                }
-                DatabaseProblem::Locked => {
-                    "another program has it locked: try again when that is done"
-                }
+                DatabaseProblem::Corrupt => "`sqlite3 FILE .recover` saves what is left",
+                DatabaseProblem::Locked => "try again when that is done; nothing was changed",
                 DatabaseProblem::CannotOpen => {
-                    "check that it is there and may be read, with its `-wal` and `-shm` files"
+                    "check that it exists and can be read, with its `-wal` and `-shm` files"
                 }
-                _ => "the agent's own export of a session can be read as well",
+                _ => "`threadfold list` shows where agents keep their sessions",
             },
             DatabaseError::NoSession { .. } => {
                 "`threadfold list` shows the sessions on this machine"

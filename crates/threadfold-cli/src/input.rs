@@ -2,14 +2,18 @@
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use threadfold_engine::{InputOptions, Pipe, PipeInput, open_one, read_found, read_pipe};
+use threadfold_engine::{
+    InputError, InputOptions, Pipe, PipeInput, open_one, read_found, read_pipe,
+};
 use threadfold_fold::{Detection, Fold, Step, detection_named, formats};
 
-use crate::error::CommandError;
+use crate::error::{CommandError, say};
 use crate::runtime::Waiter;
 
 /// What a person says about an input.
@@ -55,11 +59,36 @@ pub(crate) fn fold_input(
     waiter: &Waiter,
     file: Option<&Path>,
     options: &InputOptions<'_>,
+    mut observe: impl FnMut(&Step) + Send + 'static,
+) -> Result<FoldedInput, CommandError> {
+    let events = Arc::new(AtomicUsize::new(0));
+    let counter = events.clone();
+    let observe = move |step: &Step| {
+        counter.fetch_add(step.events.len(), Ordering::Relaxed);
+        observe(step);
+    };
+    let folded = fold_any(waiter, file, options, observe)?;
+    match options.session {
+        Some(session) if events.load(Ordering::Relaxed) == 0 => {
+            let path = file.unwrap_or(Path::new("-")).to_owned();
+            Err(InputError::Missing { path, session: session.to_owned() }.into())
+        }
+        _ => Ok(folded),
+    }
+}
+
+fn fold_any(
+    waiter: &Waiter,
+    file: Option<&Path>,
+    options: &InputOptions<'_>,
     observe: impl FnMut(&Step) + Send + 'static,
 ) -> Result<FoldedInput, CommandError> {
     match file.filter(|path| *path != Path::new("-")) {
         Some(path) => {
             let found = open_one(path, options)?;
+            if found.agent.is_some_and(|agent| !agent.is_known()) {
+                report_unknown(&format!("`{}`", path.display()));
+            }
             let fold = waiter.wait(read_found(&found, observe))?;
             Ok(FoldedInput { fold, name: format!("`{}`", path.display()), is_pipe: false })
         }
@@ -72,6 +101,9 @@ pub(crate) fn fold_input(
             }
             let fold = waiter.wait(async {
                 let (input, pipe) = recognize_stdin(options).await?;
+                if !input.input.is_known() {
+                    report_unknown("standard input");
+                }
                 Ok::<_, CommandError>(read_pipe(&input, pipe, observe).await?)
             })?;
             Ok(FoldedInput { fold, name: "standard input".to_owned(), is_pipe: true })
@@ -79,11 +111,16 @@ pub(crate) fn fold_input(
     }
 }
 
+/// Reports an input that no known agent wrote.
+pub(crate) fn report_unknown(name: &str) {
+    say(format_args!("{name} is in no format of a known agent: every line is kept as it is"));
+}
+
 /// Reads the beginning of standard input.
 pub(crate) async fn recognize_stdin(
     options: &InputOptions<'_>,
 ) -> Result<(PipeInput, Pipe), CommandError> {
     let mut pipe = Pipe::new(io::stdin());
-    let input = pipe.recognize(options).await?;
+    let input = pipe.recognize_format(options).await?;
     Ok((input, pipe))
 }

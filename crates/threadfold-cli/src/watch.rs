@@ -69,11 +69,12 @@ impl Watcher<'_> {
 
     /// Shows a session that another process writes.
     async fn listen_only(self, id: &SessionId) -> Result<(), CommandError> {
+        let stop = pin!(stop());
         let listener = self.listener(id).await?;
         let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
         let ended = tokio::select! {
             shown = &mut showing => shown_well(shown),
-            stopped = stop() => stopped,
+            stopped = stop => stopped,
         };
         showing.abort();
         ended
@@ -81,6 +82,8 @@ impl Watcher<'_> {
 
     /// Follows files or rows into a session, and shows it.
     async fn session(self, found: &FoundSession) -> Result<(), CommandError> {
+        // One for all rounds: it remembers what a person did while a round was under way.
+        let mut stop = pin!(stop());
         let Some(mut session) = self.open(&found.id).await? else {
             return self.listen_only(&found.id).await;
         };
@@ -89,8 +92,6 @@ impl Watcher<'_> {
         let listener = self.listener(&found.id).await?;
         let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
         let interval = follower.interval();
-        // One for all rounds: it remembers what a person did while a round was under way.
-        let mut stop = pin!(stop());
         let ended = loop {
             tokio::select! {
                 shown = &mut showing => break shown_well(shown),
@@ -191,9 +192,9 @@ impl Watcher<'_> {
         let mut follower = FolderFollower::new(self.host.store().clone(), folder, move || {
             Options { budget: Some(budget.clone()), ..Options::new(holder("threadfold watch")) }
         });
+        let mut stop = pin!(stop());
         follower.skip_existing()?;
         let mut show = Show::new(self.output);
-        let mut stop = pin!(stop());
         say(format_args!("watching `{}`; Ctrl-C ends", folder.display()));
         loop {
             tokio::select! {
@@ -248,7 +249,20 @@ fn shown_well(shown: Result<std::io::Result<()>, JoinError>) -> Result<(), Comma
     }
 }
 
+/// Waits until a person ends the program. Interrupts count from the call on, and not from when
+/// this is first waited for.
+#[cfg(unix)]
+fn stop() -> impl Future<Output = Result<(), CommandError>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let interrupts = signal(SignalKind::interrupt());
+    async {
+        interrupts?.recv().await;
+        Ok(())
+    }
+}
+
 /// Waits until a person ends the program.
+#[cfg(not(unix))]
 async fn stop() -> Result<(), CommandError> {
     Ok(tokio::signal::ctrl_c().await?)
 }

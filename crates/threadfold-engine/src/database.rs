@@ -1,5 +1,6 @@
 //! What can go wrong with a database in which an agent keeps its sessions.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Why an agent's database could not be read.
@@ -23,7 +24,7 @@ pub enum DatabaseError {
         session: String,
     },
     /// Look at the file, or try again: its code tells which.
-    #[error("`{}` cannot be read as an agent's database", path.display())]
+    #[error("`{}` {problem}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -48,6 +49,18 @@ pub enum DatabaseProblem {
     CannotOpen,
     /// Something else, which the cause says.
     Other,
+}
+
+impl fmt::Display for DatabaseProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotADatabase => "is not a SQLite database, or is encrypted",
+            Self::Corrupt => "is corrupt",
+            Self::Locked => "is locked by another program",
+            Self::CannotOpen => "cannot be opened",
+            Self::Other => "cannot be read as an agent's database",
+        })
+    }
 }
 
 impl From<&rusqlite::Error> for DatabaseProblem {

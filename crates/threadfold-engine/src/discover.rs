@@ -69,6 +69,9 @@ impl Discovery {
         let mut found = Self { places: vec![folder.to_owned()], ..Self::default() };
         let mut tree = FolderTree::read(folder);
         found.unreadable.append(&mut tree.unreadable);
+        for path in tree.special.iter().filter(|it| is_named_as_records(it)) {
+            found.refused.push((path.clone(), InputError::NotRegular { path: path.clone() }));
+        }
         for row in agents::all() {
             row.claim(&mut tree, &mut found);
         }
@@ -202,6 +205,8 @@ pub(crate) struct FolderTree {
     unreadable: Vec<(PathBuf, String)>,
     /// How many sessions' files were taken out already.
     claimed: usize,
+    /// Pipes, sockets and devices: reading one might never end.
+    special: Vec<PathBuf>,
     /// How many files there were at the beginning.
     file_count: usize,
 }
@@ -210,8 +215,8 @@ impl FolderTree {
     /// Lists the regular files and the folders below a folder. Links are not followed.
     pub(crate) fn read(folder: &Path) -> Self {
         let (files, unreadable) = (BTreeSet::new(), Vec::new());
-        let mut tree =
-            Self { files, folders: Vec::new(), unreadable, claimed: 0, file_count: 0 };
+        let (folders, special) = (Vec::new(), Vec::new());
+        let mut tree = Self { files, folders, unreadable, claimed: 0, special, file_count: 0 };
         let mut pending = vec![(folder.to_owned(), 0)];
         while let Some((folder, depth)) = pending.pop() {
             if depth >= MAX_DEPTH {
@@ -227,6 +232,7 @@ impl FolderTree {
                             Ok(kind) if kind.is_file() => {
                                 tree.files.insert(ByDepth(entry.path()));
                             }
+                            Ok(kind) if !kind.is_symlink() => tree.special.push(entry.path()),
                             _ => {}
                         }
                     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use threadfold_core::SessionId;
 use threadfold_fold::{
-    Cutter, Detection, Head, Record, RecordKind, SessionNamer, Shape, SourceSpec, content_name,
+    Agent, Cutter, Detection, Head, Record, RecordKind, SessionNamer, Shape, SourceSpec, content_name,
     detect, is_document, is_enough, may_be_document,
 };
 use tokio::sync::mpsc;
@@ -58,6 +58,22 @@ impl Pipe {
     ///
     /// It can be dropped and called again: nothing is lost.
     pub async fn recognize(&mut self, options: &InputOptions<'_>) -> Result<PipeInput, InputError> {
+        self.recognize_with(options, MAX_NAMING).await
+    }
+
+    /// Reads on until it is known what the stream is, and does not wait for its session's id.
+    pub async fn recognize_format(
+        &mut self,
+        options: &InputOptions<'_>,
+    ) -> Result<PipeInput, InputError> {
+        self.recognize_with(options, 0).await
+    }
+
+    async fn recognize_with(
+        &mut self,
+        options: &InputOptions<'_>,
+        max_naming: usize,
+    ) -> Result<PipeInput, InputError> {
         while !self.is_over() && !is_enough(&self.held) {
             self.read().await?;
         }
@@ -84,7 +100,7 @@ impl Pipe {
             true => Form::Document,
             false => Form::Lines,
         };
-        let (id, naming) = self.name(input, form, options).await?;
+        let (id, naming) = self.name(input, form, options, max_naming).await?;
         Ok(PipeInput { id, naming, input, form, spec: source_spec(input, NAME) })
     }
 
@@ -94,6 +110,7 @@ impl Pipe {
         input: Detection,
         form: Form,
         options: &InputOptions<'_>,
+        max_naming: usize,
     ) -> Result<(SessionId, Naming), InputError> {
         if let Some(session) = options.session {
             return Ok((SessionId::from(session), Naming::Agent));
@@ -102,8 +119,10 @@ impl Pipe {
         match (form, input.agent) {
             (Form::Document, Some(agent)) => namer.push_document(agent, &self.held),
             _ => {
-                let mut needs_more = namer.push(&self.held) && input.is_known();
-                while needs_more && !self.is_over() && self.held.len() < MAX_NAMING {
+                // Whoever emits events of ours by hand need not name a session.
+                let may_come = input.agent.is_some_and(Agent::is_known);
+                let mut needs_more = namer.push(&self.held) && may_come;
+                while needs_more && !self.is_over() && self.held.len() < max_naming {
                     let before = self.held.len();
                     self.read().await?;
                     needs_more = namer.push(&self.held[before..]);

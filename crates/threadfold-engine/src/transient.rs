@@ -13,8 +13,11 @@ use crate::pipe::{Pipe, PipeInput, follow_pipe};
 use crate::session::{Options, Session};
 
 /// Opens a session that is gone with the process.
-async fn transient(id: &SessionId) -> Result<(Arc<dyn Store>, Session), EngineError> {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+async fn transient(
+    id: &SessionId,
+    store: MemoryStore,
+) -> Result<(Arc<dyn Store>, Session), EngineError> {
+    let store: Arc<dyn Store> = Arc::new(store);
     // A snapshot would never be read.
     let options = Options { snapshot_every: u64::MAX, ..Options::new(holder("a reader")) };
     let session = Session::open(store.clone(), id, options).await?;
@@ -26,7 +29,12 @@ pub async fn read_found(
     found: &FoundSession,
     observe: impl FnMut(&threadfold_fold::Step) + Send + 'static,
 ) -> Result<Fold, EngineError> {
-    let (_, mut session) = transient(&found.id).await?;
+    // A copy is compared with what was read before it; nothing else is read again.
+    let store = match found.content.has_copies() {
+        true => MemoryStore::default(),
+        false => MemoryStore::forgetful(),
+    };
+    let (_, mut session) = transient(&found.id, store).await?;
     found.content.check()?;
     session.observe(infallible(observe));
     found.read_into(&mut session, &mut |_| {}).await?;
@@ -39,7 +47,7 @@ pub async fn read_pipe(
     pipe: Pipe,
     observe: impl FnMut(&threadfold_fold::Step) + Send + 'static,
 ) -> Result<Fold, EngineError> {
-    let (_, mut session) = transient(&input.id).await?;
+    let (_, mut session) = transient(&input.id, MemoryStore::forgetful()).await?;
     session.observe(infallible(observe));
     follow_pipe(&mut session, input, pipe, std::future::pending()).await?;
     Ok(session.into_fold())
@@ -50,7 +58,7 @@ pub async fn records_of(
     id: &SessionId,
     found: &[FoundSession],
 ) -> Result<Vec<Record>, EngineError> {
-    let (store, mut session) = transient(id).await?;
+    let (store, mut session) = transient(id, MemoryStore::default()).await?;
     for it in found {
         it.content.check()?;
         it.read_into(&mut session, &mut |_| {}).await?;
@@ -60,7 +68,7 @@ pub async fn records_of(
 
 /// Returns the records of a session that comes through a pipe.
 pub async fn records_of_pipe(input: &PipeInput, pipe: Pipe) -> Result<Vec<Record>, EngineError> {
-    let (store, mut session) = transient(&input.id).await?;
+    let (store, mut session) = transient(&input.id, MemoryStore::default()).await?;
     follow_pipe(&mut session, input, pipe, std::future::pending()).await?;
     read_all(&*store, &input.id).await
 }

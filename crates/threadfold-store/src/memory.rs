@@ -31,6 +31,8 @@ pub struct MemoryStore {
     /// Wakes the waiters of all sessions; each looks whether its own has changed.
     wake: watch::Sender<()>,
     changes: ChangeCounter,
+    /// Records are forgotten as soon as they are acknowledged.
+    is_forgetful: bool,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +52,8 @@ struct Blob {
 #[derive(Debug)]
 struct Session {
     log: LogId,
+    /// How many records were forgotten.
+    forgotten: u64,
     records: Vec<StoredRecord>,
     /// The appends, by the record before their first.
     batches: HashMap<u64, (BatchId, AppendReceipt)>,
@@ -73,6 +77,7 @@ impl Session {
     fn new(log: LogId, epoch: Epoch, created: Timestamp) -> Self {
         Self {
             log,
+            forgotten: 0,
             records: Vec::new(),
             batches: HashMap::new(),
             epoch,
@@ -84,8 +89,12 @@ impl Session {
         }
     }
 
+    fn seq(&self) -> u64 {
+        self.forgotten + self.records.len() as u64
+    }
+
     fn head(&self) -> Head {
-        Head { log: self.log.clone(), seq: self.records.len() as u64, epoch: self.epoch }
+        Head { log: self.log.clone(), seq: self.seq(), epoch: self.epoch }
     }
 
     fn entry(&self, session: &SessionId, now: Timestamp) -> SessionEntry {
@@ -150,6 +159,12 @@ impl Session {
 }
 
 impl MemoryStore {
+    /// Returns a store that forgets records as soon as they are acknowledged: for a session that is
+    /// read once, and never again from its log.
+    pub fn forgetful() -> Self {
+        Self { is_forgetful: true, ..Self::default() }
+    }
+
     /// Returns an empty store whose leases are timed by this clock.
     pub fn with_clock(clock: Clock) -> Self {
         Self { clock, ..Self::default() }
@@ -252,7 +267,7 @@ impl LogStore for MemoryStore {
                 return Ok(*receipt);
             }
             session.check_epoch(&append.session, append.epoch)?;
-            let found = session.records.len() as u64;
+            let found = session.seq();
             if found != append.after {
                 return Err(StoreError::Conflict {
                     session: append.session,
@@ -266,7 +281,12 @@ impl LogStore for MemoryStore {
                 return Ok(receipt);
             }
             let numbered = append.records.into_iter().zip(found + 1..);
-            session.records.extend(numbered.map(|(record, seq)| record.at(seq)));
+            if self.is_forgetful {
+                session.forgotten += count;
+                session.batches.clear();
+            } else {
+                session.records.extend(numbered.map(|(record, seq)| record.at(seq)));
+            }
             session.batches.insert(append.after, (append.batch, receipt));
             receipt
         };
@@ -281,7 +301,9 @@ impl LogStore for MemoryStore {
         limit: Limit,
     ) -> Result<Vec<StoredRecord>, StoreError> {
         let contents = self.contents();
-        let records = &contents.session(session)?.records;
+        let session = contents.session(session)?;
+        let records = &session.records;
+        let after = after.saturating_sub(session.forgotten);
         let from = usize::try_from(after).unwrap_or(usize::MAX).min(records.len());
         let mut bytes = 0;
         let wanted = records[from..].iter().take_while(|record| {
@@ -296,7 +318,7 @@ impl LogStore for MemoryStore {
         // Subscribed before looking, so that no append in between is missed.
         let mut wake = self.wake.subscribe();
         loop {
-            if self.contents().session(session)?.records.len() as u64 > after {
+            if self.contents().session(session)?.seq() > after {
                 return Ok(());
             }
             if wake.changed().await.is_err() {

@@ -172,12 +172,8 @@ impl Report {
 
     fn failed(&mut self, name: &str, error: &CommandError) -> Result<(), CommandError> {
         self.failed += 1;
-        let why = match error {
-            CommandError::Failed { error, .. } => format!("{error:#}"),
-            other => other.to_string(),
-        };
-        let why = why.replacen(name, "it", 1);
-        self.bar.suspend(|| say(format_args!("left out {name}: {why}")));
+        let why = error.cause();
+        self.bar.suspend(|| say(format_args!("skipped {name}: {why}")));
         if !self.is_json {
             return Ok(());
         }

@@ -6,12 +6,11 @@ use std::process::Command;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use threadfold_convert::claude;
 use threadfold_core::SessionId;
 use threadfold_engine::{Options, Session, holder};
-use threadfold_fold::{Record, SourceRole, SourceSpec};
+use threadfold_fold::{Agent, Record, RecordKind, SourceRole, SourceSpec};
 use threadfold_sqlite::SqliteStore;
-use threadfold_fold::RecordKind;
+
 
 use crate::claude::{Transcript, keep_notes_session};
 use crate::env::{TestEnv, seen};
@@ -35,11 +34,11 @@ pub(crate) fn hostile_store(path: &Path, session: &str, sources: &[(&str, Option
         let mut open = Session::open(store, &id, Options::new(holder("a test"))).await.unwrap();
         for (name, place) in sources {
             let mut spec =
-                SourceSpec::new(threadfold_convert::claude::AGENT, SourceRole::Main, *name);
+                SourceSpec::new(Agent::from_name("claude").unwrap(), SourceRole::Main, *name);
             spec.path = place.map(str::to_owned);
             let source = open.source(&spec).await.unwrap();
-            let (kind, bytes) = (RecordKind::Line, "{}\n".into());
-            open.accept(vec![Record { kind, source, position: 0, bytes }]).await.unwrap();
+            let (kind, bytes) = (RecordKind::Line, "{}\n");
+            open.accept(vec![Record::new(kind, source, 0, bytes)]).await.unwrap();
         }
         open.close().await.unwrap();
     });

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::env::TestEnv;
 use crate::import::files_below;
-use crate::made::{Filled, add, fill, recording};
+use threadfold_testkit::opencode::database::{Filled, add, fill, recording};
 use crate::opencode::recorded;
 
 fn session_of(env: &TestEnv, store: &str) -> String {

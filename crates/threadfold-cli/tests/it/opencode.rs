@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::claude::keep_notes_session;
 use crate::env::{TestEnv, seen};
-use crate::made::{Filled, add, fill, recording};
+use threadfold_testkit::opencode::database::{Filled, add, fill, recording};
 
 /// Returns a folder with what a recording holds, and a database made from it.
 pub(crate) fn recorded(name: &str) -> TestEnv {

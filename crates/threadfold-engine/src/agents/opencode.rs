@@ -19,6 +19,7 @@ use self::content::{RowContent, StorageContent};
 use self::database::{DbSession, OpencodeDb};
 use self::storage::Storage;
 use super::{AgentHome, Machine, other};
+use crate::database::DatabaseError;
 use crate::discover::{Discovery, FolderTree, name_of};
 use crate::found::{FoundSession, Naming};
 use crate::input::{InputError, InputOptions, name_file, single_file};
@@ -98,6 +99,9 @@ impl Opencode {
             Ok((roots, children)) => {
                 roots.into_iter().for_each(|row| found.add(self.row(path, row)));
                 children.into_iter().for_each(|row| found.add_child(self.row(path, row)));
+            }
+            Err(DatabaseError::Unreadable { problem, .. }) => {
+                found.unreadable.push((path.to_owned(), format!("it {problem}")));
             }
             Err(error) => found.report_unreadable(path, &error),
         }
