@@ -1,6 +1,5 @@
 //! The `threadfold` program.
 
-mod agent;
 mod commands;
 mod error;
 mod export;
@@ -8,6 +7,7 @@ mod import;
 mod input;
 mod printable;
 mod progress;
+mod run;
 mod sessions;
 mod source;
 mod store;

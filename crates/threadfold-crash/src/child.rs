@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use threadfold_agent::{Agent, AgentError, Decision, Progress, Rendered, Resume, Scripted};
 use threadfold_core::CallId;
 use threadfold_engine::holder;
+use threadfold_loop::{AgentLoop, Decision, LoopError, Progress, Rendered, Resume, Scripted};
 use threadfold_store::{SqliteStore, Store};
 
 use crate::BoxError;
@@ -68,13 +68,13 @@ async fn run(args: &ChildArgs) -> Result<ExitCode, BoxError> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&args.store)?);
     let store: Arc<dyn Store> = Arc::new(Killing::new(store, args.fail));
     let tools = tools(args.world, Duration::from_millis(args.pace));
-    let agent = Agent::new(store.clone(), Arc::new(Scripted::new(script())), "script")
+    let agent_loop = AgentLoop::new(store.clone(), Arc::new(Scripted::new(script())), "script")
         .holder(holder("a child"))
         .lease(Duration::from_millis(args.lease))
         .tools(tools.clone())
         .watch(acknowledge);
     if args.is_control {
-        record_after(&store, &agent, &tools).await?;
+        record_after(&store, &agent_loop, &tools).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let session = SESSION.into();
@@ -84,19 +84,21 @@ async fn run(args: &ChildArgs) -> Result<ExitCode, BoxError> {
     let decisions = args.results.iter().map(decide).collect();
     let is_new = store.head(&session).await?.is_none_or(|head| head.seq == 0);
     let ended = match is_new {
-        true => agent.run(&session, &Rendered::text("Do the errands.")).await,
-        false => agent.resume(&session, Resume { decisions, adopt: false, instead: false }).await,
+        true => agent_loop.run(&session, &Rendered::text("Do the errands.")).await,
+        false => {
+            agent_loop.resume(&session, Resume { decisions, adopt: false, instead: false }).await
+        }
     };
     match ended {
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(AgentError::Undecided { calls }) => {
+        Err(LoopError::Undecided { calls }) => {
             for error in calls {
                 told(&format!("undecided {} {}", error.call, error.tool));
             }
             Ok(ExitCode::from(UNDECIDED))
         }
-        Err(AgentError::Held { .. }) => Ok(ExitCode::from(HELD)),
-        Err(AgentError::LeaseLost { holder, .. }) => {
+        Err(LoopError::Held { .. }) => Ok(ExitCode::from(HELD)),
+        Err(LoopError::LeaseLost { holder, .. }) => {
             told(&format!("lost {}", holder.process));
             Ok(ExitCode::from(LEASE_LOST))
         }

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use threadfold_agent::{
-    Agent, Deltas, Effect, Provider, Recorder, Scripted, Tool, ToolContext, request,
-};
 use threadfold_core::{CallKey, ConversationMessage, Dialect, NextStep, Role};
 use threadfold_engine::{Options, holder};
+use threadfold_loop::{
+    AgentLoop, Deltas, Effect, Provider, Recorder, Scripted, Tool, ToolContext, request,
+};
 use threadfold_store::{Epoch, Store};
 
 use crate::BoxError;
@@ -18,7 +18,7 @@ use crate::story::script;
 
 pub(crate) async fn record_after(
     store: &Arc<dyn Store>,
-    agent: &Agent,
+    agent_loop: &AgentLoop,
     tools: &[Arc<dyn Tool>],
 ) -> Result<(), BoxError> {
     let options = Options::new(holder("a child"));
@@ -29,7 +29,7 @@ pub(crate) async fn record_after(
             NextStep::BeginTurn { turn } => {
                 let prompt = ConversationMessage::text(Role::User, "Do the errands.");
                 let new = if turn == 1 { vec![prompt] } else { Vec::new() };
-                recorder.begin(agent.new_turn(new)).await?;
+                recorder.begin(agent_loop.new_turn(new)).await?;
             }
             NextStep::AskAgain { .. } => {
                 let (deltas, pieces) = Deltas::channel();

@@ -1,7 +1,7 @@
 //! The run that is killed: what the model says, and what each call gives.
 
-use threadfold_agent::Script;
 use threadfold_core::Effect;
+use threadfold_loop::Script;
 
 /// A tool of the run, and what running it twice would do.
 pub(crate) const TOOLS: [(&str, Effect); 8] = [

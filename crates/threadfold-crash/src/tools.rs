@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use threadfold_agent::{Effect, Probe, Tool, ToolContext, ToolError, ToolOutput, tool};
+use threadfold_loop::{Effect, Probe, Tool, ToolContext, ToolError, ToolOutput, tool};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::sleep;

@@ -116,7 +116,7 @@ mod tests {
              xtask:"
         ), @"
         threadfold-core/Cargo.toml:3: `threadfold-core` depends on `threadfold`, it may use no crate of ours
-        threadfold/Cargo.toml:3: `threadfold` depends on `xtask`, it may use `threadfold-core`, `threadfold-convert`, `threadfold-store`, `threadfold-engine`, `threadfold-agent`, `threadfold-server`
+        threadfold/Cargo.toml:3: `threadfold` depends on `xtask`, it may use `threadfold-core`, `threadfold-convert`, `threadfold-store`, `threadfold-engine`, `threadfold-loop`, `threadfold-server`
         ");
     }
 

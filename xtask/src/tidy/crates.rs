@@ -34,14 +34,14 @@ const CRATES: &[Crate] = &[
         may_use: &["threadfold-core", "threadfold-convert", "threadfold-store"],
     },
     Crate {
-        name: "threadfold-agent",
+        name: "threadfold-loop",
         role: Role::Product,
         may_use: &["threadfold-core", "threadfold-store", "threadfold-engine"],
     },
     Crate {
         name: "threadfold-server",
         role: Role::Product,
-        may_use: &["threadfold-core", "threadfold-engine", "threadfold-agent"],
+        may_use: &["threadfold-core", "threadfold-engine", "threadfold-loop"],
     },
     Crate {
         name: "threadfold",
@@ -51,7 +51,7 @@ const CRATES: &[Crate] = &[
             "threadfold-convert",
             "threadfold-store",
             "threadfold-engine",
-            "threadfold-agent",
+            "threadfold-loop",
             "threadfold-server",
         ],
     },
@@ -63,7 +63,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "threadfold-crash",
         role: Role::Tests,
-        may_use: &["threadfold-core", "threadfold-store", "threadfold-engine", "threadfold-agent"],
+        may_use: &["threadfold-core", "threadfold-store", "threadfold-engine", "threadfold-loop"],
     },
     Crate { name: "xtask", role: Role::Chores, may_use: &[] },
 ];

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use threadfold_agent::{Decision, Resume};
 use threadfold_core::{CallId, Effect, NextStep, SessionId, TurnState, resume_plan};
+use threadfold_loop::{Decision, Resume};
 
 use super::run::{LimitArgs, tell_count};
-use crate::agent::{self, ProviderArg, RunSetup, Show};
 use crate::error::{CommandError, listed, say};
+use crate::run::{self, ProviderArg, RunSetup, Show};
 use crate::store::{OpenStore, StoreArgs};
 
 /// Go on with a run that stopped, was killed, or waits for a person
@@ -73,7 +73,7 @@ struct InsteadArgs {
 
 impl InsteadArgs {
     fn put_into(&self, setup: &mut RunSetup) -> Result<(), CommandError> {
-        let path = |path: &Option<PathBuf>| path.as_deref().map(agent::absolute).transpose();
+        let path = |path: &Option<PathBuf>| path.as_deref().map(run::absolute).transpose();
         setup.model = self.model.clone().unwrap_or_else(|| setup.model.clone());
         setup.base_url = self.base_url.clone().or(setup.base_url.take());
         setup.key_file = path(&self.key_file)?.or(setup.key_file.take());
@@ -93,21 +93,21 @@ pub(crate) fn run(args: &ResumeArgs) -> Result<(), CommandError> {
     let results = results(args)?;
     let store = args.store.open()?;
     let session = session(args, &store)?;
-    let mut setup = agent::setup_of(&store, &session)?;
+    let mut setup = run::setup_of(&store, &session)?;
     args.limits.put_into(&mut setup);
     args.instead.put_into(&mut setup)?;
-    let turns = agent::turns_of(&store, &session)?;
+    let turns = run::turns_of(&store, &session)?;
     let resume =
         Resume { decisions: decisions(args, &results, &turns)?, adopt: args.adopt, instead: false };
     say(format_args!("session {session}"));
     let show = if args.json { Show::Json } else { Show::Live };
-    let finished = agent::resume(&store, &session, &setup, resume, show)?;
-    agent::show_finished(&finished, show)?;
+    let finished = run::resume(&store, &session, &setup, resume, show)?;
+    run::show_finished(&finished, show)?;
     if resume_plan(&turns, |_| Effect::Unsafe).next == NextStep::Done {
         say("it was finished already");
     }
     if setup.provider == ProviderArg::Demo {
-        tell_count(&agent::counted(&store, &session));
+        tell_count(&run::counted(&store, &session));
     }
     Ok(())
 }
@@ -116,7 +116,7 @@ fn session(args: &ResumeArgs, store: &OpenStore) -> Result<SessionId, CommandErr
     if let Some(given) = &args.session {
         return Ok(store.find(given)?.session);
     }
-    let mut found = agent::unfinished(store)?;
+    let mut found = run::unfinished(store)?;
     match (found.len(), found.pop()) {
         (1, Some(only)) => Ok(only.entry.session),
         (_, None) => Err(CommandError::new(

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use threadfold_agent::Resume;
 use threadfold_core::SessionId;
+use threadfold_loop::Resume;
 
-use crate::agent::{self, ProviderArg, RunSetup, Show};
 use crate::error::{CommandError, say};
+use crate::run::{self, ProviderArg, RunSetup, Show};
 use crate::store::{OpenStore, StoreArgs};
 
 /// Run an agent that can be killed and resumed
@@ -114,14 +114,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CommandError> {
         true => format!("new session {session}"),
         false => format!("session {session} goes on"),
     };
-    let finished = agent::run(&store, &session, &setup, &prompt, resume, show, &greeting);
+    let finished = run::run(&store, &session, &setup, &prompt, resume, show, &greeting);
     if finished.is_err() {
-        agent::forget_if_empty(&store, &session);
+        run::forget_if_empty(&store, &session);
     }
     let finished = finished?;
-    agent::show_finished(&finished, show)?;
+    run::show_finished(&finished, show)?;
     if args.demo {
-        tell_count(&agent::counted(&store, &session));
+        tell_count(&run::counted(&store, &session));
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ fn session(args: &RunArgs, store: &OpenStore) -> Result<(SessionId, bool), Comma
     if head.is_none_or(|head| head.seq == 0) {
         return Ok((name, true));
     }
-    if agent::turns_of(store, &name)?.last().is_none() {
+    if run::turns_of(store, &name)?.last().is_none() {
         return Err(CommandError::new(
             anyhow!("session `{name}` is another agent's, and the model would not see it"),
             "give another name by `--session`, or none",
@@ -183,7 +183,7 @@ fn setup(args: &RunArgs) -> Result<RunSetup, CommandError> {
         }
         (false, None, provider) => provider.unwrap_or(ProviderArg::Anthropic),
     };
-    let path = |path: &Option<PathBuf>| path.as_deref().map(agent::absolute).transpose();
+    let path = |path: &Option<PathBuf>| path.as_deref().map(run::absolute).transpose();
     let tools = match args.demo {
         true => Vec::new(),
         false => args.tools.clone(),
@@ -196,7 +196,7 @@ fn setup(args: &RunArgs) -> Result<RunSetup, CommandError> {
         script: path(&args.script)?,
         system: args.system.clone(),
         tools,
-        folder: agent::absolute(&args.folder)?,
+        folder: run::absolute(&args.folder)?,
         mcp: path(&args.mcp)?,
         max_turns: None,
         max_tokens: None,

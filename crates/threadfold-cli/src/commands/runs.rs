@@ -7,9 +7,9 @@ use serde_json::json;
 use threadfold_engine::is_gone;
 use threadfold_store::Timestamp;
 
-use crate::agent::{self, Unfinished};
 use crate::error::{CommandError, say};
 use crate::printable::{printable, write_json};
+use crate::run::{self, Unfinished};
 use crate::store::StoreArgs;
 
 /// Show the runs that are not finished, and what each waits for
@@ -24,7 +24,7 @@ pub(crate) struct RunsArgs {
 
 pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
     let store = args.store.open_to_read()?;
-    let runs = agent::unfinished(&store)?;
+    let runs = run::unfinished(&store)?;
     let mut out = io::stdout().lock();
     for run in &runs {
         let session = run.entry.session.as_str();

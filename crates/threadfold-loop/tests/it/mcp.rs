@@ -1,0 +1,322 @@
+//! Tools over MCP, against real processes.
+
+use std::env;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use threadfold_core::MessagePartBody;
+use threadfold_loop::{Effect, ErrorOutcome, McpConfig, Tool, connect_mcp};
+
+use crate::calls::{context, told, until, within};
+use crate::mcp_server::{PICTURE, SCHEMA, config};
+
+/// Set for the process that is to be killed.
+const VICTIM: &str = "THREADFOLD_TEST_CLIENT";
+
+/// A server's tools, and what it said beside the protocol.
+struct Connected {
+    tools: Vec<Arc<dyn Tool>>,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Connected {
+    async fn new(config: &McpConfig) -> Self {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&log);
+        let tools = connect_mcp(
+            config,
+            Arc::new(move |server, line| kept.lock().unwrap().push(format!("{server}: {line}"))),
+        );
+        Self { tools: tools.await.unwrap(), log }
+    }
+
+    fn tool(&self, name: &str) -> &Arc<dyn Tool> {
+        let name = format!("mcp__test__{name}");
+        self.tools.iter().find(|it| it.definition().name == name).unwrap()
+    }
+
+    async fn call(&self, name: &str) -> String {
+        told(self.tool(name).call("{}", &within("key", 30_000)).await)
+    }
+
+    fn heard(&self, line: &str) -> bool {
+        self.log.lock().unwrap().iter().any(|it| it == line)
+    }
+}
+
+async fn failure(config: &McpConfig) -> String {
+    let error = connect_mcp(config, Arc::new(|_, _| {})).await.err().unwrap();
+    error.to_string()
+}
+
+#[tokio::test]
+async fn tools_stand_in_one_order_however_a_server_lists_them() {
+    let names = |connected: Connected| -> Vec<_> {
+        connected.tools.iter().map(|it| it.definition()).collect()
+    };
+    let one = names(Connected::new(&config("plain")).await);
+    assert_eq!(names(Connected::new(&config("backwards")).await), one);
+}
+
+#[tokio::test]
+async fn a_server_s_tools_become_ours() {
+    let mut config = config("plain");
+    let effects = &mut config.servers.get_mut("test").unwrap().effects;
+    effects.insert("hang".to_owned(), Effect::Idempotent);
+    let connected = Connected::new(&config).await;
+    let told: Vec<_> = connected
+        .tools
+        .iter()
+        .map(|it| format!("{} {:?}", it.definition().name, it.effect()))
+        .collect();
+    // Two names that are the same in the characters that providers take.
+    assert_eq!(told[0], "mcp__test__a_b Unsafe");
+    assert!(told[1].starts_with("mcp__test__a_b_") && told[1].len() > 20, "{}", told[1]);
+    assert_eq!(
+        told[4..7],
+        [
+            "mcp__test__echo Pure",
+            "mcp__test__everything Idempotent",
+            // Who does not say that it destroys nothing may destroy something.
+            "mcp__test__fail Unsafe",
+        ]
+    );
+    assert_eq!(connected.tool("hang").effect(), Effect::Idempotent);
+
+    let definition = connected.tool("echo").definition();
+    assert_eq!(definition.schema.as_str(), SCHEMA);
+    assert_eq!(definition.description, "does echo");
+}
+
+#[tokio::test]
+async fn a_call_carries_its_key_and_exactly_the_arguments_of_the_model() {
+    let connected = Connected::new(&config("plain")).await;
+    let arguments = "{\"z\": 1.50,\n \"a\": \"line\\nend\", \"n\": 12345678901234567890123}";
+    let echo = connected.tool("echo").call(arguments, &context("the-key")).await.unwrap();
+    let line = echo.to_text();
+    let sent = r#""arguments":{"z": 1.50,  "a": "line\nend", "n": 12345678901234567890123}"#;
+    assert!(line.contains(sent), "{line}");
+    assert!(line.contains(r#""threadfold/key":"the-key""#), "{line}");
+    assert!(line.contains(r#""name":"echo""#), "{line}");
+
+    for (arguments, problem) in [("{", "EOF"), ("[]", "this is `[]`"), ("no", "expected")] {
+        let error = connected.tool("echo").call(arguments, &context("key")).await.unwrap_err();
+        assert_eq!(error.outcome, ErrorOutcome::Failed);
+        assert!(error.message.contains("must be a JSON object"), "{error}");
+        assert!(error.message.contains(problem), "{error}");
+    }
+    let empty: Value = serde_json::from_str(&connected.call("echo").await).unwrap();
+    assert_eq!(empty["params"]["arguments"], serde_json::json!({}));
+    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(10_000_000));
+    let echo = connected.tool("echo").call(&long, &context("key")).await.unwrap();
+    assert!(echo.to_text().contains("bytes left out"));
+}
+
+#[tokio::test]
+async fn results_of_all_kinds_are_told() {
+    let connected = Connected::new(&config("plain")).await;
+    let tool = connected.tool("everything");
+    let output = tool.call("{}", &context("key")).await.unwrap();
+    let parts: Vec<String> = output
+        .content
+        .iter()
+        .map(|it| match &it.body {
+            MessagePartBody::Image(image) => {
+                assert_eq!(image.data.as_deref(), Some(PICTURE));
+                image.media_type.as_deref().unwrap().to_owned()
+            }
+            _ => it.to_text().unwrap(),
+        })
+        .collect();
+    assert_eq!(
+        parts,
+        [
+            "words",
+            "image/png",
+            "[a picture (image/png), 10 bytes in base64, is not shown]",
+            "[a sound (audio/wav), 4 bytes in base64, is not shown]",
+            "[resource file:///a]\ncontent",
+            "[resource file:///b (application/octet-stream), 4 bytes in base64, is not shown]",
+            "[resource `c`: file:///c (of a kind that is not told)]",
+            r#"{"answer":42}"#,
+        ]
+    );
+    assert_eq!(connected.call("fail").await, r#"error: {"no": true}"#);
+    assert_eq!(connected.call("strange").await, r#"{"data":1,"type":"hologram"}known"#);
+    assert_eq!(
+        connected.call("refuse").await,
+        "failed: MCP server `test` refused the call: no such thing (code -32602)"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_prints_to_its_output_is_understood_and_told_of() {
+    let connected = Connected::new(&config("plain")).await;
+    assert_eq!(connected.call("noise").await, "heard");
+    assert!(connected.heard("test: stdout: Listening on nothing in particular"));
+
+    let babbling = Connected::new(&config("babbling")).await;
+    assert_eq!(babbling.call("noise").await, "heard");
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_understood_leaves_the_outcome_unknown() {
+    let connected = Connected::new(&config("plain")).await;
+    let garbage = connected.call("garbage").await;
+    assert!(
+        garbage.starts_with("unknown: MCP server `test` answered, but not so that it can be"),
+        "{garbage}"
+    );
+    let huge = connected.call("huge").await;
+    assert!(huge.contains("longer than 33554432 bytes; it begins with `{\"jsonrpc\""), "{huge}");
+    let wrong = connected.call("wrong").await;
+    assert_eq!(wrong, "unknown: MCP server `test` answered, but gave no result");
+    assert_eq!(connected.call("noise").await, "heard");
+}
+
+#[tokio::test]
+async fn a_server_that_dies_leaves_the_outcome_unknown() {
+    let connected = Connected::new(&config("plain")).await;
+    assert_eq!(
+        connected.call("die").await,
+        "unknown: MCP server `test` is gone, and the call may have happened: it ended with exit \
+         code 7, and said last: stdout: running 1 test | out of memory"
+    );
+    assert_eq!(
+        connected.call("echo").await,
+        "failed: MCP server `test` is gone, and the call was not made: it ended with exit code 7, \
+         and said last: stdout: running 1 test | out of memory"
+    );
+    assert!(connected.heard("test: out of memory"));
+}
+
+#[tokio::test]
+async fn a_call_is_given_up_at_its_deadline_and_when_it_is_cancelled() {
+    let connected = Connected::new(&config("plain")).await;
+    let late = told(connected.tool("hang").call("{}", &within("key", 100)).await);
+    let wanted = "unknown: MCP server `test` did not answer before its time was up, and the call \
+                  may have happened: it still runs, and said last: ";
+    assert!(late.starts_with(wanted), "{late}");
+    until(|| connected.log.lock().unwrap().iter().any(|it| it.starts_with("test: cancelled")))
+        .await;
+
+    let context = context("key");
+    let cancel = context.cancel.clone();
+    let tool = Arc::clone(connected.tool("hang"));
+    let waiting = tokio::spawn(async move { tool.call("{}", &context).await });
+    tokio::task::yield_now().await;
+    cancel.cancel();
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.message.contains("did not answer before it was cancelled"), "{error}");
+    assert_eq!(connected.call("noise").await, "heard");
+}
+
+#[tokio::test]
+async fn a_call_that_never_went_out_was_not_made() {
+    let connected = Connected::new(&config("plain")).await;
+    let deaf = told(connected.tool("deaf").call("{}", &within("key", 100)).await);
+    assert!(deaf.starts_with("unknown: "), "{deaf}");
+    // The pipe takes a part of this one, and the next has to wait behind it.
+    let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000_000));
+    let first = told(connected.tool("echo").call(&long, &within("key", 300)).await);
+    assert!(first.contains("and the call may have happened"), "{first}");
+    let second = told(connected.tool("echo").call("{}", &within("key", 300)).await);
+    assert!(second.starts_with("failed: ") && second.contains("was not made"), "{second}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_ends_with_its_tools() {
+    for kind in ["plain", "stubborn"] {
+        let connected = Connected::new(&config(kind)).await;
+        let pids = connected.call("offspring").await;
+        let (server, child) = pids.split_once(' ').unwrap();
+        assert!(is_alive(server) && is_alive(child), "{pids}");
+        drop(connected);
+        until(|| !is_alive(server) && !is_alive(child)).await;
+    }
+}
+
+/// Not a test but a process that another test kills.
+#[tokio::test]
+async fn the_client_that_is_killed() {
+    let Some(file) = env::var_os(VICTIM) else { return };
+    let connected = Connected::new(&config("stubborn")).await;
+    let pids = connected.call("offspring").await;
+    fs::write(file, format!("{pids} end")).unwrap();
+    connected.call("hang").await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_ends_with_a_process_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let mut victim = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "mcp::the_client_that_is_killed"])
+        .env(VICTIM, &file)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| fs::read_to_string(&file).is_ok_and(|it| it.ends_with("end"))).await;
+    let pids = fs::read_to_string(&file).unwrap();
+    let [server, child, _] = pids.split(' ').collect::<Vec<_>>()[..] else { panic!("{pids}") };
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    // It does not heed the end of its input, and has a child.
+    until(|| !is_alive(server) && !is_alive(child)).await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_become_ready_says_why() {
+    let mut missing = config("plain");
+    missing.servers.get_mut("test").unwrap().command = "/no/such/program".to_owned();
+    let told = failure(&missing).await;
+    assert!(told.contains("/no/such/program"), "{told}");
+    missing.servers.get_mut("test").unwrap().cwd = Some("/no/such/folder".into());
+    let told = failure(&missing).await;
+    assert_eq!(told, "MCP server `test` could not be started with `/no/such/program`");
+    let broken = failure(&config("broken")).await;
+    assert!(broken.starts_with("MCP server `test` did not become ready: "), "{broken}");
+    assert!(broken.contains("exit code 3, and said last:"), "{broken}");
+    assert!(broken.ends_with("| no licence was found"), "{broken}");
+
+    let mut mute = config("mute");
+    mute.servers.get_mut("test").unwrap().startup_seconds = Some(1);
+    assert!(failure(&mute).await.contains("it took longer than 1 seconds; it still runs"));
+
+    let mut unknown = config("plain");
+    let effects = &mut unknown.servers.get_mut("test").unwrap().effects;
+    effects.insert("ehco".to_owned(), Effect::Pure);
+    assert_eq!(
+        failure(&unknown).await,
+        "MCP server `test` has no tool `ehco`, which `effects` names"
+    );
+}
+
+#[tokio::test]
+async fn a_server_made_with_a_library_works_too() {
+    let connected = Connected::new(&config("library")).await;
+    let key = connected.tool("key");
+    assert_eq!(key.effect(), Effect::Pure);
+    let output = key.call(r#"{"a":1}"#, &context("the-key")).await.unwrap();
+    assert_eq!(output.to_text(), r#""the-key" {"a":1}"#);
+}
+
+#[test]
+fn a_configuration_that_is_none_says_why() {
+    let reason = |text: &str| McpConfig::parse(text).unwrap_err().to_string();
+    assert!(reason("{").contains("EOF"));
+    assert!(reason("{}").contains("missing field `mcpServers`"));
+    let remote = r#"{"mcpServers":{"far":{"type":"http","url":"https://example.org"}}}"#;
+    assert!(reason(remote).contains("missing field `command`"));
+    let probe = r#"{"mcpServers":{"a":{"command":"b","effects":{"c":"probe"}}}}"#;
+    assert!(reason(probe).contains("can be `pure`, `idempotent` or `unsafe`"));
+}
+
+fn is_alive(pid: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    status.rsplit(") ").next().is_some_and(|it| !it.is_empty() && !it.starts_with('Z'))
+}

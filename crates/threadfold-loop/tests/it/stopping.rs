@@ -1,0 +1,138 @@
+//! A run that is stopped in the middle of its tools: what is not begun any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use threadfold_core::{CallId, CallState};
+use threadfold_loop::{AgentLoop, Effect, Limits, LoopError, Probe, Rendered, Resume, tool};
+use threadfold_store::Store;
+use tokio_util::sync::CancellationToken;
+
+use crate::calls::until;
+use crate::resuming::killed_after_start;
+use crate::support::{Counting, Model, agent_loop, asks, says, store, turns};
+
+/// Returns a tool that stops the run.
+fn stopper(name: &'static str, cancel: &CancellationToken) -> Arc<Counting> {
+    let cancel = cancel.clone();
+    let stop = move |_: &str, _: &threadfold_loop::ToolContext| {
+        cancel.cancel();
+        Ok("stopped".into())
+    };
+    Counting::doing(name, Effect::Unsafe, Box::new(stop))
+}
+
+fn one_by_one(agent_loop: AgentLoop) -> AgentLoop {
+    agent_loop.limits(Limits { parallel: 1, ..Limits::default() })
+}
+
+async fn state_of(store: &Arc<dyn Store>, call: &str) -> CallState {
+    turns(store, "s1").await.call(&CallId::from(call)).unwrap().state.clone()
+}
+
+#[tokio::test]
+async fn calls_that_wait_are_not_begun_after_a_stop_and_run_on_resume() {
+    let store = store();
+    let cancel = CancellationToken::new();
+    let calls = [("c1", "one", "{}"), ("c2", "two", "{}"), ("c3", "three", "{}")];
+    let model = Model::new(vec![asks(&calls), says("done")]);
+    let one = stopper("one", &cancel);
+    let (two, three) =
+        (Counting::new("two", Effect::Unsafe), Counting::new("three", Effect::Unsafe));
+    let agent_loop = one_by_one(agent_loop(&store, &model)).tools([
+        one.clone() as Arc<_>,
+        two.clone() as _,
+        three.clone() as _,
+    ]);
+    let counts = || (one.count(), two.count(), three.count());
+
+    let stopped = agent_loop.clone().cancel(cancel);
+    let error = stopped.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+    assert!(matches!(error, LoopError::Cancelled), "{error:?}");
+    assert_eq!(counts(), (1, 0, 0));
+    assert_eq!(state_of(&store, "c2").await, CallState::Requested);
+
+    let finished = agent_loop.resume(&"s1".into(), Resume::default()).await.unwrap();
+    assert_eq!((finished.text().as_str(), counts()), ("done", (1, 1, 1)));
+}
+
+#[tokio::test]
+async fn a_stop_while_a_tool_is_asked_or_undone_asks_nobody() {
+    for effect in [Effect::Probe, Effect::Compensable] {
+        let store = store();
+        let cancel = CancellationToken::new();
+        let model = Model::new(vec![asks(&[]), says("done")]);
+        let ran = Arc::new(AtomicUsize::new(0));
+        let deed = |stop: Option<CancellationToken>| {
+            let (ran, other) = (ran.clone(), stop.clone());
+            let deed = tool("deed", "A deed", move |_: Value, _| {
+                ran.fetch_add(1, Ordering::SeqCst);
+                async { Ok("done".into()) }
+            });
+            match effect {
+                Effect::Probe => deed.probe(move |_, _| {
+                    if let Some(stop) = &stop {
+                        stop.cancel();
+                    }
+                    async { Ok(Probe::DidNot) }
+                }),
+                _ => deed.undo(move |_, _| {
+                    if let Some(stop) = &other {
+                        stop.cancel();
+                    }
+                    async { Ok(()) }
+                }),
+            }
+        };
+        let begun = agent_loop(&store, &model).tool(deed(None));
+        killed_after_start(&begun, &store, &[("c1", effect)]).await;
+
+        let stopped = agent_loop(&store, &model).tool(deed(Some(cancel.clone()))).cancel(cancel);
+        let error = stopped.resume(&"s1".into(), Resume::default()).await.unwrap_err();
+        assert!(matches!(error, LoopError::Cancelled), "{effect:?}: {error:?}");
+        assert_eq!(ran.load(Ordering::SeqCst), 0, "{effect:?}");
+        assert_eq!(state_of(&store, "c1").await, CallState::Started, "{effect:?}");
+
+        begun.resume(&"s1".into(), Resume::default()).await.unwrap();
+        assert_eq!(ran.load(Ordering::SeqCst), 1, "{effect:?}");
+    }
+}
+
+#[tokio::test]
+async fn tools_of_a_run_that_is_dropped_are_broken_off_and_told_to_stop() {
+    /// Cancels when it is dropped.
+    struct Gone(CancellationToken);
+    impl Drop for Gone {
+        fn drop(&mut self) {
+            self.0.cancel();
+        }
+    }
+
+    let store = store();
+    let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("done")]);
+    let (begun, broken_off) = (CancellationToken::new(), CancellationToken::new());
+    let told = Arc::new(std::sync::Mutex::new(None));
+    let (is_begun, gone, context_of) = (begun.clone(), broken_off.clone(), told.clone());
+    let hang = tool("hang", "Hangs", move |_: Value, context: threadfold_loop::ToolContext| {
+        let gone = Gone(gone.clone());
+        *context_of.lock().unwrap() = Some(context.cancel);
+        is_begun.cancel();
+        async move {
+            let _gone = gone;
+            std::future::pending::<Result<_, threadfold_loop::ToolError>>().await
+        }
+    });
+    let agent_loop = agent_loop(&store, &model).tool(hang);
+    let (session, prompt) = ("s1".into(), Rendered::text("Go"));
+    tokio::select! {
+        finished = agent_loop.run(&session, &prompt) => panic!("{finished:?}"),
+        () = begun.cancelled() => {}
+    }
+    until(|| broken_off.is_cancelled()).await;
+    assert!(told.lock().unwrap().as_ref().unwrap().is_cancelled());
+    assert_eq!(state_of(&store, "c1").await, CallState::Started);
+    // It may go on for a moment, so nobody takes over before the lease is over.
+    let early = agent_loop.resume(&session, Resume::default()).await.unwrap_err();
+    assert!(matches!(early, LoopError::Held { .. }), "{early:?}");
+}

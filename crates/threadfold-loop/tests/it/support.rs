@@ -1,0 +1,175 @@
+//! A model that says what it is told to, tools that count, and a store to share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::Value;
+use threadfold_core::{ConversationMessage, Json, Role, ToolCall, TurnState};
+use threadfold_engine::{Slices, load};
+use threadfold_loop::{
+    AgentLoop, Answer, Deltas, Dialect, Effect, Provider, ProviderError, Retries, Tool,
+    ToolContext, ToolDefinition, ToolError, ToolOutput,
+};
+use threadfold_store::{MemoryStore, Store};
+
+type Said = Result<Answer, ProviderError>;
+type Saying = Box<dyn Fn() -> Said + Send + Sync>;
+
+/// A model that gives the answer which follows on so many answers, and remembers what it was sent.
+#[derive(Clone)]
+pub(crate) struct Model {
+    sayings: Arc<Vec<Saying>>,
+    pub(crate) requests: Arc<Mutex<Vec<Bytes>>>,
+    dialect: Dialect,
+    name: &'static str,
+    fails: Arc<Mutex<Vec<ProviderError>>>,
+}
+
+impl Model {
+    pub(crate) fn new(sayings: Vec<ConversationMessage>) -> Self {
+        let said = |message: ConversationMessage| -> Saying {
+            Box::new(move || Ok(message.clone().into()))
+        };
+        Self {
+            sayings: Arc::new(sayings.into_iter().map(said).collect()),
+            requests: Arc::default(),
+            dialect: Dialect::Anthropic,
+            name: "told",
+            fails: Arc::default(),
+        }
+    }
+
+    pub(crate) fn failing(self, error: ProviderError) -> Self {
+        self.fails.lock().unwrap().push(error);
+        self
+    }
+
+    pub(crate) fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    pub(crate) fn sent(&self) -> Vec<Bytes> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Provider for Model {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    fn parameters(&self) -> Json {
+        Json::parse(r#"{"max_tokens":100}"#).unwrap()
+    }
+
+    async fn ask(&self, request: Bytes, _: &Deltas) -> Said {
+        self.requests.lock().unwrap().push(request.clone());
+        if let Some(error) = self.fails.lock().unwrap().pop() {
+            return Err(error);
+        }
+        let request: Value = serde_json::from_slice(&request).unwrap();
+        let messages = request["messages"].as_array().unwrap();
+        let answers = messages.iter().filter(|it| it["role"] == "assistant").count();
+        match self.sayings.get(answers) {
+            Some(saying) => saying(),
+            None => Ok(says("I have nothing more to say").into()),
+        }
+    }
+}
+
+pub(crate) fn says(text: &str) -> ConversationMessage {
+    ConversationMessage::text(Role::Assistant, text)
+}
+
+/// An answer that asks for tools: `("c1", "look", "{}")` each.
+pub(crate) fn asks(calls: &[(&str, &str, &str)]) -> ConversationMessage {
+    let calls = calls.iter().map(|(id, name, arguments)| ToolCall::new(*id, name, arguments));
+    ConversationMessage { tool_calls: calls.collect(), ..ConversationMessage::new(Role::Assistant) }
+}
+
+/// What a tool does beside counting.
+pub(crate) type Deed =
+    Box<dyn Fn(&str, &ToolContext) -> Result<ToolOutput, ToolError> + Send + Sync>;
+
+/// A tool that counts how often it ran, and with which keys.
+pub(crate) struct Counting {
+    name: &'static str,
+    effect: Effect,
+    deed: Deed,
+    pub(crate) runs: AtomicUsize,
+    pub(crate) keys: Mutex<Vec<String>>,
+}
+
+impl Counting {
+    pub(crate) fn new(name: &'static str, effect: Effect) -> Arc<Self> {
+        Self::doing(name, effect, Box::new(move |_, _| Ok(format!("{name} done").into())))
+    }
+
+    pub(crate) fn doing(name: &'static str, effect: Effect, deed: Deed) -> Arc<Self> {
+        let (runs, keys) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Self { name, effect, deed, runs, keys })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl Tool for Counting {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: self.name.to_owned(),
+            description: format!("The tool {}", self.name),
+            schema: Json::parse(r#"{"type":"object"}"#).unwrap(),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect
+    }
+
+    async fn call(&self, arguments: &str, context: &ToolContext) -> Result<ToolOutput, ToolError> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        self.keys.lock().unwrap().push(context.key.to_string());
+        (self.deed)(arguments, context)
+    }
+}
+
+pub(crate) fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::default())
+}
+
+/// Asks again at once.
+pub(crate) fn soon() -> Retries {
+    Retries { first: std::time::Duration::from_millis(1), ..Retries::default() }
+}
+
+pub(crate) fn agent_loop(store: &Arc<dyn Store>, model: &Model) -> AgentLoop {
+    let model = Arc::new(model.clone());
+    AgentLoop::new(store.clone(), model, "model-1").system("You work.").retries(soon())
+}
+
+/// Returns what is kept of a session's loop.
+pub(crate) async fn turns(store: &Arc<dyn Store>, session: &str) -> TurnState {
+    let loaded = load(&**store, &session.into(), u64::MAX, Slices::default()).await.unwrap();
+    loaded.fold.turns().clone()
+}
+
+/// Returns all that was said, a line each.
+pub(crate) fn told(history: &[ConversationMessage]) -> String {
+    let line = |message: &ConversationMessage| {
+        let calls: Vec<_> = message.tool_calls.iter().map(|it| format!(" +{}", it.name)).collect();
+        let error = if message.is_error { " (error)" } else { "" };
+        format!("{}:{error} {}{}", message.role, message.to_text(), calls.concat())
+    };
+    history.iter().map(line).collect::<Vec<_>>().join("\n")
+}
