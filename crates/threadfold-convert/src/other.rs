@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use threadfold_core::{BlockUpsert, Context, Json, Payload, Place, SessionEvent, SessionId};
+use threadfold_core::{BlockUpsert, Context, Json, Payload, Placement, SessionEvent, SessionId};
 
 use crate::Converter;
 use crate::record::{Feed, Record, TooLong};
@@ -49,7 +49,8 @@ impl Salvage for OtherConverter {
 
     fn unknown(&mut self, record: &Record<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(record, out.len() - self.begin, kept);
-        let upsert = BlockUpsert { block, after: Place::default(), replaces: None, preview: false };
+        let upsert =
+            BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
         let context = self.context(record.feed);
         out.push(SessionEvent { context, ..SessionEvent::new(Payload::BlockUpsert(upsert)) });
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadfold_core::{AgentId, Source, SourceId, SourceKind};
+use threadfold_core::{AgentId, EventSource, SourceId, SourceKind};
 
 /// An agent whose words can be converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ pub struct Feed {
     /// What the records are.
     pub kind: FeedKind,
     /// The source as events carry it.
-    pub source: Source,
+    pub source: EventSource,
     /// It may tell again what another feed of the session told: a file that was written anew, or
     /// a copy of one. What is told again stays where it stands.
     pub may_repeat: bool,
@@ -64,10 +64,10 @@ impl Feed {
             FeedKind::Stream => SourceKind::Stream,
             _ => SourceKind::Transcript,
         };
-        let source = Source {
+        let source = EventSource {
             id: Some(SourceId::from(name)),
             agent: Some(Arc::from(agent.name())),
-            ..Source::of_kind(source_kind)
+            ..EventSource::of_kind(source_kind)
         };
         Self { kind, source, may_repeat: false }
     }

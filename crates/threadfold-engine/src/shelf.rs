@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use threadfold_core::{ConversationState, Shelf};
+use threadfold_core::{ConversationState, SpillStore};
 use threadfold_store::BlobHash;
 
 use crate::error::EngineError;
@@ -39,16 +39,16 @@ impl Spill {
         self.folded += bytes;
         if self.folded > self.budget && self.shelf.trouble.get().is_none() {
             self.folded = 0;
-            let shelf: Arc<dyn Shelf> = self.shelf.clone();
-            conversation.put_away(&shelf);
+            let shelf: Arc<dyn SpillStore> = self.shelf.clone();
+            conversation.spill(&shelf);
         }
     }
 
     /// Notes how much there is of a state that is about to be read; if that is more than is held
     /// in memory, returns where its blocks are put away.
-    pub(crate) fn begin(&mut self, bytes: usize) -> Option<Arc<dyn Shelf>> {
+    pub(crate) fn begin(&mut self, bytes: usize) -> Option<Arc<dyn SpillStore>> {
         self.folded = if bytes > self.budget { 0 } else { bytes };
-        (bytes > self.budget).then(|| self.shelf.clone() as Arc<dyn Shelf>)
+        (bytes > self.budget).then(|| self.shelf.clone() as Arc<dyn SpillStore>)
     }
 
     pub(crate) fn shelf(&self) -> &Arc<FileShelf> {
@@ -122,7 +122,7 @@ impl FileShelf {
     }
 }
 
-impl Shelf for FileShelf {
+impl SpillStore for FileShelf {
     fn put(&self, text: &[u8]) -> Option<u64> {
         self.with(|file, end| {
             let place = *end;
@@ -142,7 +142,7 @@ impl Shelf for FileShelf {
         })
     }
 
-    fn hear_damage(&self, place: u64) {
+    fn report_corruption(&self, place: u64) {
         let what = format!("what stands at byte {place} is not what was put there");
         let error = io::Error::new(io::ErrorKind::InvalidData, what);
         self.trouble.get_or_init(|| Arc::new(error));

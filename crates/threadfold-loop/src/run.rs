@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use threadfold_core::{
-    CallAction, ConversationMessage, Effect, Empty, EvaluationId, NextStep, Payload, PlannedCall,
-    ResumePlan, SessionEvent, SessionId, Setup, TurnState, resume_plan,
+    CallAction, ConversationMessage, Effect, EmptyPayload, EvaluationId, NextStep, Payload,
+    PlannedCall, ResumePlan, SessionEvent, SessionId, Setup, TurnState, resume_plan,
 };
 use threadfold_engine::Options;
 use tokio::sync::Mutex;
@@ -200,7 +200,7 @@ impl<'a> Run<'a> {
     /// An answer that a killed process was hearing stays as far as it came.
     async fn close_what_broke_off(&mut self) -> Result<(), LoopError> {
         if matches!(self.plan().next, NextStep::AskAgain { .. }) {
-            let idle = Payload::SessionIdle(Empty {});
+            let idle = Payload::SessionIdle(EmptyPayload {});
             self.recorder.get_mut().say(vec![idle]).await?;
         }
         Ok(())

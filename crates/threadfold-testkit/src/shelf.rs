@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use threadfold_core::{ConversationState, Shelf, SnapshotPart};
+use threadfold_core::{ConversationState, SnapshotPart, SpillStore};
 
 /// Holds text in memory.
 #[derive(Default)]
-pub struct MemoryShelf {
+pub struct MemorySpillStore {
     text: Mutex<Vec<u8>>,
     is_broken: AtomicBool,
 }
 
-impl MemoryShelf {
+impl MemorySpillStore {
     /// Returns how many bytes were put.
     pub fn len(&self) -> usize {
         self.text().len()
@@ -47,7 +47,7 @@ impl MemoryShelf {
     }
 }
 
-impl Shelf for MemoryShelf {
+impl SpillStore for MemorySpillStore {
     fn put(&self, text: &[u8]) -> Option<u64> {
         self.works()?;
         let mut all = self.text();
@@ -62,7 +62,7 @@ impl Shelf for MemoryShelf {
         self.text().get(start..start.checked_add(length)?).map(<[u8]>::to_vec)
     }
 
-    fn hear_damage(&self, _: u64) {
+    fn report_corruption(&self, _: u64) {
         self.break_down();
     }
 }
@@ -74,7 +74,7 @@ pub fn snapshot_of_parts(state: &ConversationState) -> (String, usize) {
     for part in state.snapshot_parts() {
         match part {
             SnapshotPart::Text(text) => json.extend(text.into_bytes()),
-            SnapshotPart::Away { shelf, place, length } => {
+            SnapshotPart::Spilled { store: shelf, place, length } => {
                 let length = usize::try_from(length).expect("it was in memory");
                 json.extend(shelf.fetch(place, length).expect("the shelf has what was put"));
                 away += 1;
@@ -85,7 +85,7 @@ pub fn snapshot_of_parts(state: &ConversationState) -> (String, usize) {
 }
 
 /// Returns a shelf that states take.
-pub fn shelf() -> (Arc<MemoryShelf>, Arc<dyn Shelf>) {
-    let shelf = Arc::new(MemoryShelf::default());
+pub fn shelf() -> (Arc<MemorySpillStore>, Arc<dyn SpillStore>) {
+    let shelf = Arc::new(MemorySpillStore::default());
     (shelf.clone(), shelf)
 }

@@ -14,7 +14,7 @@ fn check(name: &str, steps: &[Vec<SessionEvent>]) {
     for events in steps {
         plain.extend(events);
         spilt.extend(events);
-        spilt.put_away(&shelf);
+        spilt.spill(&shelf);
     }
     let json = |state: &ConversationState| serde_json::to_string(state).expect("plain data");
     assert_eq!(spilt.hash(), plain.hash(), "{name}");

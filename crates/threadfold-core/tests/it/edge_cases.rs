@@ -6,7 +6,7 @@ use threadfold_testkit::story::{events, play, state};
 
 #[test]
 fn a_delta_before_its_block_is_ignored_and_said() {
-    assert_snapshot!(play("a+=lo"), @"! block `a` is not there");
+    assert_snapshot!(play("a+=lo"), @"! block `a` does not exist");
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn a_delta_to_a_block_without_that_text_is_ignored_and_said() {
     assert_snapshot!(play("tool c Bash; c+=x; say a hi; input a {"), @r#"
     c tool_use pending "Bash"
     a assistant_text "hi"
-    ! block `c` has no text `content` that can grow
-    ! block `a` has no text `input` that can grow
+    ! block `c` has no text field `content` to append to
+    ! block `a` has no text field `input` to append to
     "#);
 }
 
@@ -120,8 +120,8 @@ fn the_same_delta_twice_with_offset_counts_once() {
 fn a_delta_that_repeats_other_text_is_ignored_and_said() {
     assert_snapshot!(play("start a hello; a+=HELLO!@0; a+=lo!@3; a+=!?@5; a+=?!@5"), @r#"
     a assistant_text pending "hello!?"
-    ! block `a` has other text at offset 0 than the delta repeats
-    ! block `a` has other text at offset 5 than the delta repeats
+    ! the delta at offset 0 differs from the text that block `a` already has
+    ! the delta at offset 5 differs from the text that block `a` already has
     "#);
 }
 
@@ -129,7 +129,7 @@ fn a_delta_that_repeats_other_text_is_ignored_and_said() {
 fn a_delta_behind_a_gap_is_ignored_and_said() {
     assert_snapshot!(play("start a hel; a+=o@4"), @r#"
     a assistant_text pending "hel"
-    ! block `a` has 3 bytes of text, and the delta stands behind 4
+    ! block `a` has 3 bytes of text, but the delta starts at offset 4
     "#);
 }
 
@@ -137,7 +137,7 @@ fn a_delta_behind_a_gap_is_ignored_and_said() {
 fn a_delta_whose_new_part_begins_within_a_letter_is_ignored_and_said() {
     assert_snapshot!(play("start a ab; a+=é@1"), @r#"
     a assistant_text pending "ab"
-    ! offset 1 of block `a` lies within a letter
+    ! offset 1 of block `a` is not on a character boundary
     "#);
 }
 
@@ -145,15 +145,15 @@ fn a_delta_whose_new_part_begins_within_a_letter_is_ignored_and_said() {
 fn an_upsert_that_changes_the_type_replaces_and_is_said() {
     assert_snapshot!(play("say a hello; think a hm"), @r#"
     a thinking "hm"
-    ? block `a` was `assistant_text` and became `thinking`
+    ? block `a` changed its type from `assistant_text` to `thinking`
     "#);
 }
 
 #[test]
 fn a_delta_to_a_removed_block_is_ignored_and_said() {
     assert_snapshot!(play("start a hi; remove a; a+=x; remove a"), @"
-    ! block `a` is not there
-    ! block `a` is not there
+    ! block `a` does not exist
+    ! block `a` does not exist
     ");
 }
 
@@ -244,8 +244,8 @@ fn after_a_compaction_all_before_it_stays_and_is_inactive() {
 fn a_head_that_is_not_there_is_ignored_and_said() {
     assert_snapshot!(play("say a hi; rewind nowhere; @ghost rewind; @ghost idle"), @r#"
     a assistant_text "hi"
-    ! block `nowhere` is not there
-    ! nothing was said in conversation `ghost`
-    ! nothing was said in conversation `ghost`
+    ! block `nowhere` does not exist
+    ! conversation `ghost` does not exist
+    ! conversation `ghost` does not exist
     "#);
 }

@@ -4,15 +4,15 @@
 
 use proptest::prelude::*;
 use threadfold_core::{
-    AssistantText, Block, BlockDelta, BlockStatus, ConversationState, Outcome, Payload,
-    SessionEvent, Snapshot, TextField, apply_changes, fold,
+    AssistantTextBlock, Block, BlockDelta, BlockStatus, ConversationState, Outcome, Payload,
+    SessionEvent, StateSnapshot, TextField, apply_changes, fold,
 };
 use threadfold_testkit::sessions::{any_event, hostile, interleave, plausible};
 use threadfold_testkit::story::show;
 
 fn restored(state: &ConversationState) -> ConversationState {
     let json = serde_json::to_string(&state.snapshot()).expect("a snapshot is plain data");
-    let snapshot: Snapshot = serde_json::from_str(&json).expect("it was just written");
+    let snapshot: StateSnapshot = serde_json::from_str(&json).expect("it was just written");
     ConversationState::restore(&snapshot).expect("it was just taken")
 }
 
@@ -45,7 +45,7 @@ proptest! {
         cuts in prop::collection::vec(0usize..41, 0..8),
         offsets in any::<bool>(),
     ) {
-        let mut block = Block::new("a", AssistantText { content: "".into(), model: None });
+        let mut block = Block::new("a", AssistantTextBlock { content: "".into(), model: None });
         block.status = BlockStatus::Pending;
         let mut places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
         places.push(text.len());
@@ -61,7 +61,7 @@ proptest! {
                 offset: offsets.then_some(pair[0] as u64),
             }))
         }));
-        block.body = AssistantText { content: text.into(), model: None }.into();
+        block.body = AssistantTextBlock { content: text.into(), model: None }.into();
         let whole = fold(&[SessionEvent::upsert(block)]);
         let cut = fold(&events);
         prop_assert_eq!(cut.hash(), whole.hash());

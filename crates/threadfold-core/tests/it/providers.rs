@@ -4,9 +4,10 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use proptest::sample::select;
 use threadfold_core::{
-    ConversationMessage, Dialect, Json, MessagePart, Repaired, Role, Rule, ToolCall, TurnState,
-    Violation, check_anthropic, check_anthropic_continuation, check_chat, check_responses,
-    render_anthropic, render_chat, render_responses, repair, unbound,
+    ConversationMessage, Dialect, Json, MessagePart, ProviderRule, RepairedHistory, Role, ToolCall,
+    TurnState, Violation, check_anthropic, check_anthropic_continuation, check_chat,
+    check_responses, render_anthropic, render_chat, render_responses, repair,
+    without_bound_content,
 };
 use threadfold_testkit::loops::plausible_loop;
 
@@ -14,7 +15,7 @@ mod broken;
 mod laws;
 mod rendered;
 mod repaired;
-mod unbound;
+mod without_bound_content;
 
 fn listed(violations: &[Violation]) -> String {
     violations.iter().map(Violation::to_string).collect::<Vec<_>>().join("\n")

@@ -1,12 +1,12 @@
 //! The rules of the reducer, by name.
 
 use insta::assert_snapshot;
-use threadfold_core::{ConversationState, SessionEvent, Snapshot, fold};
+use threadfold_core::{ConversationState, SessionEvent, StateSnapshot, fold};
 use threadfold_testkit::story::{events, play, show, state};
 
 fn restored(state: &ConversationState) -> ConversationState {
     let json = serde_json::to_string(&state.snapshot()).unwrap();
-    let snapshot: Snapshot = serde_json::from_str(&json).unwrap();
+    let snapshot: StateSnapshot = serde_json::from_str(&json).unwrap();
     ConversationState::restore(&snapshot).unwrap()
 }
 
@@ -172,8 +172,8 @@ mod taken_out {
 
     #[test]
     fn what_one_source_took_out_stays_out_though_the_other_says_it() {
-        assert_snapshot!(play("stream say a x; stream remove a; file say a x"), @"! block `a` was taken out by the stream");
-        assert_snapshot!(play("file say a x; file remove a superseded; stream say a x"), @"! block `a` was taken out by the transcript");
+        assert_snapshot!(play("stream say a x; stream remove a; file say a x"), @"! block `a` was removed by the stream");
+        assert_snapshot!(play("file say a x; file remove a superseded; stream say a x"), @"! block `a` was removed by the transcript");
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod replaced {
         c subagent running " -> "
         [A call c running]
           v assistant_text "two"
-        ! block `tmp` is not there
+        ! block `tmp` does not exist
         "#);
     }
 
@@ -476,7 +476,7 @@ mod subagents {
         d subagent running " -> "
         [A call c success]
         [B call d running]
-        ? call `c` belongs to another agent than `B`
+        ? call `c` belongs to another agent, not to `B`
         "#);
     }
 }
@@ -495,8 +495,8 @@ mod permissions {
     #[test]
     fn an_answer_without_a_question_is_ignored_and_said() {
         assert_snapshot!(play("answer q1 yes; @ghost answer q1 yes"), @"
-        ! request `q1` was never made
-        ! request `q1` was never made
+        ! request `q1` does not exist
+        ! request `q1` does not exist
         ");
     }
 
@@ -533,7 +533,7 @@ mod places {
         assert_snapshot!(play("say a x; say b y after=nowhere"), @r#"
         a assistant_text "x"
         b assistant_text "y"
-        ? block `b` should stand behind `nowhere`, which is not there; it went to the end
+        ? block `b` should follow `nowhere`, which does not exist; it was appended at the end
         "#);
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use threadfold_core::{ConversationState, SessionEvent, Shelf, fold};
+use threadfold_core::{ConversationState, SessionEvent, SpillStore, fold};
 use threadfold_testkit::sessions::{hostile, interleave, plausible};
 use threadfold_testkit::shelf::{shelf, snapshot_of_parts};
 use threadfold_testkit::story::{events, show};
@@ -22,7 +22,7 @@ fn fold_putting_away(events: &[SessionEvent], turns: &[bool]) -> Result<(), Test
         prop_assert_eq!(found, expected, "{:?}", event);
         held.push((spilt.clone(), plain.hash()));
         if *is_due {
-            spilt.put_away(&shelf);
+            spilt.spill(&shelf);
         }
         prop_assert_eq!(spilt.hash(), plain.hash(), "{:?}", event);
     }
@@ -39,7 +39,7 @@ fn same(spilt: &ConversationState, plain: &ConversationState) -> Result<(), Test
     prop_assert_eq!(json(spilt), json(plain));
     let snapshot = json(&plain.snapshot());
     let (_, another) = shelf();
-    let restored = ConversationState::restore_onto(&snapshot, &another);
+    let restored = ConversationState::restore_spilling(&snapshot, &another);
     prop_assert_eq!(&restored.expect("it was just taken"), plain);
     prop_assert_eq!(json(&spilt.snapshot()), snapshot.as_str());
     prop_assert_eq!(snapshot_of_parts(spilt).0, snapshot.as_str());
@@ -93,14 +93,14 @@ fn blocks_put_away_one_after_another_are_one_part_of_a_snapshot() {
     let mut state = ConversationState::default();
     for start in [0, 10, 20] {
         state.extend(&closed(start..start + 10));
-        state.put_away(&shelf);
+        state.spill(&shelf);
     }
     state.extend(&closed(30..32));
     assert_eq!(snapshot_of_parts(&state), (json(&fold(&closed(0..32)).snapshot()), 1));
 
     let before = kept.len();
-    state.put_away(&shelf);
-    state.put_away(&shelf);
+    state.spill(&shelf);
+    state.spill(&shelf);
     let two = json(&fold(&closed(30..32)).snapshot()).len();
     assert!(kept.len() - before < two, "only what is new is put");
 }
@@ -112,7 +112,7 @@ fn a_block_that_is_open_stays_and_goes_once_it_is_closed() {
     let story = events("start a\na+=Hello\nidle");
     for (event, is_put) in story.iter().zip([false, false, true]) {
         state.extend([event]);
-        state.put_away(&shelf);
+        state.spill(&shelf);
         assert_eq!(!kept.is_empty(), is_put, "{event:?}");
     }
     assert_eq!(state, fold(&story));
@@ -131,7 +131,7 @@ fn blocks_that_are_away_go_off_the_active_path_and_come_back() {
     let mut state = ConversationState::default();
     for events in &story {
         state.extend(events);
-        state.put_away(&shelf);
+        state.spill(&shelf);
     }
     let plain = fold(story.iter().flatten());
     assert_eq!(state, plain);
@@ -148,7 +148,7 @@ fn a_stream_finds_its_place_among_blocks_that_are_away() {
     let mut state = ConversationState::default();
     for event in &story {
         state.extend([event]);
-        state.put_away(&shelf);
+        state.spill(&shelf);
     }
     assert_eq!(show(&state), show(&fold(&story)));
 }
@@ -158,7 +158,7 @@ fn a_block_that_was_away_goes_away_again_when_it_is_marked() {
     let (_, shelf) = shelf();
     let mut state = ConversationState::default();
     state.extend(&closed(0..50));
-    state.put_away(&shelf);
+    state.spill(&shelf);
     state.extend([&rewind("b9")]);
     let marked = state.blocks().iter().filter(|block| block.inactive).count();
     let (json, away) = snapshot_of_parts(&state);
@@ -171,7 +171,7 @@ fn blocks_of_another_type_are_not_fetched_to_find_one() {
     let (kept, shelf) = shelf();
     let mut state = ConversationState::default();
     state.extend(&closed(0..5));
-    state.put_away(&shelf);
+    state.spill(&shelf);
     kept.break_down();
     assert_eq!(state.blocks().of_kind("user_message").count(), 0);
     assert_eq!(state.hash(), fold(&closed(0..5)).hash(), "hashes are kept");
@@ -182,7 +182,7 @@ fn what_is_not_what_was_put_away_is_told_to_the_shelf() {
     let (kept, shelf) = shelf();
     let mut state = ConversationState::default();
     state.extend(&closed(0..5));
-    state.put_away(&shelf);
+    state.spill(&shelf);
     kept.damage();
     assert!(!kept.is_broken());
     assert_eq!(state.blocks().iter().count(), 5);
@@ -194,12 +194,12 @@ fn a_shelf_that_breaks_down_panics_nobody() {
     let (kept, shelf) = shelf();
     let mut state = ConversationState::default();
     state.extend(&closed(0..5));
-    state.put_away(&shelf);
+    state.spill(&shelf);
     kept.break_down();
     assert_eq!(state.blocks().iter().count(), 5);
     state.extend(&closed(0..9));
-    state.put_away(&shelf);
-    let again: Arc<dyn Shelf> = shelf;
-    state.put_away(&again);
+    state.spill(&shelf);
+    let again: Arc<dyn SpillStore> = shelf;
+    state.spill(&again);
     assert_eq!(state.blocks().len(), 9);
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use threadfold_core::{
-    CallAction, CallState, CheckpointSaved, ConversationMessage, ConversationState, Effect, Json,
-    NextStep, Outcome, Payload, ResultSource, Role, SessionEvent, Setup, SetupPart, ToolCall,
-    ToolFinished, TurnState, WayOut, call_key, resume_plan,
+    CallAction, CallState, CheckpointSaved, ConversationMessage, ConversationState, DecisionOption,
+    Effect, Json, NextStep, Outcome, Payload, ResultSource, Role, SessionEvent, Setup, SetupPart,
+    ToolCall, ToolFinished, TurnState, call_key, resume_plan,
 };
 use threadfold_testkit::loops::{LoopWriter, plausible_loop};
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use threadfold_core::{
     CallId, CallKey, ConversationMessage, Dialect, EvaluationId, Json, Payload, Repair, Setup,
-    ToolCallRecord, ToolRequested, TurnAnswered, TurnStarted, TurnState, call_key, repair, unbound,
+    ToolCallRecord, ToolRequested, TurnAnswered, TurnStarted, TurnState, call_key, repair,
+    without_bound_content,
 };
 
 use super::Recorder;
@@ -104,12 +105,12 @@ impl Recorder {
     pub(crate) fn carried(&self, turn: &NewTurn) -> Carried {
         let state = self.state();
         let withdraws = turn.withdraws && state.last().is_some_and(|it| it.answer().is_none());
-        let before = if withdraws { state.before_unanswered() } else { state.clone() };
+        let before = if withdraws { state.without_withdrawn() } else { state.clone() };
         // Where the list began anew with what is taken back, it begins anew once more.
         let restart =
             turn.restart || state.turns().skip(before.turns().len()).any(|it| it.sent().restart);
         let messages = match restart {
-            true => unbound(before.history()),
+            true => without_bound_content(before.history()),
             false => unsent(&before),
         };
         Carried { messages, before, restart, withdraws }

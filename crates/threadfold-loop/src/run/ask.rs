@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use threadfold_core::{Log, MessagePart, Payload};
+use threadfold_core::{LogPayload, MessagePart, Payload};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::Run;
@@ -58,7 +58,7 @@ impl Run<'_> {
     async fn note(&mut self, error: &ProviderError, after: Duration) -> Result<(), LoopError> {
         let why = error.to_string();
         let message = format!("{why}; asking again in {after:.1?}");
-        let log = Log { level: Some("warn".into()), message: Some(message.into()) };
+        let log = LogPayload { level: Some("warn".into()), message: Some(message.into()) };
         self.recorder.get_mut().say(vec![Payload::Log(log)]).await?;
         self.agent_loop.tell(&Progress::AskingAgain { why, after });
         Ok(())

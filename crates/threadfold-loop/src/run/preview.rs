@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use threadfold_core::{
-    AssistantText, Block, BlockBody, BlockDelta, BlockId, BlockRemove, BlockStatus, BlockUpsert,
-    CallId, Payload, Place, RemoveReason, TextField, Thinking, ToolUse,
+    AssistantTextBlock, Block, BlockBody, BlockDelta, BlockId, BlockRemove, BlockStatus,
+    BlockUpsert, CallId, Payload, Placement, RemoveReason, TextField, ThinkingBlock, ToolUseBlock,
 };
 
 use crate::provider::Delta;
@@ -41,15 +41,15 @@ impl Preview {
         let (piece, body, text) = match delta {
             Delta::Begun { .. } => return,
             Delta::Text { part, text } => {
-                let body = AssistantText { content: "".into(), model: None };
+                let body = AssistantTextBlock { content: "".into(), model: None };
                 (Piece::Part(*part), BlockBody::from(body), text)
             }
             Delta::Thinking { part, text } => {
-                let body = Thinking { content: "".into(), signature: None, redacted: false };
+                let body = ThinkingBlock { content: "".into(), signature: None, redacted: false };
                 (Piece::Part(*part), body.into(), text)
             }
             Delta::Call { call, name, arguments } => {
-                let body = ToolUse {
+                let body = ToolUseBlock {
                     tool_name: name.clone(),
                     tool_use_id: format!("{}:{call}", self.name).into(),
                     input: None,
@@ -118,14 +118,15 @@ impl Preview {
         let closed = pieces.map(|(piece, growing)| {
             let body = match &growing.body {
                 BlockBody::AssistantText(body) => {
-                    AssistantText { content: growing.text.as_str().into(), ..body.clone() }.into()
+                    AssistantTextBlock { content: growing.text.as_str().into(), ..body.clone() }
+                        .into()
                 }
                 BlockBody::Thinking(body) => {
-                    Thinking { content: growing.text.as_str().into(), ..body.clone() }.into()
+                    ThinkingBlock { content: growing.text.as_str().into(), ..body.clone() }.into()
                 }
                 BlockBody::ToolUse(body) => {
                     let input_text = Some(growing.text.as_str().into());
-                    ToolUse { input_text, ..body.clone() }.into()
+                    ToolUseBlock { input_text, ..body.clone() }.into()
                 }
                 other => other.clone(),
             };
@@ -145,6 +146,6 @@ fn id(name: &str, piece: &Piece) -> BlockId {
 }
 
 fn upsert(block: Block) -> Payload {
-    let (after, replaces, preview) = (Place::Unsaid, None, false);
+    let (after, replaces, preview) = (Placement::Unspecified, None, false);
     Payload::BlockUpsert(BlockUpsert { block, after, replaces, preview })
 }

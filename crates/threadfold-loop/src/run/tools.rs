@@ -71,7 +71,7 @@ impl Run<'_> {
         if matches!(action, CallAction::Replay) {
             return Ok(());
         }
-        if let CallAction::TellFailure { error } = &action {
+        if let CallAction::ReportFailure { error } = &action {
             let text = error.to_text().unwrap_or_else(|| error.as_str().to_owned());
             return self.tell_failure(&call, text).await;
         }

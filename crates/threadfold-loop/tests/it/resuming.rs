@@ -253,7 +253,7 @@ async fn items_of_one_name_in_two_answers_get_two() {
             r#"{{"type":"message","id":"m1","role":"assistant","content":[{{"type":"output_text","text":"{text}"}}]}}"#
         );
         let part = threadfold_core::MessagePart::text(text);
-        let part = part.spelt("openai", Json::parse(&item).unwrap());
+        let part = part.with_native("openai", Json::parse(&item).unwrap());
         ConversationMessage { content: vec![part], ..ConversationMessage::new(Role::Assistant) }
     };
     let say = |text: &str| vec![ConversationMessage::text(Role::User, text)];
@@ -318,7 +318,7 @@ async fn what_a_resume_is_run_with_is_noted_before_it_does_anything() {
     let agent_loop = agent_loop(&store, &model).tools([deed(Effect::Unsafe) as _]);
     killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
     let message = Some("a note".into());
-    let note = Payload::Log(threadfold_core::Log { level: None, message });
+    let note = Payload::Log(threadfold_core::LogPayload { level: None, message });
     let undecided = agent_loop.noting(note).resume(&"s1".into(), Resume::default()).await;
     assert!(matches!(undecided, Err(LoopError::Undecided { .. })));
     let records = store.read(&"s1".into(), 0, Default::default()).await.unwrap();

@@ -62,15 +62,15 @@ fn each_rule_of_anthropics_is_broken_once() {
     ];
     assert_snapshot!(mutants.concat(), @"
     A1 at `messages.1`: call `c1` has no result in the next message
-    A1 at `messages.2.content.2`: a result behind `text`
-    A2 at `messages.2`: a result for `c9`, which is no call of the message before
+    A1 at `messages.2.content.2`: a result after `text`
+    A2 at `messages.2`: a result for `c9`, which the previous message did not call
     A2 at `messages.2`: a second result for `c1`
     A2 at `messages.1`: a second call `c1`
-    A2 at `messages.2`: a result for `c2`, which is no call of the message before
-    A3 at `messages.0`: `assistant` speaks first
+    A2 at `messages.2`: a result for `c2`, which the previous message did not call
+    A3 at `messages.0`: the first message is from `assistant`
     A3 at `messages.1`: the message ends with `thinking`
     A3 at `messages.0`: the role `system`
-    A3 at `messages.0`: `system` speaks first
+    A3 at `messages.0`: the first message is from `system`
     A4 at `messages.0.content.0`: an empty text
     A4 at `messages.0`: no content
     A4 at `messages.2.content.0`: an empty output
@@ -89,15 +89,15 @@ fn every_rule_is_in_the_reference() {
     let page = include_str!("../../../../../docs/reference/provider-rules.md");
     let told: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
-    let rules: Vec<_> = Rule::ALL.iter().map(Rule::to_string).collect();
+    let rules: Vec<_> = ProviderRule::ALL.iter().map(ProviderRule::to_string).collect();
     assert_eq!(told, rules);
 }
 
 #[test]
 fn bytes_that_are_no_text_are_refused() {
-    assert_eq!(check_anthropic(b"[\"\xff\"]")[0].rule, Rule::A7);
-    assert_eq!(check_chat(b"[\"\xff\"]")[0].rule, Rule::A7);
-    assert_eq!(check_responses(b"[\"\xff\"]", |_| true)[0].rule, Rule::A7);
+    assert_eq!(check_anthropic(b"[\"\xff\"]")[0].rule, ProviderRule::A7);
+    assert_eq!(check_chat(b"[\"\xff\"]")[0].rule, ProviderRule::A7);
+    assert_eq!(check_responses(b"[\"\xff\"]", |_| true)[0].rule, ProviderRule::A7);
 }
 
 #[test]
@@ -111,9 +111,9 @@ fn what_is_too_large_is_refused() {
     let image = format!(
         r#"[{{"role":"user","content":[{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}}]}}]"#
     );
-    assert_eq!(check_anthropic(image.as_bytes())[0].rule, Rule::A8);
+    assert_eq!(check_anthropic(image.as_bytes())[0].rule, ProviderRule::A8);
     let text = format!(r#"[{{"role":"user","content":"{}"}}]"#, "a".repeat(32_000_000));
-    assert_eq!(check_anthropic(text.as_bytes())[0].rule, Rule::A8);
+    assert_eq!(check_anthropic(text.as_bytes())[0].rule, ProviderRule::A8);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_fifth_mark_is_refused() {
         format!(r#"{{"system":[{block}],"messages":[{{"role":"user","content":[{blocks}]}}]}}"#)
     };
     assert_eq!(check_anthropic(request(3).as_bytes()), []);
-    assert_eq!(check_anthropic(request(4).as_bytes())[0].rule, Rule::A9);
+    assert_eq!(check_anthropic(request(4).as_bytes())[0].rule, ProviderRule::A9);
 }
 
 #[test]
@@ -151,9 +151,9 @@ fn thinking_and_what_stands_before_it_go_back_as_they_were() {
     assert_snapshot!(found.concat(), @"
     A5 at `messages.1`: 1 thinking blocks, not as the 1 given
     A5 at `messages.1`: 0 thinking blocks, not as the 1 given
-    A6 at `system`: it changed since the thinking was made
-    A6 at `tools`: it changed since the thinking was made
-    A6 at `messages.0`: it changed since the thinking was made
+    A6 at `system`: changed since the thinking was produced
+    A6 at `tools`: changed since the thinking was produced
+    A6 at `messages.0`: changed since the thinking was produced
     ");
 }
 
@@ -199,20 +199,20 @@ fn each_rule_of_openais_is_broken_once() {
         responses(r#""previous_response_id":"gone","#, &[&prompt]),
     ];
     assert_snapshot!(found.concat(), @"
-    O1 at `messages.3`: call `c2` has no result before this
+    O1 at `messages.3`: call `c2` has no result before this message
     O1 at `messages.3`: call `c2` has no result
-    O1 at `messages.1`: a result for `c1`, which waits for none
-    O1 at `messages.3`: a result for `c1`, which waits for none
+    O1 at `messages.1`: a result for `c1`, which is not an open call
+    O1 at `messages.3`: a result for `c1`, which is not an open call
     O2 at `input.1`: call `c1` has no output
-    O2 at `input.1`: an output for `c1`, which waits for none
-    O2 at `input.0`: an output for `c1`, which waits for none
+    O2 at `input.1`: an output for `c1`, which is not an open call
+    O2 at `input.0`: an output for `c1`, which is not an open call
     O2 at `input.1`: call `c1` has no output
     O2 at `input.2`: a second call `c1`
-    O3 at `input.1`: reasoning without the item that it belongs to
-    O3 at `input.0`: reasoning without the item that it belongs to
+    O3 at `input.1`: reasoning without the item that follows it
+    O3 at `input.0`: reasoning without the item that follows it
     O3 at `input.1`: a second item `r1`
     O4 at `input.0`: reasoning without `encrypted_content`
-    O4 at `input.0`: an item by its id
+    O4 at `input.0`: a reference to an item by id
     O5 at `previous_response_id`: response `gone` was not stored
     ");
 }
@@ -230,7 +230,7 @@ fn a_tool_of_another_server_has_its_result_and_the_reverse() {
     };
     assert_eq!(check(&[call, result]), "");
     let found = [check(&[call]), check(&[result]), check(&[call, result, call, result])];
-    assert_snapshot!(found.join("\n"), @r"
+    assert_snapshot!(found.join("\n"), @"
     A10 at `messages.1.content.0`: `m1` has no result
     A10 at `messages.1.content.0`: a result for `m1` without its call
     A2 at `messages.1`: a second call `m1`
@@ -245,8 +245,8 @@ fn a_request_has_a_message_and_no_empty_system_prompt() {
             br#"{"system":[{"type":"text","text":" "}],"messages":[{"role":"user","content":"u"}]}"#,
         ),
     ];
-    assert_snapshot!(listed(&found.concat()), @r"
-    A3 at `messages`: nobody speaks first
+    assert_snapshot!(listed(&found.concat()), @"
+    A3 at `messages`: an empty list of messages
     A4 at `system.0`: an empty text
     ");
 }
@@ -274,5 +274,5 @@ fn thinking_that_cannot_go_back_is_not_missed() {
     assert_eq!(check(&before_nothing, &request("look", call)), []);
     let behind_a_change = answer(&[thinking, call]);
     assert_eq!(check(&behind_a_change, &request("look there", call)), []);
-    assert_eq!(check(&behind_a_change, &request("look", call))[0].rule, Rule::A5);
+    assert_eq!(check(&behind_a_change, &request("look", call))[0].rule, ProviderRule::A5);
 }

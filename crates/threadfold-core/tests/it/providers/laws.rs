@@ -7,7 +7,7 @@ fn opened(rendered: &Json) -> String {
     rendered.as_str().trim_end_matches([']', '}']).to_owned()
 }
 
-fn assert_repaired(history: &[ConversationMessage]) -> Result<Repaired, TestCaseError> {
+fn assert_repaired(history: &[ConversationMessage]) -> Result<RepairedHistory, TestCaseError> {
     let repaired = repair(history);
     prop_assert_eq!(broken(&repaired.messages), [], "{:?}", repaired);
     let kept = &history[..repaired.untouched];
@@ -89,9 +89,9 @@ proptest! {
     fn a_repaired_history_is_taken_by_every_provider_once_it_is_unbound(
         history in prop::collection::vec(any_message(), 0..12),
     ) {
-        let left = unbound(repair(&history).messages);
+        let left = without_bound_content(repair(&history).messages);
         prop_assert_eq!(broken(&left), []);
-        prop_assert_eq!(unbound(left.clone()), left);
+        prop_assert_eq!(without_bound_content(left.clone()), left);
     }
 
     #[test]

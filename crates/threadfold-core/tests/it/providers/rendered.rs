@@ -136,7 +136,7 @@ fn words_go_back_to_their_provider_in_the_item_that_it_said_them_in() {
     let said = |provider: &str, item: &str| {
         let mut answer = ConversationMessage::new(Role::Assistant);
         let item = Json::parse(item).unwrap();
-        answer.content = vec![MessagePart::text("hi").spelt(provider, item)];
+        answer.content = vec![MessagePart::text("hi").with_native(provider, item)];
         answer
     };
     let plain = ConversationMessage::text(Role::Assistant, "hi");

@@ -4,7 +4,7 @@ use super::*;
 
 /// Tells what is left of a history, and what was done to it.
 fn told(history: &[ConversationMessage]) -> String {
-    let Repaired { messages, repairs, untouched } = repair(history);
+    let RepairedHistory { messages, repairs, untouched } = repair(history);
     let lines = messages.iter().map(|it| {
         let calls: Vec<_> = it.tool_calls.iter().map(|call| call.call_id.as_str()).collect();
         let answers = it.tool_call_id.as_ref().map_or("", |call| call.as_str());
@@ -24,7 +24,7 @@ fn a_call_at_the_end_gets_a_result_and_nothing_else_changes() {
     assistant c1 ""
     ---
     tool c1 error "interrupted; its outcome is not known"
-    ! call `c1` had no result: one was added
+    ! added a result for call `c1`, which had none
     "#);
     let thinking = ConversationMessage {
         content: vec![MessagePart::thinking("hm", "sig")],
@@ -36,7 +36,7 @@ fn a_call_at_the_end_gets_a_result_and_nothing_else_changes() {
     tool c2 "out"
     ---
     tool c1 error "interrupted; its outcome is not known"
-    ! call `c1` had no result: one was added
+    ! added a result for call `c1`, which had none
     "#);
 }
 
@@ -61,8 +61,8 @@ fn a_defect_in_the_middle_costs_the_thinking_behind_it() {
     user  "and now"
     assistant c3 ""
     tool c3 "out"
-    ! call `c2` had no result: one was added
-    ! thinking was dropped from message 5
+    ! added a result for call `c2`, which had none
+    ! dropped thinking from message 5
     "#);
     assert_eq!(repair(&history).messages[3], history[3], "made before the defect");
 }
@@ -92,9 +92,9 @@ fn a_late_result_is_moved_and_a_stray_one_dropped() {
     ---
     tool c1 "out"
     user  "and now"
-    ! the result of call `c1` was moved to its call
-    ! message 4 was dropped: nothing waits for a result of `c1`
-    ! message 5 was dropped: nothing waits for a result of `c9`
+    ! moved the result of call `c1` to its call
+    ! dropped message 4: no open call `c1` for this result
+    ! dropped message 5: no open call `c9` for this result
     "#);
 }
 
@@ -113,9 +113,9 @@ fn a_result_is_not_taken_from_a_later_call_of_the_same_name() {
     user  "u"
     assistant c1-2 ""
     tool c1-2 "later"
-    ! the result of call `c2` was moved to its call
-    ! call `c1` had no result: one was added
-    ! a second call `c1` was renamed to `c1-2`
+    ! moved the result of call `c2` to its call
+    ! added a result for call `c1`, which had none
+    ! renamed a second call `c1` to `c1-2`
     "#);
 }
 
@@ -131,8 +131,8 @@ fn two_calls_of_one_name_get_two() {
     tool c-2 "out"
     assistant c-3 ""
     tool c-3 "out"
-    ! a second call `c` was renamed to `c-2`
-    ! a second call `c` was renamed to `c-3`
+    ! renamed a second call `c` to `c-2`
+    ! renamed a second call `c` to `c-3`
     "#);
     let history = [user("u"), calling(&["c"]), user("u"), calling(&["c"]), result("c")];
     assert_snapshot!(told(&history), @r#"
@@ -143,8 +143,8 @@ fn two_calls_of_one_name_get_two() {
     user  "u"
     assistant c-2 ""
     tool c-2 "out"
-    ! call `c` had no result: one was added
-    ! a second call `c` was renamed to `c-2`
+    ! added a result for call `c`, which had none
+    ! renamed a second call `c` to `c-2`
     "#);
 }
 
@@ -184,10 +184,10 @@ fn items_that_stand_alone_or_twice_are_dropped() {
     assistant  "a"
     ---
     assistant  "b"
-    ! an item of `openai` was dropped from message 2
-    ! an item of `anthropic` was dropped from message 2
-    ! an item of `anthropic` was dropped from message 2
-    ! an item of `anthropic` was dropped from message 2
+    ! dropped an item of `openai` from message 2
+    ! dropped an item of `anthropic` from message 2
+    ! dropped an item of `anthropic` from message 2
+    ! dropped an item of `anthropic` from message 2
     "#);
 }
 
@@ -204,11 +204,11 @@ fn an_image_is_dropped_when_it_would_be_refused_and_not_before() {
     assert_eq!(repair(&largest).messages, largest);
     assert_eq!(broken(&largest), []);
     let too_large = with_image(5_000_001);
-    assert_eq!(broken(&too_large)[0].rule, Rule::A8);
+    assert_eq!(broken(&too_large)[0].rule, ProviderRule::A8);
     assert_snapshot!(told(&too_large), @r#"
     ---
     user  "see"
-    ! an image that was too large was dropped from message 0
+    ! dropped an image that is too large from message 0
     "#);
 }
 

@@ -18,7 +18,7 @@ fn all_that_was_sent_and_answered_is_there() {
         .iter()
         .map(|it| format!("{}: {} {}", it.role, it.to_text(), it.tool_calls.len()))
         .collect();
-    assert_snapshot!(said.join("\n"), @r"
+    assert_snapshot!(said.join("\n"), @"
     user: look 0
     assistant:  2
     tool: found 0

@@ -67,24 +67,24 @@ fn what_does_not_follow_is_left_aside_and_told() {
         after(&writer, "tool:unknown", r#"{"callId":"c2","attempt":1,"reason":"r"}"#),
     ];
     assert_snapshot!(said.join("\n"), @"
-    ignored: turn 1 was told otherwise before
-    ignored: turn 1 lacks its answer or the result of a call
-    ignored: turn 0 came where turn 2 should
-    ignored: turn 18446744073709551615 came where turn 2 should
-    ignored: turn 1 was told otherwise before
-    ignored: turn 2 never began
-    ignored: turn 1 lacks its answer or the result of a call
-    ignored: turn 9 never began
-    ignored: call `c1` was told otherwise before
-    ignored: call `c1` was never made
-    ignored: call `c2` was told otherwise before
-    ignored: call `c9` was never made
-    ignored: call `c1` has its result already
-    ignored: a message of the role `user` stands where `tool` should speak
-    noted: attempt 1 of call `c2` was never started
-    ignored: call `c1` has its result already
-    ignored: attempt 0 of call `c2` was never started
-    ignored: attempt 1 of call `c2` was never started
+    ignored: turn 1 was already reported differently
+    ignored: turn 1 has no answer, or a call without a result
+    ignored: received turn 0, expected turn 2
+    ignored: received turn 18446744073709551615, expected turn 2
+    ignored: turn 1 was already reported differently
+    ignored: turn 2 never started
+    ignored: turn 1 has no answer, or a call without a result
+    ignored: turn 9 never started
+    ignored: call `c1` was already reported differently
+    ignored: call `c1` does not exist
+    ignored: call `c2` was already reported differently
+    ignored: call `c9` does not exist
+    ignored: call `c1` already has a result
+    ignored: found a message with role `user`, expected `tool`
+    noted: attempt 1 of call `c2` never started
+    ignored: call `c1` already has a result
+    ignored: attempt 0 of call `c2` never started
+    ignored: attempt 1 of call `c2` never started
     ");
 }
 
@@ -101,8 +101,8 @@ fn an_attempt_that_another_followed_is_stale() {
         after(&writer, "tool:failed", r#"{"callId":"c2","attempt":1,"error":1}"#),
     ];
     assert_snapshot!(said.join("\n"), @"
-    ignored: attempt 1 of call `c2` came after attempt 2
-    ignored: attempt 1 of call `c2` came after attempt 2
+    ignored: attempt 1 of call `c2` is older than attempt 2
+    ignored: attempt 1 of call `c2` is older than attempt 2
     ");
 }
 
@@ -121,10 +121,10 @@ fn an_answer_before_its_turn_and_one_of_the_wrong_role_are_told() {
         after(&writer, "turn:completed", r#"{"turn":1}"#),
     ];
     assert_snapshot!(said.join("\n"), @"
-    ignored: a message of the role `user` stands where `assistant` should speak
-    noted: an answer has two calls `c`
-    noted: what was sent before turn 2 is not what is kept here
-    ignored: turn 1 lacks its answer or the result of a call
+    ignored: found a message with role `user`, expected `assistant`
+    noted: the answer contains call `c` twice
+    noted: the prefix hash of turn 2 does not match the stored turns
+    ignored: turn 1 has no answer, or a call without a result
     ");
 }
 
@@ -132,7 +132,7 @@ fn an_answer_before_its_turn_and_one_of_the_wrong_role_are_told() {
 fn another_prefix_than_was_kept_is_told() {
     let state = &mut TurnState::default();
     let outcome = state.apply(&event("turn:started", &started(1, "other")));
-    assert_snapshot!(told(&outcome), @"noted: what was sent before turn 1 is not what is kept here");
+    assert_snapshot!(told(&outcome), @"noted: the prefix hash of turn 1 does not match the stored turns");
     let hash = TurnState::default().prefix_hash();
     let outcome = TurnState::default().apply(&event("turn:started", &started(1, hash.as_str())));
     assert_eq!(outcome, Outcome::Applied);

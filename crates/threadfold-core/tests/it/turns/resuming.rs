@@ -68,12 +68,15 @@ fn an_unsafe_call_that_was_started_waits_for_a_person() {
     assert_snapshot!(plan(&writer, Effect::Unsafe), @"
     RunTools { turn: 1 }
     c1: Replay
-    c2: call `c2` of tool `Pay` was started and its outcome is not known after attempt 1: run it again, give its result, or give it up
+    c2: the outcome of call `c2` of tool `Pay` is unknown after attempt 1: retry it, supply its result, or give it up
     ");
     let plan = resume_plan(&writer.turns, |_| Effect::Unsafe);
     let error = plan.undecided().next().unwrap();
     assert_eq!((error.call.as_str(), &*error.tool, error.attempt), ("c2", "Pay", 1));
-    assert_eq!(error.ways_out(), [WayOut::Retry, WayOut::GiveResult, WayOut::GiveUp]);
+    assert_eq!(
+        error.options(),
+        [DecisionOption::Retry, DecisionOption::SupplyResult, DecisionOption::GiveUp]
+    );
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn a_failure_is_told_and_not_tried_again() {
     assert_snapshot!(plan(&writer, Effect::Unsafe), @r#"
     RunTools { turn: 1 }
     c1: Replay
-    c2: TellFailure { error: "no such file" }
+    c2: ReportFailure { error: "no such file" }
     "#);
 }
 
@@ -121,7 +124,7 @@ fn a_changed_prompt_tool_or_model_is_named() {
         (error.to_string(), error.changed.iter().map(|it| it.part).collect::<Vec<_>>())
     };
     let (text, parts) = mismatch(Setup { system: None, model: "model-2", ..today });
-    assert_eq!(text, "the system prompt and the model changed since the conversation was kept");
+    assert_eq!(text, "the system prompt and the model changed since the conversation started");
     assert_eq!(parts, [SetupPart::SystemPrompt, SetupPart::Model]);
     assert_eq!(mismatch(Setup { tools: Some(&other), ..today }).1, [SetupPart::Tools]);
     assert_eq!(mismatch(Setup { provider: "openai", ..today }).1, [SetupPart::Model]);

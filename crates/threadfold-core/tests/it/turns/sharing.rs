@@ -55,10 +55,10 @@ fn what_is_kept_of_another_version_or_out_of_order_is_refused() {
         .iter()
         .map(|text| TurnState::restore(&Json::parse(text).unwrap()).unwrap_err().to_string());
     assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
-    the loop's state has version 2, and this program reads version 1
-    turn 2 stands where turn 1 should
-    the loop's state cannot be read
-    the loop's state cannot be read
+    the loop state has version 2, but this program reads version 1
+    found turn 2, expected turn 1
+    the loop state is corrupt
+    the loop state is corrupt
     ");
 }
 

@@ -81,10 +81,10 @@ fn the_first_result_stays_and_a_late_failure_changes_nothing() {
     ];
     let outcomes = said.map(|line| told(&state.apply(&SessionEvent::from_json(line).unwrap())));
     assert_snapshot!(outcomes.join("\n"), @"
-    ignored: call `c1` has its result already
-    ignored: call `c1` has its result already
-    ignored: call `c1` has its result already
-    ignored: call `c9` was never made
+    ignored: call `c1` already has a result
+    ignored: call `c1` already has a result
+    ignored: call `c1` already has a result
+    ignored: call `c9` does not exist
     ");
     assert_eq!(state, before);
 }

@@ -38,7 +38,7 @@ impl Content {
             "text" => {
                 let part = MessagePart::text(&text(&block.fields, "text")?);
                 let is_plain = has_only(&block.fields, &["type", "text"]);
-                self.parts.push(if is_plain { part } else { part.spelt(NATIVE, block.item) });
+                self.parts.push(if is_plain { part } else { part.with_native(NATIVE, block.item) });
             }
             "thinking" if has_only(&block.fields, &["type", "thinking", "signature"]) => {
                 let signature = Some(text(&block.fields, "signature")?).filter(|it| !it.is_empty());

@@ -14,7 +14,7 @@ pub(super) fn message_of(items: &[Json]) -> Result<ConversationMessage, Failure>
     for item in items {
         let fields: Fields = read(item)?;
         let part = match &*word(&fields, "type") {
-            "message" => MessagePart::text(&words(&fields)?).spelt(NATIVE, item.clone()),
+            "message" => MessagePart::text(&words(&fields)?).with_native(NATIVE, item.clone()),
             "function_call" => {
                 message.tool_calls.push(call_of(&fields)?);
                 MessagePart::native(NATIVE, item.clone())

@@ -14,12 +14,12 @@ fn answered(content: Vec<MessagePart>) -> [ConversationMessage; 3] {
 #[test]
 fn neither_reasoning_nor_what_was_made_with_it_is_left() {
     let message = native("openai", MESSAGE);
-    let spelt = MessagePart::text("I look.").spelt("openai", Json::parse(MESSAGE).unwrap());
+    let spelt = MessagePart::text("I look.").with_native("openai", Json::parse(MESSAGE).unwrap());
     for said in [message, spelt] {
         let history =
             answered(vec![native("openai", REASONING), said, native("openai", CALL)]).to_vec();
         assert!(render_responses(&history).as_str().contains(CALL));
-        let left = unbound(history);
+        let left = without_bound_content(history);
         assert_eq!(broken(&left), []);
         let rendered = render_responses(&left).to_string();
         let is_bound = |item: &str| item.contains("reasoning") || item.contains(r#""id":"#);
@@ -36,7 +36,7 @@ fn no_thinking_is_left() {
         MessagePart::text("I look."),
         native("anthropic", r#"{"type":"tool_use","id":"c1","name":"Bash","input":{}}"#),
     ]);
-    let left = unbound(history.to_vec());
+    let left = without_bound_content(history.to_vec());
     assert_eq!(broken(&left), []);
     assert_snapshot!(render_anthropic(&left), @r#"[{"role":"user","content":[{"type":"text","text":"look"}]},{"role":"assistant","content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"Bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"out"}]}]}]"#);
 }
@@ -44,5 +44,5 @@ fn no_thinking_is_left() {
 #[test]
 fn what_nothing_is_held_to_stays_as_it_is() {
     let history = answered(vec![MessagePart::text("I look."), native("openai", CALL)]).to_vec();
-    assert_eq!(unbound(history.clone()), history);
+    assert_eq!(without_bound_content(history.clone()), history);
 }

@@ -1,8 +1,8 @@
-//! Blocks that are held outside of memory.
+//! Spills closed blocks out of memory.
 //!
-//! A closed block of a long conversation is seldom looked at again. What is known of it can be
-//! put away as the text that a snapshot has of it; what stays is a place, and a few marks that
-//! are looked at in passing. A state with blocks put away is equal to one without.
+//! A closed block of a long conversation is rarely read again. Its facts can be spilled as the JSON
+//! that a snapshot contains; the entry keeps the location and a few flags that are read often. A
+//! state with spilled blocks is equal to one without.
 
 use std::sync::Arc;
 
@@ -14,43 +14,43 @@ use crate::hash::block_hash;
 use crate::id::{BlockId, ConversationId};
 
 use super::conversation::Conversation;
-use super::entry::{Entry, Facts, Kept};
+use super::entry::{Entry, Facts, Residence};
 use super::snapshot::BlockFacts;
 use super::{ConversationState, Slot};
 
-/// As much text is gathered before it is handed to a shelf.
+/// How much text is collected before it is written to the store.
 const BATCH: usize = 1 << 20;
 
-/// Holds text outside of memory, for a state that became large.
+/// Stores spilled text outside of memory, for a state that became large.
 ///
-/// A shelf never fails aloud, for a reader of a state has nobody to tell: it answers nothing, and
-/// its owner asks it whether it failed. A block whose text cannot be fetched is shown as an empty
-/// one, so a state is not to be believed once its shelf has failed.
-pub trait Shelf: Send + Sync {
-    /// Puts text behind all that it holds, and returns where it begins; nothing if it cannot.
+/// Methods return `None` instead of an error, because a reader of a state has no way to handle one:
+/// the owner of the store must check whether it failed. A block that cannot be read back is shown
+/// as empty, so a state is invalid once its store has failed.
+pub trait SpillStore: Send + Sync {
+    /// Appends text and returns the offset at which it begins; `None` on failure.
     fn put(&self, text: &[u8]) -> Option<u64>;
 
-    /// Returns what stands at a place; nothing if it cannot be read.
+    /// Returns `length` bytes at `place`; `None` on failure.
     fn fetch(&self, place: u64, length: usize) -> Option<Vec<u8>>;
 
-    /// Hears that what was fetched from a place is not what was put there: it has failed.
-    fn hear_damage(&self, place: u64);
+    /// Reports that the text at `place` is corrupt, which counts as a failure of the store.
+    fn report_corruption(&self, place: u64);
 }
 
-/// What stays of a block that was put away.
+/// What remains in memory of a spilled block.
 #[derive(Clone)]
-pub(crate) struct Away {
-    shelf: Arc<dyn Shelf>,
+pub(crate) struct SpilledBlock {
+    store: Arc<dyn SpillStore>,
     pub(super) place: u64,
     length: u32,
-    /// Where it stands among the types that this version knows.
+    /// The index of its type in [`BlockBody::KINDS`].
     kind: Option<u8>,
     known: [bool; 2],
     inactive: [bool; 2],
     conversation: ConversationId,
 }
 
-impl Away {
+impl SpilledBlock {
     pub(super) fn is_known(&self, rank: Rank) -> bool {
         self.known[rank as usize]
     }
@@ -59,19 +59,19 @@ impl Away {
         self.inactive[rank as usize]
     }
 
-    /// Says whether the block may be of this type.
+    /// Returns true if the block may have this type.
     pub(super) fn may_be(&self, kind: &str) -> bool {
         self.kind.is_none_or(|it| BlockBody::KINDS.get(usize::from(it)) == Some(&kind))
     }
 
     pub(super) fn facts(&self) -> Facts {
-        let Some(text) = self.shelf.fetch(self.place, self.length as usize) else {
+        let Some(text) = self.store.fetch(self.place, self.length as usize) else {
             return Facts::default();
         };
         match serde_json::from_slice::<BlockFacts>(&text) {
             Ok(read) => read.facts,
             Err(_) => {
-                self.shelf.hear_damage(self.place);
+                self.store.report_corruption(self.place);
                 Facts::default()
             }
         }
@@ -81,22 +81,22 @@ impl Away {
         self.facts().show(id, &self.conversation, None)
     }
 
-    pub(super) fn shelf(&self) -> &Arc<dyn Shelf> {
-        &self.shelf
+    pub(super) fn store(&self) -> &Arc<dyn SpillStore> {
+        &self.store
     }
 
-    /// Returns where the text ends.
+    /// Returns the offset at which the text ends.
     pub(super) fn end(&self) -> u64 {
         self.place + u64::from(self.length)
     }
 
-    /// Says whether its text follows another's on the same shelf, with a comma between.
-    pub(super) fn follows(&self, end: u64, shelf: &Arc<dyn Shelf>) -> bool {
-        self.place == end + 1 && Arc::ptr_eq(&self.shelf, shelf)
+    /// Returns true if its text directly follows another's in the same store, after one comma.
+    pub(super) fn follows(&self, end: u64, store: &Arc<dyn SpillStore>) -> bool {
+        self.place == end + 1 && Arc::ptr_eq(&self.store, store)
     }
 }
 
-/// A block as a snapshot has it.
+/// A block in the form that a snapshot contains.
 #[derive(Serialize)]
 pub(super) struct BlockText<'a> {
     pub(super) id: &'a BlockId,
@@ -104,34 +104,34 @@ pub(super) struct BlockText<'a> {
 }
 
 impl Entry {
-    pub(super) fn away(&self) -> Option<&Away> {
-        match &self.kept {
-            Kept::Here { .. } => None,
-            Kept::Away(away) => Some(away),
+    pub(super) fn spilled(&self) -> Option<&SpilledBlock> {
+        match &self.residence {
+            Residence::InMemory { .. } => None,
+            Residence::Spilled(spilled) => Some(spilled),
         }
     }
 
-    /// Returns the entry as it is in memory.
-    pub(super) fn fetched(&self) -> Entry {
+    /// Returns the entry with its facts in memory.
+    pub(super) fn loaded(&self) -> Entry {
         let mut entry = self.clone();
-        if let Kept::Away(away) = &self.kept {
-            let facts = away.facts();
-            let shown = facts.show(&self.id, &away.conversation, None);
-            entry.kept = Kept::Here { facts, shown };
+        if let Residence::Spilled(spilled) = &self.residence {
+            let facts = spilled.facts();
+            let shown = facts.show(&self.id, &spilled.conversation, None);
+            entry.residence = Residence::InMemory { facts, shown };
         }
         entry
     }
 
-    /// Appends to `texts` what is known of the block, and returns the entry that it has once they
-    /// stand on the shelf; its place is counted from where they begin. Nothing if it is to stay in
-    /// memory: while it is open, and where it shows more than what was said of it.
-    fn put_away(
+    /// Appends the block's facts to `texts`, and returns the spilled entry; its offset is relative
+    /// to the start of `texts`. Returns `None` if the block must stay in memory: it is open, or it
+    /// shows more than its facts.
+    fn spill(
         &self,
         conversation: &ConversationId,
-        shelf: &Arc<dyn Shelf>,
+        store: &Arc<dyn SpillStore>,
         texts: &mut Vec<u8>,
     ) -> Option<Entry> {
-        let Kept::Here { facts, shown } = &self.kept else { return None };
+        let Residence::InMemory { facts, shown } = &self.residence else { return None };
         if facts.call.is_some() || shown.status.is_open() {
             return None;
         }
@@ -148,47 +148,53 @@ impl Entry {
         };
         texts.push(b',');
         let kind = BlockBody::KINDS.iter().position(|it| *it == shown.body.kind());
-        let away = Away {
-            shelf: shelf.clone(),
+        let spilled = SpilledBlock {
+            store: store.clone(),
             place: start as u64,
             length,
             kind: kind.and_then(|it| u8::try_from(it).ok()),
-            known: RANK_ORDER.map(|rank| facts.said(rank).known),
-            inactive: RANK_ORDER.map(|rank| facts.said(rank).inactive),
+            known: RANK_ORDER.map(|rank| facts.report(rank).known),
+            inactive: RANK_ORDER.map(|rank| facts.report(rank).inactive),
             conversation: conversation.clone(),
         };
+        // Cached before the facts leave memory: hashing the state must not read every spilled
+        // block.
         self.hash.get_or_init(|| block_hash(shown));
         Some(Entry {
             label: self.label,
             id: self.id.clone(),
             hash: self.hash.clone(),
-            kept: Kept::Away(away),
+            residence: Residence::Spilled(spilled),
         })
     }
 
-    /// Puts a block away that was away before something of it changed.
-    pub(super) fn put_back(self, conversation: &ConversationId, shelf: &Arc<dyn Shelf>) -> Entry {
+    /// Spills a block again that was spilled before it changed.
+    pub(super) fn spill_again(
+        self,
+        conversation: &ConversationId,
+        store: &Arc<dyn SpillStore>,
+    ) -> Entry {
         let mut text = Vec::new();
-        let away = self.put_away(conversation, shelf, &mut text);
-        match away.and_then(|entry| Some(entry.moved_by(shelf.put(&text)?))) {
+        let spilled = self.spill(conversation, store, &mut text);
+        match spilled.and_then(|entry| Some(entry.moved_by(store.put(&text)?))) {
             Some(entry) => entry,
             None => self,
         }
     }
 
     fn moved_by(mut self, start: u64) -> Entry {
-        if let Kept::Away(away) = &mut self.kept {
-            away.place += start;
+        if let Residence::Spilled(spilled) = &mut self.residence {
+            spilled.place += start;
         }
         self
     }
 }
 
-/// The ranks in the order of their numbers.
+/// The ranks in the order of their discriminants.
 const RANK_ORDER: [Rank; 2] = [Rank::Stream, Rank::Transcript];
 
 impl Conversation {
-    /// Returns where the blocks stand that may be in memory and closed, in their order.
+    /// Returns the positions of the blocks that may be closed and in memory, in order.
     fn fresh_positions(&self) -> Vec<usize> {
         match &self.fresh {
             None => (0..self.len()).collect(),
@@ -201,10 +207,10 @@ impl Conversation {
         }
     }
 
-    /// Puts closed blocks away, all that are new since the last time.
-    pub(super) fn put_away(
+    /// Spills the closed blocks that are new since the last call.
+    pub(super) fn spill(
         &mut self,
-        shelf: &Arc<dyn Shelf>,
+        store: &Arc<dyn SpillStore>,
         is_growing: impl Fn(&BlockId) -> bool,
     ) {
         let mut texts = Vec::new();
@@ -212,27 +218,27 @@ impl Conversation {
         for position in self.fresh_positions() {
             let entry = &self.entries[position];
             if !is_growing(&entry.id)
-                && let Some(away) = entry.put_away(&self.name, shelf, &mut texts)
+                && let Some(spilled) = entry.spill(&self.name, store, &mut texts)
             {
-                waiting.push((position, away));
+                waiting.push((position, spilled));
             }
             if texts.len() >= BATCH {
-                self.hand_over(shelf, &mut texts, &mut waiting);
+                self.write_batch(store, &mut texts, &mut waiting);
             }
         }
-        self.hand_over(shelf, &mut texts, &mut waiting);
-        // What stays is set once more when it is closed, and is fresh again then.
+        self.write_batch(store, &mut texts, &mut waiting);
+        // A block that stays in memory is marked fresh again when it closes.
         self.fresh = Some(imbl::Vector::new());
     }
 
-    fn hand_over(
+    fn write_batch(
         &mut self,
-        shelf: &Arc<dyn Shelf>,
+        store: &Arc<dyn SpillStore>,
         texts: &mut Vec<u8>,
         waiting: &mut Vec<(usize, Entry)>,
     ) {
         if !waiting.is_empty()
-            && let Some(start) = shelf.put(texts)
+            && let Some(start) = store.put(texts)
         {
             for (position, entry) in waiting.drain(..) {
                 self.entries.set(position, Arc::new(entry.moved_by(start)));
@@ -248,17 +254,18 @@ impl Conversation {
 }
 
 impl ConversationState {
-    /// Puts the closed blocks away that are new since the last time.
+    /// Spills the closed blocks that are new since the last call.
     ///
-    /// The state stays what it is: it shows the same, has the same hash, and is folded on. Costs
-    /// what is new, and writes each block once more when something of it changes later.
-    pub fn put_away(&mut self, shelf: &Arc<dyn Shelf>) {
+    /// The state stays equal: it shows the same, has the same hash, and can be folded further. The
+    /// cost is proportional to what is new. A spilled block is written again whenever it changes
+    /// later.
+    pub fn spill(&mut self, store: &Arc<dyn SpillStore>) {
         let subagents = (0..self.settled.subagents.len()).map(Slot::Subagent);
         for slot in std::iter::once(Slot::Main).chain(subagents) {
             if self.settled.conversation(slot).has_fresh() {
                 let open = self.open.clone();
                 let is_growing = |id: &BlockId| open.iter().any(|text| text.is_of(slot, id));
-                self.settled_mut().conversation_mut(slot).put_away(shelf, is_growing);
+                self.settled_mut().conversation_mut(slot).spill(store, is_growing);
             }
         }
     }
