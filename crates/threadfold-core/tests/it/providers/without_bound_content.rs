@@ -1,4 +1,4 @@
-//! What of a history can be sent with another prompt, other tools or to another model.
+//! The part of a history that can be sent with another prompt, tools or model.
 
 use super::*;
 
@@ -12,12 +12,13 @@ fn answered(content: Vec<MessagePart>) -> [ConversationMessage; 3] {
 }
 
 #[test]
-fn neither_reasoning_nor_what_was_made_with_it_is_left() {
+fn reasoning_and_its_items_are_removed() {
     let message = native("openai", MESSAGE);
-    let spelt = MessagePart::text("I look.").with_native("openai", Json::parse(MESSAGE).unwrap());
-    for said in [message, spelt] {
+    let attached =
+        MessagePart::text("I look.").with_native("openai", Json::parse(MESSAGE).unwrap());
+    for text in [message, attached] {
         let history =
-            answered(vec![native("openai", REASONING), said, native("openai", CALL)]).to_vec();
+            answered(vec![native("openai", REASONING), text, native("openai", CALL)]).to_vec();
         assert!(render_responses(&history).as_str().contains(CALL));
         let left = without_bound_content(history);
         assert_eq!(broken(&left), []);
@@ -29,7 +30,7 @@ fn neither_reasoning_nor_what_was_made_with_it_is_left() {
 }
 
 #[test]
-fn no_thinking_is_left() {
+fn thinking_is_removed() {
     let history = answered(vec![
         MessagePart::thinking("hm", "sig"),
         native("anthropic", r#"{"type":"redacted_thinking","data":"AA=="}"#),
@@ -42,7 +43,7 @@ fn no_thinking_is_left() {
 }
 
 #[test]
-fn what_nothing_is_held_to_stays_as_it_is() {
+fn unbound_content_is_unchanged() {
     let history = answered(vec![MessagePart::text("I look."), native("openai", CALL)]).to_vec();
     assert_eq!(without_bound_content(history.clone()), history);
 }

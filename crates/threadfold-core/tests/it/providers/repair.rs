@@ -1,9 +1,9 @@
-//! What is done to a history that was cut, and what is told of it.
+//! Repairs of truncated histories, and their reports.
 
 use super::*;
 
-/// Tells what is left of a history, and what was done to it.
-fn told(history: &[ConversationMessage]) -> String {
+/// Describes a repaired history and its repairs.
+fn describe(history: &[ConversationMessage]) -> String {
     let RepairedHistory { messages, repairs, untouched } = repair(history);
     let lines = messages.iter().map(|it| {
         let calls: Vec<_> = it.tool_calls.iter().map(|call| call.call_id.as_str()).collect();
@@ -18,8 +18,8 @@ fn told(history: &[ConversationMessage]) -> String {
 }
 
 #[test]
-fn a_call_at_the_end_gets_a_result_and_nothing_else_changes() {
-    assert_snapshot!(told(&[user("u"), thinking_and_calling("c1")]), @r#"
+fn a_trailing_call_gets_a_result_and_nothing_else_changes() {
+    assert_snapshot!(describe(&[user("u"), thinking_and_calling("c1")]), @r#"
     user  "u"
     assistant c1 ""
     ---
@@ -30,7 +30,7 @@ fn a_call_at_the_end_gets_a_result_and_nothing_else_changes() {
         content: vec![MessagePart::thinking("hm", "sig")],
         ..calling(&["c1", "c2"])
     };
-    assert_snapshot!(told(&[user("u"), thinking, result("c2")]), @r#"
+    assert_snapshot!(describe(&[user("u"), thinking, result("c2")]), @r#"
     user  "u"
     assistant c1,c2 ""
     tool c2 "out"
@@ -41,7 +41,7 @@ fn a_call_at_the_end_gets_a_result_and_nothing_else_changes() {
 }
 
 #[test]
-fn a_defect_in_the_middle_costs_the_thinking_behind_it() {
+fn a_defect_drops_the_thinking_after_it() {
     let history = [
         user("u"),
         thinking_and_calling("c1"),
@@ -51,7 +51,7 @@ fn a_defect_in_the_middle_costs_the_thinking_behind_it() {
         thinking_and_calling("c3"),
         result("c3"),
     ];
-    assert_snapshot!(told(&history), @r#"
+    assert_snapshot!(describe(&history), @r#"
     user  "u"
     assistant c1 ""
     tool c1 "out"
@@ -68,7 +68,7 @@ fn a_defect_in_the_middle_costs_the_thinking_behind_it() {
 }
 
 #[test]
-fn a_providers_own_thinking_goes_with_the_rest_and_the_call_stays() {
+fn native_thinking_is_dropped_and_the_call_stays() {
     let mut late = thinking_and_calling("c2");
     late.content.extend([
         native("anthropic", r#"{"type":"redacted_thinking","data":"AA=="}"#),
@@ -83,10 +83,10 @@ fn a_providers_own_thinking_goes_with_the_rest_and_the_call_stays() {
 }
 
 #[test]
-fn a_late_result_is_moved_and_a_stray_one_dropped() {
+fn late_results_are_moved_and_stray_results_dropped() {
     let history =
         [user("u"), calling(&["c1"]), user("and now"), result("c1"), result("c1"), result("c9")];
-    assert_snapshot!(told(&history), @r#"
+    assert_snapshot!(describe(&history), @r#"
     user  "u"
     assistant c1 ""
     ---
@@ -99,12 +99,12 @@ fn a_late_result_is_moved_and_a_stray_one_dropped() {
 }
 
 #[test]
-fn a_result_is_not_taken_from_a_later_call_of_the_same_name() {
+fn a_result_belongs_to_the_nearest_call_with_its_id() {
     let mut kept = result("c1");
     kept.content = vec![MessagePart::text("later")];
     let history =
         [user("u"), calling(&["c1", "c2"]), user("u"), calling(&["c1"]), kept, result("c2")];
-    assert_snapshot!(told(&history), @r#"
+    assert_snapshot!(describe(&history), @r#"
     user  "u"
     assistant c1,c2 ""
     ---
@@ -120,10 +120,10 @@ fn a_result_is_not_taken_from_a_later_call_of_the_same_name() {
 }
 
 #[test]
-fn two_calls_of_one_name_get_two() {
+fn duplicate_call_ids_are_renamed() {
     let history =
         [user("u"), calling(&["c", "c"]), result("c"), result("c"), calling(&["c"]), result("c")];
-    assert_snapshot!(told(&history), @r#"
+    assert_snapshot!(describe(&history), @r#"
     user  "u"
     ---
     assistant c,c-2 ""
@@ -135,7 +135,7 @@ fn two_calls_of_one_name_get_two() {
     ! renamed a second call `c` to `c-3`
     "#);
     let history = [user("u"), calling(&["c"]), user("u"), calling(&["c"]), result("c")];
-    assert_snapshot!(told(&history), @r#"
+    assert_snapshot!(describe(&history), @r#"
     user  "u"
     assistant c ""
     ---
@@ -149,7 +149,7 @@ fn two_calls_of_one_name_get_two() {
 }
 
 #[test]
-fn a_call_is_renamed_where_its_provider_spelt_it_as_well() {
+fn renaming_a_call_also_renames_its_native_form() {
     let spelt = |item: &str| {
         let item = format!(
             r#"{{"type":"function_call","id":"{item}","call_id":"x","name":"Bash","arguments":"{{}}"}}"#
@@ -171,7 +171,7 @@ fn a_call_is_renamed_where_its_provider_spelt_it_as_well() {
 }
 
 #[test]
-fn items_that_stand_alone_or_twice_are_dropped() {
+fn unpaired_and_duplicate_items_are_dropped() {
     let mut first = ConversationMessage::text(Role::Assistant, "a");
     first.content.push(native("openai", r#"{"type":"web_search_call","id":"w1"}"#));
     let mut second = ConversationMessage::text(Role::Assistant, "b");
@@ -179,7 +179,7 @@ fn items_that_stand_alone_or_twice_are_dropped() {
     second.content.push(native("anthropic", r#"{"type":"server_tool_use","id":"s1"}"#));
     second.content.push(native("anthropic", r#"{"type":"x_tool_result","tool_use_id":"s2"}"#));
     second.content.push(native("anthropic", r#"{"type":"x","text":"\udc00"}"#));
-    assert_snapshot!(told(&[user("u"), first, second]), @r#"
+    assert_snapshot!(describe(&[user("u"), first, second]), @r#"
     user  "u"
     assistant  "a"
     ---
@@ -192,7 +192,7 @@ fn items_that_stand_alone_or_twice_are_dropped() {
 }
 
 #[test]
-fn an_image_is_dropped_when_it_would_be_refused_and_not_before() {
+fn only_oversized_images_are_dropped() {
     let with_image = |size: usize| {
         let data = "A".repeat(size);
         let message = format!(
@@ -205,7 +205,7 @@ fn an_image_is_dropped_when_it_would_be_refused_and_not_before() {
     assert_eq!(broken(&largest), []);
     let too_large = with_image(5_000_001);
     assert_eq!(broken(&too_large)[0].rule, ProviderRule::A8);
-    assert_snapshot!(told(&too_large), @r#"
+    assert_snapshot!(describe(&too_large), @r#"
     ---
     user  "see"
     ! dropped an image that is too large from message 0
@@ -213,7 +213,7 @@ fn an_image_is_dropped_when_it_would_be_refused_and_not_before() {
 }
 
 #[test]
-fn arguments_of_any_depth_are_rendered_and_checked() {
+fn deeply_nested_arguments_are_rendered_and_checked() {
     let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
     let mut asked = ConversationMessage::new(Role::Assistant);
     asked.tool_calls.push(ToolCall::new("c1", "Bash", &deep));
@@ -223,7 +223,7 @@ fn arguments_of_any_depth_are_rendered_and_checked() {
 }
 
 #[test]
-fn a_tool_of_another_server_keeps_its_result() {
+fn a_server_tool_call_keeps_its_result() {
     let mut answer = ConversationMessage::text(Role::Assistant, "a");
     answer.content.extend([
         native("anthropic", r#"{"type":"mcp_tool_use","id":"m1","name":"ask","input":{}}"#),
@@ -234,7 +234,7 @@ fn a_tool_of_another_server_keeps_its_result() {
 }
 
 #[test]
-fn thinking_before_the_first_defect_of_its_message_stays() {
+fn thinking_before_the_first_defect_stays() {
     let mut answer = calling(&["c1"]);
     answer.content = vec![
         MessagePart::thinking("first", "sig1"),
@@ -249,7 +249,7 @@ fn thinking_before_the_first_defect_of_its_message_stays() {
 }
 
 #[test]
-fn a_renamed_call_leaves_the_thinking_before_it() {
+fn renaming_a_call_keeps_the_thinking_before_it() {
     let mut twice = thinking_and_calling("c1");
     twice.tool_calls.push(ToolCall::new("c1", "Bash", "{}"));
     let repaired = repair(&[user("u"), twice.clone(), result("c1"), result("c1")]);
@@ -257,7 +257,7 @@ fn a_renamed_call_leaves_the_thinking_before_it() {
 }
 
 #[test]
-fn an_item_of_one_provider_costs_the_other_nothing() {
+fn dropping_one_providers_item_does_not_affect_the_other() {
     let mut answer = thinking_and_calling("c1");
     let search = native("openai", r#"{"type":"web_search_call","id":"w1"}"#);
     answer.content.extend([search.clone(), search, native("other", r#"["\ud800"]"#)]);
@@ -270,7 +270,7 @@ fn an_item_of_one_provider_costs_the_other_nothing() {
 }
 
 #[test]
-fn with_reasoning_go_the_items_that_were_made_with_it_and_their_words_stay() {
+fn items_produced_with_dropped_reasoning_become_plain_text() {
     let mut late = calling(&["c2"]);
     late.content = vec![
         native("openai", r#"{"type":"reasoning","id":"r1","encrypted_content":"AA=="}"#),

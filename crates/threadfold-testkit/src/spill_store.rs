@@ -74,9 +74,9 @@ pub fn snapshot_of_parts(state: &ConversationState) -> (String, usize) {
     for part in state.snapshot_parts() {
         match part {
             SnapshotPart::Text(text) => json.extend(text.into_bytes()),
-            SnapshotPart::Spilled { store: shelf, place, length } => {
+            SnapshotPart::Spilled { store, place, length } => {
                 let length = usize::try_from(length).expect("it was in memory");
-                json.extend(shelf.fetch(place, length).expect("the shelf has what was put"));
+                json.extend(store.fetch(place, length).expect("the store has what was put"));
                 away += 1;
             }
         }
@@ -85,7 +85,7 @@ pub fn snapshot_of_parts(state: &ConversationState) -> (String, usize) {
 }
 
 /// Returns a shelf that states take.
-pub fn shelf() -> (Arc<MemorySpillStore>, Arc<dyn SpillStore>) {
-    let shelf = Arc::new(MemorySpillStore::default());
-    (shelf.clone(), shelf)
+pub fn spill_store() -> (Arc<MemorySpillStore>, Arc<dyn SpillStore>) {
+    let store = Arc::new(MemorySpillStore::default());
+    (store.clone(), store)
 }

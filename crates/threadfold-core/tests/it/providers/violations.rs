@@ -1,8 +1,8 @@
-//! Each rule is broken once, and named.
+//! Every rule is broken once and detected.
 
 use super::*;
 
-/// A request that breaks no rule, for the mutants to be made of.
+/// A valid request, from which the invalid ones are derived.
 const GOOD: &str = r#"{"system":[{"type":"text","text":"s"}],"messages":[
     {"role":"user","content":"look"},
     {"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"sig"},
@@ -17,17 +17,17 @@ const GOOD: &str = r#"{"system":[{"type":"text","text":"s"}],"messages":[
 fn mutant(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "{from}");
     let found = check_anthropic(GOOD.replace(from, to).as_bytes());
-    format!("{}\n", listed(&found))
+    format!("{}\n", list(&found))
 }
 
 #[test]
-fn a_good_request_breaks_no_rule_of_anthropics() {
+fn a_valid_anthropic_request_has_no_violations() {
     assert_eq!(check_anthropic(GOOD.as_bytes()), []);
     assert_eq!(check_anthropic(b"[]"), []);
 }
 
 #[test]
-fn each_rule_of_anthropics_is_broken_once() {
+fn every_anthropic_rule_is_detected() {
     let mutants = [
         mutant(r#"{"type":"tool_result","tool_use_id":"c1","content":"out"},"#, ""),
         mutant(
@@ -85,28 +85,28 @@ fn each_rule_of_anthropics_is_broken_once() {
 }
 
 #[test]
-fn every_rule_is_in_the_reference() {
+fn every_rule_is_documented() {
     let page = include_str!("../../../../../docs/reference/provider-rules.md");
-    let told: Vec<_> =
+    let documented: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     let rules: Vec<_> = ProviderRule::ALL.iter().map(ProviderRule::to_string).collect();
-    assert_eq!(told, rules);
+    assert_eq!(documented, rules);
 }
 
 #[test]
-fn bytes_that_are_no_text_are_refused() {
+fn invalid_utf8_is_refused() {
     assert_eq!(check_anthropic(b"[\"\xff\"]")[0].rule, ProviderRule::A7);
     assert_eq!(check_chat(b"[\"\xff\"]")[0].rule, ProviderRule::A7);
     assert_eq!(check_responses(b"[\"\xff\"]", |_| true)[0].rule, ProviderRule::A7);
 }
 
 #[test]
-fn a_pair_of_surrogates_and_an_escaped_escape_are_text() {
+fn surrogate_pairs_and_escaped_backslashes_are_valid() {
     assert_eq!(check_anthropic(br#"[{"role":"user","content":"\ud83d\ude00 \\ud800"}]"#), []);
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn oversized_requests_and_images_are_refused() {
     let data = "A".repeat(5_000_001);
     let image = format!(
         r#"[{{"role":"user","content":[{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}}]}}]"#
@@ -117,7 +117,7 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
-fn a_fifth_mark_is_refused() {
+fn a_fifth_cache_control_mark_is_refused() {
     let request = |marks: usize| {
         let block = r#"{"type":"text","text":"t","cache_control":{"type":"ephemeral"}}"#;
         let blocks = vec![block; marks].join(",");
@@ -128,7 +128,7 @@ fn a_fifth_mark_is_refused() {
 }
 
 #[test]
-fn thinking_and_what_stands_before_it_go_back_as_they_were() {
+fn thinking_and_everything_before_it_must_be_unchanged() {
     let before =
         r#"{"system":"s","tools":[{"name":"Bash"}],"messages":[{"role":"user","content":"look"}]}"#;
     let answer = r#"{"content":[{"type":"thinking","thinking":"hm","signature":"sig"},{"type":"tool_use","id":"c1","name":"Bash","input":{}}]}"#;
@@ -138,7 +138,7 @@ fn thinking_and_what_stands_before_it_go_back_as_they_were() {
         let request = after.replacen(from, to, 1);
         let found =
             check_anthropic_continuation(before.as_bytes(), answer.as_bytes(), request.as_bytes());
-        format!("{}\n", listed(&found))
+        format!("{}\n", list(&found))
     };
     assert_eq!(check("look", "look"), "\n");
     let found = [
@@ -158,13 +158,13 @@ fn thinking_and_what_stands_before_it_go_back_as_they_were() {
 }
 
 #[test]
-fn each_rule_of_openais_is_broken_once() {
+fn every_openai_rule_is_detected() {
     let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c1"},{"id":"c2"}]}"#;
     let result = |id: &str| format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"o"}}"#);
     let user = r#"{"role":"user","content":"u"}"#;
     let chat = |messages: &[&str]| {
         let request = format!(r#"{{"messages":[{}]}}"#, messages.join(","));
-        format!("{}\n", listed(&check_chat(request.as_bytes())))
+        format!("{}\n", list(&check_chat(request.as_bytes())))
     };
     let (first, second) = (result("c1"), result("c2"));
     assert_eq!(chat(&[user, call, &second, &first, user]), "\n");
@@ -177,7 +177,7 @@ fn each_rule_of_openais_is_broken_once() {
     let responses = |fields: &str, items: &[&str]| {
         let request = format!(r#"{{{fields}"input":[{}]}}"#, items.join(","));
         let found = check_responses(request.as_bytes(), |id| id == "kept");
-        format!("{}\n", listed(&found))
+        format!("{}\n", list(&found))
     };
     assert_eq!(responses("", &[&prompt, &reasoning, &call_item, &output]), "\n");
     assert_eq!(responses(r#""store":true,"#, &[&prompt, &by_id, &call_item, &output]), "\n");
@@ -218,7 +218,7 @@ fn each_rule_of_openais_is_broken_once() {
 }
 
 #[test]
-fn a_tool_of_another_server_has_its_result_and_the_reverse() {
+fn server_tool_calls_and_results_must_be_paired() {
     let call = r#"{"type":"mcp_tool_use","id":"m1","name":"ask","server_name":"s","input":{}}"#;
     let result = r#"{"type":"mcp_tool_result","tool_use_id":"m1","content":[]}"#;
     let check = |blocks: &[&str]| {
@@ -226,7 +226,7 @@ fn a_tool_of_another_server_has_its_result_and_the_reverse() {
         let request = format!(
             r#"[{{"role":"user","content":"u"}},{{"role":"assistant","content":[{blocks}]}}]"#
         );
-        listed(&check_anthropic(request.as_bytes()))
+        list(&check_anthropic(request.as_bytes()))
     };
     assert_eq!(check(&[call, result]), "");
     let found = [check(&[call]), check(&[result]), check(&[call, result, call, result])];
@@ -238,21 +238,21 @@ fn a_tool_of_another_server_has_its_result_and_the_reverse() {
 }
 
 #[test]
-fn a_request_has_a_message_and_no_empty_system_prompt() {
+fn empty_message_lists_and_system_prompts_are_refused() {
     let found = [
         check_anthropic(br#"{"system":"s","messages":[]}"#),
         check_anthropic(
             br#"{"system":[{"type":"text","text":" "}],"messages":[{"role":"user","content":"u"}]}"#,
         ),
     ];
-    assert_snapshot!(listed(&found.concat()), @"
+    assert_snapshot!(list(&found.concat()), @"
     A3 at `messages`: an empty list of messages
     A4 at `system.0`: an empty text
     ");
 }
 
 #[test]
-fn thinking_that_cannot_go_back_is_not_missed() {
+fn thinking_that_cannot_be_returned_may_be_absent() {
     let before = r#"{"messages":[{"role":"user","content":"look"}]}"#;
     let check = |answer: &str, request: &str| {
         check_anthropic_continuation(before.as_bytes(), answer.as_bytes(), request.as_bytes())

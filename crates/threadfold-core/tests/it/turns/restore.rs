@@ -1,9 +1,9 @@
-//! A step copies no more than it must, and what is kept comes back whole.
+//! Structural sharing between steps, and restoring a loop's state.
 
 use super::*;
 
 #[test]
-fn a_step_copies_the_turn_it_is_about_and_no_other() {
+fn a_step_copies_only_its_own_turn() {
     let mut writer = LoopWriter::default();
     let mut kept = vec![writer.turns.clone()];
     for turn in 0..200 {
@@ -28,7 +28,7 @@ fn a_step_copies_the_turn_it_is_about_and_no_other() {
 }
 
 #[test]
-fn a_step_copies_the_call_it_is_about_and_no_other() {
+fn a_step_copies_only_its_own_call() {
     let names: Vec<_> = (0..300).map(|it| format!("c{it}")).collect();
     let calls: Vec<_> = names.iter().map(|name| (name.as_str(), "Read")).collect();
     let mut writer = LoopWriter::default();
@@ -43,7 +43,7 @@ fn a_step_copies_the_call_it_is_about_and_no_other() {
 }
 
 #[test]
-fn what_is_kept_of_another_version_or_out_of_order_is_refused() {
+fn another_version_or_turn_order_is_refused() {
     let kept = half_done().turns.to_json();
     let wrong = [
         kept.as_str().replace(r#""version":1"#, r#""version":2"#),
@@ -51,10 +51,10 @@ fn what_is_kept_of_another_version_or_out_of_order_is_refused() {
         r#"{"version":1}"#.to_owned(),
         "[]".to_owned(),
     ];
-    let told = wrong
+    let errors = wrong
         .iter()
         .map(|text| TurnState::restore(&Json::parse(text).unwrap()).unwrap_err().to_string());
-    assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
+    assert_snapshot!(errors.collect::<Vec<_>>().join("\n"), @"
     the loop state has version 2, but this program reads version 1
     found turn 2, expected turn 1
     the loop state is corrupt
@@ -63,7 +63,7 @@ fn what_is_kept_of_another_version_or_out_of_order_is_refused() {
 }
 
 #[test]
-fn every_state_of_a_call_survives_keeping() {
+fn every_call_state_survives_a_round_trip() {
     let mut writer = LoopWriter::default();
     let calls = ["r", "s", "f", "e", "u"].map(|id| (id, "Read"));
     writer.ask("look").call(&calls);

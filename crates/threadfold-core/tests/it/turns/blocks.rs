@@ -1,4 +1,4 @@
-//! A loop is shown like any session.
+//! A loop is shown as blocks, like any session.
 
 use super::*;
 use threadfold_core::MessagePart;
@@ -29,7 +29,7 @@ fn a_loop_is_shown_like_any_session() {
 }
 
 #[test]
-fn a_call_is_open_until_it_failed_or_has_its_result() {
+fn a_call_is_open_until_it_fails_or_has_its_result() {
     let mut writer = half_done();
     let open = shown(&writer);
     writer.run("c2", Effect::Pure).fail("c2");
@@ -58,28 +58,29 @@ fn a_call_is_open_until_it_failed_or_has_its_result() {
 }
 
 #[test]
-fn a_call_whose_outcome_is_not_known_is_marked() {
+fn a_call_with_an_unknown_outcome_is_marked() {
     let mut writer = half_done();
     writer.run("c2", Effect::Unsafe).lose("c2");
     let state = threadfold_core::fold(&writer.events);
     let marked = state.blocks().iter().find(|it| it.id.as_str() == "c2").unwrap();
     assert_snapshot!(Json::of(&*marked), @r#"{"id":"c2","type":"tool_use","timestamp":"2026-01-15T09:30:00Z","status":"pending","conversationId":"main","toolName":"Pay","toolUseId":"c2","input":{},"metadata":{"unknownOutcome":"the process ended"}}"#);
     let again = threadfold_core::fold(writer.events.iter().chain([&writer.events[1]]));
-    assert_eq!(again, state, "the answer, told late once more, takes no mark away");
+    assert_eq!(again, state, "repeating the answer later keeps the mark");
 }
 
 #[test]
-fn the_first_result_stays_and_a_late_failure_changes_nothing() {
+fn the_first_result_wins_over_a_late_failure() {
     let writer = half_done();
     let mut state = threadfold_core::fold(&writer.events);
     let before = state.clone();
-    let said = [
+    let events = [
         r#"{"type":"tool:finished","payload":{"callId":"c1","attempt":1,"result":{"role":"tool"},"source":"tool"}}"#,
         r#"{"type":"tool:failed","payload":{"callId":"c1","attempt":1,"error":"no"}}"#,
         r#"{"type":"tool:unknown","payload":{"callId":"c1","attempt":1,"reason":"no"}}"#,
         r#"{"type":"tool:unknown","payload":{"callId":"c9","attempt":1,"reason":"no"}}"#,
     ];
-    let outcomes = said.map(|line| told(&state.apply(&SessionEvent::from_json(line).unwrap())));
+    let outcomes =
+        events.map(|line| describe(&state.apply(&SessionEvent::from_json(line).unwrap())));
     assert_snapshot!(outcomes.join("\n"), @"
     ignored: call `c1` already has a result
     ignored: call `c1` already has a result
@@ -90,7 +91,7 @@ fn the_first_result_stays_and_a_late_failure_changes_nothing() {
 }
 
 #[test]
-fn a_result_that_is_an_error_is_told_and_shown_as_one() {
+fn an_error_result_is_shown_as_an_error() {
     let mut writer = half_done();
     writer.say(Payload::ToolFinished(ToolFinished {
         call_id: "c2".into(),
@@ -100,8 +101,8 @@ fn a_result_that_is_an_error_is_told_and_shown_as_one() {
         duration_ms: None,
         source: ResultSource::Person,
     }));
-    let told: Vec<_> = writer.turns.history()[2..].iter().map(|it| it.is_error).collect();
-    assert_eq!(told, [false, true]);
+    let errors: Vec<_> = writer.turns.history()[2..].iter().map(|it| it.is_error).collect();
+    assert_eq!(errors, [false, true]);
     assert_snapshot!(shown(&writer), @r#"
     turn:1:0 user_message "look"
     c1 tool_use "Read"
@@ -112,7 +113,7 @@ fn a_result_that_is_an_error_is_told_and_shown_as_one() {
 }
 
 #[test]
-fn a_result_that_is_sent_again_leaves_the_one_that_is_shown() {
+fn a_repeated_result_does_not_change_the_shown_one() {
     let mut writer = LoopWriter::default();
     writer.ask("look").call(&[("c1", "Read")]).run("c1", Effect::Pure).finish("c1", "found");
     let before = shown(&writer);
@@ -121,7 +122,7 @@ fn a_result_that_is_sent_again_leaves_the_one_that_is_shown() {
 }
 
 #[test]
-fn two_messages_of_one_name_are_two_blocks_and_stay_so() {
+fn two_messages_with_one_id_are_two_blocks() {
     let named = |text| ConversationMessage {
         message_id: Some("u1".into()),
         ..ConversationMessage::text(Role::User, text)
@@ -158,7 +159,7 @@ fn messages_of_every_role_are_shown() {
 }
 
 #[test]
-fn arguments_that_are_not_json_are_shown_as_they_were_written() {
+fn arguments_that_are_not_json_are_shown_verbatim() {
     let mut message = ConversationMessage::new(Role::Assistant);
     message.tool_calls.push(ToolCall::new("c1", "Read", "{ not json"));
     let mut writer = LoopWriter::default();
@@ -167,7 +168,7 @@ fn arguments_that_are_not_json_are_shown_as_they_were_written() {
 }
 
 #[test]
-fn a_call_that_stands_in_its_providers_form_too_is_shown_once() {
+fn a_call_with_a_native_form_is_shown_once() {
     let mut message = ConversationMessage::new(Role::Assistant);
     let item = |text: &str| MessagePart::native("openai", Json::parse(text).unwrap());
     message.content.push(item(r#"{"type":"function_call","call_id":"c1"}"#));

@@ -1,8 +1,8 @@
-//! What is done with a loop that stopped anywhere.
+//! The resume plan of a loop that stopped at any point.
 
 use super::*;
 
-/// Tells what comes next and what is done with each call.
+/// Describes the next step and the action for each call.
 fn plan(writer: &LoopWriter, effect: Effect) -> String {
     let plan = resume_plan(&writer.turns, |_| effect);
     let calls = plan.calls.iter().map(|it| match &it.action {
@@ -13,7 +13,7 @@ fn plan(writer: &LoopWriter, effect: Effect) -> String {
 }
 
 #[test]
-fn what_comes_next_follows_from_how_far_it_came() {
+fn the_next_step_depends_on_the_progress_of_the_turn() {
     let mut writer = LoopWriter::default();
     let mut seen = vec![plan(&writer, Effect::Pure)];
     writer.ask("look");
@@ -43,7 +43,7 @@ fn what_comes_next_follows_from_how_far_it_came() {
 }
 
 #[test]
-fn a_call_that_was_started_is_treated_as_its_effect_wants() {
+fn the_action_for_a_started_call_depends_on_its_effect() {
     for (effect, wanted) in [
         (Effect::Pure, CallAction::RunAgain),
         (Effect::Idempotent, CallAction::RunAgainWithKey),
@@ -62,7 +62,7 @@ fn a_call_that_was_started_is_treated_as_its_effect_wants() {
 }
 
 #[test]
-fn an_unsafe_call_that_was_started_waits_for_a_person() {
+fn a_started_unsafe_call_needs_a_decision() {
     let mut writer = half_done();
     writer.run("c2", Effect::Unsafe);
     assert_snapshot!(plan(&writer, Effect::Unsafe), @"
@@ -80,7 +80,7 @@ fn an_unsafe_call_that_was_started_waits_for_a_person() {
 }
 
 #[test]
-fn of_two_effects_the_more_careful_one_counts() {
+fn the_more_cautious_of_two_effects_applies() {
     for (then, today) in [(Effect::Unsafe, Effect::Pure), (Effect::Pure, Effect::Unsafe)] {
         let mut writer = half_done();
         writer.run("c2", then);
@@ -89,7 +89,7 @@ fn of_two_effects_the_more_careful_one_counts() {
 }
 
 #[test]
-fn the_effect_is_asked_by_the_tools_name() {
+fn the_effect_is_looked_up_by_tool_name() {
     let mut writer = half_done();
     writer.run("c2", Effect::Pure);
     let effect_of = |tool: &str| if tool == "Pay" { Effect::Unsafe } else { Effect::Pure };
@@ -97,7 +97,7 @@ fn the_effect_is_asked_by_the_tools_name() {
 }
 
 #[test]
-fn a_failure_is_told_and_not_tried_again() {
+fn a_failure_is_reported_and_not_retried() {
     let mut writer = half_done();
     writer.run("c2", Effect::Unsafe).fail("c2");
     assert_snapshot!(plan(&writer, Effect::Unsafe), @r#"
@@ -108,7 +108,7 @@ fn a_failure_is_told_and_not_tried_again() {
 }
 
 #[test]
-fn a_changed_prompt_tool_or_model_is_named() {
+fn a_mismatch_names_the_changed_parts() {
     let writer = half_done();
     let tools = Json::parse(r#" [ "Bash" ] "#).unwrap();
     let other = Json::parse(r#"["Read"]"#).unwrap();

@@ -1,4 +1,4 @@
-//! What does not follow is left aside and told.
+//! Events that do not fit are ignored with an anomaly.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn event(kind: &str, payload: &str) -> SessionEvent {
     SessionEvent::from_json(&format!(r#"{{"type":"{kind}","payload":{payload}}}"#)).unwrap()
 }
 
-/// Says one thing more, which must leave the state equal unless it is noted.
+/// Applies one more event. It must leave the state equal unless the outcome is `Noted`.
 fn after(writer: &LoopWriter, kind: &str, payload: &str) -> String {
     let mut state = writer.turns.clone();
     let outcome = state.apply(&event(kind, payload));
@@ -14,7 +14,7 @@ fn after(writer: &LoopWriter, kind: &str, payload: &str) -> String {
         Outcome::Ignored(_) | Outcome::Unchanged => assert_eq!(state, writer.turns),
         Outcome::Applied | Outcome::Noted(_) => assert_ne!(state, writer.turns),
     }
-    told(&outcome)
+    describe(&outcome)
 }
 
 fn started(turn: u64, hash: &str) -> String {
@@ -24,9 +24,9 @@ fn started(turn: u64, hash: &str) -> String {
 }
 
 #[test]
-fn what_does_not_follow_is_left_aside_and_told() {
+fn events_that_do_not_fit_are_ignored_with_an_anomaly() {
     let writer = half_done();
-    let said = [
+    let outcomes = [
         after(&writer, "turn:started", &started(1, "")),
         after(&writer, "turn:started", &started(2, "")),
         after(&writer, "turn:started", &started(0, "")),
@@ -66,7 +66,7 @@ fn what_does_not_follow_is_left_aside_and_told() {
         after(&writer, "tool:failed", r#"{"callId":"c2","attempt":0,"error":1}"#),
         after(&writer, "tool:unknown", r#"{"callId":"c2","attempt":1,"reason":"r"}"#),
     ];
-    assert_snapshot!(said.join("\n"), @"
+    assert_snapshot!(outcomes.join("\n"), @"
     ignored: turn 1 was already reported differently
     ignored: turn 1 has no answer, or a call without a result
     ignored: received turn 0, expected turn 2
@@ -89,10 +89,10 @@ fn what_does_not_follow_is_left_aside_and_told() {
 }
 
 #[test]
-fn an_attempt_that_another_followed_is_stale() {
+fn an_attempt_older_than_the_latest_is_stale() {
     let mut writer = half_done();
     writer.run("c2", Effect::Pure).lose("c2").run("c2", Effect::Pure);
-    let said = [
+    let outcomes = [
         after(
             &writer,
             "tool:finished",
@@ -100,17 +100,17 @@ fn an_attempt_that_another_followed_is_stale() {
         ),
         after(&writer, "tool:failed", r#"{"callId":"c2","attempt":1,"error":1}"#),
     ];
-    assert_snapshot!(said.join("\n"), @"
+    assert_snapshot!(outcomes.join("\n"), @"
     ignored: attempt 1 of call `c2` is older than attempt 2
     ignored: attempt 1 of call `c2` is older than attempt 2
     ");
 }
 
 #[test]
-fn an_answer_before_its_turn_and_one_of_the_wrong_role_are_told() {
+fn an_answer_without_its_turn_or_with_a_wrong_role_is_an_anomaly() {
     let mut writer = LoopWriter::default();
     writer.ask("look");
-    let said = [
+    let outcomes = [
         after(&writer, "turn:answered", r#"{"turn":1,"message":{"role":"user"},"payload":1}"#),
         after(
             &writer,
@@ -120,7 +120,7 @@ fn an_answer_before_its_turn_and_one_of_the_wrong_role_are_told() {
         after(&writer, "turn:started", &started(2, "other")),
         after(&writer, "turn:completed", r#"{"turn":1}"#),
     ];
-    assert_snapshot!(said.join("\n"), @"
+    assert_snapshot!(outcomes.join("\n"), @"
     ignored: found a message with role `user`, expected `assistant`
     noted: the answer contains call `c` twice
     noted: the prefix hash of turn 2 does not match the stored turns
@@ -129,10 +129,10 @@ fn an_answer_before_its_turn_and_one_of_the_wrong_role_are_told() {
 }
 
 #[test]
-fn another_prefix_than_was_kept_is_told() {
+fn a_prefix_hash_mismatch_is_an_anomaly() {
     let state = &mut TurnState::default();
     let outcome = state.apply(&event("turn:started", &started(1, "other")));
-    assert_snapshot!(told(&outcome), @"noted: the prefix hash of turn 1 does not match the stored turns");
+    assert_snapshot!(describe(&outcome), @"noted: the prefix hash of turn 1 does not match the stored turns");
     let hash = TurnState::default().prefix_hash();
     let outcome = TurnState::default().apply(&event("turn:started", &started(1, hash.as_str())));
     assert_eq!(outcome, Outcome::Applied);

@@ -1,9 +1,9 @@
-//! What is kept of a loop.
+//! The ledger of a loop.
 
 use super::*;
 
 #[test]
-fn all_that_was_sent_and_answered_is_there() {
+fn everything_sent_and_answered_is_recorded() {
     let mut writer = half_done();
     writer.run("c2", Effect::Unsafe).finish("c2", "paid").close();
     writer.ask("thanks").answer(ConversationMessage::text(Role::Assistant, "done")).close();
@@ -12,13 +12,13 @@ fn all_that_was_sent_and_answered_is_there() {
     assert_eq!(turns.evaluation_id().unwrap().as_str(), "e1");
     assert_eq!(turns.created_at(), Some("2026-01-15T09:30:00Z"));
     assert_eq!((turns.prompt_namespace(), turns.prompt_key()), (Some("prompts"), Some("coder")));
-    assert_eq!(turns.system(), Some("You write code."), "said in the first turn only");
-    let said: Vec<_> = turns
+    assert_eq!(turns.system(), Some("You write code."), "sent in the first turn only");
+    let messages: Vec<_> = turns
         .history()
         .iter()
         .map(|it| format!("{}: {} {}", it.role, it.to_text(), it.tool_calls.len()))
         .collect();
-    assert_snapshot!(said.join("\n"), @"
+    assert_snapshot!(messages.join("\n"), @"
     user: look 0
     assistant:  2
     tool: found 0
@@ -34,12 +34,12 @@ fn all_that_was_sent_and_answered_is_there() {
 }
 
 #[test]
-fn a_calls_key_never_changes() {
+fn call_keys_are_stable() {
     assert_snapshot!(call_key("log", 7, 0), @"139104bba580252ba75055fa757fd688d3e29608fc7d01214266b836b83fa98a");
 }
 
 #[test]
-fn a_key_tells_its_parts_apart() {
+fn call_keys_distinguish_their_inputs() {
     let keys = [call_key("a", 1, 1), call_key("a", 1, 2), call_key("a", 2, 1), call_key("b", 1, 1)];
     for (place, key) in keys.iter().enumerate() {
         assert!(!keys[place + 1..].contains(key));
@@ -47,7 +47,7 @@ fn a_key_tells_its_parts_apart() {
 }
 
 #[test]
-fn results_stand_in_the_order_of_the_calls() {
+fn results_are_in_the_order_of_the_calls() {
     let mut writer = LoopWriter::default();
     writer.ask("look").call(&[("c1", "Read"), ("c2", "Read")]);
     writer.run("c1", Effect::Pure).run("c2", Effect::Pure);
@@ -57,7 +57,7 @@ fn results_stand_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn a_result_that_is_sent_again_is_told_once() {
+fn a_repeated_result_appears_once() {
     let mut writer = LoopWriter::default();
     writer.ask("look").call(&[("c1", "Read")]).run("c1", Effect::Pure).finish("c1", "found");
     writer.close().start(vec![
@@ -69,7 +69,7 @@ fn a_result_that_is_sent_again_is_told_once() {
 }
 
 #[test]
-fn the_prefix_hash_follows_every_byte_that_was_sent() {
+fn the_prefix_hash_depends_on_every_byte_sent() {
     let hash = |prompt: &str, result: &str| {
         let mut writer = LoopWriter::default();
         writer.ask(prompt).call(&[("c1", "Read")]).run("c1", Effect::Pure);
@@ -83,7 +83,7 @@ fn the_prefix_hash_follows_every_byte_that_was_sent() {
 }
 
 #[test]
-fn turns_of_another_conversation_pass() {
+fn turns_of_other_conversations_are_ignored() {
     let writer = half_done();
     let mut theirs = TurnState::of("agent-A".into());
     theirs.extend(&writer.events);
@@ -95,7 +95,7 @@ fn turns_of_another_conversation_pass() {
 }
 
 #[test]
-fn the_last_checkpoint_counts() {
+fn the_last_checkpoint_wins() {
     let mut writer = half_done();
     for (id, seq) in [("p1", 3), ("p2", 5)] {
         let saved = CheckpointSaved { checkpoint_id: id.into(), seq: Some(seq) };

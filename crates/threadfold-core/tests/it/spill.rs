@@ -1,48 +1,48 @@
-//! Blocks that were put away: the state is the same as if they were not.
+//! Spilled blocks: the state equals one without spilling.
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use threadfold_core::{ConversationState, SessionEvent, SpillStore, fold};
 use threadfold_testkit::sessions::{hostile, interleave, plausible};
-use threadfold_testkit::shelf::{shelf, snapshot_of_parts};
+use threadfold_testkit::spill_store::{snapshot_of_parts, spill_store};
 use threadfold_testkit::story::{events, show};
 
-/// Folds with blocks put away after every event for which `turns` says so, and holds each step
-/// against a fold without.
-fn fold_putting_away(events: &[SessionEvent], turns: &[bool]) -> Result<(), TestCaseError> {
-    let (_, shelf) = shelf();
+/// Folds events, spills after those that `turns` selects, and compares each step with a plain
+/// fold.
+fn fold_spilling(events: &[SessionEvent], turns: &[bool]) -> Result<(), TestCaseError> {
+    let (_, store) = spill_store();
     let mut plain = ConversationState::default();
-    let mut spilt = ConversationState::default();
+    let mut spilled = ConversationState::default();
     let mut held = Vec::new();
     for (event, is_due) in events.iter().zip(turns.iter().cycle()) {
         let (mut expected, mut found) = (Vec::new(), Vec::new());
         let outcome = plain.apply_with(event, &mut expected);
-        prop_assert_eq!(spilt.apply_with(event, &mut found), outcome, "{:?}", event);
+        prop_assert_eq!(spilled.apply_with(event, &mut found), outcome, "{:?}", event);
         prop_assert_eq!(found, expected, "{:?}", event);
-        held.push((spilt.clone(), plain.hash()));
+        held.push((spilled.clone(), plain.hash()));
         if *is_due {
-            spilt.spill(&shelf);
+            spilled.spill(&store);
         }
-        prop_assert_eq!(spilt.hash(), plain.hash(), "{:?}", event);
+        prop_assert_eq!(spilled.hash(), plain.hash(), "{:?}", event);
     }
-    same(&spilt, &plain)?;
+    same(&spilled, &plain)?;
     for (old, hash) in held {
         prop_assert_eq!(old.hash(), hash, "an old state stays as it was");
     }
     Ok(())
 }
 
-fn same(spilt: &ConversationState, plain: &ConversationState) -> Result<(), TestCaseError> {
-    prop_assert_eq!(show(spilt), show(plain));
-    prop_assert_eq!(spilt, plain);
-    prop_assert_eq!(json(spilt), json(plain));
+fn same(spilled: &ConversationState, plain: &ConversationState) -> Result<(), TestCaseError> {
+    prop_assert_eq!(show(spilled), show(plain));
+    prop_assert_eq!(spilled, plain);
+    prop_assert_eq!(json(spilled), json(plain));
     let snapshot = json(&plain.snapshot());
-    let (_, another) = shelf();
+    let (_, another) = spill_store();
     let restored = ConversationState::restore_spilling(&snapshot, &another);
     prop_assert_eq!(&restored.expect("it was just taken"), plain);
-    prop_assert_eq!(json(&spilt.snapshot()), snapshot.as_str());
-    prop_assert_eq!(snapshot_of_parts(spilt).0, snapshot.as_str());
+    prop_assert_eq!(json(&spilled.snapshot()), snapshot.as_str());
+    prop_assert_eq!(snapshot_of_parts(spilled).0, snapshot.as_str());
     prop_assert_eq!(snapshot_of_parts(plain), (snapshot, 0));
     Ok(())
 }
@@ -53,29 +53,29 @@ fn json<T: serde::Serialize>(value: &T) -> String {
 
 proptest! {
     #[test]
-    fn what_is_put_away_after_every_event_changes_nothing(events in hostile()) {
-        fold_putting_away(&events, &[true])?;
+    fn spilling_after_every_event_does_not_change_the_state(events in hostile()) {
+        fold_spilling(&events, &[true])?;
     }
 
     #[test]
-    fn what_is_put_away_now_and_then_changes_nothing(
+    fn spilling_after_some_events_does_not_change_the_state(
         events in hostile(),
         turns in prop::collection::vec(any::<bool>(), 1..40),
     ) {
-        fold_putting_away(&events, &turns)?;
+        fold_spilling(&events, &turns)?;
     }
 
     #[test]
-    fn stream_and_file_with_blocks_put_away_are_the_same(
+    fn stream_and_transcript_agree_with_spilled_blocks(
         session in plausible(),
         order in prop::collection::vec(any::<bool>(), 0..80),
         turns in prop::collection::vec(any::<bool>(), 1..40),
     ) {
-        fold_putting_away(&interleave(&session, &order), &turns)?;
+        fold_spilling(&interleave(&session, &order), &turns)?;
     }
 }
 
-/// Returns so many blocks that are closed, as events.
+/// Returns events for a range of closed blocks.
 fn closed(blocks: std::ops::Range<usize>) -> Vec<SessionEvent> {
     let block = |number| {
         let json = format!(
@@ -88,31 +88,31 @@ fn closed(blocks: std::ops::Range<usize>) -> Vec<SessionEvent> {
 }
 
 #[test]
-fn blocks_put_away_one_after_another_are_one_part_of_a_snapshot() {
-    let (kept, shelf) = shelf();
+fn a_run_of_spilled_blocks_is_one_part_of_a_snapshot() {
+    let (kept, store) = spill_store();
     let mut state = ConversationState::default();
     for start in [0, 10, 20] {
         state.extend(&closed(start..start + 10));
-        state.spill(&shelf);
+        state.spill(&store);
     }
     state.extend(&closed(30..32));
     assert_eq!(snapshot_of_parts(&state), (json(&fold(&closed(0..32)).snapshot()), 1));
 
     let before = kept.len();
-    state.spill(&shelf);
-    state.spill(&shelf);
+    state.spill(&store);
+    state.spill(&store);
     let two = json(&fold(&closed(30..32)).snapshot()).len();
     assert!(kept.len() - before < two, "only what is new is put");
 }
 
 #[test]
-fn a_block_that_is_open_stays_and_goes_once_it_is_closed() {
-    let (kept, shelf) = shelf();
+fn an_open_block_is_spilled_once_it_closes() {
+    let (kept, store) = spill_store();
     let mut state = ConversationState::default();
     let story = events("start a\na+=Hello\nidle");
     for (event, is_put) in story.iter().zip([false, false, true]) {
         state.extend([event]);
-        state.spill(&shelf);
+        state.spill(&store);
         assert_eq!(!kept.is_empty(), is_put, "{event:?}");
     }
     assert_eq!(state, fold(&story));
@@ -125,13 +125,13 @@ fn rewind(head: &str) -> SessionEvent {
 }
 
 #[test]
-fn blocks_that_are_away_go_off_the_active_path_and_come_back() {
-    let (_, shelf) = shelf();
+fn spilled_blocks_can_leave_and_rejoin_the_active_path() {
+    let (_, store) = spill_store();
     let story = [closed(0..50), vec![rewind("b9")], closed(50..60), vec![rewind("b19")]];
     let mut state = ConversationState::default();
     for events in &story {
         state.extend(events);
-        state.spill(&shelf);
+        state.spill(&store);
     }
     let plain = fold(story.iter().flatten());
     assert_eq!(state, plain);
@@ -139,8 +139,8 @@ fn blocks_that_are_away_go_off_the_active_path_and_come_back() {
 }
 
 #[test]
-fn a_stream_finds_its_place_among_blocks_that_are_away() {
-    let (_, shelf) = shelf();
+fn stream_blocks_are_placed_among_spilled_blocks() {
+    let (_, store) = spill_store();
     let story = events(
         "file say a A after=-\nfile say b B after=a\nstream say a A after=-\n\
          stream say x X after=a\nfile say c C after=b\nstream say c C after=x",
@@ -148,41 +148,45 @@ fn a_stream_finds_its_place_among_blocks_that_are_away() {
     let mut state = ConversationState::default();
     for event in &story {
         state.extend([event]);
-        state.spill(&shelf);
+        state.spill(&store);
     }
     assert_eq!(show(&state), show(&fold(&story)));
 }
 
 #[test]
-fn a_block_that_was_away_goes_away_again_when_it_is_marked() {
-    let (_, shelf) = shelf();
+fn a_spilled_block_is_spilled_again_when_it_changes() {
+    let (_, store) = spill_store();
     let mut state = ConversationState::default();
     state.extend(&closed(0..50));
-    state.spill(&shelf);
+    state.spill(&store);
     state.extend([&rewind("b9")]);
     let marked = state.blocks().iter().filter(|block| block.inactive).count();
-    let (json, away) = snapshot_of_parts(&state);
-    assert_eq!((marked, away), (40, 2), "all blocks are still away: 10 in one part, 40 in another");
+    let (json, spilled) = snapshot_of_parts(&state);
+    assert_eq!(
+        (marked, spilled),
+        (40, 2),
+        "all blocks are still spilled: 10 in one part, 40 in another"
+    );
     assert_eq!(json.matches("\"inactive\":true").count(), 40);
 }
 
 #[test]
-fn blocks_of_another_type_are_not_fetched_to_find_one() {
-    let (kept, shelf) = shelf();
+fn finding_blocks_by_type_does_not_read_back_other_types() {
+    let (kept, store) = spill_store();
     let mut state = ConversationState::default();
     state.extend(&closed(0..5));
-    state.spill(&shelf);
+    state.spill(&store);
     kept.break_down();
     assert_eq!(state.blocks().of_kind("user_message").count(), 0);
     assert_eq!(state.hash(), fold(&closed(0..5)).hash(), "hashes are kept");
 }
 
 #[test]
-fn what_is_not_what_was_put_away_is_told_to_the_shelf() {
-    let (kept, shelf) = shelf();
+fn corrupt_spilled_text_is_reported_to_the_store() {
+    let (kept, store) = spill_store();
     let mut state = ConversationState::default();
     state.extend(&closed(0..5));
-    state.spill(&shelf);
+    state.spill(&store);
     kept.damage();
     assert!(!kept.is_broken());
     assert_eq!(state.blocks().iter().count(), 5);
@@ -190,16 +194,16 @@ fn what_is_not_what_was_put_away_is_told_to_the_shelf() {
 }
 
 #[test]
-fn a_shelf_that_breaks_down_panics_nobody() {
-    let (kept, shelf) = shelf();
+fn a_failing_spill_store_causes_no_panic() {
+    let (kept, store) = spill_store();
     let mut state = ConversationState::default();
     state.extend(&closed(0..5));
-    state.spill(&shelf);
+    state.spill(&store);
     kept.break_down();
     assert_eq!(state.blocks().iter().count(), 5);
     state.extend(&closed(0..9));
-    state.spill(&shelf);
-    let again: Arc<dyn SpillStore> = shelf;
+    state.spill(&store);
+    let again: Arc<dyn SpillStore> = store;
     state.spill(&again);
     assert_eq!(state.blocks().len(), 9);
 }

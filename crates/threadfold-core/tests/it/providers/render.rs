@@ -1,4 +1,4 @@
-//! Messages as each provider wants them.
+//! Messages rendered for each provider.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn for_responses() {
 }
 
 #[test]
-fn a_call_as_its_provider_spelt_it_goes_back_as_that() {
+fn native_calls_are_returned_verbatim() {
     let mut answer = calling(&["c1"]);
     answer.content = vec![
         native("anthropic", r#"{ "type":"tool_use","id":"c1","name":"Bash","input":{ } }"#),
@@ -58,15 +58,15 @@ fn a_call_as_its_provider_spelt_it_goes_back_as_that() {
             r#"{ "type":"function_call","id":"f1","call_id":"c1","name":"Bash","arguments":"{}" }"#,
         ),
     ];
-    let said = [render_anthropic(&[user("u"), answer.clone()]), render_responses(&[answer])];
-    assert_snapshot!(said.map(|it| it.to_string()).join("\n"), @r#"
+    let rendered = [render_anthropic(&[user("u"), answer.clone()]), render_responses(&[answer])];
+    assert_snapshot!(rendered.map(|it| it.to_string()).join("\n"), @r#"
     [{"role":"user","content":[{"type":"text","text":"u"}]},{"role":"assistant","content":[{ "type":"tool_use","id":"c1","name":"Bash","input":{ } }]}]
     [{ "type":"function_call","id":"f1","call_id":"c1","name":"Bash","arguments":"{}" }]
     "#);
 }
 
 #[test]
-fn anthropic_is_told_names_of_calls_that_it_takes() {
+fn call_ids_are_made_valid_for_anthropic() {
     let calls = ["functions.list:0", "functions_list:0", "call_1"];
     let answer = calling(&calls);
     let history = [vec![user("u"), answer], calls.map(result).to_vec()].concat();
@@ -83,7 +83,7 @@ fn anthropic_is_told_names_of_calls_that_it_takes() {
 }
 
 #[test]
-fn reasoning_that_is_not_encrypted_or_that_nothing_follows_is_left_out() {
+fn unencrypted_or_trailing_reasoning_is_omitted() {
     let encrypted = r#"{"type":"reasoning","id":"r1","encrypted_content":"AA=="}"#;
     let mut answer = ConversationMessage::new(Role::Assistant);
     answer.content = vec![
@@ -96,14 +96,14 @@ fn reasoning_that_is_not_encrypted_or_that_nothing_follows_is_left_out() {
 }
 
 #[test]
-fn an_answer_that_speaks_first_gets_a_prompt_before_it() {
+fn a_leading_answer_gets_a_user_message_before_it() {
     let rendered = render_anthropic(&[user(" "), ConversationMessage::text(Role::Assistant, "hi")]);
     assert_eq!(check_anthropic(rendered.as_str().as_bytes()), []);
     assert_snapshot!(rendered, @r#"[{"role":"user","content":[{"type":"text","text":"(continued)"}]},{"role":"assistant","content":[{"type":"text","text":"hi"}]}]"#);
 }
 
 #[test]
-fn what_is_added_to_a_blank_prompt_leaves_the_first_message_as_it_was() {
+fn appending_to_a_blank_prompt_does_not_change_the_first_message() {
     let blank = user(" ");
     let alone = render_anthropic(std::slice::from_ref(&blank));
     assert_snapshot!(alone, @r#"[{"role":"user","content":[{"type":"text","text":"(continued)"}]}]"#);
@@ -112,7 +112,7 @@ fn what_is_added_to_a_blank_prompt_leaves_the_first_message_as_it_was() {
 }
 
 #[test]
-fn items_whose_reasoning_cannot_go_back_go_without_their_names() {
+fn items_without_their_reasoning_are_sent_without_ids() {
     let mut answer = calling(&["c1"]);
     answer.content = vec![
         native("openai", r#"{"type":"reasoning","id":"r1","summary":[]}"#),
@@ -130,17 +130,17 @@ fn items_whose_reasoning_cannot_go_back_go_without_their_names() {
 }
 
 #[test]
-fn words_go_back_to_their_provider_in_the_item_that_it_said_them_in() {
+fn text_is_returned_to_its_provider_as_the_native_item() {
     let block = r#"{"type":"text","text":"hi","citations":[{ "z":1 }]}"#;
     let item = r#"{"id":"m1","type":"message","content":[{"type":"output_text","text":"hi"}]}"#;
-    let said = |provider: &str, item: &str| {
+    let rendered = |provider: &str, item: &str| {
         let mut answer = ConversationMessage::new(Role::Assistant);
         let item = Json::parse(item).unwrap();
         answer.content = vec![MessagePart::text("hi").with_native(provider, item)];
         answer
     };
     let plain = ConversationMessage::text(Role::Assistant, "hi");
-    let both = [said("anthropic", block), said("openai", item)];
+    let both = [rendered("anthropic", block), rendered("openai", item)];
     assert_eq!(
         Dialect::Anthropic.items(&both[..1])[0].as_str(),
         format!(r#"{{"role":"assistant","content":[{block}]}}"#)
@@ -155,7 +155,7 @@ fn words_go_back_to_their_provider_in_the_item_that_it_said_them_in() {
 }
 
 #[test]
-fn the_picture_that_a_tool_gave_is_sent_or_told_of() {
+fn images_in_tool_output_are_sent_or_replaced_by_a_placeholder() {
     let image = serde_part(r#"{"type":"image","mediaType":"image/png","data":"AA=="}"#);
     let gave = |words: &str| {
         let mut gave = ConversationMessage::result("c1", words);
@@ -164,10 +164,10 @@ fn the_picture_that_a_tool_gave_is_sent_or_told_of() {
     };
     let histories = ["", "seen"].map(|words| [user("look"), calling(&["c1"]), gave(words)]);
     assert_eq!(histories.each_ref().map(|it| broken(it)).concat(), []);
-    let told =
+    let rendered =
         histories.map(|it| [Dialect::Chat.items(&it[2..]), Dialect::Responses.items(&it[2..])]);
-    let told = told.concat().concat();
-    assert_snapshot!(told.iter().map(Json::as_str).collect::<Vec<_>>().join("\n"), @r#"
+    let rendered = rendered.concat().concat();
+    assert_snapshot!(rendered.iter().map(Json::as_str).collect::<Vec<_>>().join("\n"), @r#"
     {"role":"tool","content":"(an image, which cannot be shown here)","tool_call_id":"c1"}
     {"type":"function_call_output","call_id":"c1","output":[{"type":"input_image","image_url":"data:image/png;base64,AA=="}]}
     {"role":"tool","content":"seen\n(an image, which cannot be shown here)","tool_call_id":"c1"}
