@@ -1,16 +1,16 @@
-//! Runs of our own loop: how one is set up, shown, and gone on with in another process.
+//! Runs of our own loop: setting one up, showing it, and resuming it in another process.
 
 mod demo;
 mod setup;
 mod show;
-mod told;
+mod stop;
 
 use std::sync::Arc;
 
 use anyhow::anyhow;
 use threadfold_core::{Effect, Payload, SessionEvent, SessionId, ToolIdempotencyError, TurnState};
 use threadfold_engine::{Slices, load};
-use threadfold_loop::{AgentLoop, Finished, LoopError, Rendered, Resume, waits};
+use threadfold_loop::{AgentLoop, LoopError, RenderedPrompt, Resume, RunOutcome, pending_step};
 use threadfold_store::{Limit, SessionEntry, Store, Timestamp};
 use tokio_util::sync::CancellationToken;
 
@@ -22,9 +22,9 @@ pub(crate) use setup::{ProviderArg, RunSetup, absolute};
 pub(crate) use show::{Show, show_finished};
 
 use show::short;
-use told::{Doing, told};
+use stop::{RunCommand, explain};
 
-/// Says something in a session, and shows what comes of it.
+/// Sends a prompt in a session, and shows the run.
 pub(crate) fn run(
     store: &OpenStore,
     session: &SessionId,
@@ -33,16 +33,16 @@ pub(crate) fn run(
     resume: Resume,
     show: Show,
     greeting: &str,
-) -> Result<Finished, CommandError> {
+) -> Result<RunOutcome, CommandError> {
     store.wait(async {
         let agent_loop = agent_loop(store, session, setup, show).await?;
         say(greeting);
-        let finished = agent_loop.run_with(session, &Rendered::text(prompt), resume).await;
-        finished.map_err(|error| told(store, session, error, Doing::Run))
+        let finished = agent_loop.run_with(session, &RenderedPrompt::text(prompt), resume).await;
+        finished.map_err(|error| explain(store, session, error, RunCommand::Run))
     })
 }
 
-/// Removes a session in which nothing was kept: what was refused leaves nothing behind.
+/// Removes a session without records, so that a refused run leaves nothing behind.
 pub(crate) fn forget_if_empty(store: &OpenStore, session: &SessionId) {
     let shared = store.shared();
     let removed = store.wait(async {
@@ -52,54 +52,54 @@ pub(crate) fn forget_if_empty(store: &OpenStore, session: &SessionId) {
         }
     });
     if let Err(error) = removed {
-        say(format_args!("session {session} is left behind, and empty: {error}"));
+        say(format_args!("session {session} is empty and could not be removed: {error}"));
     }
 }
 
-/// Goes on with a run, and shows what comes of it.
+/// Resumes a run, and shows it.
 pub(crate) fn resume(
     store: &OpenStore,
     session: &SessionId,
     setup: &RunSetup,
     resume: Resume,
     show: Show,
-) -> Result<Finished, CommandError> {
+) -> Result<RunOutcome, CommandError> {
     let finished = store.wait(async {
         let agent_loop = agent_loop(store, session, setup, show).await?;
-        agent_loop.resume(session, resume).await.map_err(Stopped::Loop)
+        agent_loop.resume(session, resume).await.map_err(ResumeError::Loop)
     });
-    finished.map_err(|stopped| match stopped {
-        Stopped::Command(error) => error,
-        Stopped::Loop(error) => {
+    finished.map_err(|error| match error {
+        ResumeError::Command(error) => error,
+        ResumeError::Loop(error) => {
             if let LoopError::Undecided { calls } = &error {
-                tell_calls(store, session, calls);
+                print_calls(store, session, calls);
             }
-            told(store, session, error, Doing::Resume)
+            explain(store, session, error, RunCommand::Resume)
         }
     })
 }
 
-/// Why a run was not gone on with.
-enum Stopped {
+/// Why a run was not resumed to its end.
+enum ResumeError {
     Command(CommandError),
     Loop(LoopError),
 }
 
-impl From<CommandError> for Stopped {
+impl From<CommandError> for ResumeError {
     fn from(error: CommandError) -> Self {
         Self::Command(error)
     }
 }
 
-/// Shows what the calls are that a person must decide about.
-fn tell_calls(store: &OpenStore, session: &SessionId, calls: &[ToolIdempotencyError]) {
+/// Prints the calls that need a decision.
+fn print_calls(store: &OpenStore, session: &SessionId, calls: &[ToolIdempotencyError]) {
     let Ok(state) = turns_of(store, session) else { return };
     for call in calls.iter().filter_map(|it| state.call(&it.call)) {
         say(format_args!("? {} {} {}", call.call_id, call.name, short(&call.arguments)));
     }
 }
 
-/// Returns what is kept of a session's loop.
+/// Returns the recorded turns of a session's loop.
 pub(crate) fn turns_of(store: &OpenStore, session: &SessionId) -> Result<TurnState, CommandError> {
     let shared = store.shared();
     let loaded = store.wait(load(&*shared, session, u64::MAX, Slices::default()))?;
@@ -114,22 +114,23 @@ async fn agent_loop(
 ) -> Result<AgentLoop, CommandError> {
     let mut agent_loop = setup.agent_loop(store, session).await?;
     let is_known = match store.shared().head(session).await? {
-        Some(_) => noted(&store.shared(), session).await?.as_ref() == Some(setup),
+        Some(_) => recorded_setup(&store.shared(), session).await?.as_ref() == Some(setup),
         None => false,
     };
     if !is_known {
-        // In the same write as the prompt: another process can go on, or there is nothing yet.
-        agent_loop = agent_loop.noting(Payload::OptionsUpdate(setup.to_event()));
+        // Recorded in the same write as the prompt: a session with a prompt can always be resumed
+        // by another process.
+        agent_loop = agent_loop.with_note(Payload::OptionsUpdate(setup.to_event()));
     }
     let cancel = CancellationToken::new();
     tokio::spawn(stop_when_asked(cancel.clone()));
     Ok(agent_loop.cancel(cancel).watch(show.into_watcher()))
 }
 
-/// Stops a run at the first Ctrl-C, and the program at the second.
+/// Stops the run at the first Ctrl-C, and the program at the second.
 async fn stop_when_asked(cancel: CancellationToken) {
     if tokio::signal::ctrl_c().await.is_ok() {
-        say("stopping; once more ends at once");
+        say("stopping; press Ctrl-C again to exit at once");
         cancel.cancel();
     }
     if tokio::signal::ctrl_c().await.is_ok() {
@@ -137,8 +138,8 @@ async fn stop_when_asked(cancel: CancellationToken) {
     }
 }
 
-/// Returns how a session's run was set up last.
-async fn noted(
+/// Returns the last recorded setup of a session's run.
+async fn recorded_setup(
     store: &Arc<dyn Store>,
     session: &SessionId,
 ) -> Result<Option<RunSetup>, CommandError> {
@@ -149,7 +150,7 @@ async fn noted(
         let Some(end) = records.last() else { return Ok(last) };
         after = end.seq;
         for record in &records {
-            // Most records are something else, and are not read to find that out.
+            // A cheap text search, because most records are other events and need not be parsed.
             let text = std::str::from_utf8(&record.bytes).unwrap_or_default();
             if !text.contains("options:update") {
                 continue;
@@ -163,34 +164,34 @@ async fn noted(
     }
 }
 
-/// Returns how a session's run was set up, which `threadfold run` notes.
+/// Returns the setup of a session's run, which `threadfold run` records.
 pub(crate) fn setup_of(store: &OpenStore, session: &SessionId) -> Result<RunSetup, CommandError> {
-    store.wait(noted(&store.shared(), session))?.ok_or_else(|| {
+    store.wait(recorded_setup(&store.shared(), session))?.ok_or_else(|| {
         CommandError::new(
-            anyhow!("session `{session}` was not begun by `threadfold run`"),
-            "resume it with the program that runs it; `threadfold runs` shows what there is",
+            anyhow!("session `{session}` was not started by `threadfold run`"),
+            "resume it with the program that runs it; `threadfold runs` shows unfinished runs",
         )
     })
 }
 
-/// A run that is not finished.
-pub(crate) struct Unfinished {
+/// An unfinished run.
+pub(crate) struct UnfinishedRun {
     pub(crate) entry: SessionEntry,
     pub(crate) turn: u64,
-    pub(crate) waits: String,
+    pub(crate) waits_for: String,
 }
 
-/// Returns the runs that are not finished, the latest first.
-pub(crate) fn unfinished(store: &OpenStore) -> Result<Vec<Unfinished>, CommandError> {
+/// Returns the unfinished runs, the latest first.
+pub(crate) fn unfinished_runs(store: &OpenStore) -> Result<Vec<UnfinishedRun>, CommandError> {
     let mut found = Vec::new();
     for entry in store.sessions()? {
         if !crate::store::summary_of(store, &entry)?.is_unfinished {
             continue;
         }
         let turns = turns_of(store, &entry.session)?;
-        // What was noted when a call was started counts, whatever tools there are today.
-        if let Some(waits) = waits(&turns, |_| Effect::Pure) {
-            found.push(Unfinished { entry, turn: turns.turns().len() as u64, waits });
+        // The tools are not set up here, so only the effect recorded at a call's start counts.
+        if let Some(waits_for) = pending_step(&turns, |_| Effect::Pure) {
+            found.push(UnfinishedRun { entry, turn: turns.turns().len() as u64, waits_for });
         }
     }
     found.sort_by_key(|it| std::cmp::Reverse(it.entry.updated));

@@ -66,12 +66,12 @@ impl<'a> Extend<&'a SessionEvent> for ConversationState {
 impl ConversationState {
     /// Applies one event in place.
     pub fn apply(&mut self, event: &SessionEvent) -> Outcome {
-        dispatch(Step::new(self, event.context.rank(), None), event)
+        dispatch(Step::new(self, event.context.rank()), event)
     }
 
     /// Applies one event in place, and appends the changes to `changes`.
     pub fn apply_with(&mut self, event: &SessionEvent, changes: &mut Vec<Change>) -> Outcome {
-        dispatch(Step::new(self, event.context.rank(), Some(changes)), event)
+        dispatch(Step::recording(self, event.context.rank(), changes), event)
     }
 }
 

@@ -54,8 +54,8 @@ pub struct ConversationState {
     pub(crate) open: Arc<Vec<OpenText>>,
     /// The length of each open text in this state.
     pub(crate) lengths: [u32; OPEN_LIMIT],
-    /// The open text that grew last. Deltas for several texts tend to alternate, so the search for
-    /// the next one starts here.
+    /// The open text that grew last. The next delta is usually for it or for the one after it, so
+    /// the search starts here.
     pub(crate) latest: u8,
 }
 

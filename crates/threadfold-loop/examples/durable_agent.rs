@@ -1,10 +1,10 @@
-//! A loop that survives being killed: a child runs it and is killed, then it goes on here.
+//! A loop that survives being killed: a child process runs it and is killed, then it resumes here.
 
 use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fs, process, thread};
 
-use threadfold_loop::{AgentLoop, Effect, Rendered, Scripted, ToolContext, tool};
+use threadfold_loop::{AgentLoop, Effect, RenderedPrompt, ScriptedProvider, ToolContext, tool};
 use threadfold_store::SqliteStore;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -18,7 +18,7 @@ const SCRIPT: &str = r#"{ "name": "greetings", "steps": [
     { "text": "All are greeted." }
 ] }"#;
 
-/// Any process with the same agent goes on with the same run.
+/// Any process with an equal loop can resume the run.
 async fn greet_all(path: &str) -> Result<String, Box<dyn std::error::Error>> {
     let greet = tool("greet", "Greets somebody", |greet: Greet, context: ToolContext| async move {
         println!("  process {} greets {}", process::id(), greet.name);
@@ -27,11 +27,11 @@ async fn greet_all(path: &str) -> Result<String, Box<dyn std::error::Error>> {
         Ok(format!("{} was greeted", greet.name).into())
     });
     let store = Arc::new(SqliteStore::open(path)?);
-    let model = Arc::new(Scripted::new(serde_json::from_str(SCRIPT)?));
-    // A second greeting does no harm. Without this a person would be asked.
+    let model = Arc::new(ScriptedProvider::new(serde_json::from_str(SCRIPT)?));
+    // A second greeting is harmless. Without this, a person would have to decide.
     let agent_loop = AgentLoop::new(store, model, "script").tool(greet.effect(Effect::Idempotent));
     let finished =
-        agent_loop.run_or_resume(&"greetings".into(), &Rendered::text("Greet all.")).await?;
+        agent_loop.run_or_resume(&"greetings".into(), &RenderedPrompt::text("Greet all.")).await?;
     Ok(finished.text())
 }
 
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     thread::sleep(Duration::from_millis(800));
     child.kill()?;
     child.wait()?;
-    println!("killed; going on");
+    println!("killed; resuming");
     println!("{}", greet_all(&path).await?);
     Ok(fs::remove_dir_all(&folder)?)
 }

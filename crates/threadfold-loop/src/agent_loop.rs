@@ -1,4 +1,4 @@
-//! An agent: who is asked, with which tools, and how far it may go.
+//! The configuration of a loop: model, tools and limits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::tool::{Tool, ToolDefinition};
 
 type Watcher = Arc<dyn Fn(&Progress) + Send + Sync>;
 
-/// An agent: a model, its tools, and the store in which all that it does is kept.
+/// A loop: a model, its tools, and the store that records everything it does.
 ///
-/// It holds no state of a run: any process with the same agent goes on with any run.
+/// It holds no state of a run, so any process with an equal loop can resume any run.
 #[derive(Clone)]
 pub struct AgentLoop {
     pub(crate) store: Arc<dyn Store>,
@@ -38,30 +38,31 @@ pub struct AgentLoop {
     pub(crate) notes: Vec<Payload>,
 }
 
-/// What a person decided about a call of which nobody knows whether it happened.
+/// A person's decision about a call with an unknown outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Run it again.
+    /// Run the call again.
     Retry,
-    /// It happened, and gave this.
+    /// The call took effect, with this result.
     Result(String),
-    /// Tell the model that its outcome is not known.
+    /// Report to the model that the outcome is unknown.
     GiveUp,
 }
 
-/// How a run is gone on with.
+/// How to resume a run.
 #[derive(Clone, Debug, Default)]
 pub struct Resume {
-    /// What was decided about calls.
+    /// The decisions about calls.
     pub decisions: BTreeMap<CallId, Decision>,
-    /// Go on though the prompt, the tools or the model changed: the conversation is sent anew.
+    /// Continue although the prompt, the tools or the model changed. The conversation is sent again
+    /// in full.
     pub adopt: bool,
-    /// Say something else instead of what was said last, if that found no answer.
-    pub instead: bool,
+    /// Withdraw the last prompt if it got no answer, and send the new one instead.
+    pub withdraw: bool,
 }
 
 impl AgentLoop {
-    /// Returns an agent without tools.
+    /// Returns a loop without tools.
     pub fn new(
         store: Arc<dyn Store>,
         provider: Arc<dyn Provider>,
@@ -76,7 +77,7 @@ impl AgentLoop {
             tools: Vec::new(),
             limits: Limits::default(),
             retries: Retries::default(),
-            holder: holder("an agent"),
+            holder: holder("an agent loop"),
             lease: Duration::from_secs(30),
             cancel: CancellationToken::new(),
             watcher: None,
@@ -84,27 +85,27 @@ impl AgentLoop {
         }
     }
 
-    /// Sets the system prompt, for prompts that bring none.
+    /// Sets the system prompt, for prompts without their own.
     #[must_use]
     pub fn system(mut self, system: impl Into<Arc<str>>) -> Self {
         self.system = Some(system.into());
         self
     }
 
-    /// Sets what a request says beside the conversation: a JSON object, in the provider's words.
+    /// Sets additional request parameters: a JSON object, in the provider's format.
     #[must_use]
     pub fn parameters(mut self, parameters: Json) -> Self {
         self.parameters = Some(parameters);
         self
     }
 
-    /// Adds a tool. Of equal names the last counts.
+    /// Adds a tool, replacing an earlier one with the same name.
     #[must_use]
     pub fn tool(self, tool: impl Tool + 'static) -> Self {
         self.tools([Arc::new(tool) as Arc<dyn Tool>])
     }
 
-    /// Adds tools. Of equal names the last counts.
+    /// Adds tools, replacing earlier ones with the same names.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         for tool in tools {
@@ -115,57 +116,57 @@ impl AgentLoop {
         self
     }
 
-    /// Sets how far a run may go.
+    /// Sets the limits of a run.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets how often a provider is asked that gave no answer.
+    /// Sets how often a request without an answer is retried.
     #[must_use]
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Sets who runs it, for others who want to.
+    /// Sets the holder that other processes see while this one runs the session.
     #[must_use]
     pub fn holder(mut self, holder: Holder) -> Self {
         self.holder = holder;
         self
     }
 
-    /// Sets how long others wait for a process that was not heard of.
+    /// Sets how long the lease lasts without renewal.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets what stops its runs; they can be resumed.
+    /// Sets the token that stops its runs. A stopped run can be resumed.
     #[must_use]
     pub fn cancel(mut self, cancel: CancellationToken) -> Self {
         self.cancel = cancel;
         self
     }
 
-    /// Sets who is told of what a run does.
+    /// Sets the callback that receives the progress of a run.
     #[must_use]
     pub fn watch(mut self, watcher: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
         self.watcher = Some(Arc::new(watcher));
         self
     }
 
-    /// Has something recorded with the next turn that a run begins, in the same write.
+    /// Records an additional event with the next turn, in the same write.
     #[must_use]
-    pub fn noting(mut self, note: Payload) -> Self {
+    pub fn with_note(mut self, note: Payload) -> Self {
         self.notes.push(note);
         self
     }
 
-    /// Returns a turn that says this, as the agent would begin it: for those who keep its ledger
-    /// themselves.
+    /// Returns a turn with these messages, in the form that the loop would record. Use it with your
+    /// own [`Recorder`](crate::Recorder).
     pub fn new_turn(&self, messages: Vec<ConversationMessage>) -> NewTurn {
         let dialect = self.provider.dialect();
         NewTurn {
@@ -177,7 +178,7 @@ impl AgentLoop {
         }
     }
 
-    pub(crate) fn tell(&self, progress: &Progress) {
+    pub(crate) fn report(&self, progress: &Progress) {
         if let Some(watcher) = &self.watcher {
             watcher(progress);
         }
@@ -187,7 +188,7 @@ impl AgentLoop {
         self.tools.iter().find(|tool| tool.definition().name == name)
     }
 
-    /// Returns what running a tool twice would do; of one that is not there, the worst.
+    /// Returns the effect of running a tool twice. An unknown tool counts as unsafe.
     pub fn effect_of(&self, name: &str) -> Effect {
         self.find(name).map_or(Effect::Unsafe, |tool| tool.effect())
     }

@@ -1,17 +1,16 @@
-//! The tools that come with the loop: they read and change the files of one folder, and run
-//! commands in it.
+//! The built-in tools: they read and change the files of one folder, and run commands in it.
 //!
-//! | tool | does | run twice |
+//! | tool | does | effect of running it twice |
 //! |---|---|---|
 //! | `read` | shows a file | [`Effect::Pure`] |
 //! | `list` | shows what is in a folder | [`Effect::Pure`] |
 //! | `search` | finds lines in files | [`Effect::Pure`] |
 //! | `write` | replaces a file as a whole | [`Effect::Idempotent`] |
-//! | `edit` | replaces a text in a file | [`Effect::Probe`]: it looks whether that was done |
+//! | `edit` | replaces a text in a file | [`Effect::Probe`]: it checks whether that was done |
 //! | `shell` | runs a command | [`Effect::Unsafe`] |
 //!
-//! The tools for files cannot leave the folder, whatever the model asks for and whatever links
-//! are put in their way. `shell` only starts there.
+//! The file tools cannot leave the folder, whatever the model asks for and whatever links are in
+//! the way. `shell` only starts there.
 //!
 //! [`Effect::Pure`]: crate::Effect::Pure
 //! [`Effect::Idempotent`]: crate::Effect::Idempotent
@@ -55,24 +54,25 @@ pub(crate) use read::is_shown_image;
 #[cfg(unix)]
 pub(crate) use task::Stop;
 
-/// The longest message of an error, in bytes.
+/// The maximum size of an error message in bytes.
 const MESSAGE: usize = 2_000;
 
-/// Returns all the tools that come with the loop, for `folder`.
+/// Returns all built-in tools, for `folder`.
 pub fn builtin_tools(folder: &Folder) -> Vec<Arc<dyn Tool>> {
     vec![
-        brief(read::tool(folder)),
-        brief(list::tool(folder)),
-        brief(search::tool(folder)),
-        brief(write::tool(folder)),
-        brief(edit::tool(folder)),
-        // Its errors may hold what a command printed.
+        truncated_errors(read::tool(folder)),
+        truncated_errors(list::tool(folder)),
+        truncated_errors(search::tool(folder)),
+        truncated_errors(write::tool(folder)),
+        truncated_errors(edit::tool(folder)),
+        // Not truncated here: its errors may contain a command's output, which has a limit of its
+        // own.
         #[cfg(unix)]
         Arc::new(shell::tool(folder)),
     ]
 }
 
-/// Returns the tool of this name, for `folder`.
+/// Returns the built-in tool with this name, for `folder`.
 ///
 /// ```
 /// use threadfold_loop::{Effect, Folder, builtin_tool};
@@ -87,15 +87,15 @@ pub fn builtin_tool(folder: &Folder, name: &str) -> Option<Arc<dyn Tool>> {
     builtin_tools(folder).into_iter().find(|it| it.definition().name == name)
 }
 
-fn brief(tool: impl Tool + 'static) -> Arc<dyn Tool> {
-    Arc::new(Brief(tool))
+fn truncated_errors(tool: impl Tool + 'static) -> Arc<dyn Tool> {
+    Arc::new(TruncatedErrors(tool))
 }
 
-/// A tool whose errors are short, though they may repeat what the model wrote.
-struct Brief<T>(T);
+/// A tool with truncated error messages, because they may quote the model's input.
+struct TruncatedErrors<T>(T);
 
 #[async_trait]
-impl<T: Tool> Tool for Brief<T> {
+impl<T: Tool> Tool for TruncatedErrors<T> {
     fn definition(&self) -> ToolDefinition {
         self.0.definition()
     }

@@ -1,7 +1,7 @@
-//! Checkpoints: which run of a request is not finished, and how far it came.
+//! Checkpoints: which run of a request is unfinished, and how far it got.
 //!
-//! What a run did is in its session's log. A checkpoint only leads there, so it costs the same
-//! however long the run is.
+//! Everything a run did is in its session's log. A checkpoint only refers to it, so its cost does
+//! not depend on the length of the run.
 
 mod folder;
 mod stored;
@@ -17,37 +17,37 @@ use crate::prompt::RunKey;
 pub use folder::FolderCheckpoints;
 pub use stored::StoreCheckpoints;
 
-/// A place to go on from.
+/// A position to resume a run from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
     /// The session of the run.
     pub session: SessionId,
-    /// Its log; nothing before it was begun.
+    /// Its log; `None` if the session does not exist yet.
     pub log: Option<LogId>,
-    /// The last record that was there.
+    /// The last record at that time.
     pub seq: u64,
 }
 
-/// Keeps checkpoints. Nothing is cleared without being asked.
+/// Stores checkpoints. A checkpoint is cleared only on request.
 #[async_trait]
 pub trait CheckpointHandler: Send + Sync {
-    /// Returns the checkpoint of an unfinished run of a request.
+    /// Returns the checkpoint of a request's unfinished run.
     async fn load(&self, key: &RunKey) -> Result<Option<Checkpoint>, LoopError>;
 
-    /// Begins a run of a request that has none which is not finished: returns a checkpoint with
-    /// the name of a new session. Whoever begins one at the same time is given the same name.
+    /// Starts a run of a request without an unfinished one: returns a checkpoint with the id of a
+    /// new session. Concurrent callers get the same id.
     async fn begin(&self, key: &RunKey) -> Result<Checkpoint, LoopError>;
 
-    /// Keeps a checkpoint, instead of the one before.
+    /// Replaces the checkpoint.
     async fn save(&self, key: &RunKey, checkpoint: &Checkpoint) -> Result<(), LoopError>;
 
-    /// Forgets the run: it is finished, or nobody wants to go on with it.
+    /// Clears the checkpoint: the run is finished or abandoned.
     async fn clear(&self, key: &RunKey) -> Result<(), LoopError>;
 }
 
 impl Checkpoint {
-    /// Returns the checkpoint of a session that is not begun.
+    /// Returns the checkpoint of a session that does not exist yet.
     pub(crate) fn before(session: SessionId) -> Self {
         Self { session, log: None, seq: 0 }
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a run, by what the caller can do about it.
+//! The errors of a run, by what the caller can do about them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::output::OutputError;
 use crate::provider::ProviderError;
 use crate::tool::ToolError;
 
-/// Why a run stopped. All that it had done is kept, and it can be gone on with.
+/// Why a run stopped. Everything recorded is kept, and the run can be resumed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoopError {
     /// Decide about each of these calls, then resume.
     #[error("{}", listed(.calls))]
     Undecided {
-        /// The calls of which nobody knows whether they happened.
+        /// The calls with an unknown outcome.
         calls: Vec<ToolIdempotencyError>,
     },
-    /// End what is named, then retry; or decide otherwise.
-    #[error("call `{call}` of tool `{tool}` cannot be run again while it may still be running")]
+    /// End the named process, then retry; or decide otherwise.
+    #[error("call `{call}` of tool `{tool}` cannot be retried while it may still be running")]
     StillRunning {
         /// The call.
         call: CallId,
@@ -34,10 +34,10 @@ pub enum LoopError {
         /// What is left of it.
         source: ToolError,
     },
-    /// Run with what the conversation was begun with, or adopt what there is today.
+    /// Run with the setup that the conversation started with, or adopt the current one.
     #[error(transparent)]
     Mismatch(#[from] ConversationStateMismatch),
-    /// Look at what was kept: nothing was altered.
+    /// Inspect the stored data: nothing was changed.
     #[error(transparent)]
     Restore(#[from] SnapshotRestoreError),
     /// Wait, or ask the holder to stop.
@@ -45,35 +45,35 @@ pub enum LoopError {
     Held {
         /// The session.
         session: SessionId,
-        /// Who runs it.
+        /// The process that runs it.
         holder: Box<Holder>,
     },
-    /// Stop: somebody else goes on with the session.
+    /// Stop: another process took over the session.
     #[error("session `{session}` was taken over by {holder}")]
     LeaseLost {
         /// The session.
         session: SessionId,
-        /// Who runs it now.
+        /// The process that runs it now.
         holder: Box<Holder>,
     },
-    /// See [`ProviderError`]. Resume when that is seen to.
-    #[error("there is no answer after {attempts} attempts")]
+    /// See [`ProviderError`]. Resume once that is fixed.
+    #[error("the provider did not answer after {attempts} attempts")]
     Provider {
-        /// How often it was asked.
+        /// The number of attempts.
         attempts: u32,
-        /// Why there was no answer the last time.
+        /// The error of the last attempt.
         source: ProviderError,
     },
     /// Resume with a higher limit.
     #[error("the run reached its limit of {0}")]
-    Limit(Reached),
-    /// Resume when it should go on.
+    Limit(RunLimit),
+    /// Resume when it should continue.
     #[error("the run was stopped")]
     Cancelled,
     /// See [`OutputError`].
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// Resume it first: it waits in the middle of a turn.
+    /// Resume it first: it stopped in the middle of a turn.
     #[error("session `{session}` is not finished: {waits}")]
     Unfinished {
         /// The session.
@@ -81,32 +81,32 @@ pub enum LoopError {
         /// What it waits for.
         waits: String,
     },
-    /// Run a prompt in it.
-    #[error("nothing was asked in session `{session}` yet")]
-    NotBegun {
+    /// Run a prompt in it first.
+    #[error("session `{session}` has no prompt yet")]
+    NotStarted {
         /// The session.
         session: SessionId,
     },
     /// Decide about another call, or about none.
-    #[error("there is nothing to decide about call `{call}`: {why}")]
+    #[error("call `{call}` needs no decision: {why}")]
     NothingToDecide {
         /// The call.
         call: CallId,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// Report it: this request would be refused by the provider.
-    #[error("the request breaks {}", rules(.0))]
+    /// Report it: the provider would refuse this request.
+    #[error("the request violates {}", rules(.0))]
     Invalid(Vec<Violation>),
-    /// Call in the order that the ledger wants.
-    #[error("that does not follow on what was recorded: {0}")]
+    /// Call the recorder in the order of the ledger.
+    #[error("the event does not fit the ledger: {0}")]
     OutOfOrder(String),
-    /// Look at the checkpoints.
+    /// Check the checkpoint folder.
     #[error("the checkpoint cannot be {what}")]
     Checkpoint {
-        /// What was to be done with it.
+        /// What was attempted.
         what: &'static str,
-        /// Why not.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// See [`EngineError`].
@@ -116,18 +116,18 @@ pub enum LoopError {
 
 /// A limit that a run reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reached {
-    /// So many turns.
+pub enum RunLimit {
+    /// The number of turns.
     Turns(u64),
-    /// So much time.
+    /// The elapsed time.
     Time(Duration),
-    /// So many tokens.
+    /// The number of tokens.
     Tokens(u64),
-    /// So many US dollars.
+    /// The cost in US dollars.
     Cost(f64),
 }
 
-impl fmt::Display for Reached {
+impl fmt::Display for RunLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Turns(turns) => write!(f, "{turns} turns"),

@@ -6,14 +6,14 @@
 //! begin ─► recorded ─► ask ─► recorded ─► tool ─► recorded ─► close ─► recorded
 //! ```
 //!
-//! A loop does only what its ledger says comes next, and says in the ledger what it will do before
-//! it does it. So one that begins and one that goes on after a crash are the same loop: the model
-//! is not asked again for what it said, what was sent is sent again to the byte, and a tool that
-//! finished does not run again.
+//! A loop performs only the next step in its ledger, and records each step before it performs it.
+//! Starting and resuming after a crash are therefore the same: the model is not asked again for an
+//! answer that was recorded, a request is sent again byte for byte, and a finished tool does not
+//! run again.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use threadfold_loop::{AgentLoop, Effect, Rendered, Scripted, ToolContext, tool};
+//! use threadfold_loop::{AgentLoop, Effect, RenderedPrompt, ScriptedProvider, ToolContext, tool};
 //! use threadfold_store::MemoryStore;
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -30,24 +30,24 @@
 //!     { "calls": [{ "name": "add", "arguments": { "a": 2, "b": 3 } }] },
 //!     { "text": "It is five." }
 //! ] }"#;
-//! let model = Arc::new(Scripted::new(serde_json::from_str(script)?));
+//! let model = Arc::new(ScriptedProvider::new(serde_json::from_str(script)?));
 //! let agent_loop = AgentLoop::new(Arc::new(MemoryStore::default()), model, "script")
 //!     .tool(add.effect(Effect::Pure));
 //!
-//! // Run it again after a crash, in any process: it goes on where it stopped.
-//! let finished = agent_loop.run_or_resume(&"s1".into(), &Rendered::text("What is 2 + 3?")).await?;
+//! // Run it again after a crash, in any process: it resumes where it stopped.
+//! let finished = agent_loop.run_or_resume(&"s1".into(), &RenderedPrompt::text("What is 2 + 3?")).await?;
 //! assert_eq!(finished.text(), "It is five.");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Whoever has a loop already uses only the ledger: see [`Recorder`].
+//! If you already have a loop, use only the ledger: see [`Recorder`].
 //!
 //! # What it does not do
 //!
-//! It reads no configuration and no environment, and prints nothing. A fence stops what a process
-//! writes that was passed over, not what its tools do: a tool is told the lease that it runs
+//! It reads no configuration and no environment, and prints nothing. A lease fences the writes of a
+//! process that lost it, but not its tools: a tool receives the epoch of the lease that it runs
 //! under, and can refuse an older one.
 
 mod agent_loop;
@@ -72,21 +72,22 @@ pub use agent_loop::{AgentLoop, Decision, Resume};
 pub use builtin::{CALL_VARIABLE, end_leftovers};
 pub use builtin::{Folder, builtin_tool, builtin_tools};
 pub use checkpoint::{Checkpoint, CheckpointHandler, FolderCheckpoints, StoreCheckpoints};
-pub use error::{LoopError, Reached};
+pub use error::{LoopError, RunLimit};
 pub use limits::{Limits, Prices, Retries};
 pub use main_loop::MainLoop;
 #[cfg(unix)]
 pub use mcp::{McpConfig, McpError, McpLog, McpServerConfig, connect as connect_mcp};
-pub use output::{Output, OutputError, Typed};
+pub use output::{JsonOutput, Output, OutputError};
 pub use progress::Progress;
-pub use prompt::{Prompt, Rendered, RunKey};
+pub use prompt::{Prompt, RenderedPrompt, RunKey};
 pub use provider::{
-    AccessError, Answer, Anthropic, Delta, Deltas, KEY_VARIABLES, Key, OpenAiChat, OpenAiResponses,
-    Provider, ProviderError, Script, ScriptCall, ScriptStep, Scripted, Timeouts, Usage, usage_of,
+    AccessError, Answer, AnswerUsage, Anthropic, Delta, Deltas, KEY_VARIABLES, Key, OpenAiChat,
+    OpenAiResponses, Provider, ProviderError, ProviderScript, ScriptCall, ScriptStep,
+    ScriptedProvider, Timeouts, usage_of,
 };
-pub use recorder::{Attempt, NewTurn, Origin, Recorder};
+pub use recorder::{Attempt, NewTurn, Recorder, ResultOrigin};
 pub use request::{render_tools, request};
-pub use run::{Finished, waits, waits_for};
+pub use run::{RunOutcome, pending_step, pending_step_of};
 pub use threadfold_core::{Dialect, Effect};
 pub use tool::{
     ErrorOutcome, Probe, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput, TypedTool, tool,

@@ -1,49 +1,49 @@
-//! How far a run may go, and how often it tries.
+//! The limits of a run, and its retries.
 
 use std::time::Duration;
 
 use threadfold_core::{EvaluationId, Json, TurnState};
 
-use crate::error::Reached;
+use crate::error::RunLimit;
 use crate::provider::usage_of;
 
-/// How far a run may go. One that reached a limit can be resumed with a higher one.
+/// The limits of a run. A run that reached a limit can be resumed with a higher one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// How many turns, with those before a resume.
+    /// The number of turns, including those before a resume.
     pub turns: Option<u64>,
-    /// How long, since it was started or resumed.
+    /// The time since the run was started or resumed.
     pub time: Option<Duration>,
-    /// How many tokens, with those before a resume.
+    /// The number of tokens, including those before a resume.
     pub tokens: Option<u64>,
-    /// How many US dollars, with those before a resume; counts only if there are prices.
+    /// The cost in US dollars, including the cost before a resume. Requires prices.
     pub cost_usd: Option<f64>,
-    /// What tokens cost.
+    /// The prices of tokens.
     pub prices: Option<Prices>,
     /// How long a tool may run.
     pub tool_time: Duration,
-    /// How long a tool that was told to stop may take for it.
+    /// How long a tool may take to stop after it was cancelled.
     pub grace: Duration,
-    /// How many bytes of words are kept of a tool's output or error; of more, the beginning and
-    /// the end.
+    /// How many bytes of text of a tool's output or error are kept. Longer text is truncated in the
+    /// middle.
     pub output: usize,
-    /// How many bytes of pictures are kept of a tool's output, in base64; of one that does not
-    /// fit, the model is told.
+    /// How many bytes of images of a tool's output are kept, in base64. An image that does not fit
+    /// is replaced by a placeholder.
     pub images: usize,
-    /// How many bytes a request may have. If it had more, the largest of what tools gave since
-    /// the last one is left out, and the model is told: a request that a provider refuses for its
-    /// size would be refused on every resume.
+    /// How many bytes a request may have. If it would be larger, the largest outputs since the last
+    /// request are omitted and replaced by a placeholder: a provider would refuse an oversized
+    /// request again on every resume.
     pub request: usize,
-    /// How many tools run at once.
+    /// How many tools run in parallel.
     pub parallel: usize,
 }
 
-/// What a million tokens cost, in US dollars.
+/// The price of a million tokens, in US dollars.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
-    /// Of those that are sent.
+    /// The price of input tokens.
     pub input: f64,
-    /// Of those that are answered.
+    /// The price of output tokens.
     pub output: f64,
 }
 
@@ -66,35 +66,35 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the limit that a run reached, before it begins another turn.
-    pub(crate) fn reached(&self, spent: &Spent, passed: Duration) -> Option<Reached> {
+    /// Returns the limit that a run has reached, if any. Called before each further turn.
+    pub(crate) fn reached(&self, spent: &Spending, passed: Duration) -> Option<RunLimit> {
         if let Some(limit) = self.turns.filter(|&limit| spent.turns >= limit) {
-            return Some(Reached::Turns(limit));
+            return Some(RunLimit::Turns(limit));
         }
         if let Some(limit) = self.time.filter(|&limit| passed >= limit) {
-            return Some(Reached::Time(limit));
+            return Some(RunLimit::Time(limit));
         }
         let tokens = spent.input + spent.output;
         if let Some(limit) = self.tokens.filter(|&limit| tokens >= limit) {
-            return Some(Reached::Tokens(limit));
+            return Some(RunLimit::Tokens(limit));
         }
         let prices = self.prices?;
         #[expect(clippy::cast_precision_loss, reason = "a price needs no more")]
         let cost = (spent.input as f64 * prices.input + spent.output as f64 * prices.output) / 1e6;
-        self.cost_usd.filter(|&limit| cost >= limit).map(Reached::Cost)
+        self.cost_usd.filter(|&limit| cost >= limit).map(RunLimit::Cost)
     }
 }
 
-/// What a run has spent. It is counted on with each turn, and not anew.
+/// What a run has spent. Updated with each turn instead of being recomputed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub(crate) struct Spending {
     turns: u64,
     input: u64,
     output: u64,
 }
 
-impl Spent {
-    /// Counts what was spent before a resume.
+impl Spending {
+    /// Returns what was spent before a resume.
     pub(crate) fn until_now(state: &TurnState, run: &EvaluationId) -> Self {
         let mut spent = Self::default();
         for turn in state.turns().filter(|turn| turn.evaluation_id() == run) {
@@ -115,14 +115,14 @@ impl Spent {
     }
 }
 
-/// How often a provider is asked that gave no answer.
+/// How often a request without an answer is retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// How often in all.
+    /// The total number of attempts.
     pub attempts: u32,
-    /// How long it is left alone after the first time; twice as long after each other.
+    /// The delay after the first attempt. It doubles after each further one.
     pub first: Duration,
-    /// How long it is left alone at most, unless it asks for more itself.
+    /// The maximum delay, unless the provider asks for a longer one.
     pub longest: Duration,
 }
 
@@ -133,11 +133,11 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// Returns how long to wait after this attempt. What the provider said counts; without that,
-    /// chance spreads those that ask at once.
-    pub(crate) fn pause(&self, attempt: u32, said: Option<Duration>) -> Duration {
-        if let Some(said) = said {
-            return said;
+    /// Returns the delay after this attempt: the one that the provider asked for, else a randomized
+    /// one, so that many clients do not retry at the same moment.
+    pub(crate) fn pause(&self, attempt: u32, requested: Option<Duration>) -> Duration {
+        if let Some(requested) = requested {
+            return requested;
         }
         let doubled = self.first.saturating_mul(1 << (attempt - 1).min(16)).min(self.longest);
         doubled.mul_f64(0.5 + fastrand::f64() / 2.0)

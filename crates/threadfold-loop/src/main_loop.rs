@@ -1,4 +1,4 @@
-//! The main loop: a request is run to its end, however often the process is killed.
+//! The main loop: runs a request to its end, however often the process is killed.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -9,40 +9,43 @@ use threadfold_engine::SnapshotRestoreError;
 use crate::agent_loop::{AgentLoop, Resume};
 use crate::checkpoint::{Checkpoint, CheckpointHandler};
 use crate::error::LoopError;
-use crate::output::{Output, complaint, instruction};
+use crate::output::{Output, correction, instruction};
 use crate::progress::Progress;
-use crate::prompt::{Prompt, Rendered, RunKey};
-use crate::run::{Finished, Run, waits_for};
+use crate::prompt::{Prompt, RenderedPrompt, RunKey};
+use crate::run::{Run, RunOutcome, pending_step_of};
 
-/// How the message is named that gives an answer back which could not be read.
-const COMPLAINT: &str = "output-error";
+/// The id of the message that rejects an answer which could not be parsed.
+const CORRECTION_ID: &str = "output-error";
 
 impl AgentLoop {
-    /// Says something in a session, new or known, and goes on until the model asks for nothing
-    /// more.
+    /// Sends a prompt in a new or existing session, and runs until the model requests nothing more.
     ///
-    /// Dropping the future, by a timeout or a `select!`, is like a crash: tools that run are told to
-    /// stop and are broken off at their next `await`, and a resume treats them as begun. The
-    /// session is free for others when its [`lease`](Self::lease) is over, or at once if no tool
-    /// was running. To stop a run in good
-    /// order, use [`cancel`](Self::cancel). The same holds for all that runs or resumes.
-    pub async fn run(&self, session: &SessionId, prompt: &Rendered) -> Result<Finished, LoopError> {
+    /// Dropping the future, by a timeout or a `select!`, is like a crash: running tools are told to
+    /// stop and are aborted at their next `await`, and a resume treats them as started. The session
+    /// becomes available when its [`lease`](Self::lease) expires, or at once if no tool was
+    /// running. To stop a run cleanly, use [`cancel`](Self::cancel). The same applies to every
+    /// method that runs or resumes.
+    pub async fn run(
+        &self,
+        session: &SessionId,
+        prompt: &RenderedPrompt,
+    ) -> Result<RunOutcome, LoopError> {
         self.run_with(session, prompt, Resume::default()).await
     }
 
-    /// Says something in a session, with leave to adopt what changed.
+    /// Sends a prompt in a session, with options to adopt a changed setup or to withdraw a prompt.
     pub async fn run_with(
         &self,
         session: &SessionId,
-        prompt: &Rendered,
+        prompt: &RenderedPrompt,
         resume: Resume,
-    ) -> Result<Finished, LoopError> {
+    ) -> Result<RunOutcome, LoopError> {
         let mut run = Run::open(self, session, prompt, resume.clone()).await?;
         if resume.adopt {
-            run.begin_anew();
+            run.restart_request();
         }
-        if !run.can_be_told() {
-            let waits = waits_for(run.state(), self).unwrap_or_default();
+        if !run.accepts_prompt() {
+            let waits = pending_step_of(run.state(), self).unwrap_or_default();
             close(&mut run).await;
             return Err(LoopError::Unfinished { session: session.clone(), waits });
         }
@@ -50,18 +53,22 @@ impl AgentLoop {
         finish(run, session, driven).await
     }
 
-    /// Goes on with a session where it stopped. One that is not there is not begun.
-    pub async fn resume(&self, session: &SessionId, resume: Resume) -> Result<Finished, LoopError> {
-        let not_begun = || LoopError::NotBegun { session: session.clone() };
-        // Opening a session begins it, and nobody asked for that.
-        self.store.head(session).await?.ok_or_else(not_begun)?;
-        let mut run = Run::open(self, session, &Rendered::default(), resume.clone()).await?;
+    /// Resumes a session where it stopped. A session that does not exist is not created.
+    pub async fn resume(
+        &self,
+        session: &SessionId,
+        resume: Resume,
+    ) -> Result<RunOutcome, LoopError> {
+        let not_started = || LoopError::NotStarted { session: session.clone() };
+        // Opening a session creates it, so its existence is checked first.
+        self.store.head(session).await?.ok_or_else(not_started)?;
+        let mut run = Run::open(self, session, &RenderedPrompt::default(), resume.clone()).await?;
         if run.state().last().is_none() {
             close(&mut run).await;
-            return Err(not_begun());
+            return Err(not_started());
         }
         if resume.adopt {
-            run.begin_anew();
+            run.restart_request();
         }
         let driven = match run.record_notes().await {
             Ok(()) => run.drive(Vec::new()).await,
@@ -70,39 +77,51 @@ impl AgentLoop {
         finish(run, session, driven).await
     }
 
-    /// Sees to it that a prompt is answered: goes on with a session that is not finished, then
-    /// says the prompt unless it is what was said there last.
+    /// Ensures that a prompt is answered: resumes an unfinished session, then sends the prompt
+    /// unless it was the last one sent.
     ///
-    /// So it can be called again after a crash at any moment: a prompt that was answered is not
-    /// sent anew, and its answer is returned. To say the same once more, use [`run`](Self::run).
+    /// Idempotent: it can be called again after a crash at any point. A prompt that was answered is
+    /// not sent again, and its answer is returned. To send the same prompt twice, use
+    /// [`run`](Self::run).
     pub async fn run_or_resume(
         &self,
         session: &SessionId,
-        prompt: &Rendered,
-    ) -> Result<Finished, LoopError> {
+        prompt: &RenderedPrompt,
+    ) -> Result<RunOutcome, LoopError> {
         let mut run = Run::open(self, session, prompt, Resume::default()).await?;
         let driven = run_or_resume(&mut run, prompt).await;
         finish(run, session, driven).await
     }
 
-    /// Runs a prompt, in a new session or from a checkpoint on.
-    pub async fn evaluate(
-        &self,
-        prompt: &Rendered,
-        resume_from: Option<&Checkpoint>,
-        resume: Resume,
-    ) -> Result<Finished, LoopError> {
-        let new = || SessionId::from(format!("run-{}", uuid::Uuid::new_v4().simple()));
-        let session = resume_from.map_or_else(new, |it| it.session.clone());
-        if let Some(checkpoint) = resume_from {
-            self.check(checkpoint).await?;
-        }
-        let mut run = Run::open(self, &session, prompt, resume).await?;
-        let driven = drive(&mut run, prompt).await;
-        finish(run, &session, driven).await
+    /// Runs a prompt in a new session.
+    pub async fn evaluate(&self, prompt: &RenderedPrompt) -> Result<RunOutcome, LoopError> {
+        let session = SessionId::from(format!("run-{}", uuid::Uuid::new_v4().simple()));
+        self.evaluate_in(&session, prompt, Resume::default()).await
     }
 
-    /// Checks that a checkpoint leads to what it was taken of.
+    /// Resumes a prompt from a checkpoint.
+    pub async fn evaluate_from(
+        &self,
+        checkpoint: &Checkpoint,
+        prompt: &RenderedPrompt,
+        resume: Resume,
+    ) -> Result<RunOutcome, LoopError> {
+        self.check(checkpoint).await?;
+        self.evaluate_in(&checkpoint.session, prompt, resume).await
+    }
+
+    async fn evaluate_in(
+        &self,
+        session: &SessionId,
+        prompt: &RenderedPrompt,
+        resume: Resume,
+    ) -> Result<RunOutcome, LoopError> {
+        let mut run = Run::open(self, session, prompt, resume).await?;
+        let driven = drive(&mut run, prompt).await;
+        finish(run, session, driven).await
+    }
+
+    /// Checks that a checkpoint refers to an existing position in its log.
     async fn check(&self, checkpoint: &Checkpoint) -> Result<(), LoopError> {
         let Some(log) = &checkpoint.log else { return Ok(()) };
         let unfit = |field: &str, reason: String| {
@@ -110,7 +129,7 @@ impl AgentLoop {
         };
         let session = &checkpoint.session;
         let Some(head) = self.store.head(session).await? else {
-            return unfit("session", format!("session `{session}` is not in this store"));
+            return unfit("session", format!("session `{session}` does not exist in this store"));
         };
         if head.log != *log {
             return unfit("log", format!("session `{session}` has log {}, not {log}", head.log));
@@ -123,26 +142,26 @@ impl AgentLoop {
     }
 }
 
-async fn run_or_resume(run: &mut Run<'_>, prompt: &Rendered) -> Result<(), LoopError> {
+async fn run_or_resume(run: &mut Run<'_>, prompt: &RenderedPrompt) -> Result<(), LoopError> {
     if run.state().last().is_some() {
         run.drive(Vec::new()).await?;
     }
-    if was_said_last(run, prompt) {
+    if is_last_prompt(run, prompt) {
         return Ok(());
     }
     run.begin_evaluation();
     run.drive(prompt.messages.clone()).await
 }
 
-/// Says whether nothing else was said since the prompt was.
-fn was_said_last(run: &mut Run<'_>, prompt: &Rendered) -> bool {
+/// Returns true if the prompt was the last one sent.
+fn is_last_prompt(run: &mut Run<'_>, prompt: &RenderedPrompt) -> bool {
     let said = |turn: &&Arc<ConversationTurn>| !turn.sent().messages.is_empty();
     let last = run.state().turns().filter(said).last();
     last.is_some_and(|turn| turn.sent().messages == prompt.messages)
 }
 
-/// Begins with the prompt, unless it was said before.
-async fn drive(run: &mut Run<'_>, prompt: &Rendered) -> Result<(), LoopError> {
+/// Sends the prompt, unless the session already has one.
+async fn drive(run: &mut Run<'_>, prompt: &RenderedPrompt) -> Result<(), LoopError> {
     let is_new = run.state().last().is_none();
     run.drive(if is_new { prompt.messages.clone() } else { Vec::new() }).await
 }
@@ -151,24 +170,24 @@ async fn finish(
     mut run: Run<'_>,
     session: &SessionId,
     driven: Result<(), LoopError>,
-) -> Result<Finished, LoopError> {
+) -> Result<RunOutcome, LoopError> {
     let state = run.state().clone();
-    let troubles = close(&mut run).await;
+    let warnings = close(&mut run).await;
     driven?;
     let answer = state.last().and_then(|turn| turn.answer());
     let last = answer.map(|answer| answer.message.clone());
-    Ok(Finished {
+    Ok(RunOutcome {
         stop_reason: answer.and_then(|answer| answer.stop_reason.clone()),
         session: session.clone(),
         message: last.unwrap_or_else(|| ConversationMessage::new(Role::Assistant)),
         history: state.history(),
         turns: state.turns().len() as u64,
-        troubles,
+        warnings,
     })
 }
 
-/// Leaves the session to others. What goes wrong there hides neither an output nor the cause of
-/// its absence.
+/// Releases the session. An error here must hide neither the output nor the reason why there is
+/// none.
 async fn close(run: &mut Run<'_>) -> Vec<String> {
     run.close().await.unwrap_or_else(|error| vec![with_causes(&error)])
 }
@@ -183,7 +202,7 @@ fn with_causes(error: &LoopError) -> String {
     text
 }
 
-/// Runs requests of one prompt: each to its end, and each once at a time.
+/// Runs requests of one prompt. Each request has at most one unfinished run at a time.
 pub struct MainLoop<P> {
     agent_loop: AgentLoop,
     prompt: P,
@@ -200,15 +219,15 @@ impl<P: Prompt> MainLoop<P> {
         Self { agent_loop, prompt, checkpoints: Arc::new(checkpoints) }
     }
 
-    /// Runs a request: goes on with a run of it that is not finished, or begins one.
+    /// Runs a request: resumes its unfinished run, or starts one.
     ///
-    /// What goes wrong after its end is told as [`Progress::Trouble`]. While its checkpoint cannot
-    /// be cleared, the request is answered with what this run gave.
+    /// Problems after the end of the run are reported as [`Progress::Warning`]. As long as the
+    /// checkpoint cannot be cleared, running the request again returns the output of this run.
     pub async fn run(&self, request: &P::Request) -> Result<P::Output, LoopError> {
         self.run_with(request, Resume::default()).await
     }
 
-    /// Runs a request, with what was decided about calls that were in doubt.
+    /// Runs a request, with decisions about calls with an unknown outcome.
     pub async fn run_with(
         &self,
         request: &P::Request,
@@ -223,21 +242,21 @@ impl<P: Prompt> MainLoop<P> {
         };
         self.agent_loop.check(&checkpoint).await?;
         let mut run = Run::open(&self.agent_loop, &checkpoint.session, &rendered, resume).await?;
-        run.keep_checkpoints(&*self.checkpoints, &key);
+        run.save_checkpoints_to(&*self.checkpoints, &key);
         let driven = self.drive(&mut run, &rendered).await;
-        let mut troubles = close(&mut run).await;
+        let mut warnings = close(&mut run).await;
         let output = driven?;
         if let Err(error) = self.checkpoints.clear(&key).await {
-            troubles.push(with_causes(&error));
+            warnings.push(with_causes(&error));
         }
-        for trouble in troubles {
-            self.agent_loop.tell(&Progress::Trouble(trouble));
+        for warning in warnings {
+            self.agent_loop.report(&Progress::Warning(warning));
         }
         Ok(output)
     }
 
-    /// Returns the rendered prompt, with what the answer must look like.
-    fn render(&self, request: &P::Request) -> Rendered {
+    /// Returns the rendered prompt, with the required form of the answer.
+    fn render(&self, request: &P::Request) -> RenderedPrompt {
         let mut rendered = self.prompt.render(request);
         rendered.namespace = Some(self.prompt.namespace().into());
         rendered.key = Some(self.prompt.key().into());
@@ -249,17 +268,22 @@ impl<P: Prompt> MainLoop<P> {
         rendered
     }
 
-    async fn drive(&self, run: &mut Run<'_>, rendered: &Rendered) -> Result<P::Output, LoopError> {
+    async fn drive(
+        &self,
+        run: &mut Run<'_>,
+        rendered: &RenderedPrompt,
+    ) -> Result<P::Output, LoopError> {
         drive(run, rendered).await?;
         let error = match read_answer(run) {
             Ok(output) => return Ok(output),
             Err(error) => error,
         };
-        if was_given_back(run) {
+        // The model gets one chance to correct its answer, also across resumes.
+        if was_rejected_before(run) {
             return Err(error.into());
         }
-        let mut again = ConversationMessage::text(Role::User, &complaint(&error));
-        again.message_id = Some(COMPLAINT.into());
+        let mut again = ConversationMessage::text(Role::User, &correction(&error));
+        again.message_id = Some(CORRECTION_ID.into());
         run.drive(vec![again]).await?;
         Ok(read_answer(run)?)
     }
@@ -270,17 +294,16 @@ fn read_answer<O: Output>(run: &mut Run<'_>) -> Result<O, crate::output::OutputE
     O::read(&last.map(|message| message.to_text()).unwrap_or_default())
 }
 
-/// Says whether an answer that could not be read was given back already.
-fn was_given_back(run: &mut Run<'_>) -> bool {
-    let is_complaint = |message: &ConversationMessage| {
-        message.message_id.as_ref().is_some_and(|id| id.as_str() == COMPLAINT)
+/// Returns true if an answer was already rejected.
+fn was_rejected_before(run: &mut Run<'_>) -> bool {
+    let is_correction = |message: &ConversationMessage| {
+        message.message_id.as_ref().is_some_and(|id| id.as_str() == CORRECTION_ID)
     };
-    run.state().turns().any(|turn| turn.sent().messages.iter().any(is_complaint))
+    run.state().turns().any(|turn| turn.sent().messages.iter().any(is_correction))
 }
 
-/// Returns a request's JSON, for those who name runs themselves.
 impl RunKey {
-    /// Returns the name of the runs of a request that is JSON.
+    /// Returns the key of the runs of a JSON request.
     pub fn of_json(namespace: &str, key: &str, request: &Json) -> Self {
         crate::prompt::run_key(namespace, key, request)
     }

@@ -1,16 +1,15 @@
-//! Tools of other programs, over the Model Context Protocol.
+//! Tools of other programs, over the Model Context Protocol (MCP).
 //!
-//! A server is a child process that is spoken to over its standard input and output. Each of its
-//! tools becomes one of ours, named `mcp__server__tool`.
+//! A server is a child process, connected through its standard input and output. Each of its tools
+//! becomes one of ours, named `mcp__server__tool`.
 //!
-//! What running a tool twice would do is what the server says of it: one that only reads is
+//! The effect of running a tool twice is derived from the server's hints: a read-only tool is
 //! [`Effect::Pure`], one that is idempotent and not destructive is [`Effect::Idempotent`], any
-//! other is [`Effect::Unsafe`]. A server may be wrong, so the configuration has the last word. The
-//! call's key is sent along as `threadfold/key` in `_meta`, for servers that know what to do with
-//! it.
+//! other is [`Effect::Unsafe`]. A server may be wrong, so the configuration overrides its hints.
+//! The call's idempotency key is sent as `threadfold/key` in `_meta`, for servers that support it.
 //!
-//! A server ends with the last of its tools, and with this process, however that ends: its input
-//! is closed then, and on Linux it is killed if it does not heed that.
+//! A server ends with the last of its tools, and with this process, however that ends: its input is
+//! closed, and on Linux it is killed if it ignores that.
 
 mod config;
 mod life_line;
@@ -32,40 +31,40 @@ use crate::tool::Tool;
 
 pub use config::{McpConfig, McpServerConfig};
 
-/// Takes what servers say beside the protocol: the server's name, and a line of its standard
-/// error, or of its standard output that is no message.
+/// Receives a server's output outside the protocol: the server's name, and a line of its standard
+/// error, or of its standard output that is not a message.
 pub type McpLog = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
-/// Why there are no tools of a server.
+/// Why a server's tools are not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
-    /// Correct the configuration.
-    #[error("this is no configuration of MCP servers: {reason}")]
+    /// Fix the configuration.
+    #[error("the MCP configuration is invalid: {reason}")]
     Config {
         /// What is wrong with it.
         reason: String,
     },
-    /// Correct the command of the server, or install it.
+    /// Fix the server's command, or install the server.
     #[error("MCP server `{server}` could not be started with `{command}`")]
     Start {
         /// The server.
         server: String,
         /// The program.
         command: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// See what the server said, and repair it.
+    /// Read the server's output, and fix the server.
     #[error("MCP server `{server}` did not become ready: {reason}")]
     NotReady {
         /// The server.
         server: String,
-        /// What it did instead, and what it said last.
+        /// What it did instead, and its last output.
         reason: String,
     },
-    /// Take the tool out of the configuration.
-    #[error("MCP server `{server}` has no tool `{tool}`, which `effects` names")]
+    /// Remove the tool from the configuration.
+    #[error("MCP server `{server}` has no tool `{tool}`, which `effects` refers to")]
     NoSuchTool {
         /// The server.
         server: String,
@@ -74,9 +73,9 @@ pub enum McpError {
     },
 }
 
-/// Starts all servers of a configuration and returns their tools, sorted by server, then by name:
-/// some servers list them in another order each time, and a conversation is held to its tools. If
-/// one of the servers does not become ready, none is kept.
+/// Starts all servers of a configuration and returns their tools, sorted by server and name: some
+/// servers list them in a different order each time, and a conversation is bound to its tools. If
+/// one server does not become ready, all are stopped.
 pub async fn connect(config: &McpConfig, log: McpLog) -> Result<Vec<Arc<dyn Tool>>, McpError> {
     let mut starting = JoinSet::new();
     for (index, (name, server)) in config.servers.iter().enumerate() {
@@ -122,8 +121,8 @@ async fn start(
     Ok(tools.collect())
 }
 
-/// A tool as its server tells it.
-struct Listed {
+/// A tool, as its server describes it.
+struct ListedTool {
     name: String,
     description: String,
     schema: threadfold_core::Json,
@@ -132,7 +131,7 @@ struct Listed {
     is_destructive: bool,
 }
 
-impl Listed {
+impl ListedTool {
     fn effect(&self) -> Effect {
         if self.is_read_only {
             Effect::Pure

@@ -1,4 +1,4 @@
-//! What a run is for: words, or a value of a Rust type.
+//! The output of a run: text, or a value of a Rust type.
 
 use std::any::type_name;
 
@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use threadfold_core::Json;
 
-/// The model's last answer is not what was wanted.
+/// The model's last answer does not have the required type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the answer is no `{wanted}`: {reason}")]
+#[error("the answer is not a valid `{wanted}`: {reason}")]
 pub struct OutputError {
-    /// The type that was wanted.
+    /// The required type.
     pub wanted: String,
     /// What is wrong with the answer.
     pub reason: String,
@@ -18,12 +18,12 @@ pub struct OutputError {
     pub answer: String,
 }
 
-/// What a model's last answer is read as.
+/// A type that the model's last answer can be parsed as.
 pub trait Output: Sized {
-    /// Returns the JSON schema that the answer must have; nothing if it is words.
+    /// Returns the JSON schema of the answer; `None` for plain text.
     fn schema() -> Option<Json>;
 
-    /// Reads an answer.
+    /// Parses an answer.
     fn read(answer: &str) -> Result<Self, OutputError>;
 }
 
@@ -37,11 +37,11 @@ impl Output for String {
     }
 }
 
-/// A value of a Rust type that the model writes as JSON.
+/// A value of a Rust type, which the model writes as JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Typed<T>(pub T);
+pub struct JsonOutput<T>(pub T);
 
-impl<T: DeserializeOwned + JsonSchema> Output for Typed<T> {
+impl<T: DeserializeOwned + JsonSchema> Output for JsonOutput<T> {
     fn schema() -> Option<Json> {
         Some(Json::of(&schemars::schema_for!(T)))
     }
@@ -55,7 +55,7 @@ impl<T: DeserializeOwned + JsonSchema> Output for Typed<T> {
     }
 }
 
-/// Returns what stands inside a code fence, if all of it does.
+/// Returns the content of a code fence, if the fence spans the whole answer.
 fn unfenced(answer: &str) -> &str {
     let answer = answer.trim();
     let inner = answer.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
@@ -63,7 +63,7 @@ fn unfenced(answer: &str) -> &str {
     inner.unwrap_or(answer).trim()
 }
 
-/// Returns what the model is told of the form that its answer must have.
+/// Returns the instruction for the model about the form of its answer.
 pub(crate) fn instruction<O: Output>() -> Option<String> {
     let schema = O::schema()?;
     Some(format!(
@@ -73,8 +73,8 @@ pub(crate) fn instruction<O: Output>() -> Option<String> {
     ))
 }
 
-/// Returns what the model is told of an answer that has not that form.
-pub(crate) fn complaint(error: &OutputError) -> String {
+/// Returns the message for the model about an answer that does not have that form.
+pub(crate) fn correction(error: &OutputError) -> String {
     format!(
         "Your answer cannot be read: {}. Answer again with one JSON value that fits the schema, \
          and nothing else.",

@@ -1,4 +1,4 @@
-//! What a run does, for whoever looks on.
+//! Progress reports of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,32 +7,32 @@ use threadfold_core::{CallId, Repair};
 
 use crate::provider::Delta;
 
-/// Something that a run does. Nothing depends on its being heard.
+/// One step of a run. Reports are informational: the run does not depend on them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Progress {
-    /// The model is asked.
+    /// The request is sent.
     Asking {
         /// The turn.
         turn: u64,
     },
-    /// A piece of the answer.
+    /// A part of the answer.
     Delta(Delta),
-    /// The answer is there, and is durable.
+    /// The answer is complete and durable.
     Answered {
         /// The turn.
         turn: u64,
-        /// How many tools it asks for.
+        /// The number of tool calls in it.
         calls: usize,
     },
-    /// There was no answer; the model is asked again.
-    AskingAgain {
-        /// Why there was none.
+    /// There was no answer; the request will be retried.
+    Retrying {
+        /// The error.
         why: String,
-        /// How long it is left alone.
+        /// The delay before the retry.
         after: Duration,
     },
-    /// A tool runs.
+    /// A tool starts.
     ToolStarted {
         /// The call.
         call: CallId,
@@ -49,20 +49,21 @@ pub enum Progress {
         call: CallId,
         /// The tool.
         name: Arc<str>,
-        /// What the model is told.
+        /// The output for the model.
         output: String,
-        /// It tells of a failure.
+        /// The output reports a failure.
         is_error: bool,
     },
-    /// The request had no room for something that a call gave. What it gave is kept.
-    LeftOut {
+    /// A tool's output was omitted from the request, which would have become too large. The output
+    /// stays recorded.
+    Omitted {
         /// The call.
         call: Option<CallId>,
-        /// How many bytes it was.
+        /// The number of bytes.
         bytes: usize,
     },
-    /// Something went wrong beside the way: it changes nothing about what the run gives.
-    Trouble(String),
-    /// Something had to be repaired so that the provider takes it.
+    /// A problem that does not affect the result of the run.
+    Warning(String),
+    /// The history was repaired so that the provider accepts it.
     Repaired(Repair),
 }

@@ -1,4 +1,4 @@
-//! Prompts: what a run begins with, made of a typed request.
+//! Prompts: the initial messages of a run, rendered from a typed request.
 
 use std::sync::Arc;
 
@@ -7,47 +7,47 @@ use threadfold_core::{ConversationMessage, Json, Role};
 
 use crate::output::Output;
 
-/// What a run begins with.
+/// A rendered prompt: the initial messages of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rendered {
-    /// Where the prompt is kept, in words of whoever keeps it.
+pub struct RenderedPrompt {
+    /// The namespace of the prompt, chosen by the caller.
     pub namespace: Option<Arc<str>>,
-    /// The prompt's name there.
+    /// The key of the prompt within its namespace.
     pub key: Option<Arc<str>>,
-    /// The system prompt; the agent's if there is none.
+    /// The system prompt; defaults to the loop's.
     pub system: Option<Arc<str>>,
-    /// What is said.
+    /// The messages.
     pub messages: Vec<ConversationMessage>,
 }
 
-impl Rendered {
-    /// Returns a prompt that only says something.
+impl RenderedPrompt {
+    /// Returns a prompt with one user message.
     pub fn text(text: &str) -> Self {
         Self { messages: vec![ConversationMessage::text(Role::User, text)], ..Self::default() }
     }
 }
 
-/// A prompt: a name, and how a typed request becomes what the model is told.
+/// A prompt: a name, and how to render a typed request.
 ///
-/// A request is known by its content. A run of the same request that is not finished is gone on
-/// with; see [`MainLoop`](crate::MainLoop).
+/// A request is identified by its content: running an equal request resumes its unfinished run. See
+/// [`MainLoop`](crate::MainLoop).
 pub trait Prompt: Send + Sync {
-    /// What it is made of.
+    /// The request that the prompt is rendered from.
     type Request: Serialize + Sync;
-    /// What the last answer is read as.
+    /// The type of the last answer.
     type Output: Output;
 
-    /// Returns where it is kept.
+    /// Returns the namespace of the prompt.
     fn namespace(&self) -> &str;
 
-    /// Returns its name there.
+    /// Returns the key of the prompt within its namespace.
     fn key(&self) -> &str;
 
-    /// Returns what the model is told.
-    fn render(&self, request: &Self::Request) -> Rendered;
+    /// Renders the prompt for a request.
+    fn render(&self, request: &Self::Request) -> RenderedPrompt;
 }
 
-/// Returns the name of a request's runs: the same for equal requests, and no other's.
+/// Returns the key of a request's runs: equal for equal requests, different otherwise.
 pub(crate) fn run_key(namespace: &str, key: &str, request: &Json) -> RunKey {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"threadfold run 1\n");
@@ -58,17 +58,18 @@ pub(crate) fn run_key(namespace: &str, key: &str, request: &Json) -> RunKey {
     RunKey(hasher.finalize().to_hex().as_str().into())
 }
 
-/// The name of a request's runs: letters and digits, whatever the request holds.
+/// The key of a request's runs. Contains only letters and digits, so that it can be part of a file
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunKey(Arc<str>);
 
 impl RunKey {
-    /// Returns the name of the runs of a request to a prompt.
+    /// Returns the key of the runs of a request to a prompt.
     pub fn of<P: Prompt>(prompt: &P, request: &P::Request) -> Self {
         run_key(prompt.namespace(), prompt.key(), &Json::of(request))
     }
 
-    /// Returns the name as text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

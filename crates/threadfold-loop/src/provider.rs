@@ -1,4 +1,4 @@
-//! Providers: who is asked, and what comes back.
+//! Providers: send requests to a model, and read its answers.
 
 mod access;
 mod anthropic;
@@ -29,46 +29,46 @@ pub use error::ProviderError;
 pub use http::Timeouts;
 pub use key::Key;
 pub use remote::{Anthropic, OpenAiChat, OpenAiResponses};
-pub use scripted::{Script, ScriptCall, ScriptStep, Scripted};
-pub use usage::{Usage, usage_of};
+pub use scripted::{ProviderScript, ScriptCall, ScriptStep, ScriptedProvider};
+pub use usage::{AnswerUsage, usage_of};
 
-/// The variables in which people keep their keys. No tool is handed them.
+/// The environment variables that usually hold API keys. They are removed from the environment of
+/// tools.
 pub const KEY_VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 
-/// A model's whole answer.
+/// A complete answer of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// What it said, with its tool calls.
+    /// The message, with its tool calls.
     pub message: ConversationMessage,
-    /// The same as the provider gave it.
+    /// The answer, as the provider returned it.
     pub payload: Json,
-    /// What it used, in the provider's words.
+    /// The token usage, as the provider reported it.
     pub usage: Option<Json>,
-    /// Why the model stopped, in the provider's words.
+    /// Why the model stopped, as the provider reported it.
     pub stop_reason: Option<Arc<str>>,
 }
 
-/// A piece of an answer that is still being made. Nothing depends on it: it is for whoever looks
-/// on.
+/// A part of an incomplete answer. Informational: the recorded answer does not depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
-    /// An answer begins.
+    /// The answer started.
     Begun {
-        /// Its name, if the provider gives it one.
+        /// The message id, if the provider assigns one.
         message: Option<MessageId>,
     },
-    /// More words.
+    /// More text.
     Text {
-        /// Their part of the message, from 0.
+        /// The index of the message part, from 0.
         part: usize,
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// More of what the model thinks.
+    /// More reasoning.
     Thinking {
-        /// Its part of the message, from 0.
+        /// The index of the message part, from 0.
         part: usize,
-        /// The words.
+        /// The text.
         text: String,
     },
     /// More of a call's arguments.
@@ -77,46 +77,45 @@ pub enum Delta {
         call: CallId,
         /// The tool.
         name: Arc<str>,
-        /// More of the arguments; empty when the call begins.
+        /// The additional arguments; empty when the call starts.
         arguments: String,
     },
 }
 
-/// Where pieces of an answer go.
+/// A channel for the parts of an answer.
 #[derive(Clone, Debug)]
 pub struct Deltas(mpsc::Sender<Delta>);
 
 impl Deltas {
-    /// Returns a place for pieces, and where they come out.
+    /// Returns the two ends of a channel.
     pub fn channel() -> (Self, mpsc::Receiver<Delta>) {
         let (sender, receiver) = mpsc::channel(64);
         (Self(sender), receiver)
     }
 
-    /// Hands a piece on. It waits for whoever looks on, and goes on alone if nobody does.
+    /// Sends a delta. Waits for the receiver, and does nothing if there is none.
     pub async fn send(&self, delta: Delta) {
         if self.0.send(delta).await.is_err() {
-            // Whoever looked on is gone; the answer comes all the same.
+            // The receiver is gone. The answer does not depend on it.
         }
     }
 }
 
-/// Somebody who can be asked.
+/// A provider of a model.
 ///
-/// A provider is given a request as the bytes that are sent, and never makes any of its own: what
-/// was recorded is what is sent.
+/// A provider sends the request exactly as given and never renders one itself, so that what was
+/// recorded is what is sent.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// Returns its name. A conversation that was begun with one is not gone on with by another.
+    /// Returns its name. A conversation must be resumed with the same provider.
     fn name(&self) -> &str;
 
-    /// Returns how it wants a conversation to be written.
+    /// Returns its request format.
     fn dialect(&self) -> Dialect;
 
-    /// Returns what a request says beside the conversation, if nothing else is said: a JSON
-    /// object.
+    /// Returns the default request parameters besides the conversation: a JSON object.
     fn parameters(&self) -> Json;
 
-    /// Asks once. An answer that broke off is an error, and so is one that cannot be read.
+    /// Sends a request once. A truncated or malformed answer is an error.
     async fn ask(&self, request: Bytes, deltas: &Deltas) -> Result<Answer, ProviderError>;
 }

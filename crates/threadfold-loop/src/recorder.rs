@@ -1,7 +1,8 @@
-//! The ledger of a loop: what was sent, what was answered, and what became of each call.
+//! The ledger of a loop: what was sent, what was answered, and the state of each call.
 //!
-//! Everything that is told to a recorder is durable when it returns. A loop that tells it before
-//! it acts can be killed anywhere: [`Recorder::resume_plan`] says how it goes on.
+//! Everything passed to a recorder is durable when the method returns. A loop that records each
+//! step before it performs it can be killed at any point: [`Recorder::resume_plan`] returns how to
+//! continue.
 
 mod turn;
 
@@ -23,10 +24,10 @@ use crate::tool::ToolOutput;
 
 pub use turn::NewTurn;
 
-/// Keeps the ledger of one session's loop, for our loop or for anybody's.
+/// Writes the ledger of one session's loop, for our loop or your own.
 ///
-/// There is one recorder of a session at a time: whoever else opens it is refused, and one that
-/// was passed over cannot write any more.
+/// A session has one recorder at a time: opening it a second time fails, and a recorder that lost
+/// its lease can no longer write.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,48 +46,55 @@ pub use turn::NewTurn;
 /// let mut answer = ConversationMessage::new(Role::Assistant);
 /// answer.tool_calls.push(ToolCall::new("c1", "pay", r#"{"amount":5}"#));
 /// recorder.answer(answer.into()).await?;
-/// recorder.started(&"c1".into(), Effect::Unsafe).await?;
+/// recorder.start(&"c1".into(), Effect::Unsafe).await?;
 /// drop(recorder); // The process is killed while the tool runs.
 ///
 /// # store.release(&"s1".into(), threadfold_store::Epoch(1)).await?;
 /// let mut recorder = Recorder::open(store, &"s1".into(), options()).await?;
 /// let plan = recorder.resume_plan(|_| Effect::Unsafe);
 /// assert!(matches!(plan.calls[0].action, CallAction::Decide(_)), "it may have been paid");
-/// recorder.finished(&"c1".into(), ToolOutput::text("paid")).await?;
+/// recorder.finish(&"c1".into(), ToolOutput::text("paid")).await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Recorder {
     session: Session,
-    /// The names of the answers so far.
+    /// The message ids of the answers so far.
     answers: BTreeSet<MessageId>,
-    /// The ids of the items that they were said in.
+    /// The ids of the native items in those answers.
     items: BTreeSet<String>,
 }
 
-/// An attempt that may begin: it is in the ledger.
+/// An attempt that may start: it is recorded in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// The call's name towards the tool.
+    /// The idempotency key for the tool.
     pub key: CallKey,
-    /// The attempt, from 1.
+    /// The attempt number, from 1.
     pub number: u64,
-    /// The lease under which it runs.
+    /// The epoch of the lease that it runs under.
     pub epoch: Epoch,
 }
 
-/// How a call came to its result.
+/// Where a call's result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// Who says so.
+pub struct ResultOrigin {
+    /// The source of the result.
     pub source: ResultSource,
-    /// How long it took.
+    /// How long the call took.
     pub duration: Option<Duration>,
 }
 
+/// A result of which the duration is unknown.
+impl From<ResultSource> for ResultOrigin {
+    fn from(source: ResultSource) -> Self {
+        Self { source, duration: None }
+    }
+}
+
 impl Recorder {
-    /// Opens a session's ledger, and begins the session if there is none.
+    /// Opens a session's ledger. Creates the session if it does not exist.
     pub async fn open(
         store: Arc<dyn Store>,
         session: &SessionId,
@@ -96,125 +104,129 @@ impl Recorder {
         let turns = session.fold().turns().turns();
         let name = |turn: &Arc<ConversationTurn>| turn.assistant_message()?.message_id.clone();
         let answers = turns.filter_map(name).collect();
-        let said = session.fold().turns().turns().filter_map(|turn| turn.assistant_message());
-        let parts = said.flat_map(|message| &message.content);
+        let messages = session.fold().turns().turns().filter_map(|turn| turn.assistant_message());
+        let parts = messages.flat_map(|message| &message.content);
         let items = parts.filter_map(|part| part.item_id(turn::NAMED)).collect();
         Ok(Self { session, answers, items })
     }
 
-    /// Returns what is known of the loop.
+    /// Returns the state of the loop.
     pub fn state(&self) -> &TurnState {
         self.session.fold().turns()
     }
 
-    /// Returns how to go on. `effect_of` says what running a tool of that name twice would do.
+    /// Returns how to continue. `effect_of` returns the effect of running a tool twice.
     pub fn resume_plan(&self, effect_of: impl Fn(&str) -> Effect) -> ResumePlan {
         resume_plan(self.state(), effect_of)
     }
 
-    /// Says that a tool is about to run. When this returns it may.
-    pub async fn started(&mut self, call: &CallId, effect: Effect) -> Result<Attempt, LoopError> {
-        self.start(call, effect, None).await
+    /// Records that a tool is about to run. The tool may run when this returns.
+    pub async fn start(&mut self, call: &CallId, effect: Effect) -> Result<Attempt, LoopError> {
+        self.append_start(call, effect, None).await
     }
 
-    /// Says that what the last attempt may have done is about to be undone.
-    pub async fn undoing(&mut self, call: &CallId, effect: Effect) -> Result<Attempt, LoopError> {
-        let undoes = self.record(call)?.attempt;
-        self.start(call, effect, Some(undoes)).await
+    /// Records that the effects of the last attempt are about to be undone.
+    pub async fn start_undo(
+        &mut self,
+        call: &CallId,
+        effect: Effect,
+    ) -> Result<Attempt, LoopError> {
+        let undoes = self.call_record(call)?.attempt;
+        self.append_start(call, effect, Some(undoes)).await
     }
 
-    async fn start(
+    async fn append_start(
         &mut self,
         call: &CallId,
         effect: Effect,
         undoes: Option<u64>,
     ) -> Result<Attempt, LoopError> {
-        let record = self.record(call)?;
+        let record = self.call_record(call)?;
         let attempt = record.attempt + 1;
         let key = self.key_of(record)?;
-        let (call_id, told) = (call.clone(), key.clone());
-        self.say(vec![Payload::ToolStarted(ToolStarted {
+        let (call_id, call_key) = (call.clone(), key.clone());
+        self.append(vec![Payload::ToolStarted(ToolStarted {
             call_id,
-            key: told,
+            key: call_key,
             attempt,
             effect,
             undoes,
         })])
         .await?;
+        // The lease is checked after the write: a process that lost it must not run the tool.
         let epoch = self.session.hold().await?;
         Ok(Attempt { key, number: attempt, epoch })
     }
 
-    /// Returns the last attempt of a call that was begun, once the lease is known to hold.
+    /// Returns the last attempt of a started call, after checking that the lease still holds.
     pub async fn last_attempt(&mut self, call: &CallId) -> Result<Attempt, LoopError> {
-        let record = self.record(call)?;
+        let record = self.call_record(call)?;
         let (key, number) = (self.key_of(record)?, record.attempt);
         Ok(Attempt { key, number, epoch: self.session.hold().await? })
     }
 
-    /// Says what a call gave. When this returns the model may be told.
-    pub async fn finished(&mut self, call: &CallId, output: ToolOutput) -> Result<(), LoopError> {
-        let origin = Origin { source: ResultSource::Tool, duration: None };
-        self.finished_by(call, output, origin).await
+    /// Records the result of a call. The model may see it when this returns.
+    pub async fn finish(&mut self, call: &CallId, output: ToolOutput) -> Result<(), LoopError> {
+        self.finish_from(call, output, ResultSource::Tool.into()).await
     }
 
-    /// Says what a call gave, and who says so.
-    pub async fn finished_by(
+    /// Records the result of a call, and where it comes from.
+    pub async fn finish_from(
         &mut self,
         call: &CallId,
         output: ToolOutput,
-        origin: Origin,
+        origin: ResultOrigin,
     ) -> Result<(), LoopError> {
-        let finished = self.finish(call, output, origin)?;
-        self.say(vec![finished]).await
+        let finished = self.finish_event(call, output, origin)?;
+        self.append(vec![finished]).await
     }
 
-    /// Says that the last attempt failed, and that the model is told so.
-    pub async fn failed(
+    /// Records that the last attempt failed, with the failure as the call's result.
+    pub async fn fail(
         &mut self,
         call: &CallId,
         error: &str,
-        origin: Origin,
+        origin: ResultOrigin,
     ) -> Result<(), LoopError> {
-        let attempt = self.record(call)?.attempt;
+        let attempt = self.call_record(call)?.attempt;
         let failed = ToolFailed { call_id: call.clone(), attempt, error: Json::string(error) };
-        let output = ToolOutput { is_error: true, ..ToolOutput::text(error) };
-        let finished = self.finish(call, output, origin)?;
-        self.say(vec![Payload::ToolFailed(failed), finished]).await
+        let output = ToolOutput::error(error);
+        let finished = self.finish_event(call, output, origin)?;
+        self.append(vec![Payload::ToolFailed(failed), finished]).await
     }
 
-    /// Says that nobody knows what became of the last attempt; the model is not told yet.
-    pub async fn unknown(&mut self, call: &CallId, reason: &str) -> Result<(), LoopError> {
-        let unknown = self.not_known(call, reason)?;
-        self.say(vec![unknown]).await
+    /// Records that the outcome of the last attempt is unknown, without a result for the model.
+    pub async fn mark_unknown(&mut self, call: &CallId, reason: &str) -> Result<(), LoopError> {
+        let unknown = self.unknown_event(call, reason)?;
+        self.append(vec![unknown]).await
     }
 
-    /// Says that nobody knows what became of the last attempt, and that the model is told so.
-    pub async fn told_unknown(
+    /// Records that the outcome of the last attempt is unknown, with that as the call's result.
+    pub async fn finish_unknown(
         &mut self,
         call: &CallId,
         reason: &str,
-        origin: Origin,
+        origin: ResultOrigin,
     ) -> Result<(), LoopError> {
-        let unknown = self.not_known(call, reason)?;
-        let output = ToolOutput { is_error: true, ..ToolOutput::text(reason) };
-        let finished = self.finish(call, output, origin)?;
-        self.say(vec![unknown, finished]).await
+        let unknown = self.unknown_event(call, reason)?;
+        let output = ToolOutput::error(reason);
+        let finished = self.finish_event(call, output, origin)?;
+        self.append(vec![unknown, finished]).await
     }
 
-    fn not_known(&self, call: &CallId, reason: &str) -> Result<Payload, LoopError> {
-        let attempt = self.record(call)?.attempt;
+    fn unknown_event(&self, call: &CallId, reason: &str) -> Result<Payload, LoopError> {
+        let attempt = self.call_record(call)?.attempt;
         let (call_id, reason) = (call.clone(), reason.into());
         Ok(Payload::ToolUnknown(ToolUnknown { call_id, attempt, reason }))
     }
 
-    fn finish(
+    fn finish_event(
         &self,
         call: &CallId,
         output: ToolOutput,
-        origin: Origin,
+        origin: ResultOrigin,
     ) -> Result<Payload, LoopError> {
-        let record = self.record(call)?;
+        let record = self.call_record(call)?;
         let result = ConversationMessage {
             content: output.content,
             tool_call_id: Some(call.clone()),
@@ -233,26 +245,26 @@ impl Recorder {
         }))
     }
 
-    /// Closes the turn: all that it wanted is there.
+    /// Completes the turn: every call has its result.
     pub async fn complete(&mut self) -> Result<(), LoopError> {
         let turn = self.state().last().map(|turn| turn.number()).unwrap_or_default();
-        self.say(vec![Payload::TurnCompleted(TurnCompleted { turn })]).await
+        self.append(vec![Payload::TurnCompleted(TurnCompleted { turn })]).await
     }
 
-    /// Notes that there is a checkpoint of this name behind all that was said.
+    /// Records a checkpoint with this id after everything recorded so far.
     pub async fn checkpoint(&mut self, name: &str) -> Result<(), LoopError> {
         let seq = Some(self.session.fold().seq());
-        self.say(vec![Payload::CheckpointSaved(CheckpointSaved {
+        self.append(vec![Payload::CheckpointSaved(CheckpointSaved {
             checkpoint_id: name.into(),
             seq,
         })])
         .await
     }
 
-    /// Says anything else, in the order given; all of it is kept, or nothing.
+    /// Records other events, in order and atomically.
     ///
-    /// What does not follow on what was recorded is refused, and is not kept.
-    pub async fn say(&mut self, payloads: Vec<Payload>) -> Result<(), LoopError> {
+    /// Events that do not fit the ledger are refused, and nothing is recorded.
+    pub async fn append(&mut self, payloads: Vec<Payload>) -> Result<(), LoopError> {
         let at: Arc<str> = jiff::Timestamp::now().to_string().into();
         let events: Vec<SessionEvent> = payloads
             .into_iter()
@@ -265,6 +277,7 @@ impl Recorder {
                 event
             })
             .collect();
+        // Applied to a copy first: an event that does not fit must not reach the log.
         let mut state = self.state().clone();
         for event in &events {
             if let Outcome::Ignored(anomaly) = state.apply(event) {
@@ -275,14 +288,14 @@ impl Recorder {
         Ok(())
     }
 
-    fn record(&self, call: &CallId) -> Result<&ToolCallRecord, LoopError> {
+    fn call_record(&self, call: &CallId) -> Result<&ToolCallRecord, LoopError> {
         let known = self.state().call(call);
         known
             .map(|record| &**record)
-            .ok_or_else(|| LoopError::OutOfOrder(format!("there is no call `{call}`")))
+            .ok_or_else(|| LoopError::OutOfOrder(format!("call `{call}` does not exist")))
     }
 
-    /// Returns what others look at the session with.
+    /// Returns a handle for readers of the session.
     pub fn handle(&self) -> SessionHandle {
         self.session.handle()
     }
@@ -292,12 +305,12 @@ impl Recorder {
         &self.session
     }
 
-    /// Returns the place of the latest record.
+    /// Returns the position of the latest record.
     pub fn cursor(&self) -> Cursor {
         self.session.cursor()
     }
 
-    /// Leaves the session to others. Returns what went wrong beside the way.
+    /// Releases the session. Returns problems that did not affect the recorded data.
     pub async fn close(mut self) -> Result<Vec<String>, LoopError> {
         self.leave().await
     }
@@ -306,9 +319,9 @@ impl Recorder {
         Ok(self.session.leave().await?)
     }
 
-    /// Keeps others away for as long as the lease lasts, if a tool was begun that has not ended:
-    /// what is broken off may go on for a moment.
-    pub(crate) fn guard_what_runs(&mut self) {
+    /// Keeps the lease until it expires if a started tool has not ended, because an aborted tool
+    /// may continue for a moment.
+    pub(crate) fn keep_lease_if_running(&mut self) {
         let is_begun = |turn: &Arc<ConversationTurn>| {
             turn.calls().any(|call| call.state == CallState::Started)
         };
@@ -317,7 +330,7 @@ impl Recorder {
         }
     }
 
-    /// Returns a snapshot of the whole session, complete in itself.
+    /// Returns a complete snapshot of the session.
     pub fn snapshot(&self) -> threadfold_engine::Snapshot {
         self.session.snapshot(BTreeMap::new())
     }

@@ -1,4 +1,4 @@
-//! A request as bytes, put together of pieces that are kept and sent as they are.
+//! Assembles a request from recorded pieces, which are sent verbatim.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use threadfold_core::{Dialect, Json, TurnState};
 
 use crate::tool::ToolDefinition;
 
-/// Returns tools as a provider is told of them; nothing if there are none.
+/// Renders tools for a provider; `None` if there are none.
 pub fn render_tools(dialect: Dialect, tools: &[ToolDefinition]) -> Option<Json> {
     if tools.is_empty() {
         return None;
@@ -47,10 +47,10 @@ fn render_tool(dialect: Dialect, tool: &ToolDefinition) -> Json {
     }
 }
 
-/// Returns the request of the last turn that was begun, out of what was recorded of it.
+/// Assembles the request of the last turn from its recorded pieces.
 ///
-/// Nothing of the conversation is rendered here: a request that is sent again is the same to the
-/// byte.
+/// Nothing of the conversation is rendered here, so a request that is sent again is identical byte
+/// for byte.
 pub fn request(dialect: Dialect, state: &TurnState) -> Bytes {
     let mut body = Body::default();
     if let Some(turn) = state.last() {
@@ -84,7 +84,7 @@ pub fn request(dialect: Dialect, state: &TurnState) -> Bytes {
     body.finish()
 }
 
-/// An object that is written field by field.
+/// A JSON object that is written field by field.
 #[derive(Default)]
 struct Body(String);
 
@@ -101,7 +101,7 @@ impl Body {
         self.0.push_str(value);
     }
 
-    /// Adds all fields of an object, as they are spelt.
+    /// Adds all fields of an object, verbatim.
     fn fields(&mut self, object: &Json) {
         let inner = object.as_str().trim();
         let inner = inner.strip_prefix('{').and_then(|it| it.strip_suffix('}'));

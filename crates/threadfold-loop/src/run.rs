@@ -1,12 +1,12 @@
-//! The inner loop: it does what the ledger says comes next, until nothing does.
+//! The inner loop: performs the next step in the ledger until the run is done.
 //!
-//! There is no other way through a run: one that begins and one that goes on after a crash both
-//! follow the plan, and nothing is done before it is recorded that it will be.
+//! A new run and a resumed run take the same path: both follow the resume plan, and every step is
+//! recorded before it is performed.
 
 mod ask;
 mod preview;
-mod room;
 mod tools;
+mod truncate;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_loop::{AgentLoop, Resume};
 use crate::checkpoint::{Checkpoint, CheckpointHandler};
-use crate::error::{LoopError, Reached};
-use crate::limits::Spent;
+use crate::error::{LoopError, RunLimit};
+use crate::limits::Spending;
 use crate::progress::Progress;
-use crate::prompt::{Rendered, RunKey};
+use crate::prompt::{RenderedPrompt, RunKey};
 use crate::recorder::{NewTurn, Recorder};
 use crate::request::request;
-use room::LeftOut;
+use truncate::Omission;
 
 /// A run in this process.
 pub(crate) struct Run<'a> {
@@ -38,24 +38,24 @@ pub(crate) struct Run<'a> {
     setup: NewTurn,
     resume: Resume,
     began: Instant,
-    spent: Spent,
+    spent: Spending,
     checkpoints: Option<(&'a dyn CheckpointHandler, &'a RunKey)>,
-    /// What is recorded with the next turn.
+    /// Events to record with the next turn.
     notes: Vec<Payload>,
-    /// Stops what runs: when the agent is stopped, or the time is over.
+    /// Stops the run when the loop is cancelled or its time is up.
     stop: CancellationToken,
     timer: Option<JoinHandle<()>>,
-    /// The request of the last turn was found to break no rule.
+    /// The request of the last turn passed validation.
     is_checked: bool,
-    /// The conversation is to be sent anew.
+    /// The next turn sends the conversation again in full.
     restart: bool,
 }
 
-/// Whoever drops a run does not wait for it: its tools must not go on without a lease.
+/// A dropped run is not awaited, so its tools must stop: they would otherwise outlive the lease.
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.stop.cancel();
-        self.recorder.get_mut().guard_what_runs();
+        self.recorder.get_mut().keep_lease_if_running();
         if let Some(timer) = &self.timer {
             timer.abort();
         }
@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
     pub(crate) async fn open(
         agent_loop: &'a AgentLoop,
         session: &SessionId,
-        prompt: &Rendered,
+        prompt: &RenderedPrompt,
         resume: Resume,
     ) -> Result<Self, LoopError> {
         let options =
@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
             Some(known) if !is_done(recorder.state()) => known.clone(),
             _ => new_evaluation(),
         };
-        let spent = Spent::until_now(recorder.state(), &evaluation_id);
+        let spent = Spending::until_now(recorder.state(), &evaluation_id);
         let today = agent_loop.new_turn(Vec::new());
         let setup = NewTurn {
             evaluation_id,
@@ -103,20 +103,20 @@ impl<'a> Run<'a> {
             restart: false,
         };
         if let Err(error) = run.check_setup().and_then(|()| run.check_decisions()) {
-            // Why it is not run is what the caller must know.
+            // The caller needs the reason for the refusal, not an error of the cleanup.
             run.close().await.ok();
             return Err(error);
         }
         Ok(run)
     }
 
-    /// Has what is said next begin a run of its own, with its own limits.
+    /// Starts a new evaluation with the next prompt, with limits of its own.
     pub(crate) fn begin_evaluation(&mut self) {
         self.setup.evaluation_id = new_evaluation();
-        self.spent = Spent::default();
+        self.spent = Spending::default();
     }
 
-    /// Checks that what is run today is what the conversation was begun with.
+    /// Checks that the setup is the one that the conversation started with.
     fn check_setup(&mut self) -> Result<(), LoopError> {
         let today = Setup {
             system: self.setup.system.as_deref(),
@@ -133,43 +133,44 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Says whether nothing was asked in it yet, or all that was is answered.
+    /// Returns true if nothing was asked yet, or everything asked is answered.
     pub(crate) fn is_done(&mut self) -> bool {
         is_done(self.recorder.get_mut().state())
     }
 
-    /// Says whether something can be said: all is answered, or it is said instead of what is not.
-    pub(crate) fn can_be_told(&mut self) -> bool {
+    /// Returns true if the session accepts a prompt: it is done, or the prompt withdraws an
+    /// unanswered one.
+    pub(crate) fn accepts_prompt(&mut self) -> bool {
         let is_unanswered = matches!(self.plan().next, NextStep::AskAgain { .. });
-        self.is_done() || (self.resume.instead && is_unanswered)
+        self.is_done() || (self.resume.withdraw && is_unanswered)
     }
 
-    /// Records what was noted for the next turn, if there may be none.
+    /// Records the pending notes. A resume may not begin another turn to record them with.
     pub(crate) async fn record_notes(&mut self) -> Result<(), LoopError> {
         let notes = std::mem::take(&mut self.notes);
         if !notes.is_empty() {
-            self.recorder.get_mut().say(notes).await?;
+            self.recorder.get_mut().append(notes).await?;
         }
         Ok(())
     }
 
-    /// Sends the conversation anew with the next turn.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Sends the conversation again in full with the next turn.
+    pub(crate) fn restart_request(&mut self) {
         self.restart = true;
     }
 
-    /// Goes on until the model asks for nothing more. `input` is what is said next.
+    /// Runs until the model requests nothing more. `input` is the next prompt.
     pub(crate) async fn drive(&mut self, input: Vec<ConversationMessage>) -> Result<(), LoopError> {
-        match (self.go_on(input).await, self.agent_loop.limits.time) {
+        match (self.run_to_end(input).await, self.agent_loop.limits.time) {
             (Err(LoopError::Cancelled), Some(time)) if !self.agent_loop.cancel.is_cancelled() => {
-                Err(LoopError::Limit(Reached::Time(time)))
+                Err(LoopError::Limit(RunLimit::Time(time)))
             }
             (driven, _) => driven,
         }
     }
 
-    async fn go_on(&mut self, mut input: Vec<ConversationMessage>) -> Result<(), LoopError> {
-        self.close_what_broke_off().await?;
+    async fn run_to_end(&mut self, mut input: Vec<ConversationMessage>) -> Result<(), LoopError> {
+        self.close_interrupted_preview().await?;
         loop {
             if self.stop.is_cancelled() {
                 return Err(LoopError::Cancelled);
@@ -177,7 +178,7 @@ impl<'a> Run<'a> {
             let plan = self.plan();
             match plan.next {
                 NextStep::BeginTurn { .. } => self.begin(std::mem::take(&mut input)).await?,
-                NextStep::AskAgain { .. } if self.resume.instead && !input.is_empty() => {
+                NextStep::AskAgain { .. } if self.resume.withdraw && !input.is_empty() => {
                     self.begin(std::mem::take(&mut input)).await?;
                 }
                 NextStep::AskAgain { .. } if self.restart => self.begin(Vec::new()).await?,
@@ -197,17 +198,18 @@ impl<'a> Run<'a> {
         self.recorder.get_mut().resume_plan(|name| self.agent_loop.effect_of(name))
     }
 
-    /// An answer that a killed process was hearing stays as far as it came.
-    async fn close_what_broke_off(&mut self) -> Result<(), LoopError> {
+    /// Closes the preview of an answer that a killed process was receiving. The text received so
+    /// far stays.
+    async fn close_interrupted_preview(&mut self) -> Result<(), LoopError> {
         if matches!(self.plan().next, NextStep::AskAgain { .. }) {
             let idle = Payload::SessionIdle(EmptyPayload {});
-            self.recorder.get_mut().say(vec![idle]).await?;
+            self.recorder.get_mut().append(vec![idle]).await?;
         }
         Ok(())
     }
 
-    /// Says whether the provider stopped in the middle of tools of its own, and is to be asked to
-    /// go on: only if there is something that it was not sent yet.
+    /// Returns true if the provider paused in the middle of its own tools and must be asked to
+    /// continue. That requires something that it was not sent yet.
     fn was_paused(&mut self) -> bool {
         let last = self.recorder.get_mut().state().last().cloned();
         let answer = last.as_ref().and_then(|turn| turn.answer());
@@ -215,7 +217,8 @@ impl<'a> Run<'a> {
         is_paused && !self.recorder.get_mut().prepare(self.setup.clone()).0.items.is_empty()
     }
 
-    /// Refuses decisions about calls that wait for none. Asked once: later they are used up.
+    /// Refuses decisions about calls that need none. Checked once at the start, because a run uses
+    /// up its decisions.
     fn check_decisions(&mut self) -> Result<(), LoopError> {
         let plan = self.plan();
         for call in self.resume.decisions.keys() {
@@ -230,19 +233,21 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Begins a turn. A request that the provider would refuse is not recorded.
+    /// Begins a turn. A request that the provider would refuse is not recorded, because it could
+    /// never be answered.
     async fn begin(&mut self, messages: Vec<ConversationMessage>) -> Result<(), LoopError> {
         let recorder = self.recorder.get_mut();
         let is_prompt = !messages.is_empty();
+        // A new prompt is always sent; limits apply to the turns after it.
         if !is_prompt
             && let Some(reached) = self.agent_loop.limits.reached(&self.spent, self.began.elapsed())
         {
             return Err(LoopError::Limit(reached));
         }
-        let withdraws = is_prompt && self.resume.instead;
+        let withdraws = is_prompt && self.resume.withdraw;
         let turn = NewTurn { messages, restart: self.restart, withdraws, ..self.setup.clone() };
-        let mut carried = recorder.carried(&turn);
-        let mut left_out = Vec::new();
+        let mut carried = recorder.carried_messages(&turn);
+        let mut omitted = Vec::new();
         let (started, repairs, request) = loop {
             let (started, repairs) = recorder.prepare_with(turn.clone(), &carried);
             let started = Payload::TurnStarted(started);
@@ -250,23 +255,23 @@ impl<'a> Run<'a> {
             state.extend([&SessionEvent::new(started.clone())]);
             let request = request(self.setup.dialect, &state);
             let excess = request.len().saturating_sub(self.agent_loop.limits.request);
-            let more = room::leave_out(&mut carried.messages, excess);
+            let more = truncate::omit_largest(&mut carried.messages, excess);
             if more.is_empty() {
                 break (started, repairs, request);
             }
-            left_out.extend(more);
+            omitted.extend(more);
         };
         let violations = self.setup.dialect.check(&request);
         if !violations.is_empty() {
             return Err(LoopError::Invalid(violations));
         }
         let notes = std::mem::take(&mut self.notes).into_iter();
-        recorder.say(notes.chain([started]).collect()).await?;
+        recorder.append(notes.chain([started]).collect()).await?;
         (self.restart, self.is_checked) = (false, true);
-        for LeftOut { call, bytes } in left_out {
-            self.agent_loop.tell(&Progress::LeftOut { call, bytes });
+        for Omission { call, bytes } in omitted {
+            self.agent_loop.report(&Progress::Omitted { call, bytes });
         }
-        repairs.into_iter().for_each(|repair| self.agent_loop.tell(&Progress::Repaired(repair)));
+        repairs.into_iter().for_each(|repair| self.agent_loop.report(&Progress::Repaired(repair)));
         self.spent.add_turn();
         Ok(())
     }
@@ -278,12 +283,16 @@ impl<'a> Run<'a> {
         self.save_checkpoint().await
     }
 
-    /// Has every turn that is closed told to a handler of checkpoints.
-    pub(crate) fn keep_checkpoints(&mut self, handler: &'a dyn CheckpointHandler, key: &'a RunKey) {
+    /// Saves a checkpoint after every completed turn.
+    pub(crate) fn save_checkpoints_to(
+        &mut self,
+        handler: &'a dyn CheckpointHandler,
+        key: &'a RunKey,
+    ) {
         self.checkpoints = Some((handler, key));
     }
 
-    /// Tells the handler of checkpoints how far the run has come.
+    /// Saves the current position of the run.
     pub(crate) async fn save_checkpoint(&mut self) -> Result<(), LoopError> {
         let Some((handler, key)) = self.checkpoints else { return Ok(()) };
         let cursor = self.recorder.get_mut().cursor();
@@ -291,47 +300,47 @@ impl<'a> Run<'a> {
         handler.save(key, &Checkpoint { session, log: Some(cursor.log), seq: cursor.seq }).await
     }
 
-    /// Returns what is known of the loop.
+    /// Returns the state of the loop.
     pub(crate) fn state(&mut self) -> &TurnState {
         self.recorder.get_mut().state()
     }
 
-    /// Leaves the session to others.
+    /// Releases the session.
     pub(crate) async fn close(&mut self) -> Result<Vec<String>, LoopError> {
         self.recorder.get_mut().leave().await
     }
 }
 
-/// A run that came to its end.
+/// The outcome of a run that finished.
 #[derive(Clone, Debug)]
-pub struct Finished {
-    /// The session that it was run in.
+pub struct RunOutcome {
+    /// The session of the run.
     pub session: SessionId,
     /// The model's last answer.
     pub message: ConversationMessage,
-    /// All that was said, as the model was told it.
+    /// The complete history, as the model saw it.
     pub history: Vec<ConversationMessage>,
-    /// How many turns the conversation has.
+    /// The number of turns in the conversation.
     pub turns: u64,
-    /// Why the model stopped, in the provider's words.
+    /// Why the model stopped, as the provider reported it.
     pub stop_reason: Option<Arc<str>>,
-    /// What went wrong beside the way.
-    pub troubles: Vec<String>,
+    /// Problems that did not affect the result.
+    pub warnings: Vec<String>,
 }
 
-impl Finished {
-    /// Returns the words of the last answer.
+impl RunOutcome {
+    /// Returns the text of the last answer.
     pub fn text(&self) -> String {
         self.message.to_text()
     }
 
-    /// Says whether the last answer was cut off, refused or filtered, rather than ended.
+    /// Returns true if the last answer was truncated, refused or filtered.
     pub fn is_cut(&self) -> bool {
         self.stop_reason.as_deref().is_some_and(is_cut)
     }
 }
 
-/// Says whether a provider's reason to stop means that there should have been more.
+/// Returns true if a provider's stop reason means that the answer is incomplete.
 pub(crate) fn is_cut(reason: &str) -> bool {
     let cut = ["max_tokens", "length", "incomplete", "refusal", "content_filter"];
     cut.contains(&reason) || reason == "model_context_window_exceeded" || reason == "pause_turn"
@@ -351,25 +360,25 @@ pub(crate) fn is_done(state: &TurnState) -> bool {
     state.last().is_none() || plan.next == NextStep::Done
 }
 
-/// Returns what a run waits for, in words; nothing if it came to its end.
-pub fn waits_for(state: &TurnState, agent_loop: &AgentLoop) -> Option<String> {
-    waits(state, |name| agent_loop.effect_of(name))
+/// Describes what an unfinished run waits for; `None` if the run is finished.
+pub fn pending_step_of(state: &TurnState, agent_loop: &AgentLoop) -> Option<String> {
+    pending_step(state, |name| agent_loop.effect_of(name))
 }
 
-/// Returns what a run waits for, in words, if running a tool twice does what `effect_of` says.
-pub fn waits(state: &TurnState, effect_of: impl Fn(&str) -> Effect) -> Option<String> {
+/// Describes what an unfinished run waits for, given the effect of running each tool twice.
+pub fn pending_step(state: &TurnState, effect_of: impl Fn(&str) -> Effect) -> Option<String> {
     let plan = resume_plan(state, effect_of);
     let undecided: Vec<_> = plan.undecided().map(ToString::to_string).collect();
     Some(match plan.next {
         NextStep::Done => return None,
-        NextStep::BeginTurn { turn } => format!("turn {turn} is to begin"),
-        NextStep::AskAgain { turn } => format!("turn {turn} has no answer yet"),
+        NextStep::BeginTurn { turn } => format!("turn {turn} has not started"),
+        NextStep::AskAgain { turn } => format!("turn {turn} has no answer"),
         NextStep::RunTools { .. } if !undecided.is_empty() => undecided.join("; "),
         NextStep::RunTools { turn } => {
             let open = |it: &&PlannedCall| it.action != CallAction::Replay;
             let names: Vec<_> = plan.calls.iter().filter(open).map(|it| &*it.call.name).collect();
             format!("turn {turn} has tools to run: {}", names.join(", "))
         }
-        NextStep::CloseTurn { turn } => format!("turn {turn} is to be closed"),
+        NextStep::CloseTurn { turn } => format!("turn {turn} is not completed"),
     })
 }

@@ -1,4 +1,4 @@
-//! Tools: what the model may ask for, and what running one twice would do.
+//! Tools: what the model can call, and the effect of running each one twice.
 
 mod typed;
 
@@ -12,53 +12,54 @@ use tokio_util::sync::CancellationToken;
 
 pub use typed::{TypedTool, tool};
 
-/// What the model is told of a tool.
+/// The description of a tool for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDefinition {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
     /// The JSON schema of its arguments.
     pub schema: Json,
 }
 
-/// One call of a tool, as the tool sees it.
+/// The context of one tool call.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
-    /// The call, as the model named it.
+    /// The call's id, as the model chose it.
     pub call_id: CallId,
-    /// The call's name towards the outside: the same in every attempt, and no other call's.
+    /// The idempotency key: the same in every attempt, and unique to this call.
     pub key: CallKey,
-    /// How often it was tried with this one, from 1.
+    /// The attempt number for this key, from 1.
     pub attempt: u64,
-    /// The loop went on after it had stopped, and this call was begun before.
+    /// The loop was resumed, and the call had already been started.
     pub is_resume: bool,
-    /// The session that the call is part of.
+    /// The session of the call.
     pub session: SessionId,
-    /// The lease under which it runs: with a later one given out, somebody else has taken over.
+    /// The epoch of the lease that it runs under. A later epoch means that another process took
+    /// over.
     pub epoch: Epoch,
-    /// When it must be done.
+    /// When the tool must be done.
     pub deadline: Option<Instant>,
-    /// Says when it should stop.
+    /// Cancelled when the tool should stop.
     pub cancel: CancellationToken,
 }
 
-/// What a tool gave.
+/// The output of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
-    /// What the model is told.
+    /// The content for the model.
     pub content: Vec<MessagePart>,
-    /// It tells of a failure.
+    /// The output reports a failure.
     pub is_error: bool,
 }
 
-/// Why a tool gave nothing.
+/// Why a tool returned no output.
 ///
-/// With `?` words become an error that is [`Failed`](ErrorOutcome::Failed), for they are what the
-/// tool itself says. An [`io::Error`](std::io::Error) becomes one that is
-/// [`Unknown`](ErrorOutcome::Unknown): a connection that breaks off, a disk that is full say
-/// nothing of what was done before. A tool that knows better says [`ToolError::failed`].
+/// With `?`, a string becomes a [`Failed`](ErrorOutcome::Failed) error, because it is the tool's
+/// own report. An [`io::Error`](std::io::Error) becomes an [`Unknown`](ErrorOutcome::Unknown)
+/// error, because a broken connection or a full disk does not say what was done before. A tool that
+/// knows better returns [`ToolError::failed`].
 ///
 /// ```
 /// use threadfold_loop::{ErrorOutcome, ToolError};
@@ -69,70 +70,75 @@ pub struct ToolOutput {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
-    /// What the model is told.
+    /// The message for the model.
     pub message: String,
-    /// Whether it may have done something.
+    /// Whether the call may have taken effect.
     pub outcome: ErrorOutcome,
 }
 
-/// What became of an attempt that gave nothing.
+/// The outcome of an attempt that returned an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorOutcome {
-    /// It failed, and says so itself: the model may make the call again.
+    /// It failed without an effect, as the tool itself reports. The model may call it again.
     Failed,
-    /// Nobody knows: it may have been done, as a whole or in part.
+    /// Unknown: it may have taken effect, completely or in part.
     Unknown,
 }
 
-/// What a tool answers when it is asked whether a call happened.
+/// A tool's answer to whether a call took effect.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Probe {
-    /// It did, and gave this.
+    /// It did, with this output.
     Happened(ToolOutput),
-    /// It did not: it may run.
-    DidNot,
-    /// It cannot tell: a person decides.
-    CannotTell,
+    /// It did not: the tool may run.
+    DidNotHappen,
+    /// The tool does not know: a person decides.
+    Unknown,
 }
 
-/// Something that the model may ask for.
+/// A tool that the model can call.
 ///
-/// What running it twice would do is [`effect`](Self::effect). After a crash only that decides
-/// what becomes of a call that was begun and of which no result was kept.
+/// [`effect`](Self::effect) is the effect of running it twice. After a crash, only that decides
+/// what happens to a started call without a recorded result.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// Returns what the model is told of it.
+    /// Returns the description for the model.
     fn definition(&self) -> ToolDefinition;
 
-    /// Returns what running it twice would do.
+    /// Returns the effect of running the tool twice.
     fn effect(&self) -> Effect {
         Effect::Unsafe
     }
 
-    /// Runs it. `arguments` are exactly what the model wrote, and need not be JSON.
+    /// Runs the tool. `arguments` are exactly what the model wrote, and need not be valid JSON.
     async fn call(&self, arguments: &str, context: &ToolContext) -> Result<ToolOutput, ToolError>;
 
-    /// Says whether the call of this key happened. Asked of tools that are [`Effect::Probe`].
+    /// Returns whether the call with this key took effect. Called for tools with [`Effect::Probe`].
     async fn probe(&self, arguments: &str, context: &ToolContext) -> Result<Probe, ToolError> {
         let (_, _) = (arguments, context);
-        Ok(Probe::CannotTell)
+        Ok(Probe::Unknown)
     }
 
-    /// Takes back whatever the call of this key did, if it did anything. It may be asked again.
-    /// Asked of tools that are [`Effect::Compensable`].
+    /// Undoes whatever the call with this key did, if anything. Must be idempotent. Called for
+    /// tools with [`Effect::Compensable`].
     async fn undo(&self, arguments: &str, context: &ToolContext) -> Result<(), ToolError> {
         let (_, _) = (arguments, context);
-        Err(ToolError::unknown("the tool does not know how to undo a call"))
+        Err(ToolError::unknown("the tool cannot undo a call"))
     }
 }
 
 impl ToolOutput {
-    /// Returns an output of words.
+    /// Returns a text output.
     pub fn text(text: impl AsRef<str>) -> Self {
         Self { content: vec![MessagePart::text(text.as_ref())], is_error: false }
     }
 
-    /// Returns its words.
+    /// Returns a text output that reports a failure.
+    pub(crate) fn error(text: impl AsRef<str>) -> Self {
+        Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// Returns the text.
     pub fn to_text(&self) -> String {
         self.content.iter().filter_map(MessagePart::to_text).collect()
     }
@@ -151,12 +157,12 @@ impl From<&str> for ToolOutput {
 }
 
 impl ToolError {
-    /// Returns the error of a tool that failed and knows it.
+    /// Returns the error of a tool that failed without an effect.
     pub fn failed(message: impl Into<String>) -> Self {
         Self { message: message.into(), outcome: ErrorOutcome::Failed }
     }
 
-    /// Returns the error of a tool that cannot say what it did.
+    /// Returns the error of a tool whose effect is unknown.
     pub fn unknown(message: impl Into<String>) -> Self {
         Self { message: message.into(), outcome: ErrorOutcome::Unknown }
     }
@@ -184,6 +190,6 @@ impl From<&str> for ToolError {
 
 impl From<std::io::Error> for ToolError {
     fn from(error: std::io::Error) -> Self {
-        Self::unknown(format!("{error}; what was done before that is not known"))
+        Self::unknown(format!("{error}; the effects before that are unknown"))
     }
 }

@@ -1,4 +1,4 @@
-//! `threadfold runs`: the runs that are not finished, and what each waits for.
+//! `threadfold runs`: lists unfinished runs, and what each waits for.
 
 use std::io::{self, Write};
 
@@ -9,13 +9,13 @@ use threadfold_store::Timestamp;
 
 use crate::error::{CommandError, say};
 use crate::printable::{printable, write_json};
-use crate::run::{self, Unfinished};
+use crate::run::{self, UnfinishedRun};
 use crate::store::StoreArgs;
 
-/// Show the runs that are not finished, and what each waits for
+/// List unfinished runs, and what each waits for
 #[derive(Args)]
 pub(crate) struct RunsArgs {
-    /// Print one line of JSON for each
+    /// Print one line of JSON per run
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(crate) struct RunsArgs {
 
 pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
     let store = args.store.open_to_read()?;
-    let runs = run::unfinished(&store)?;
+    let runs = run::unfinished_runs(&store)?;
     let mut out = io::stdout().lock();
     for run in &runs {
         let session = run.entry.session.as_str();
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
             let line = json!({
                 "session": session,
                 "turn": run.turn,
-                "waitsFor": run.waits,
+                "waitsFor": run.waits_for,
                 "runBy": runner,
             });
             write_json(&mut out, &line)?;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
         writeln!(out, "{}", printable(session))?;
         match runner {
             Some(runner) => writeln!(out, "  run by {}", printable(&runner))?,
-            None => writeln!(out, "  {}", printable(&run.waits))?,
+            None => writeln!(out, "  {}", printable(&run.waits_for))?,
         }
     }
     if runs.is_empty() {
@@ -53,8 +53,8 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Returns who goes on with a run right now.
-fn runner(run: &Unfinished) -> Option<String> {
+/// Returns the process that currently runs it.
+fn runner(run: &UnfinishedRun) -> Option<String> {
     let lease = run.entry.lease.as_ref()?;
     let is_over = lease.until <= Timestamp::now();
     (!is_over && !is_gone(&lease.holder)).then(|| lease.holder.to_string())

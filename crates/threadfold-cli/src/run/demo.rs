@@ -1,7 +1,7 @@
-//! The demonstration: a scripted model, and a tool that counts in a file.
+//! The demo: a scripted model, and a tool that counts in a file.
 //!
-//! The file is outside of the store. Whoever kills the program and resumes the run sees there
-//! that nothing was counted twice.
+//! The file is outside of the store. It shows that nothing is counted twice when the program is
+//! killed and the run resumed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,19 +13,19 @@ use anyhow::Context;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use threadfold_core::SessionId;
-use threadfold_loop::{Probe, Script, Tool, ToolContext, ToolError, ToolOutput, tool};
+use threadfold_loop::{Probe, ProviderScript, Tool, ToolContext, ToolError, ToolOutput, tool};
 use threadfold_store::Epoch;
 
 use crate::error::CommandError;
 use crate::export::file_name;
 use crate::store::OpenStore;
 
-/// How long the tool takes for one number.
+/// How long the tool takes before and after it counts.
 const PACE: Duration = Duration::from_millis(500);
 
 const SCRIPT: &str = include_str!("demo/script.json");
 
-pub(super) fn script() -> Script {
+pub(super) fn script() -> ProviderScript {
     serde_json::from_str(SCRIPT).expect("our own script can be read")
 }
 
@@ -35,7 +35,7 @@ struct Count {
     number: u64,
 }
 
-/// Returns where a run counts.
+/// Returns the file that a run counts in.
 fn file(store: &OpenStore, session: &SessionId) -> PathBuf {
     let name = file_name(session.as_str());
     store.path().with_file_name("demo").join(format!("{name}.txt"))
@@ -46,18 +46,18 @@ pub(super) fn count(store: &OpenStore, session: &SessionId) -> Result<Arc<dyn To
     let path = file(store, session);
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)
-        .with_context(|| format!("`{}` cannot be made", folder.display()))
-        .map_err(|error| CommandError::new(error, "`--store` tells where else to keep things"))?;
-    let looked_at = path.clone();
+        .with_context(|| format!("`{}` cannot be created", folder.display()))
+        .map_err(|error| CommandError::new(error, "use another folder with `--store`"))?;
+    let probed = path.clone();
     let count = tool("count", "Counts a number in a file", move |count: Count, context| {
         write_down(path.clone(), count, context)
     });
     Ok(Arc::new(count.probe(move |count: Count, context| {
-        let happened = has_counted(&looked_at, &context);
+        let happened = has_counted(&probed, &context);
         async move {
             Ok(match happened? {
                 true => Probe::Happened(ToolOutput::text(format!("counted {}", count.number))),
-                false => Probe::DidNot,
+                false => Probe::DidNotHappen,
             })
         }
     })))
@@ -70,7 +70,7 @@ async fn write_down(
 ) -> Result<ToolOutput, ToolError> {
     tokio::time::sleep(PACE).await;
     if written_since(&path, context.epoch)? {
-        return Err(ToolError::failed("another process has taken over"));
+        return Err(ToolError::failed("another process took over the session"));
     }
     let mut file = OpenOptions::new().append(true).create(true).open(path)?;
     let line = format!("{} {} {}\n", count.number, context.epoch.0, context.key);
@@ -79,8 +79,8 @@ async fn write_down(
     Ok(ToolOutput::text(format!("counted {}", count.number)))
 }
 
-/// Says whether somebody counted who has a later lease: a fence stops what a process writes to
-/// its log that was passed over, and this is the tool's own.
+/// Returns true if a process with a later lease has counted. The store fences only its own log, so
+/// the tool must check its file itself.
 fn written_since(path: &Path, epoch: Epoch) -> Result<bool, ToolError> {
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -98,7 +98,7 @@ fn has_counted(path: &Path, context: &ToolContext) -> Result<bool, ToolError> {
     }
 }
 
-/// Returns where a run counted, and the numbers that stand there.
+/// Returns the file that a run counted in, and the numbers in it.
 pub(crate) fn counted(store: &OpenStore, session: &SessionId) -> (PathBuf, Vec<String>) {
     let path = file(store, session);
     let text = fs::read_to_string(&path).unwrap_or_default();

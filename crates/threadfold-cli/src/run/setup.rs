@@ -1,4 +1,4 @@
-//! How a run is set up: who is asked, with which tools, and how far it may go.
+//! The setup of a run: provider, tools and limits.
 
 use std::env;
 use std::fs;
@@ -13,31 +13,31 @@ use threadfold_core::{Fields, Json, OptionsUpdate, SessionId};
 use threadfold_engine::holder;
 use threadfold_loop::{
     AgentLoop, Anthropic, Folder, Key, Limits, McpConfig, McpLog, OpenAiChat, OpenAiResponses,
-    Provider, Script, Scripted, Tool, builtin_tools, connect_mcp,
+    Provider, ProviderScript, ScriptedProvider, Tool, builtin_tools, connect_mcp,
 };
 
 use super::demo;
 use crate::error::{CommandError, say};
 use crate::store::OpenStore;
 
-/// Whom to ask
+/// The provider of the model
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ProviderArg {
-    /// Anthropic's Messages
+    /// Anthropic's Messages API
     Anthropic,
-    /// OpenAI's Chat Completions, or a server that speaks the same
+    /// OpenAI's Chat Completions API, or a compatible server
     Openai,
-    /// OpenAI's Responses
+    /// OpenAI's Responses API
     OpenaiResponses,
-    /// A script in a file, without any network
+    /// A script in a file, without network access
     Scripted,
-    /// The script that `--demo` plays
+    /// The script of `--demo`
     #[value(skip)]
     Demo,
 }
 
-/// All that another process needs to go on with a run. The key is never part of it.
+/// Everything that another process needs to resume a run. Never contains the key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RunSetup {
@@ -81,7 +81,7 @@ impl RunSetup {
         serde_json::from_str(run.as_str()).ok()
     }
 
-    /// Returns the agent that this describes.
+    /// Returns the loop with this setup.
     pub(super) async fn agent_loop(
         &self,
         store: &OpenStore,
@@ -104,11 +104,11 @@ impl RunSetup {
         Ok(agent_loop.tools(self.builtin()?).tools(self.mcp_tools().await?))
     }
 
-    /// Returns the tools that come with the program and were asked for.
+    /// Returns the selected built-in tools.
     fn builtin(&self) -> Result<Vec<Arc<dyn Tool>>, CommandError> {
         let folder = Folder::open(&self.folder)
             .with_context(|| format!("`{}` cannot be opened", self.folder.display()))
-            .map_err(|error| CommandError::new(error, "`--folder` names a folder"))?;
+            .map_err(|error| CommandError::new(error, "`--folder` must be an existing folder"))?;
         let all = builtin_tools(&folder);
         let names: Vec<_> = all.iter().map(|it| it.definition().name).collect();
         let is_wanted = |name: &String| self.tools.iter().any(|it| it == name || it == "all");
@@ -116,7 +116,7 @@ impl RunSetup {
             if !names.contains(wanted) {
                 return Err(CommandError::new(
                     anyhow!("there is no tool `{wanted}`"),
-                    format!("`--tools` takes some of {}, or `all`, or `none`", names.join(", ")),
+                    format!("`--tools` takes any of {}, or `all`, or `none`", names.join(", ")),
                 ));
             }
         }
@@ -126,14 +126,15 @@ impl RunSetup {
 
     async fn mcp_tools(&self) -> Result<Vec<Arc<dyn Tool>>, CommandError> {
         let Some(path) = &self.mcp else { return Ok(Vec::new()) };
-        let hint = r#"it looks like `{"mcpServers": {"name": {"command": …, "args": […]}}}`"#;
+        let hint =
+            r#"the file must contain `{"mcpServers": {"name": {"command": …, "args": […]}}}`"#;
         let text = fs::read_to_string(path)
             .with_context(|| format!("`{}` cannot be read", path.display()))
             .map_err(|error| CommandError::new(error, hint))?;
         let config = McpConfig::parse(&text).map_err(|error| CommandError::new(error, hint))?;
         let log: McpLog = Arc::new(|server, line| say(format_args!("{server}: {line}")));
         connect_mcp(&config, log).await.map_err(|error| {
-            CommandError::new(error, "look whether the server's command runs by itself")
+            CommandError::new(error, "check that the server's command runs by itself")
         })
     }
 
@@ -148,14 +149,16 @@ impl RunSetup {
         }
     }
 
-    /// Refuses an address that may hold a secret: it is kept with the session.
+    /// Refuses an address that may contain a secret, because the setup is recorded in the session.
     fn check_address(&self) -> Result<(), CommandError> {
-        let told = self.base_url.as_deref().filter(|it| it.contains(['?', '#', '@']));
-        match told {
+        let suspicious = self.base_url.as_deref().filter(|it| it.contains(['?', '#', '@']));
+        match suspicious {
             None => Ok(()),
             Some(_) => Err(CommandError::new(
-                anyhow!("the address has a `?`, `#` or `@`, and would be kept with the run"),
-                "give the address alone, and the key by `--key-file`",
+                anyhow!(
+                    "the address contains `?`, `#` or `@`, and would be recorded in the session"
+                ),
+                "pass the address alone, and the key with `--key-file`",
             )),
         }
     }
@@ -164,7 +167,10 @@ impl RunSetup {
         self.check_address()?;
         let address = |ours: &str| self.base_url.clone().unwrap_or_else(|| ours.to_owned());
         let unfit = |error: threadfold_loop::AccessError| {
-            CommandError::new(error, "`--base-url` tells the address; see `threadfold run --help`")
+            CommandError::new(
+                error,
+                "set the address with `--base-url`; see `threadfold run --help`",
+            )
         };
         Ok(match self.provider {
             ProviderArg::Anthropic => {
@@ -182,44 +188,47 @@ impl RunSetup {
                 let address = address("https://api.openai.com/v1");
                 Arc::new(OpenAiResponses::new(&address, key).map_err(unfit)?)
             }
-            ProviderArg::Scripted => Arc::new(Scripted::new(self.read_script()?)),
-            ProviderArg::Demo => Arc::new(Scripted::new(demo::script())),
+            ProviderArg::Scripted => Arc::new(ScriptedProvider::new(self.read_script()?)),
+            ProviderArg::Demo => Arc::new(ScriptedProvider::new(demo::script())),
         })
     }
 
     fn key(&self, variable: &str) -> Result<Key, CommandError> {
-        let hint = format!("set `{variable}`, or give a file that holds the key by `--key-file`");
+        let hint = format!("set `{variable}`, or pass a file with the key with `--key-file`");
         let key = match &self.key_file {
             Some(path) => Key::from_file(path),
             None => Key::new(&env::var(variable).unwrap_or_default()),
         };
         let key = key.map_err(|error| CommandError::new(error, hint))?;
         if key.is_exposed() {
-            say("others on this machine can read the file with the key");
+            say("warning: other users of this machine can read the key file");
         }
         Ok(key)
     }
 
-    fn read_script(&self) -> Result<Script, CommandError> {
-        let hint = "`--script FILE` gives a script; `threadfold run --demo` needs none";
+    fn read_script(&self) -> Result<ProviderScript, CommandError> {
+        let hint = "pass a script with `--script FILE`; `threadfold run --demo` needs none";
         let path = self
             .script
             .as_deref()
-            .ok_or_else(|| CommandError::new(anyhow!("a scripted model has no script"), hint))?;
+            .ok_or_else(|| CommandError::new(anyhow!("the scripted model has no script"), hint))?;
         let text = fs::read_to_string(path)
             .with_context(|| format!("`{}` cannot be read", path.display()))
             .map_err(|error| CommandError::new(error, hint))?;
         serde_json::from_str(&text)
-            .with_context(|| format!("`{}` is no script", path.display()))
+            .with_context(|| format!("`{}` is not a valid script", path.display()))
             .map_err(|error| {
-                CommandError::new(error, r#"a script is `{"name": …, "steps": [{"text": …}]}`"#)
+                CommandError::new(
+                    error,
+                    r#"a script has the form `{"name": …, "steps": [{"text": …}]}`"#,
+                )
             })
     }
 }
 
-/// Returns a path that means the same from everywhere.
+/// Returns an absolute path without links, so that it stays valid in another working directory.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
     fs::canonicalize(path)
-        .with_context(|| format!("`{}` is not there", path.display()))
-        .map_err(|error| CommandError::new(error, "give a file or a folder that is there"))
+        .with_context(|| format!("`{}` does not exist", path.display()))
+        .map_err(|error| CommandError::new(error, "pass an existing file or folder"))
 }

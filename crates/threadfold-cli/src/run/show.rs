@@ -1,48 +1,48 @@
-//! A run as it goes on: the model's words on stdout, all else on stderr.
+//! Shows a run live: the model's text on stdout, everything else on stderr.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
-use threadfold_loop::{Delta, Finished, Progress};
+use threadfold_loop::{Delta, Progress, RunOutcome};
 
 use crate::error::{CommandError, say};
 use crate::printable::{one_line, printable, write_json};
 
-/// As much of arguments and outputs as stands on a line.
+/// How much of arguments and outputs is shown on a line.
 const SHORT: usize = 100;
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
-    /// Its words, as they come.
+    /// Its text, as it arrives.
     Live,
-    /// One line of JSON at its end.
+    /// One line of JSON at the end.
     Json,
 }
 
 impl Show {
-    /// Returns who is told of what a run does.
+    /// Returns the callback that shows the progress of a run.
     pub(super) fn into_watcher(self) -> impl Fn(&Progress) + Send + Sync + 'static {
-        let shown = Mutex::new(Shown::new(self));
+        let view = Mutex::new(ProgressView::new(self));
         move |progress| {
-            // Whoever panicked while showing something did no harm to the run.
-            let mut shown = shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            shown.hear(progress);
+            // A panic while drawing does not invalidate the view, so the lock's poison is ignored.
+            let mut view = view.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            view.show(progress);
         }
     }
 }
 
-struct Shown {
+struct ProgressView {
     show: Show,
     bar: ProgressBar,
-    /// Words stand on the line that was not ended yet.
+    /// The current line of stdout has text and is not terminated.
     is_in_line: bool,
     turn: u64,
 }
 
-impl Shown {
+impl ProgressView {
     fn new(show: Show) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
@@ -50,34 +50,36 @@ impl Shown {
         Self { show, bar, is_in_line: false, turn: 0 }
     }
 
-    fn hear(&mut self, progress: &Progress) {
+    fn show(&mut self, progress: &Progress) {
         match progress {
             Progress::Asking { turn } => {
                 self.turn = *turn;
                 self.wait_for("the model");
             }
-            Progress::Delta(Delta::Text { text, .. }) => self.speak(text),
+            Progress::Delta(Delta::Text { text, .. }) => self.write_text(text),
             Progress::Delta(_) => {}
             Progress::Answered { .. } => self.end_line(),
-            Progress::AskingAgain { why, after } => {
-                self.tell(&format!("{why}; asking again in {after:.1?}"));
+            Progress::Retrying { why, after } => {
+                self.print(&format!("{why}; retrying in {after:.1?}"));
             }
             Progress::ToolStarted { name, arguments, attempt, .. } => {
                 let again =
                     if *attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
-                self.tell(&format!("→ {name} {}{again}", short(arguments)));
+                self.print(&format!("→ {name} {}{again}", short(arguments)));
                 self.wait_for(name);
             }
             Progress::ToolFinished { name, output, is_error, .. } => {
                 let mark = if *is_error { "✗" } else { "←" };
-                self.tell(&format!("{mark} {name} {}", short(output)));
+                self.print(&format!("{mark} {name} {}", short(output)));
             }
-            Progress::LeftOut { call, bytes } => {
+            Progress::Omitted { call, bytes } => {
                 let call = call.as_ref().map_or("a call", |it| it.as_str());
-                self.tell(&format!("no room in the request for {bytes} bytes of {call}"));
+                self.print(&format!(
+                    "omitted {bytes} bytes of {call}: the request would be too large"
+                ));
             }
-            Progress::Trouble(what) => self.tell(what),
-            Progress::Repaired(repair) => self.tell(&format!("repaired: {repair}")),
+            Progress::Warning(what) => self.print(what),
+            Progress::Repaired(repair) => self.print(&format!("repaired: {repair}")),
             _ => {}
         }
     }
@@ -92,8 +94,8 @@ impl Shown {
         }
     }
 
-    /// Writes words to stdout as they come.
-    fn speak(&mut self, text: &str) {
+    /// Writes text to stdout as it arrives.
+    fn write_text(&mut self, text: &str) {
         if self.show != Show::Live || text.is_empty() {
             return;
         }
@@ -106,7 +108,7 @@ impl Shown {
             false => vec![text.into()],
         };
         let mut out = io::stdout().lock();
-        // A run does not end because nobody reads on.
+        // A closed pipe must not stop the run.
         out.write_all(lines.join("\n").as_bytes()).and_then(|()| out.flush()).ok();
     }
 
@@ -116,13 +118,13 @@ impl Shown {
         }
     }
 
-    fn tell(&mut self, line: &str) {
+    fn print(&mut self, line: &str) {
         self.end_line();
         self.bar.suspend(|| say(line));
     }
 }
 
-/// Returns text as it stands on a line.
+/// Returns a text shortened to one line.
 pub(super) fn short(text: &str) -> String {
     let line = one_line(text);
     match line.char_indices().nth(SHORT) {
@@ -131,17 +133,17 @@ pub(super) fn short(text: &str) -> String {
     }
 }
 
-/// Shows a run that came to its end.
-pub(crate) fn show_finished(finished: &Finished, show: Show) -> Result<(), CommandError> {
-    for trouble in &finished.troubles {
-        say(trouble);
+/// Shows the outcome of a run.
+pub(crate) fn show_finished(finished: &RunOutcome, show: Show) -> Result<(), CommandError> {
+    for warning in &finished.warnings {
+        say(warning);
     }
     if finished.text().trim().is_empty() {
-        say("the model ended without a word");
+        say("the model ended without any text");
     }
     if finished.is_cut() {
         let reason = finished.stop_reason.as_deref().unwrap_or_default();
-        say(format_args!("the answer did not come to its end: {reason}"));
+        say(format_args!("the answer is incomplete: {reason}"));
     }
     if show == Show::Json {
         let line = json!({

@@ -175,7 +175,10 @@ fn set_header(state: &mut ConversationState, name: &ConversationId, header: &Sub
     subagent.names.agent_id.clone_from(&header.agent_id);
     subagent.runs = runs(header);
     for rank in RANKS {
-        subagent.idle.set(rank, header.status == BlockStatus::Success);
+        match header.status {
+            BlockStatus::Success => subagent.idle.insert(rank),
+            _ => subagent.idle.remove(rank),
+        }
     }
     let calls: Vec<_> = subagent.runs.iter().map(|run| run.tool_use_id.clone()).collect();
     for call in calls {

@@ -158,7 +158,7 @@ fn wake(step: &mut Step<'_>, slot: Slot) {
         let rank = step.rank;
         let subagent = step.state.settled_mut().subagent_mut(index);
         let before = subagent.header();
-        subagent.idle.set(rank, false);
+        subagent.idle.remove(rank);
         if subagent.header() != before {
             step.header_changed(index);
         }

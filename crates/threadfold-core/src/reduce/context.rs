@@ -52,7 +52,7 @@ fn compact(step: &mut Step<'_>, slot: Slot, end: usize) {
     let marked = conversation.rare.compacted[rank as usize].as_ref();
     let start = marked.and_then(|id| conversation.position(id)).map_or(0, |at| at + 1);
     for position in start..end {
-        mark(step, slot, position, true);
+        deactivate(step, slot, position);
     }
     let conversation = step.conversation(slot);
     let last = (start..end)
@@ -72,7 +72,7 @@ fn go_back(step: &mut Step<'_>, slot: Slot, head: Option<usize>) {
     let rank = step.rank;
     let first_to_go = head.map_or(0, |at| at + 1);
     for position in first_to_go..step.conversation(slot).len() {
-        mark(step, slot, position, true);
+        deactivate(step, slot, position);
     }
     let mut back = head;
     while let Some(position) = back {
@@ -81,12 +81,20 @@ fn go_back(step: &mut Step<'_>, slot: Slot, head: Option<usize>) {
         if !is_off {
             break;
         }
-        mark(step, slot, position, false);
+        activate(step, slot, position);
         back = position.checked_sub(1);
     }
 }
 
-fn mark(step: &mut Step<'_>, slot: Slot, position: usize, inactive: bool) {
+fn deactivate(step: &mut Step<'_>, slot: Slot, position: usize) {
+    set_inactive(step, slot, position, true);
+}
+
+fn activate(step: &mut Step<'_>, slot: Slot, position: usize) {
+    set_inactive(step, slot, position, false);
+}
+
+fn set_inactive(step: &mut Step<'_>, slot: Slot, position: usize, inactive: bool) {
     let rank = step.rank;
     let Some(entry) = step.conversation(slot).at(position) else {
         return;

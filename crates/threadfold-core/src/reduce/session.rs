@@ -41,7 +41,7 @@ pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcom
     }
     if let Slot::Subagent(index) = slot {
         let before = step.settled().subagents[index].header();
-        step.state.settled_mut().subagent_mut(index).idle.set(rank, true);
+        step.state.settled_mut().subagent_mut(index).idle.insert(rank);
         if step.settled().subagents[index].header() != before {
             step.header_changed(index);
         }
@@ -61,7 +61,7 @@ fn end_run(step: &mut Step<'_>, call: &crate::id::ToolUseId) {
         return;
     }
     let subagent = step.state.settled_mut().subagent_mut(index);
-    subagent.run_mut(call).idle.set(rank, true);
+    subagent.run_mut(call).idle.insert(rank);
     if subagent.header() != before.header() {
         step.header_changed(index);
     }

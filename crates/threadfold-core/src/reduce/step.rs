@@ -19,12 +19,18 @@ pub(super) struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    pub(super) fn new(
+    /// Returns a step whose changes nobody needs.
+    pub(super) fn new(state: &'a mut ConversationState, rank: Rank) -> Self {
+        Self { state, rank, changes: None, changed: false }
+    }
+
+    /// Returns a step that appends its changes to `changes`.
+    pub(super) fn recording(
         state: &'a mut ConversationState,
         rank: Rank,
-        changes: Option<&'a mut Vec<Change>>,
+        changes: &'a mut Vec<Change>,
     ) -> Self {
-        Self { state, rank, changes, changed: false }
+        Self { state, rank, changes: Some(changes), changed: false }
     }
 
     /// Records a change.

@@ -21,7 +21,7 @@ pub(super) fn spawned(
     step.find_or_create(conversation);
     let names = names(&payload.agent_id, &payload.subagent_id);
     let anomaly = update_run(step, &payload.tool_use_id, names, |rank, run| {
-        run.reported.set(rank, true);
+        run.reported.insert(rank);
         run.background |= payload.background;
         fill(&mut run.prompt, rank, payload.prompt.clone());
         fill(&mut run.subagent_type, rank, payload.subagent_type.clone());
@@ -72,7 +72,7 @@ pub(super) fn update_from_edge(
     });
     // A naming conflict is reported by the subagent event, not by the block.
     let _: Option<Anomaly> = update_run(step, call, names(&edge.agent_id, &None), |rank, run| {
-        run.reported.set(rank, true);
+        run.reported.insert(rank);
         fill(&mut run.prompt, rank, prompt);
         fill(&mut run.subagent_type, rank, Some(edge.name.clone()));
         fill(&mut run.description, rank, edge.description.clone());

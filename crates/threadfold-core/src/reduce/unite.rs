@@ -37,10 +37,7 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
         let call = run.tool_use_id.clone();
         target.run_mut(&call).unite(run);
     }
-    for rank in RANKS {
-        let idle = target.idle.has(rank) || young.idle.has(rank);
-        target.idle.set(rank, idle);
-    }
+    target.idle.extend(young.idle);
     let rare = Arc::make_mut(&mut target.conversation.rare);
     rare.aliases = followed(&young.conversation.rare.aliases.clone().union(rare.aliases.clone()));
     let mut adopted: Vec<_> = rare.aliases.clone().into_iter().collect();

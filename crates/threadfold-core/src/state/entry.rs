@@ -191,6 +191,15 @@ impl Facts {
         self.call.as_ref().or_else(|| self.tool_use_id())
     }
 
+    /// Returns the block that readers see, for one that spawned no subagent.
+    pub(crate) fn show_without_run(
+        &self,
+        id: &BlockId,
+        conversation: &ConversationId,
+    ) -> Arc<Block> {
+        self.show(id, conversation, None)
+    }
+
     /// Returns the block that readers see.
     pub(crate) fn show(
         &self,

@@ -94,7 +94,7 @@ impl ConversationState {
         }
         // No run is passed: only a block that a single rank reported can be open, never a
         // subagent's.
-        let shown = facts.show(&open.block, &conversation.name, None);
+        let shown = facts.show_without_run(&open.block, &conversation.name);
         conversation.set(position, facts, shown);
     }
 }

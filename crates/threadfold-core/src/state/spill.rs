@@ -78,7 +78,7 @@ impl SpilledBlock {
     }
 
     pub(super) fn shown(&self, id: &BlockId) -> Arc<Block> {
-        self.facts().show(id, &self.conversation, None)
+        self.facts().show_without_run(id, &self.conversation)
     }
 
     pub(super) fn store(&self) -> &Arc<dyn SpillStore> {
@@ -116,7 +116,7 @@ impl Entry {
         let mut entry = self.clone();
         if let Residence::Spilled(spilled) = &self.residence {
             let facts = spilled.facts();
-            let shown = facts.show(&self.id, &spilled.conversation, None);
+            let shown = facts.show_without_run(&self.id, &spilled.conversation);
             entry.residence = Residence::InMemory { facts, shown };
         }
         entry
@@ -135,7 +135,7 @@ impl Entry {
         if facts.call.is_some() || shown.status.is_open() {
             return None;
         }
-        let again = facts.show(&self.id, conversation, None);
+        let again = facts.show_without_run(&self.id, conversation);
         if !Arc::ptr_eq(&again, shown) && again != *shown {
             return None;
         }

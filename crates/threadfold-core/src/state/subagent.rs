@@ -11,7 +11,7 @@ use crate::json::Json;
 
 use super::Slot;
 use super::conversation::Conversation;
-use super::entry::{RANKS, is_false};
+use super::entry::is_false;
 
 /// A subagent.
 #[derive(Clone)]
@@ -129,8 +129,18 @@ impl RankSet {
         self.0[rank as usize]
     }
 
-    pub(crate) fn set(&mut self, rank: Rank, member: bool) {
-        self.0[rank as usize] = member;
+    pub(crate) fn insert(&mut self, rank: Rank) {
+        self.0[rank as usize] = true;
+    }
+
+    pub(crate) fn remove(&mut self, rank: Rank) {
+        self.0[rank as usize] = false;
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        let [stream, transcript] = other.0;
+        self.0[0] |= stream;
+        self.0[1] |= transcript;
     }
 
     pub(crate) fn is_empty(self) -> bool {
@@ -202,10 +212,8 @@ impl Run {
         }
         self.background |= other.background;
         other.edges.into_iter().for_each(|slot| self.add_edge(slot));
-        for rank in RANKS {
-            self.reported.set(rank, self.reported.has(rank) || other.reported.has(rank));
-            self.idle.set(rank, self.idle.has(rank) || other.idle.has(rank));
-        }
+        self.reported.extend(other.reported);
+        self.idle.extend(other.idle);
     }
 
     fn closing(&self) -> (BlockStatus, bool) {

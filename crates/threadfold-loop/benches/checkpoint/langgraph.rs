@@ -1,4 +1,4 @@
-//! LangGraph's `SqliteSaver`, measured the same way, if it can be installed.
+//! LangGraph's `SqliteSaver`, measured in the same way, if it can be installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use super::{AROUND, Cost, middle};
 
 const SCRIPT: &str = include_str!("langgraph.py");
 
-/// Returns what a checkpoint costs there at each turn; nothing if it is not to be had.
+/// Returns the cost of a checkpoint at each turn; `None` if LangGraph is not available.
 pub(crate) fn measure(turns: &[u64]) -> Option<Vec<Cost>> {
     let folder = tempfile::tempdir().ok()?;
     let python = install(folder.path())?;
@@ -28,7 +28,7 @@ pub(crate) fn measure(turns: &[u64]) -> Option<Vec<Cost>> {
     Some(lines?.into_iter().map(middle).collect())
 }
 
-/// Reads the costs of one place: `nanoseconds:bytes` each.
+/// Reads the costs around one turn, each as `nanoseconds:bytes`.
 fn read(line: &str) -> Option<Vec<Cost>> {
     let cost = |word: &str| {
         let (time, bytes) = word.split_once(':')?;
@@ -37,7 +37,7 @@ fn read(line: &str) -> Option<Vec<Cost>> {
     line.split_whitespace().map(cost).collect()
 }
 
-/// Installs it into a folder of its own; returns the Python that has it.
+/// Installs LangGraph into a virtual environment, and returns its Python.
 fn install(folder: &Path) -> Option<std::path::PathBuf> {
     eprintln!("installing LangGraph's checkpoints …");
     let made =
@@ -49,7 +49,7 @@ fn install(folder: &Path) -> Option<std::path::PathBuf> {
         pip.output().is_ok_and(|it| it.status.success())
     });
     if installed != Some(true) {
-        eprintln!("LangGraph is not to be had here, and is left out");
+        eprintln!("LangGraph is not available, and is skipped");
         return None;
     }
     Some(python)

@@ -1,7 +1,7 @@
-//! What a checkpoint costs: bytes and time of one turn, early and late in a conversation.
+//! The cost of a checkpoint: bytes and time of one turn, early and late in a conversation.
 //!
-//! Beside it stand a snapshot of the whole state for each turn, and LangGraph's `SqliteSaver` if
-//! `pip` has it. `--quick` leaves out the longest conversation and LangGraph.
+//! Compared with a snapshot of the whole state per turn, and with LangGraph's `SqliteSaver` if
+//! `pip` can install it. `--quick` skips the longest conversation and LangGraph.
 
 mod langgraph;
 
@@ -20,20 +20,20 @@ use threadfold_store::{Limit, SqliteStore, Store};
 
 type AnyError = Box<dyn std::error::Error>;
 
-/// How many turns around a place are measured; the one in the middle of them counts.
+/// How many turns are measured around each selected turn; the median is reported.
 const AROUND: u64 = 9;
-/// How many words a tool gives, and the model.
+/// The number of characters of a tool's output, and of an answer.
 const OUTPUT: usize = 2_000;
 const ANSWER: usize = 400;
 
-/// One turn, measured.
+/// The cost of one turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) time: Duration,
     pub(crate) bytes: u64,
 }
 
-/// What a turn cost at one place of a conversation.
+/// The costs at one turn of a conversation.
 struct Place {
     turn: u64,
     own: u64,
@@ -75,7 +75,7 @@ fn measure(is_quick: bool) -> Result<(), AnyError> {
             millis(place.ours.time),
             ratio(place.snapshot.bytes),
             millis(place.snapshot.time),
-            theirs.map_or("not there".to_owned(), |it| ratio(it.bytes)),
+            theirs.map_or("not available".to_owned(), |it| ratio(it.bytes)),
             theirs.map_or(String::new(), |it| millis(it.time)),
         );
     }
@@ -128,13 +128,13 @@ async fn measure_ours(turns: &[u64]) -> Result<Vec<Place>, AnyError> {
     Ok(places)
 }
 
-/// Returns the cost of the middle by time.
+/// Returns the cost with the median time.
 pub(crate) fn middle(mut costs: Vec<Cost>) -> Cost {
     costs.sort_by_key(|it| it.time);
     costs[costs.len() / 2]
 }
 
-/// Records a turn as the loop does: what is sent, the answer, one tool, the end.
+/// Records a turn as the loop does: request, answer, one tool call, completion.
 async fn record_turn(recorder: &mut Recorder, number: u64) -> Result<(), AnyError> {
     let prompt = ConversationMessage::text(Role::User, "Go on until all of it is done.");
     let messages = if number == 1 { vec![prompt] } else { Vec::new() };
@@ -145,15 +145,15 @@ async fn record_turn(recorder: &mut Recorder, number: u64) -> Result<(), AnyErro
         ..ConversationMessage::text(Role::Assistant, &words(number, ANSWER))
     };
     recorder.answer(Answer::from(answer)).await?;
-    recorder.started(&call.as_str().into(), Effect::Pure).await?;
+    recorder.start(&call.as_str().into(), Effect::Pure).await?;
     let output = ToolOutput::text(words(number + 1, OUTPUT));
-    recorder.finished(&call.as_str().into(), output).await?;
+    recorder.finish(&call.as_str().into(), output).await?;
     recorder.complete().await?;
     recorder.checkpoint(&format!("turn-{number}")).await?;
     Ok(())
 }
 
-/// Returns words that no other turn has.
+/// Returns text that no other turn has.
 fn words(seed: u64, length: usize) -> String {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut text = String::with_capacity(length);
@@ -165,7 +165,7 @@ fn words(seed: u64, length: usize) -> String {
     text
 }
 
-/// Writes the whole state, durable, as a checkpoint without a log would be.
+/// Writes the whole state durably, as a checkpoint without a log would.
 fn snapshot(recorder: &Recorder, folder: &Path) -> Result<Cost, AnyError> {
     let mut costs = Vec::new();
     for _ in 0..3 {

@@ -1,9 +1,9 @@
-//! Output that is kept at both ends: what is said first and last is what is read.
+//! Truncates output in the middle, because its beginning and end are the most useful parts.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// Takes bytes without end and keeps the first and the last of them.
+/// Keeps the first and the last bytes of unbounded output.
 pub(crate) struct Clip {
     each: usize,
     head: Vec<u8>,
@@ -12,7 +12,7 @@ pub(crate) struct Clip {
 }
 
 impl Clip {
-    /// Returns one that keeps up to `each` bytes at either end.
+    /// Returns a clip that keeps up to `each` bytes at either end.
     pub(crate) fn new(each: usize) -> Self {
         Self { each, head: Vec::new(), tail: VecDeque::new(), total: 0 }
     }
@@ -27,21 +27,21 @@ impl Clip {
         self.tail.extend(kept);
     }
 
-    /// Returns what was kept, and how much was not.
+    /// Returns the kept text, with a note on how much was omitted.
     pub(crate) fn into_text(mut self) -> String {
         let tail = self.tail.make_contiguous();
-        let left_out = self.total - (self.head.len() + tail.len()) as u64;
-        if left_out == 0 {
+        let omitted = self.total - (self.head.len() + tail.len()) as u64;
+        if omitted == 0 {
             self.head.extend_from_slice(tail);
             return String::from_utf8_lossy(&self.head).into_owned();
         }
         let (head, tail) = (whole_start(&self.head), whole_end(tail));
-        let left_out = self.total - (head.len() + tail.len()) as u64;
-        format!("{}\n[… {left_out} bytes left out …]\n{}", lossy(head), lossy(tail))
+        let omitted = self.total - (head.len() + tail.len()) as u64;
+        format!("{}\n[… {omitted} bytes left out …]\n{}", lossy(head), lossy(tail))
     }
 }
 
-/// Returns the text, or its two ends if it is longer than `limit` bytes.
+/// Returns the text, truncated in the middle if it is longer than `limit` bytes.
 pub(crate) fn shorten(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -55,7 +55,7 @@ fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Takes off the bytes of a character that was cut at the end.
+/// Removes an incomplete character at the end.
 fn whole_start(bytes: &[u8]) -> &[u8] {
     for back in 1..=bytes.len().min(4) {
         let at = bytes.len() - back;
@@ -71,7 +71,7 @@ fn whole_start(bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Takes off the bytes of a character that was cut at the beginning.
+/// Removes an incomplete character at the beginning.
 fn whole_end(bytes: &[u8]) -> &[u8] {
     let cut = bytes.iter().take(3).take_while(|&&it| (0x80..=0xbf).contains(&it)).count();
     &bytes[cut..]

@@ -1,8 +1,8 @@
 //! `edit`: replaces a text in a file.
 //!
-//! Running it twice may do twice what was meant once. So after a crash it is asked whether it
-//! happened, and looks: the file carries the mark of the call, or the old text is gone and the new
-//! one is there.
+//! Running it twice could apply the change twice. After a crash it is therefore probed whether the
+//! edit took effect: the file carries the call's mark, or the old text is gone and the new one is
+//! there.
 
 use std::io::Read;
 
@@ -17,9 +17,9 @@ use super::replace::{Mark, replace};
 use super::task;
 use crate::tool::{self, Probe, Tool, ToolContext, ToolError, ToolOutput};
 
-/// The largest file that is edited, in bytes.
+/// The maximum size of a file in bytes.
 const LARGEST: u64 = 32 * 1024 * 1024;
-/// How many places of a text are looked at one by one.
+/// How many occurrences are examined.
 const PLACES: usize = 1_000;
 
 const DESCRIPTION: &str = "Replaces the text `old` by `new` in a file of the folder. `old` must be \
@@ -61,7 +61,7 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
 fn run(folder: &Folder, arguments: &Arguments, key: &CallKey) -> Result<ToolOutput, ToolError> {
     let Arguments { path, old, new, all } = arguments;
     if old.is_empty() {
-        return Err(ToolError::failed("`old` is empty; to write a whole file use `write`"));
+        return Err(ToolError::failed("`old` is empty; use `write` to write a whole file"));
     }
     if old == new {
         return Err(ToolError::failed("`old` and `new` are the same, so there is nothing to do"));
@@ -99,30 +99,30 @@ fn done_text(path: &str, count: usize) -> ToolOutput {
 fn probe(folder: &Folder, arguments: &Arguments, key: &CallKey) -> Result<Probe, ToolError> {
     let Arguments { path, old, new, .. } = arguments;
     let Ok(found) = content(folder, path) else {
-        // Running it fails in the same way, and says so to the model.
-        return Ok(Probe::DidNot);
+        // Running the edit fails in the same way, and reports that to the model.
+        return Ok(Probe::DidNotHappen);
     };
     let happened =
-        || Probe::Happened(format!("`{}` is as this edit leaves it", shown(path)).into());
+        || Probe::Happened(format!("`{}` already contains this edit", shown(path)).into());
     if mark::is_of(&found.file, key) {
         return Ok(happened());
     }
     if old.is_empty() || old == new {
-        return Ok(Probe::DidNot);
+        return Ok(Probe::DidNotHappen);
     }
     let olds = places(&found.bytes, old.as_bytes());
     let news = places(&found.bytes, new.as_bytes());
     Ok(match (olds.is_empty(), new.is_empty() || !news.is_empty()) {
         (true, true) => happened(),
-        // Running it finds nothing to replace, and changes nothing.
-        (true, false) => Probe::DidNot,
-        // The old text is there because the new one has it, or because nothing happened.
-        (false, true) if is_covered(&olds, old.len(), &news, new.len()) => Probe::CannotTell,
-        (false, _) => Probe::DidNot,
+        // Running the edit finds nothing to replace, and changes nothing.
+        (true, false) => Probe::DidNotHappen,
+        // The new text may contain the old one, so the edit may or may not have been applied.
+        (false, true) if is_covered(&olds, old.len(), &news, new.len()) => Probe::Unknown,
+        (false, _) => Probe::DidNotHappen,
     })
 }
 
-/// Says whether each place of the old text touches a place of the new one, for all that is known.
+/// Returns true if every occurrence of the old text overlaps one of the new text, as far as known.
 fn is_covered(olds: &[usize], old: usize, news: &[usize], new: usize) -> bool {
     news.len() == PLACES
         || olds.iter().all(|&at| {
@@ -144,13 +144,13 @@ fn content(folder: &Folder, path: &str) -> Result<Content, ToolError> {
     if bytes.len() as u64 > LARGEST {
         let (name, length) = (shown(path), metadata.len());
         return Err(ToolError::failed(format!(
-            "`{name}` has {length} bytes, and up to {LARGEST} can be edited; use `shell`"
+            "`{name}` has {length} bytes, but at most {LARGEST} can be edited; use `shell`"
         )));
     }
     Ok(Content { file, bytes })
 }
 
-/// Returns the first places where `text` is, those that overlap included.
+/// Returns the first occurrences of `text`, including overlapping ones.
 fn places(content: &[u8], text: &[u8]) -> Vec<usize> {
     if text.is_empty() {
         return Vec::new();
@@ -172,9 +172,9 @@ fn not_found(content: &[u8], arguments: &Arguments) -> ToolError {
     let with_returns = arguments.old.replace('\n', "\r\n");
     let has_returns = memmem::find(content, with_returns.as_bytes()).is_some();
     ToolError::failed(if has_returns {
-        format!("`{name}` has lines that end in `\\r\\n`; write `old` and `new` with such ends")
+        format!("`{name}` has `\\r\\n` line ends; use the same in `old` and `new`")
     } else {
-        format!("`old` is not in `{name}`; `read` it and give the text exactly as it is there")
+        format!("`old` is not in `{name}`; `read` the file and copy the text exactly")
     })
 }
 
@@ -187,7 +187,7 @@ fn ambiguous(content: &[u8], places: &[usize], path: &str) -> ToolError {
         count => format!("{count} times"),
     };
     ToolError::failed(format!(
-        "`old` is in `{name}` {count} (first in lines {lines}); take in more of the lines \
-         around it, or set `all`"
+        "`old` is in `{name}` {count} (first in lines {lines}); include more of the surrounding \
+                 lines, or set `all`"
     ))
 }

@@ -1,8 +1,8 @@
-//! The folder that the tools for files cannot leave.
+//! The folder that the file tools cannot leave.
 //!
-//! A path is never checked and then used: the kernel resolves it beneath the folder's handle, in
-//! one step (`openat2` on Linux, a walk along handles elsewhere; `cap-std` does both). So it does
-//! not matter what a link pointed to a moment ago.
+//! A path is never checked first and used later: the kernel resolves it beneath the folder's handle
+//! in one step (`openat2` on Linux, a walk along handles elsewhere; `cap-std` does both). A link
+//! that is swapped in between therefore makes no difference.
 
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
@@ -14,18 +14,18 @@ use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use super::clip::shorten;
 use crate::tool::ToolError;
 
-/// The longest path that is taken, in bytes; no system has longer ones.
+/// The maximum length of a path in bytes. No system supports longer ones.
 const PATH: usize = 4_096;
 
-/// A folder that tools work in, and cannot leave.
+/// A folder that tools work in and cannot leave.
 ///
-/// Paths are taken as relative to it, and absolute ones if they begin with its own. A link that
-/// stays within is followed; one that leads out is refused, and so is every absolute link.
+/// Paths are relative to it, or absolute below its own path. A link that stays within the folder is
+/// followed; one that leads out is refused, and so is every absolute link.
 #[derive(Clone, Debug)]
 pub struct Folder {
     dir: Arc<Dir>,
     path: Arc<Path>,
-    /// As it was named, which may be by way of links.
+    /// The path that it was opened with, which may contain links.
     named: Arc<Path>,
     changing: Arc<Mutex<()>>,
 }
@@ -40,12 +40,13 @@ impl Folder {
         Ok(Self { dir: Arc::new(dir), path: path.into(), named: named.into(), changing })
     }
 
-    /// Returns where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until no other call changes a file: what one of them read is still so when it writes.
+    /// Waits until no other call changes a file, so that what this call read is still true when it
+    /// writes.
     pub(super) fn change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,16 +55,16 @@ impl Folder {
         &self.dir
     }
 
-    /// Returns `path` as one relative to the folder. It may still lead anywhere: only what is
-    /// resolved through [`dir`](Self::dir) stays within.
+    /// Returns `path` relative to the folder. It may still lead anywhere: only paths resolved
+    /// through [`dir`](Self::dir) stay within the folder.
     pub(super) fn relative(&self, path: &str) -> Result<PathBuf, ToolError> {
         if path.contains('\0') {
-            return Err(ToolError::failed("a path cannot hold a NUL character; leave it out"));
+            return Err(ToolError::failed("a path cannot contain a NUL character"));
         }
         if path.len() > PATH {
             let length = path.len();
             return Err(ToolError::failed(format!(
-                "a path of {length} bytes is too long; the longest has {PATH}"
+                "a path of {length} bytes is too long; the maximum is {PATH}"
             )));
         }
         let given = Path::new(path);
@@ -76,22 +77,22 @@ impl Folder {
         Ok(if is_self { PathBuf::from(".") } else { inner.to_owned() })
     }
 
-    /// Opens a file for reading. What is no file is refused before it could block.
+    /// Opens a file for reading. Anything but a regular file is refused before it could block.
     pub(super) fn open_file(&self, path: &str) -> Result<(File, Metadata), ToolError> {
         let relative = self.relative(path)?;
-        open_file_in(&self.dir, &relative).map_err(|it| it.told(path))
+        open_file_in(&self.dir, &relative).map_err(|it| it.explain(path))
     }
 }
 
 /// Why a file was not opened.
-pub(super) enum NotOpened {
+pub(super) enum OpenError {
     Io(io::Error),
     Folder,
     Special,
 }
 
-impl NotOpened {
-    pub(super) fn told(self, path: &str) -> ToolError {
+impl OpenError {
+    pub(super) fn explain(self, path: &str) -> ToolError {
         let name = shown(path);
         match self {
             Self::Io(error) => explain(path, &error),
@@ -99,25 +100,24 @@ impl NotOpened {
                 ToolError::failed(format!("`{name}` is a folder; `list` shows what is in it"))
             }
             Self::Special => ToolError::failed(format!(
-                "`{name}` is neither a file nor a folder but a pipe, a socket or a device; \
-                 these tools leave it alone"
+                "`{name}` is a pipe, a socket or a device, which these tools do not open"
             )),
         }
     }
 }
 
-impl From<io::Error> for NotOpened {
+impl From<io::Error> for OpenError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
 /// Opens a regular file beneath `dir` for reading.
-pub(super) fn open_file_in(dir: &Dir, path: &Path) -> Result<(File, Metadata), NotOpened> {
+pub(super) fn open_file_in(dir: &Dir, path: &Path) -> Result<(File, Metadata), OpenError> {
     regular(&dir.metadata(path)?)?;
     let mut options = OpenOptions::new();
     options.read(true);
-    // A pipe may have been put in the file's place since: opening it must not wait for a writer.
+    // The file may have been replaced by a pipe since the check; opening that must not block.
     #[cfg(unix)]
     {
         use cap_std::fs::OpenOptionsExt;
@@ -130,28 +130,28 @@ pub(super) fn open_file_in(dir: &Dir, path: &Path) -> Result<(File, Metadata), N
     Ok((file, metadata))
 }
 
-fn regular(metadata: &Metadata) -> Result<(), NotOpened> {
+fn regular(metadata: &Metadata) -> Result<(), OpenError> {
     if metadata.is_dir() {
-        Err(NotOpened::Folder)
+        Err(OpenError::Folder)
     } else if metadata.is_file() {
         Ok(())
     } else {
-        Err(NotOpened::Special)
+        Err(OpenError::Special)
     }
 }
 
-/// Tells the model what became of `path`, and what to do.
+/// Explains an error about `path` to the model, with a hint.
 pub(super) fn explain(path: &str, error: &io::Error) -> ToolError {
     let name = shown(path);
     let message = match error.kind() {
-        // The system's own refusal has a number; that of the folder has none.
+        // An error from the system has a number; the folder's own refusal has none.
         ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
             return out_of_folder(path);
         }
-        ErrorKind::NotFound => format!("there is no `{name}`; `list` shows what is there"),
-        ErrorKind::PermissionDenied => format!("the system does not allow it for `{name}`"),
+        ErrorKind::NotFound => format!("`{name}` does not exist; `list` shows what does"),
+        ErrorKind::PermissionDenied => format!("the system denies access to `{name}`"),
         ErrorKind::IsADirectory => format!("`{name}` is a folder"),
-        ErrorKind::NotADirectory => format!("a part of `{name}` is a file and no folder"),
+        ErrorKind::NotADirectory => format!("a part of the path `{name}` is a file, not a folder"),
         _ => format!("`{name}`: {error}"),
     };
     ToolError::failed(message)
@@ -160,7 +160,7 @@ pub(super) fn explain(path: &str, error: &io::Error) -> ToolError {
 fn out_of_folder(path: &str) -> ToolError {
     let name = shown(path);
     ToolError::failed(format!(
-        "`{name}` leads out of the folder; give a path within it, such as `src/main.rs`"
+        "`{name}` is outside the folder; use a path within it, such as `src/main.rs`"
     ))
 }
 

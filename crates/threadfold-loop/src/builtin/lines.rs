@@ -1,37 +1,37 @@
-//! Lines of a file of any size, in bounded memory.
+//! Reads lines of a file of any size in bounded memory.
 
 use std::io::BufRead;
 
 use crate::tool::ToolError;
 
-/// Reads lines, and of each no more than its beginning.
+/// Reads lines, truncated to a maximum length.
 pub(super) struct Lines<R> {
     reader: R,
     longest: usize,
 }
 
-/// What was read of a line.
+/// A line, possibly truncated.
 pub(super) struct Line<'a> {
-    /// Its beginning, with its end if that was within bounds.
+    /// Its beginning, including the line end if it is within the limit.
     pub(super) bytes: &'a [u8],
-    /// How many bytes are missing of it.
-    pub(super) left_out: u64,
+    /// The number of bytes that were omitted.
+    pub(super) omitted: u64,
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Reads lines of up to `longest` bytes whole.
+    /// Returns a reader that truncates lines to `longest` bytes.
     pub(super) fn new(reader: R, longest: usize) -> Self {
         Self { reader, longest }
     }
 
-    /// Reads the next line into `buffer`. `each` is asked before each piece of it.
+    /// Reads the next line into `buffer`. Calls `each` before every read, so that it can stop.
     pub(super) fn next<'a>(
         &mut self,
         buffer: &'a mut Vec<u8>,
         mut each: impl FnMut() -> Result<(), ToolError>,
     ) -> Result<Option<Line<'a>>, ToolError> {
         buffer.clear();
-        let mut left_out = 0;
+        let mut omitted = 0;
         loop {
             each()?;
             let read = self.reader.fill_buf();
@@ -43,13 +43,13 @@ impl<R: BufRead> Lines<R> {
             let length = end.unwrap_or(piece.len());
             let kept = length.min(self.longest - buffer.len());
             buffer.extend_from_slice(&piece[..kept]);
-            left_out += (length - kept) as u64;
+            omitted += (length - kept) as u64;
             self.reader.consume(length);
             if end.is_some() {
                 break;
             }
         }
-        let found = !buffer.is_empty() || left_out > 0;
-        Ok(found.then_some(Line { bytes: buffer, left_out }))
+        let found = !buffer.is_empty() || omitted > 0;
+        Ok(found.then_some(Line { bytes: buffer, omitted }))
     }
 }

@@ -1,4 +1,4 @@
-//! `list`: shows what is in a folder.
+//! `list`: lists a folder.
 
 use std::collections::BinaryHeap;
 use std::io;
@@ -13,7 +13,7 @@ use super::folder::{Folder, explain};
 use super::task::{self, Stop};
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
-/// How many names are shown.
+/// The maximum number of names.
 const NAMES: usize = 1_000;
 
 const DESCRIPTION: &str = "Lists what is in a folder, sorted by name: folders end in `/`, links \
@@ -37,15 +37,15 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
 
 fn run(folder: &Folder, arguments: &Arguments, stop: &Stop) -> Result<ToolOutput, ToolError> {
     let path = arguments.path.as_deref().unwrap_or(".");
-    let told = |error: io::Error| explain(path, &error);
-    let dir = folder.dir().open_dir(folder.relative(path)?).map_err(told)?;
+    let explained = |error: io::Error| explain(path, &error);
+    let dir = folder.dir().open_dir(folder.relative(path)?).map_err(explained)?;
 
-    // The first names by order, whatever order the system has them in.
+    // The first names in sort order, whatever order the system returns them in.
     let mut first = BinaryHeap::new();
     let mut count = 0_usize;
-    for entry in dir.entries().map_err(told)? {
+    for entry in dir.entries().map_err(explained)? {
         stop.check()?;
-        first.push(entry.map_err(told)?.file_name());
+        first.push(entry.map_err(explained)?.file_name());
         count += 1;
         if first.len() > NAMES {
             first.pop();
@@ -66,7 +66,8 @@ fn run(folder: &Folder, arguments: &Arguments, stop: &Stop) -> Result<ToolOutput
     Ok(text.into())
 }
 
-/// Returns the line of a name. A name may hold line ends and worse: it is shown on one line.
+/// Returns the line for a name. A name may contain line ends and control characters, so it is
+/// escaped.
 fn line(dir: &Dir, name: &std::ffi::OsStr) -> String {
     let shown = name.to_string_lossy().escape_debug().to_string();
     match dir.symlink_metadata(name) {
@@ -81,7 +82,7 @@ fn line(dir: &Dir, name: &std::ffi::OsStr) -> String {
     }
 }
 
-/// Returns the names in a folder, sorted, and no more than `limit` of them.
+/// Returns the entries of a folder, sorted, up to `limit` of them.
 pub(super) fn sorted(dir: &Dir, limit: usize) -> io::Result<Vec<DirEntry>> {
     let mut entries: Vec<DirEntry> = dir.entries()?.take(limit).collect::<io::Result<_>>()?;
     entries.sort_by_cached_key(DirEntry::file_name);

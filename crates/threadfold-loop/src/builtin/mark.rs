@@ -1,7 +1,7 @@
-//! The mark on a file that a call left: an extended attribute with the call's key.
+//! The mark of a call on a file: an extended attribute with the call's key.
 //!
-//! It comes into being in the same rename as the new content. So whoever finds it knows that the
-//! call happened, however the text looks; whoever does not find it knows nothing.
+//! The same rename publishes the mark and the new content. A mark therefore proves that the call
+//! took effect, whatever the text looks like; its absence proves nothing.
 
 use cap_std::fs::File;
 use threadfold_core::CallKey;
@@ -9,14 +9,14 @@ use threadfold_core::CallKey;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 const NAME: &str = "user.threadfold.call";
 
-/// Puts the mark of a call on a file, where the file system takes one.
+/// Sets the mark of a call on a file, if the file system supports it.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 pub(super) fn set(file: &File, key: &CallKey) {
     use rustix::fs::{XattrFlags, fsetxattr};
     fsetxattr(file, NAME, key.as_str().as_bytes(), XattrFlags::empty()).ok();
 }
 
-/// Says whether a file has the mark of this call.
+/// Returns true if a file has the mark of this call.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 pub(super) fn is_of(file: &File, key: &CallKey) -> bool {
     let mut value = vec![0; key.as_str().len()];

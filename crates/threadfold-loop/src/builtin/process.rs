@@ -1,4 +1,4 @@
-//! A process and all that it starts, ended together.
+//! A process and everything that it starts, ended together.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// A process group with its leader. Dropping it kills every process in it.
+/// A process group and its leader. Dropping it kills every process in the group.
 ///
-/// The leader is reaped only after the group was killed: until then its number cannot belong to
-/// anybody else.
+/// The leader is reaped only after the group was killed: until then its process id cannot be
+/// reused.
 pub(crate) struct Group {
     child: Option<Child>,
     pid: Pid,
@@ -30,12 +30,12 @@ impl Group {
         self.child.as_mut().expect("the leader is taken only when the group ends")
     }
 
-    /// Sends a signal to all. That nobody is left to take it is no error.
+    /// Sends a signal to the group. It is not an error if no process is left.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process_group(self.pid, signal).ok();
     }
 
-    /// Waits until the leader has ended, on a thread of its own. It is not reaped yet.
+    /// Waits until the leader has ended, without reaping it.
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + use<> {
         let pid = self.pid;
         let waiting = tokio::task::spawn_blocking(move || {
@@ -45,7 +45,7 @@ impl Group {
         async move { waiting.await.unwrap_or_default() }
     }
 
-    /// Returns how the leader ended, in words, if it has.
+    /// Describes how the leader ended, if it has.
     pub(crate) fn how_ended(&self) -> Option<String> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let status = waitid(WaitId::Pid(self.pid), options).ok()??;
@@ -56,7 +56,7 @@ impl Group {
         })
     }
 
-    /// Gives the leader some time to end by itself, then kills all; does not wait for it.
+    /// Gives the leader some time to end, then kills the group, in the background.
     pub(crate) fn retire(self, grace: Duration) {
         thread::spawn(move || {
             let begin = Instant::now();
@@ -67,7 +67,7 @@ impl Group {
         });
     }
 
-    /// Kills all that are left, and returns how the leader ended. Waits for it.
+    /// Kills the group, waits for the leader, and returns its status.
     pub(crate) fn end(mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         self.child.take().map_or_else(|| Err(Errno::CHILD.into()), |mut it| it.wait())

@@ -1,4 +1,4 @@
-//! `read`: shows a file.
+//! `read`: reads a file.
 
 use std::io::{BufReader, Read};
 
@@ -14,15 +14,15 @@ use super::lines::Lines;
 use super::task::{self, Stop};
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
-/// How many lines are shown if the model does not say.
+/// The default number of lines.
 const LINES: u64 = 2_000;
-/// How many bytes are shown in all.
+/// The maximum size of the output.
 const BYTES: usize = 128 * 1024;
-/// How many bytes are shown of a line.
+/// The maximum size of a line.
 const LINE: usize = 8 * 1024;
-/// How many bytes a picture may have: providers take no more than 5 MB in base64.
+/// The maximum size of an image: providers accept at most 5 MB in base64.
 const IMAGE: u64 = 3_700_000;
-/// Where a NUL byte makes a file a binary one.
+/// A file with a NUL byte in this range is binary.
 const SNIFFED: usize = 8 * 1024;
 
 const DESCRIPTION: &str = "Reads a file of the folder. Gives its text exactly as it is, from line \
@@ -62,8 +62,8 @@ fn run(folder: &Folder, arguments: &Arguments, stop: &Stop) -> Result<ToolOutput
     if memchr::memchr(0, &start).is_some() {
         let (name, length) = (shown(path), metadata.len());
         return Err(ToolError::failed(format!(
-            "`{name}` is a binary file of {length} bytes, which is not shown; \
-             `shell` can run a program that reads it"
+            "`{name}` is a binary file of {length} bytes, which cannot be shown; \
+                         use `shell` to run a program that reads it"
         )));
     }
     if start.is_empty() {
@@ -90,19 +90,19 @@ fn text<R: std::io::BufRead>(
             continue;
         }
         if number > last || shown_text.len() + line.bytes.len() > BYTES {
-            notes.push(format!("[there is more: go on with offset {number}]"));
+            notes.push(format!("[there is more: continue with offset {number}]"));
             break;
         }
         shown_text.extend_from_slice(line.bytes);
-        if line.left_out > 0 {
-            let left_out = line.left_out;
+        if line.omitted > 0 {
+            let omitted = line.omitted;
             shown_text.push(b'\n');
-            notes.push(format!("[{left_out} bytes of line {number} are not shown]"));
+            notes.push(format!("[{omitted} bytes of line {number} are not shown]"));
         }
     }
     if number < first {
         return Err(ToolError::failed(format!(
-            "`{}` has only {number} lines, and line {first} was asked for",
+            "`{}` has only {number} lines, but line {first} was requested",
             shown(&arguments.path)
         )));
     }
@@ -134,8 +134,8 @@ fn image(
     if start.len() as u64 > IMAGE {
         let name = shown(path);
         return Err(ToolError::failed(format!(
-            "`{name}` is a picture ({media_type}) of {length} bytes; up to {IMAGE} can be shown: \
-             make a smaller copy of it"
+            "`{name}` is an image ({media_type}) of {length} bytes; the maximum is {IMAGE}: \
+                         create a smaller copy of it"
         )));
     }
     let data = STANDARD.encode(&start);
@@ -145,7 +145,7 @@ fn image(
     Ok(ToolOutput { content, is_error: false })
 }
 
-/// Returns the media type of a picture that models are shown.
+/// Returns the media type of an image that models support.
 fn image_type(start: &[u8]) -> Option<&'static str> {
     match start {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
@@ -156,7 +156,7 @@ fn image_type(start: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Says whether `data` is base64 of a picture of this type that providers take.
+/// Returns true if `data` is the base64 encoding of an image of this type that providers accept.
 pub(crate) fn is_shown_image(media_type: &str, data: &str) -> bool {
     let bytes = STANDARD.decode(data);
     bytes.is_ok_and(|it| image_type(&it) == Some(media_type) && it.len() as u64 <= IMAGE)

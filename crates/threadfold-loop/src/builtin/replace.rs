@@ -1,4 +1,4 @@
-//! A file's content replaced at once: whoever looks sees the old one or the new one.
+//! Replaces a file's content atomically: a reader sees the old or the new content.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 use threadfold_core::CallKey;
 
-use super::folder::{Folder, NotOpened, explain, shown};
+use super::folder::{Folder, OpenError, explain, shown};
 use super::mark;
 use crate::tool::ToolError;
 
-/// Whether the file is to carry the mark of the call.
+/// Whether the file gets the mark of the call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     Yes,
     No,
 }
 
-/// Puts `content` in the place of the file at `path`.
+/// Replaces the content of the file at `path`.
 ///
-/// The file is a new one under the old name, with the old one's mode; other hard links to the old
-/// one keep the old content. A link to a file within the folder is followed. A failure before the
-/// rename leaves everything as it was.
+/// The result is a new file under the old name, with the old one's mode; other hard links to the
+/// old file keep the old content. A link to a file within the folder is followed. A failure before
+/// the rename changes nothing.
 pub(super) fn replace(
     folder: &Folder,
     path: &str,
@@ -29,12 +29,12 @@ pub(super) fn replace(
     key: &CallKey,
     mark: Mark,
 ) -> Result<(), ToolError> {
-    let told = |error: io::Error| explain(path, &error);
+    let explained = |error: io::Error| explain(path, &error);
     let target = target(folder, path)?;
     let Some(name) = target.file_name() else {
-        return Err(NotOpened::Folder.told(path));
+        return Err(OpenError::Folder.explain(path));
     };
-    let parent = parent(folder.dir(), &target).map_err(told)?;
+    let parent = parent(folder.dir(), &target).map_err(explained)?;
     let mode = mode(&parent, Path::new(name), path)?;
 
     let draft = draft_name(key);
@@ -42,18 +42,18 @@ pub(super) fn replace(
         .and_then(|()| parent.rename(&draft, &parent, name));
     if let Err(error) = written {
         parent.remove_file(&draft).ok();
-        return Err(told(error));
+        return Err(explained(error));
     }
     sync(&parent).map_err(|error| {
-        ToolError::unknown(format!("`{}` was written but may not last: {error}", shown(path)))
+        ToolError::unknown(format!("`{}` was written but may not be durable: {error}", shown(path)))
     })
 }
 
-/// Follows the links at `path`, if there is anything.
+/// Follows the links at `path`, if it exists.
 fn target(folder: &Folder, path: &str) -> Result<PathBuf, ToolError> {
     let relative = folder.relative(path)?;
     if path.ends_with('/') {
-        return Err(NotOpened::Folder.told(path));
+        return Err(OpenError::Folder.explain(path));
     }
     match folder.dir().canonicalize(&relative) {
         Ok(target) => Ok(target),
@@ -62,7 +62,7 @@ fn target(folder: &Folder, path: &str) -> Result<PathBuf, ToolError> {
             if link.is_ok_and(|it| it.is_symlink()) {
                 let name = shown(path);
                 return Err(ToolError::failed(format!(
-                    "`{name}` is a link that leads nowhere; write to what it should lead to"
+                    "`{name}` is a broken link; write to its target instead"
                 )));
             }
             Ok(relative)
@@ -81,19 +81,19 @@ fn parent(dir: &Dir, target: &Path) -> io::Result<Dir> {
     }
 }
 
-/// Returns the mode of the file that is there.
+/// Returns the mode of the existing file.
 fn mode(parent: &Dir, name: &Path, path: &str) -> Result<Option<Permissions>, ToolError> {
     match parent.symlink_metadata(name) {
-        Ok(found) if found.is_dir() => Err(NotOpened::Folder.told(path)),
-        Ok(found) if !found.is_file() => Err(NotOpened::Special.told(path)),
+        Ok(found) if found.is_dir() => Err(OpenError::Folder.explain(path)),
+        Ok(found) if !found.is_file() => Err(OpenError::Special.explain(path)),
         Ok(found) => Ok(Some(found.permissions())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(explain(path, &error)),
     }
 }
 
-/// Returns the name that the new content has at first. It is the call's own, so that a call that
-/// is run again takes away what a kill had left of it.
+/// Returns the temporary name of the new content. It is derived from the call, so that a retry
+/// replaces what a killed attempt left behind.
 fn draft_name(key: &CallKey) -> String {
     let hash = blake3::hash(key.as_str().as_bytes()).to_hex();
     format!(".threadfold-{}.tmp", &hash[..16])

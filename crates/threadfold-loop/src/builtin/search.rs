@@ -17,17 +17,17 @@ use super::task::{self, Stop};
 use super::walk::Walk;
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
-/// How many lines are shown if the model does not say, and at most.
+/// The default and the maximum number of lines.
 const MATCHES: (u64, u64) = (200, 2_000);
-/// How many bytes are shown in all.
+/// The maximum size of the output.
 const BYTES: usize = 128 * 1024;
-/// How many bytes are shown of a line.
+/// How many bytes of a line are shown.
 const SHOWN: usize = 400;
-/// How many bytes are searched of a line.
+/// How many bytes of a line are searched.
 const LINE: usize = 64 * 1024;
-/// How long a pattern may be.
+/// The maximum length of a pattern.
 const PATTERN: usize = 8 * 1024;
-/// Where a NUL byte makes a file a binary one.
+/// A file with a NUL byte in this range is binary.
 const SNIFFED: usize = 8 * 1024;
 
 const DESCRIPTION: &str = "Finds the lines that a regular expression (Rust syntax, no \
@@ -99,7 +99,7 @@ struct Search {
     text: String,
 }
 
-/// Whether there is room for more.
+/// Whether the output has room for more.
 #[derive(PartialEq, Eq)]
 enum Room {
     Left,
@@ -130,7 +130,7 @@ impl Search {
             if self.count == self.limit || self.text.len() > BYTES {
                 let count = self.count;
                 self.text.push_str(&format!(
-                    "[there is more: these are the first {count} lines; \
+                    "[there are more: these are the first {count} lines; \
                      narrow it down by `path`, `glob` or `pattern`]"
                 ));
                 return Ok(Room::Full);
@@ -144,7 +144,7 @@ impl Search {
     }
 }
 
-/// Returns the part of a long line that has the match.
+/// Returns the part of a long line that contains the match.
 fn around(line: &[u8], at: usize) -> &[u8] {
     if line.len() <= SHOWN {
         return line;
@@ -161,7 +161,7 @@ fn shown(path: &Path) -> String {
 fn regex(arguments: &Arguments) -> Result<Regex, ToolError> {
     let pattern = &arguments.pattern;
     if pattern.is_empty() {
-        return Err(ToolError::failed("`pattern` is empty; to see which files there are, `list`"));
+        return Err(ToolError::failed("`pattern` is empty; use `list` to see the files"));
     }
     if pattern.len() > PATTERN {
         return Err(ToolError::failed(format!("`pattern` is longer than {PATTERN} bytes")));
@@ -169,7 +169,7 @@ fn regex(arguments: &Arguments) -> Result<Regex, ToolError> {
     let built = RegexBuilder::new(pattern).case_insensitive(arguments.ignore_case).build();
     built.map_err(|error| {
         ToolError::failed(format!(
-            "`pattern` is no regular expression (escape `(`, `[`, `{{`, `.`, `*` and the like \
+            "`pattern` is not a valid regular expression (escape `(`, `[`, `{{`, `.`, `*` etc. \
              with a backslash to search for them): {error}"
         ))
     })
@@ -182,5 +182,5 @@ fn globs(arguments: &Arguments) -> Result<Override, ToolError> {
     }
     let mut builder = OverrideBuilder::new("");
     let built = builder.add(glob).and_then(|it| it.build());
-    built.map_err(|error| ToolError::failed(format!("`glob` is none: {error}")))
+    built.map_err(|error| ToolError::failed(format!("`glob` is invalid: {error}")))
 }

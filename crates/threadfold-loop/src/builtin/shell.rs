@@ -1,10 +1,10 @@
 //! `shell`: runs a command.
 //!
-//! A command and all that it started end with the call, however that ends; and with this process,
-//! however that ends. The second is seen to by a *life-line*: a pipe of which this process holds
-//! the only end for writing. A watcher in the command's process group reads from it, and at its
-//! end, which comes when this process is no more, kills the group. What left the group is found
-//! by the variable in its environment; see [`end_leftovers`].
+//! A command and everything that it started end with the call, however that ends, and with this
+//! process, however that ends. The latter is ensured by a *life-line*: a pipe of which this process
+//! holds the only write end. A watcher in the command's process group reads from it, and kills the
+//! group when the pipe closes, which happens when this process ends. Processes that left the group
+//! are found by a variable in their environment; see [`end_leftovers`].
 
 mod leftovers;
 
@@ -26,18 +26,18 @@ use tokio::time::{sleep, timeout};
 use super::clip::Clip;
 use super::folder::Folder;
 use super::process::Group;
-use super::task::{Stop, Stopped};
+use super::task::{Stop, StopReason};
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
 pub use leftovers::{CALL_VARIABLE, end_leftovers};
 
-/// How many bytes are kept of the beginning of the output, and of its end.
+/// How many bytes of the beginning and of the end of the output are kept.
 const KEPT: usize = 32 * 1024;
-/// How long a command may take if the model does not say, in seconds.
+/// The default timeout in seconds.
 const TIMEOUT: u64 = 600;
-/// How long a command has to end by itself when it is told to.
+/// How long a command may take to end after it was told to.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long output is waited for when nobody should be left to write any.
+/// How long to wait for output when no process should be left to write any.
 const DRAIN: Duration = Duration::from_secs(1);
 
 const DESCRIPTION: &str = "Runs a command with `/bin/sh -c`, beginning in the folder; the command \
@@ -45,7 +45,7 @@ const DESCRIPTION: &str = "Runs a command with `/bin/sh -c`, beginning in the fo
     and the exit code; of long output the first and the last 32 KiB. There is no standard input. \
     All that the command started ends with it, background processes too.";
 
-/// Runs the command `$1` in a group that is killed at the end of standard input.
+/// Runs the command `$1` in a group that is killed when standard input closes.
 const WRAPPER: &str = "\
 exec 3<&0 </dev/null
 { trap '' HUP INT TERM; while read -r line <&3; do :; done; kill -KILL 0; } >/dev/null 2>&1 &
@@ -68,10 +68,10 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
     })
 }
 
-/// How a command came to its end.
+/// How a command ended.
 enum Ending {
     ByItself,
-    Stopped(Stopped),
+    Stopped(StopReason),
 }
 
 async fn run(
@@ -94,7 +94,7 @@ async fn run(
     let mut group = start(folder, arguments, context, writer)?;
     let _life_line = group.leader().stdin.take();
 
-    // From here on the command runs: whatever goes wrong, what it printed is told.
+    // The command is running: on every error from here on, its output must be reported.
     let mut ended = pin!(group.ended());
     let ending = tokio::select! {
         () = output.read_while(&mut ended) => Ending::ByItself,
@@ -112,16 +112,16 @@ async fn run(
             }
         }
     }
-    // The leader has ended, so this does not wait.
+    // The leader has ended, so this does not block.
     let status = group.end();
     let left = end_leftovers(&context.key).await;
     timeout(DRAIN, output.read_to_end()).await.ok();
 
     let mut text = output.into_text();
     let status = status.map_err(|error| {
-        unknown(&text, &format!("how the command ended cannot be found out: {error}"))
+        unknown(&text, &format!("the exit status of the command is unavailable: {error}"))
     })?;
-    text.push_str(&told(&ending, status, seconds));
+    text.push_str(&describe_ending(&ending, status, seconds));
     if let Err(error) = left {
         text.push_str(&format!("\n[{error}]"));
     }
@@ -133,9 +133,9 @@ fn not_started(error: &io::Error) -> ToolError {
     ToolError::failed(format!("the command could not be started: {error}"))
 }
 
-/// Returns the error of a command that ran, with what it printed.
+/// Returns the error of a command that ran, with its output.
 fn unknown(printed: &str, why: &str) -> ToolError {
-    ToolError::unknown(format!("{printed}[{why}; what it did is not known]"))
+    ToolError::unknown(format!("{printed}[{why}; its effects are unknown]"))
 }
 
 fn start(
@@ -145,7 +145,7 @@ fn start(
     writer: PipeWriter,
 ) -> Result<Group, ToolError> {
     let second = writer.try_clone().map_err(|error| not_started(&error))?;
-    // The command is dropped here, and with it this process's ends of the pipe for writing.
+    // The command is dropped at the end, and with it this process's write ends of the output pipe.
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", WRAPPER, "sh", &arguments.command])
@@ -159,7 +159,7 @@ fn start(
     }
     Group::spawn(&mut command).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => {
-            ToolError::failed("a command cannot hold a NUL character; leave it out")
+            ToolError::failed("a command cannot contain a NUL character")
         }
         _ if error.raw_os_error() == Some(Errno::TOOBIG.raw_os_error()) => ToolError::failed(
             "the command is too long for the system; `write` it to a file and run that",
@@ -168,7 +168,7 @@ fn start(
     })
 }
 
-fn told(ending: &Ending, status: ExitStatus, seconds: u64) -> String {
+fn describe_ending(ending: &Ending, status: ExitStatus, seconds: u64) -> String {
     let how = match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
@@ -176,15 +176,14 @@ fn told(ending: &Ending, status: ExitStatus, seconds: u64) -> String {
     };
     match ending {
         Ending::ByItself => format!("[{how}]"),
-        Ending::Stopped(Stopped::Cancelled) => format!("[stopped: it was cancelled; {how}]"),
-        Ending::Stopped(Stopped::Late) => format!(
-            "[stopped: its time was up, at most {seconds} seconds; {how}; what it did until then \
-             is done]"
+        Ending::Stopped(StopReason::Cancelled) => format!("[stopped: cancelled; {how}]"),
+        Ending::Stopped(StopReason::TimedOut) => format!(
+            "[stopped: timed out after at most {seconds} seconds; {how}; its effects so far remain]"
         ),
     }
 }
 
-/// What a command prints.
+/// The output of a command.
 struct Output {
     pipe: Receiver,
     is_open: bool,
@@ -199,7 +198,7 @@ impl Output {
         Ok(Self { pipe, is_open: true, buffer, kept: Clip::new(KEPT) })
     }
 
-    /// Reads until `ended` is.
+    /// Reads until `ended` completes.
     async fn read_while(&mut self, mut ended: impl Future<Output = ()> + Unpin) {
         loop {
             tokio::select! {
@@ -215,7 +214,7 @@ impl Output {
         }
     }
 
-    /// Returns what was kept, as whole lines.
+    /// Returns the kept output, terminated by a line end.
     fn into_text(self) -> String {
         let mut text = self.kept.into_text();
         if !text.is_empty() && !text.ends_with('\n') {

@@ -1,4 +1,4 @@
-//! Work on files is done on other threads, and stops when it is told to.
+//! Runs file operations on blocking threads, and stops them on request.
 
 use std::time::Instant;
 
@@ -16,9 +16,9 @@ pub(crate) struct Stop {
 
 /// Why a call must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
+pub(crate) enum StopReason {
     Cancelled,
-    Late,
+    TimedOut,
 }
 
 impl Stop {
@@ -26,24 +26,24 @@ impl Stop {
         Self { cancel: context.cancel.clone(), deadline: context.deadline }
     }
 
-    /// Brings the deadline forward to `deadline`, if that is earlier.
+    /// Sets the deadline to `deadline`, if that is earlier.
     pub(crate) fn by(mut self, deadline: Instant) -> Self {
         self.deadline = Some(self.deadline.map_or(deadline, |it| it.min(deadline)));
         self
     }
 
-    pub(crate) fn check(&self) -> Result<(), Stopped> {
+    pub(crate) fn check(&self) -> Result<(), StopReason> {
         if self.cancel.is_cancelled() {
-            Err(Stopped::Cancelled)
+            Err(StopReason::Cancelled)
         } else if self.deadline.is_some_and(|it| it <= Instant::now()) {
-            Err(Stopped::Late)
+            Err(StopReason::TimedOut)
         } else {
             Ok(())
         }
     }
 
     /// Waits until the call must stop.
-    pub(crate) async fn reached(&self) -> Stopped {
+    pub(crate) async fn reached(&self) -> StopReason {
         let late = async {
             match self.deadline {
                 Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
@@ -51,29 +51,29 @@ impl Stop {
             }
         };
         tokio::select! {
-            () = self.cancel.cancelled() => Stopped::Cancelled,
-            () = late => Stopped::Late,
+            () = self.cancel.cancelled() => StopReason::Cancelled,
+            () = late => StopReason::TimedOut,
         }
     }
 }
 
-impl Stopped {
+impl StopReason {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "it was cancelled",
-            Self::Late => "its time was up",
+            Self::TimedOut => "it timed out",
         }
     }
 }
 
-impl From<Stopped> for ToolError {
-    fn from(stopped: Stopped) -> Self {
+impl From<StopReason> for ToolError {
+    fn from(stopped: StopReason) -> Self {
         let why = stopped.as_str();
-        Self::failed(format!("stopped before it was done: {why}; ask for less at a time"))
+        Self::failed(format!("stopped before it was done: {why}; request less at a time"))
     }
 }
 
-/// Runs what only looks. When the call must stop, it is not waited for.
+/// Runs a read-only operation. It is not awaited when the call must stop.
 pub(super) async fn look<F>(context: &ToolContext, work: F) -> Result<ToolOutput, ToolError>
 where
     F: FnOnce(&Stop) -> Result<ToolOutput, ToolError> + Send + 'static,
@@ -87,8 +87,8 @@ where
     }
 }
 
-/// Runs what changes something. Once begun, it is waited for: it is short, and whether it
-/// happened must be known.
+/// Runs an operation that changes something. Once started it is always awaited: it is short, and
+/// its outcome must be known.
 pub(super) async fn change<T, F>(context: &ToolContext, work: F) -> Result<T, ToolError>
 where
     T: Send + 'static,
@@ -99,5 +99,5 @@ where
 }
 
 fn broken(error: JoinError) -> ToolError {
-    ToolError::unknown(format!("the tool broke off: {error}"))
+    ToolError::unknown(format!("the tool was interrupted: {error}"))
 }

@@ -1,7 +1,7 @@
-//! A walk over the files below a folder, in order, that skips what git ignores.
+//! Walks the files below a folder in order, skipping those that git ignores.
 //!
-//! It goes from handle to handle and follows no links, so it cannot be led out; and it reads
-//! ignore files itself, for one that is a pipe must not hold it up.
+//! It goes from handle to handle and follows no links, so it cannot leave the folder. It reads
+//! ignore files itself, because one that is a pipe must not block it.
 
 use std::io::{self, Read};
 use std::mem;
@@ -15,24 +15,24 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use super::folder::open_file_in;
 use super::list::sorted;
 
-/// How deep it goes.
+/// The maximum depth.
 const DEPTH: usize = 100;
-/// How many names it takes of one folder.
+/// The maximum number of entries of one folder.
 const NAMES: usize = 100_000;
-/// How many bytes it takes of an ignore file.
+/// The maximum size of an ignore file.
 const RULES: u64 = 1024 * 1024;
 
-/// A file that was come across.
-pub(super) struct Found {
-    /// The folder that it is in.
+/// A file that was found.
+pub(super) struct FoundFile {
+    /// The folder that contains it.
     pub(super) dir: Dir,
-    /// Its name in that.
+    /// Its name in that folder.
     pub(super) name: PathBuf,
-    /// Where it is, from the root of the walk.
+    /// Its path from the root of the walk.
     pub(super) path: PathBuf,
 }
 
-/// A walk that goes on.
+/// A walk in progress.
 pub(super) struct Walk {
     levels: Vec<Level>,
 }
@@ -45,8 +45,8 @@ struct Level {
 }
 
 impl Walk {
-    /// Begins at `start` below `root`. That itself is walked even if it is ignored; the rules of
-    /// the folders that lead to it hold for what is in it.
+    /// Starts at `start` below `root`. That folder is walked even if it is ignored; the rules of
+    /// the folders above it apply to its content.
     pub(super) fn new(root: &Dir, start: &Path) -> io::Result<Self> {
         let mut level = Level::new(root.try_clone()?, PathBuf::new());
         let mut levels = Vec::new();
@@ -72,7 +72,7 @@ impl Walk {
 }
 
 impl Level {
-    /// Returns a level whose entries are still to be read.
+    /// Returns a level whose entries are not read yet.
     fn new(dir: Dir, path: PathBuf) -> Self {
         let rules = rules(&dir, &path);
         Self { dir, path, rules, entries: Vec::new().into_iter() }
@@ -80,10 +80,10 @@ impl Level {
 }
 
 impl Iterator for Walk {
-    type Item = Found;
+    type Item = FoundFile;
 
-    /// Returns the next file. What cannot be read is passed over.
-    fn next(&mut self) -> Option<Found> {
+    /// Returns the next file. Entries that cannot be read are skipped.
+    fn next(&mut self) -> Option<FoundFile> {
         loop {
             let level = self.levels.last_mut()?;
             let Some(entry) = level.entries.next() else {
@@ -105,13 +105,13 @@ impl Iterator for Walk {
                 self.levels.extend(below.ok());
             } else if kind.is_file() {
                 let Ok(dir) = level.dir.try_clone() else { continue };
-                return Some(Found { dir, name, path });
+                return Some(FoundFile { dir, name, path });
             }
         }
     }
 }
 
-/// Reads the rules of one folder. A line that is no rule is left aside, as git does.
+/// Reads the rules of one folder. Like git, it skips invalid lines.
 fn rules(dir: &Dir, path: &Path) -> Gitignore {
     let mut text = Vec::new();
     let read = open_file_in(dir, Path::new(".gitignore")).ok().and_then(|(file, _)| {

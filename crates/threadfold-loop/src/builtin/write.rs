@@ -1,4 +1,4 @@
-//! `write`: replaces a file as a whole.
+//! `write`: replaces a whole file.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Checkpoints as files of a folder, one for each request.
+//! Checkpoints as files in a folder, one per request.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,25 +15,25 @@ use crate::prompt::RunKey;
 
 const VERSION: u32 = 1;
 
-/// Keeps checkpoints in a folder.
+/// Stores checkpoints in a folder.
 ///
-/// A file is made and replaced as a whole or not at all. Its name is a hash: whatever a request
-/// holds, it never becomes a path. Of several processes that begin a request at once, the first
-/// names its run; for that the file system must have hard links.
+/// Files are created and replaced atomically. The file name is a hash, so the content of a request
+/// never becomes a path. If several processes start a request at once, the first one determines the
+/// session; this requires hard links.
 #[derive(Clone, Debug)]
 pub struct FolderCheckpoints {
     folder: PathBuf,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CheckpointFile {
     version: u32,
     #[serde(flatten)]
     checkpoint: Checkpoint,
 }
 
 impl FolderCheckpoints {
-    /// Returns the checkpoints in this folder, which is made if it is not there.
+    /// Opens a folder of checkpoints. Creates it if it does not exist.
     pub fn open(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         let mut builder = DirBuilder::new();
@@ -56,14 +56,13 @@ impl CheckpointHandler for FolderCheckpoints {
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(unkept("read", error)),
+            Err(error) => return Err(checkpoint_error("read", error)),
         };
-        let kept: Kept = serde_json::from_slice(&text).map_err(|error| SnapshotRestoreError {
-            field: path.display().to_string(),
-            reason: error.to_string(),
+        let kept: CheckpointFile = serde_json::from_slice(&text).map_err(|error| {
+            SnapshotRestoreError { field: path.display().to_string(), reason: error.to_string() }
         })?;
         if kept.version != VERSION {
-            let reason = format!("version {VERSION} was wanted, and {} was found", kept.version);
+            let reason = format!("expected version {VERSION}, found {}", kept.version);
             return Err(SnapshotRestoreError { field: "version".to_owned(), reason }.into());
         }
         Ok(Some(kept.checkpoint))
@@ -74,12 +73,12 @@ impl CheckpointHandler for FolderCheckpoints {
         let checkpoint = Checkpoint::before(SessionId::from(name));
         let text = text(&checkpoint)?;
         loop {
-            match put(&self.path(key), &text, Put::New) {
+            match write_atomically(&self.path(key), &text, WriteMode::CreateNew) {
                 Ok(()) => return Ok(checkpoint),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(unkept("written", error)),
+                Err(error) => return Err(checkpoint_error("written", error)),
             }
-            // Unless that one came to its end in the meantime.
+            // The other run may have finished and cleared its checkpoint in the meantime.
             if let Some(other) = self.load(key).await? {
                 return Ok(other);
             }
@@ -88,18 +87,21 @@ impl CheckpointHandler for FolderCheckpoints {
 
     async fn save(&self, key: &RunKey, checkpoint: &Checkpoint) -> Result<(), LoopError> {
         let text = text(checkpoint)?;
-        put(&self.path(key), &text, Put::Instead).map_err(|error| unkept("written", error))
+        write_atomically(&self.path(key), &text, WriteMode::Replace)
+            .map_err(|error| checkpoint_error("written", error))
     }
 
     async fn clear(&self, key: &RunKey) -> Result<(), LoopError> {
         match fs::remove_file(self.path(key)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unkept("cleared", error)),
-            _ => sync_folder(&self.folder).map_err(|error| unkept("cleared", error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(checkpoint_error("cleared", error))
+            }
+            _ => sync_folder(&self.folder).map_err(|error| checkpoint_error("cleared", error)),
         }
     }
 }
 
-fn unkept(
+fn checkpoint_error(
     what: &'static str,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> LoopError {
@@ -107,22 +109,21 @@ fn unkept(
 }
 
 fn text(checkpoint: &Checkpoint) -> Result<Vec<u8>, LoopError> {
-    let kept = Kept { version: VERSION, checkpoint: checkpoint.clone() };
-    serde_json::to_vec(&kept).map_err(|error| unkept("written", error))
+    let kept = CheckpointFile { version: VERSION, checkpoint: checkpoint.clone() };
+    serde_json::to_vec(&kept).map_err(|error| checkpoint_error("written", error))
 }
 
-/// How a file is put in its place.
+/// How a file is written.
 #[derive(Clone, Copy)]
-enum Put {
-    /// Only if there is none.
-    New,
-    /// Instead of the one that is there.
-    Instead,
+enum WriteMode {
+    /// Fail if it exists.
+    CreateNew,
+    /// Replace the existing file.
+    Replace,
 }
 
-/// Puts a file in its place as a whole: what is read is the old text or the new one, after a
-/// crash too.
-fn put(path: &Path, text: &[u8], put: Put) -> io::Result<()> {
+/// Writes a file atomically: a reader sees the old or the new text, even after a crash.
+fn write_atomically(path: &Path, text: &[u8], mode: WriteMode) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -130,11 +131,12 @@ fn put(path: &Path, text: &[u8], put: Put) -> io::Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&beside)?;
     let written = file.write_all(text).and_then(|()| file.sync_all());
-    let placed = written.and_then(|()| match put {
-        Put::New => fs::hard_link(&beside, path),
-        Put::Instead => fs::rename(&beside, path),
+    // A hard link fails if the target exists, a rename replaces it; both are atomic.
+    let placed = written.and_then(|()| match mode {
+        WriteMode::CreateNew => fs::hard_link(&beside, path),
+        WriteMode::Replace => fs::rename(&beside, path),
     });
-    if placed.is_err() || matches!(put, Put::New) {
+    if placed.is_err() || matches!(mode, WriteMode::CreateNew) {
         fs::remove_file(&beside)?;
     }
     placed?;

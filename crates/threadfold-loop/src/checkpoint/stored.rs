@@ -1,5 +1,5 @@
-//! Checkpoints in a store: the sessions of a request's runs are numbered, and the last one counts
-//! until its log says that it ended.
+//! Checkpoints in a store: the sessions of a request's runs are numbered, and the last one is
+//! unfinished until its log contains `session:ended`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Checkpoint, CheckpointHandler};
 use crate::error::LoopError;
 use crate::prompt::RunKey;
 
-/// Keeps checkpoints in the store that keeps the sessions: nothing beside their logs.
+/// Derives checkpoints from the session logs in a store, without storing anything else.
 #[derive(Clone)]
 pub struct StoreCheckpoints {
     store: Arc<dyn Store>,
@@ -24,7 +24,7 @@ impl StoreCheckpoints {
         Self { store }
     }
 
-    /// Returns the number of a request's last run; 0 if there was none. Earlier ones may have been
+    /// Returns the number of a request's last run; 0 if there was none. Earlier runs may have been
     /// removed.
     async fn last(&self, key: &RunKey) -> Result<u64, LoopError> {
         let prefix = prefix(key);
@@ -33,7 +33,7 @@ impl StoreCheckpoints {
         Ok(sessions.iter().filter_map(|it| number(&it.session)).max().unwrap_or_default())
     }
 
-    /// Says whether a session's log ends with its end.
+    /// Returns true if a session's log ends with `session:ended`.
     async fn has_ended(&self, session: &SessionId, seq: u64) -> Result<bool, LoopError> {
         let Some(before) = seq.checked_sub(1) else { return Ok(false) };
         let records = self.store.read(session, before, Limit::default()).await?;
@@ -73,14 +73,14 @@ impl CheckpointHandler for StoreCheckpoints {
         Ok(Checkpoint::before(name(key, self.last(key).await? + 1)))
     }
 
-    /// Does nothing: what was recorded is the checkpoint.
+    /// Does nothing: the log itself is the checkpoint.
     async fn save(&self, _: &RunKey, _: &Checkpoint) -> Result<(), LoopError> {
         Ok(())
     }
 
     async fn clear(&self, key: &RunKey) -> Result<(), LoopError> {
         let Some(checkpoint) = self.load(key).await? else { return Ok(()) };
-        let options = Options::new(holder("a checkpoint being cleared"));
+        let options = Options::new(holder("clearing a checkpoint"));
         let mut session = Session::open(self.store.clone(), &checkpoint.session, options).await?;
         let ended = Payload::SessionEnded(SessionEnded { reason: Some("finished".into()) });
         session.emit(&SessionEvent::new(ended).from_source(SourceKind::Loop)).await?;

@@ -1,4 +1,4 @@
-//! Which servers there are, in the JSON that is usual for it.
+//! The configuration of MCP servers, in the usual JSON format.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::McpError;
 /// The servers to start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct McpConfig {
-    /// The servers by their names.
+    /// The servers, by name.
     #[serde(rename = "mcpServers")]
     pub servers: BTreeMap<String, McpServerConfig>,
 }
@@ -25,22 +25,22 @@ pub struct McpServerConfig {
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// What its environment has besides ours.
+    /// Additional environment variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The folder that it starts in; ours if left out.
+    /// The working directory; default: ours.
     #[serde(default)]
     pub cwd: Option<PathBuf>,
-    /// What running a tool twice would do, whatever the server says of it.
+    /// The effect of running each tool twice, overriding the server's hints.
     #[serde(default)]
     pub effects: BTreeMap<String, Effect>,
-    /// How many seconds it has to become ready; 60 if left out.
+    /// How many seconds the server may take to become ready; default: 60.
     #[serde(default)]
     pub startup_seconds: Option<u64>,
 }
 
 impl McpConfig {
-    /// Reads the usual JSON, with `effects` and `startupSeconds` beside what is usual.
+    /// Parses the usual JSON format, extended by `effects` and `startupSeconds`.
     ///
     /// ```
     /// use threadfold_loop::{Effect, McpConfig};
@@ -65,8 +65,8 @@ impl McpConfig {
             for (tool, effect) in &server.effects {
                 if !matches!(effect, Effect::Pure | Effect::Idempotent | Effect::Unsafe) {
                     return Err(wrong(format!(
-                        "tool `{tool}` of server `{name}` can be `pure`, `idempotent` or `unsafe`; \
-                         the protocol has no way to ask for more"
+                        "tool `{tool}` of server `{name}` can only be `pure`, `idempotent` or `unsafe`; \
+                         the protocol supports no others"
                     )));
                 }
             }

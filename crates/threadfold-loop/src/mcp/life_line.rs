@@ -1,16 +1,16 @@
-//! A server that does not heed the end of its input must still end with this process.
+//! Ends a server that ignores the end of its input when this process ends.
 //!
-//! This process holds a pipe that it never writes to. A watcher in the server's process group
-//! reads from it: when this process is no more, however it ended, the pipe ends, and the watcher
-//! gives the server a moment before it kills the group. The server's own input is the protocol's,
-//! so the watcher opens the pipe by way of `/proc`, which only Linux has.
+//! This process holds a pipe that it never writes to. A watcher in the server's process group reads
+//! from it: when this process ends, however it ends, the pipe closes, and the watcher kills the
+//! group after a short delay. The server's own input carries the protocol, so the watcher opens the
+//! pipe through `/proc`, which exists only on Linux.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::process::Command;
 
 use super::McpServerConfig;
 
-/// Runs `$2` and what follows in a group that is killed after the end of the pipe `$1`.
+/// Runs `$2` and its arguments in a group that is killed after the pipe `$1` closes.
 const WRAPPER: &str = "\
 if command exec 3<\"$1\"; then
     { trap '' HUP INT TERM; while read -r line <&3; do :; done; sleep 2; kill -KILL 0; } \
@@ -19,7 +19,7 @@ fi
 shift
 exec \"$@\" 3<&-";
 
-/// The ends of the pipe. It is kept as long as the server.
+/// The ends of the pipe. Lives as long as the server.
 pub(super) struct LifeLine {
     reader: PipeReader,
     _writer: PipeWriter,
@@ -31,7 +31,7 @@ impl LifeLine {
         Ok(Self { reader, _writer: writer })
     }
 
-    /// Returns the command that starts a server on this line.
+    /// Returns the command that starts a server under this watcher.
     pub(super) fn command(&self, config: &McpServerConfig) -> Command {
         if !cfg!(target_os = "linux") {
             let mut command = Command::new(&config.command);

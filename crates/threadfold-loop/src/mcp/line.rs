@@ -1,10 +1,10 @@
-//! Lines of a stream, in bounded memory.
+//! Reads lines of a stream in bounded memory.
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// Reads lines, and of each no more than its beginning.
+/// Reads lines, truncated to a maximum length.
 ///
-/// What was read is kept here, so a wait that is broken off loses nothing.
+/// The state is kept in the reader, so a cancelled read loses nothing.
 pub(super) struct LineReader<R> {
     reader: BufReader<R>,
     longest: usize,
@@ -12,12 +12,12 @@ pub(super) struct LineReader<R> {
     is_whole: bool,
 }
 
-/// What was read of a line.
+/// A line, possibly truncated.
 #[derive(Default)]
 pub(super) struct Line {
-    /// Its beginning, without its end.
+    /// Its beginning, without the line end.
     pub(super) bytes: Vec<u8>,
-    /// Something of it is missing.
+    /// The line was truncated.
     pub(super) is_cut: bool,
 }
 
@@ -27,7 +27,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { reader, longest, line: Line::default(), is_whole: false }
     }
 
-    /// Returns the next line. One that the end of the stream tore is not returned.
+    /// Returns the next line. A line without a line end at the end of the stream is dropped.
     pub(super) async fn next(&mut self) -> Option<&Line> {
         if self.is_whole {
             self.line.bytes.clear();

@@ -1,4 +1,4 @@
-//! What a server's tool gave, as parts of a message.
+//! Converts the result of an MCP tool to message parts.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
@@ -7,10 +7,10 @@ use threadfold_core::{ImagePart, MessagePart, MessagePartBody};
 use crate::builtin::{is_shown_image, shorten};
 use crate::tool::ToolOutput;
 
-/// How many bytes are kept of a text.
+/// The maximum size of a text.
 const TEXT: usize = 256 * 1024;
 
-/// Returns what the model is told.
+/// Returns the output for the model.
 pub(super) fn output(result: CallToolResult) -> ToolOutput {
     let mut content: Vec<MessagePart> = result.content.iter().map(part).collect();
     if let Some(value) = &result.structured_content
@@ -21,8 +21,7 @@ pub(super) fn output(result: CallToolResult) -> ToolOutput {
     ToolOutput { content, is_error: result.is_error.unwrap_or(false) }
 }
 
-/// Returns what the model is told of a result with content of kinds that this version does not
-/// know, or nothing if it is no result at all.
+/// Returns the output for a result with unknown content types; `None` if it is not a result at all.
 pub(super) fn output_of_unknown(result: &Value) -> Option<ToolOutput> {
     let content = result.get("content")?.as_array()?.iter().map(|it| {
         let known = serde_json::from_value::<ContentBlock>(it.clone());
@@ -32,7 +31,7 @@ pub(super) fn output_of_unknown(result: &Value) -> Option<ToolOutput> {
     Some(ToolOutput { content: content.collect(), is_error })
 }
 
-/// Says whether a text is this value: servers send it in both forms.
+/// Returns true if a text equals the structured value. Servers usually send both.
 fn says(content: &ContentBlock, value: &Value) -> bool {
     let text = content.as_text().map(|it| it.text.as_str());
     text.is_some_and(|it| serde_json::from_str::<Value>(it).is_ok_and(|it| it == *value))
@@ -41,10 +40,10 @@ fn says(content: &ContentBlock, value: &Value) -> bool {
 fn part(content: &ContentBlock) -> MessagePart {
     match content {
         ContentBlock::Text(it) => text(&it.text),
-        ContentBlock::Image(it) => image(&it.mime_type, &it.data, "a picture"),
-        ContentBlock::Audio(it) => not_shown("a sound", &it.mime_type, &it.data),
+        ContentBlock::Image(it) => image(&it.mime_type, &it.data, "an image"),
+        ContentBlock::Audio(it) => not_shown("audio", &it.mime_type, &it.data),
         ContentBlock::ResourceLink(it) => {
-            let kind = it.mime_type.as_deref().unwrap_or("of a kind that is not told");
+            let kind = it.mime_type.as_deref().unwrap_or("unknown type");
             text(&format!("[resource `{}`: {} ({kind})]", it.name, it.uri))
         }
         ContentBlock::Resource(it) => match &it.resource {
@@ -61,7 +60,7 @@ fn part(content: &ContentBlock) -> MessagePart {
     }
 }
 
-/// Returns a picture, if it is one that providers take: one that they refuse would make the whole
+/// Returns an image if all providers accept it: one that they refuse would make the whole
 /// conversation unusable.
 fn image(media_type: &str, data: &str, what: &str) -> MessagePart {
     if !is_shown_image(media_type, data) {

@@ -1,4 +1,4 @@
-//! A call on its way out: whether it was sent decides whether it may have happened.
+//! An outgoing call. Whether it was sent decides whether it may have taken effect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ const WAITING: u8 = 0;
 const SENT: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
-/// A call on its way out. It travels with the request, and is not sent itself.
+/// An outgoing call. It is attached to the request, but not sent itself.
 #[derive(Clone)]
 pub(super) struct Outgoing {
-    /// The arguments, as the model spelt them.
+    /// The arguments, exactly as the model wrote them.
     pub(super) arguments: Json,
     state: Arc<AtomicU8>,
 }
@@ -25,17 +25,17 @@ impl Outgoing {
         Self { arguments, state: Arc::new(AtomicU8::new(WAITING)) }
     }
 
-    /// Asks whether it may be sent now. If so, it may have happened from here on.
+    /// Returns true if the call may be sent now. From then on it may have taken effect.
     pub(super) fn begin(&self) -> bool {
         self.swap(WAITING, SENT)
     }
 
-    /// Takes that back: not one byte of it went out.
+    /// Reverts [`begin`](Self::begin): nothing of the call was written.
     pub(super) fn was_refused(&self) {
         self.swap(SENT, WAITING);
     }
 
-    /// Gives it up, and says whether it was sent. If it was not, it never will be.
+    /// Gives up the call, and returns true if it was sent. If it was not, it never will be.
     pub(super) fn give_up(&self) -> bool {
         !self.swap(WAITING, GIVEN_UP) && self.state.load(Ordering::SeqCst) == SENT
     }
@@ -45,7 +45,7 @@ impl Outgoing {
     }
 }
 
-/// Returns a message as the line that is sent, and the call that it makes.
+/// Encodes a message as a line, and returns the call that it contains.
 pub(super) fn encode(
     message: &ClientJsonRpcMessage,
 ) -> Result<(Vec<u8>, Option<Outgoing>), serde_json::Error> {
@@ -64,13 +64,13 @@ pub(super) fn encode(
     Ok((line.into_bytes(), outgoing))
 }
 
-/// Puts the arguments into a call, as they were spelt: a number that fits no float and the order
-/// of keys survive.
+/// Inserts the arguments into a call verbatim, so that large numbers and key order survive.
 fn with_arguments(line: &str, arguments: &Json) -> Result<String, serde_json::Error> {
     let mut message: BTreeMap<&str, Box<RawValue>> = serde_json::from_str(line)?;
     if let Some(params) = message.get_mut("params") {
         let mut fields: BTreeMap<&str, &RawValue> = serde_json::from_str(params.get())?;
-        // Outside of strings a line end is white space, and inside of them it is escaped.
+        // Line ends are white space outside of strings and escaped inside, so replacing them is
+        // safe.
         let arguments = arguments.as_str().replace(['\n', '\r'], " ");
         let arguments = RawValue::from_string(arguments)?;
         fields.insert("arguments", &arguments);

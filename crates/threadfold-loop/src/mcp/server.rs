@@ -1,4 +1,4 @@
-//! A server: its process, what it says, and the conversation with it.
+//! A server: its process, its log output, and the connection to it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,25 +16,25 @@ use tokio_util::sync::CancellationToken;
 use super::life_line::LifeLine;
 use super::line::LineReader;
 use super::transport::{Lines, Schemas};
-use super::{Listed, McpError, McpLog, McpServerConfig};
+use super::{ListedTool, McpError, McpLog, McpServerConfig};
 use crate::builtin::{Group, shorten};
 
-/// How many seconds a server has to become ready if the configuration does not say.
+/// The default startup timeout in seconds.
 const STARTUP: u64 = 60;
-/// How long a server has to end by itself when its input is closed.
+/// How long a server may take to end after its input was closed.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a server that has closed its output has to end and to say why.
+/// How long a server that closed its output may take to end and to report why.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How many lines are kept of what it says, and how many bytes of each.
+/// How many lines of its log output are kept, and how many bytes of each.
 const LAST_LINES: (usize, usize) = (10, 500);
-/// How many bytes of a line of its standard error are told.
+/// How many bytes of a line of its standard error are logged.
 const LINE: usize = 16 * 1024;
 
-/// A server that runs. It ends when this is dropped.
+/// A running server. It ends when this is dropped.
 pub(super) struct Server {
     pub(super) name: String,
     service: RunningService<RoleClient, ClientConfig>,
-    says: Says,
+    says: ServerLog,
     process: Option<Group>,
     _life_line: LifeLine,
 }
@@ -44,8 +44,8 @@ impl Server {
         self.service.peer()
     }
 
-    /// Tells how it ended and what it said last. If it has closed its output, it gets a moment
-    /// to do the rest.
+    /// Describes how the server ended, and its last output. If it has closed its output, it gets a
+    /// moment to end.
     pub(super) async fn last_words(&self) -> String {
         let patience = if self.peer().is_transport_closed() { PATIENCE } else { Duration::ZERO };
         last_words(self.process.as_ref(), &self.says, patience).await
@@ -54,19 +54,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Dropping the service closes the server's input, which asks it to end.
+        // Dropping the service closes the server's input, which requests its end.
         if let Some(process) = self.process.take() {
             process.retire(GRACE);
         }
     }
 }
 
-/// Starts a server and asks for its tools.
+/// Starts a server and lists its tools.
 pub(super) async fn start(
     name: &str,
     config: &McpServerConfig,
     log: McpLog,
-) -> Result<(Server, Vec<Listed>), McpError> {
+) -> Result<(Server, Vec<ListedTool>), McpError> {
     let not_started = |source: io::Error| McpError::Start {
         server: name.to_owned(),
         command: config.command.clone(),
@@ -85,7 +85,7 @@ pub(super) async fn start(
         Ok((service, tools))
     };
     let ready = tokio::time::timeout(Duration::from_secs(seconds), ready).await;
-    let ready = ready.unwrap_or_else(|_| Err(format!("it took longer than {seconds} seconds")));
+    let ready = ready.unwrap_or_else(|_| Err(format!("not ready after {seconds} seconds")));
     let (service, tools) = match ready {
         Ok(ready) => ready,
         Err(error) => {
@@ -111,8 +111,8 @@ fn spawn(config: &McpServerConfig, life_line: &LifeLine) -> io::Result<Group> {
     Group::spawn(&mut command)
 }
 
-/// Takes the process's pipes, and begins to listen to its standard error.
-fn pipes(process: &mut Group, name: &str, log: McpLog) -> io::Result<(Lines, Says, Schemas)> {
+/// Takes the process's pipes, and starts reading its standard error.
+fn pipes(process: &mut Group, name: &str, log: McpLog) -> io::Result<(Lines, ServerLog, Schemas)> {
     fn taken<T: Into<OwnedFd>>(pipe: Option<T>) -> io::Result<OwnedFd> {
         pipe.map(Into::into).ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
@@ -122,7 +122,7 @@ fn pipes(process: &mut Group, name: &str, log: McpLog) -> io::Result<(Lines, Say
     let talk = Receiver::from_owned_fd(taken(leader.stderr.take())?)?;
 
     let over = CancellationToken::new();
-    let says = Says { server: name.into(), log, last: Arc::default(), over: over.clone() };
+    let says = ServerLog { server: name.into(), log, last: Arc::default(), over: over.clone() };
     let listening = says.clone();
     tokio::spawn(async move {
         let mut talk = LineReader::new(talk, LINE);
@@ -136,49 +136,50 @@ fn pipes(process: &mut Group, name: &str, log: McpLog) -> io::Result<(Lines, Say
     Ok((lines, says, schemas))
 }
 
-fn listed(tool: Tool, schemas: &Schemas) -> Listed {
+fn listed(tool: Tool, schemas: &Schemas) -> ListedTool {
     let hints = tool.annotations.unwrap_or_default();
     let schema = schemas.lock().unwrap_or_else(PoisonError::into_inner).remove(&*tool.name);
-    Listed {
+    ListedTool {
         description: tool.description.map(Into::into).or(tool.title).unwrap_or_default(),
         schema: schema.unwrap_or_else(|| Json::of(&*tool.input_schema)),
         name: tool.name.into_owned(),
         is_read_only: hints.read_only_hint.unwrap_or(false),
         is_idempotent: hints.idempotent_hint.unwrap_or(false),
-        // The protocol's own default: who does not say may destroy.
+        // The protocol's default: a tool without the hint may be destructive.
         is_destructive: hints.destructive_hint.unwrap_or(true),
     }
 }
 
-async fn last_words(process: Option<&Group>, says: &Says, patience: Duration) -> String {
+async fn last_words(process: Option<&Group>, says: &ServerLog, patience: Duration) -> String {
     let ended = async {
         while process.and_then(Group::how_ended).is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // What it said before it ended may still be on its way.
+        // Output from before its end may still be in the pipe.
         says.over.cancelled().await;
     };
     tokio::time::timeout(patience, ended).await.ok();
-    let how = process.and_then(Group::how_ended).unwrap_or_else(|| "it still runs".to_owned());
+    let how =
+        process.and_then(Group::how_ended).unwrap_or_else(|| "it is still running".to_owned());
     let last = says.last.lock().unwrap_or_else(PoisonError::into_inner);
     if last.is_empty() {
-        return format!("{how}, and said nothing");
+        return format!("{how}, without any output");
     }
     let last: Vec<&str> = last.iter().map(String::as_str).collect();
-    format!("{how}, and said last: {}", last.join(" | "))
+    format!("{how}; last output: {}", last.join(" | "))
 }
 
-/// Where to tell what a server says beside the protocol.
+/// The log output of a server, outside the protocol.
 #[derive(Clone)]
-pub(super) struct Says {
+pub(super) struct ServerLog {
     server: Arc<str>,
     log: McpLog,
     last: Arc<Mutex<VecDeque<String>>>,
-    /// Its standard error has come to its end.
+    /// Cancelled when its standard error has ended.
     over: CancellationToken,
 }
 
-impl Says {
+impl ServerLog {
     pub(super) fn line(&self, origin: &str, bytes: &[u8]) {
         let text = &bytes[..bytes.len().min(LINE)];
         let text = format!("{origin}{}", String::from_utf8_lossy(text).trim_end());

@@ -1,4 +1,4 @@
-//! A server's tool as one of ours.
+//! An MCP tool as one of ours.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
 use threadfold_core::{Effect, Json};
 
-use super::Listed;
+use super::ListedTool;
 use super::name::{distinct_name, tool_name};
 use super::outcome::{output, output_of_unknown};
 use super::outgoing::Outgoing;
@@ -20,30 +20,30 @@ use super::transport::UNREADABLE;
 use crate::builtin::{Stop, shorten};
 use crate::tool::{Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
 
-/// How long a call may take if nobody says.
+/// The default timeout of a call.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// How long it may take to tell a server that a call was given up.
+/// How long to wait for the notification that a call was given up.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// The key of a call, in a request's `_meta`.
+/// The field in a request's `_meta` that carries the idempotency key.
 const KEY: &str = "threadfold/key";
 
 pub(super) struct McpTool {
     server: Arc<Server>,
-    /// As its server calls it.
+    /// The server's name for it.
     name: String,
     definition: ToolDefinition,
     effect: Effect,
 }
 
 impl McpTool {
-    pub(super) fn new(server: Arc<Server>, listed: Listed, effect: Effect) -> Self {
+    pub(super) fn new(server: Arc<Server>, listed: ListedTool, effect: Effect) -> Self {
         let name = tool_name(&server.name, &listed.name);
-        let Listed { name: own_name, description, schema, .. } = listed;
+        let ListedTool { name: own_name, description, schema, .. } = listed;
         let definition = ToolDefinition { name, description, schema };
         Self { server, name: own_name, definition, effect }
     }
 
-    /// Gives it another name if its own is in `names`, and adds it to them.
+    /// Renames the tool if its name is already in `names`, and adds its name to them.
     pub(super) fn make_unique(&mut self, names: &mut BTreeSet<String>) {
         if !names.insert(self.definition.name.clone()) {
             let name = distinct_name(&self.definition.name, &self.server.name, &self.name);
@@ -62,7 +62,7 @@ impl McpTool {
         if json.as_str().starts_with('{') {
             Ok(json)
         } else {
-            Err(refuse(format!("this is `{}`", shorten(json.as_str(), 100))))
+            Err(refuse(format!("found `{}`", shorten(json.as_str(), 100))))
         }
     }
 
@@ -77,7 +77,7 @@ impl McpTool {
         let handle = self.server.peer().send_request_with_option(request, options).await;
         match handle {
             Ok(handle) => Ok(Pending { handle: Some(handle) }),
-            Err(_) => Err(self.broken(outgoing, "is gone").await),
+            Err(_) => Err(self.broken(outgoing, "has ended").await),
         }
     }
 
@@ -86,7 +86,7 @@ impl McpTool {
         let (server, last_words) = (&self.server.name, self.server.last_words().await);
         if was_sent {
             ToolError::unknown(format!(
-                "MCP server `{server}` {what}, and the call may have happened: {last_words}"
+                "MCP server `{server}` {what}, and the call may have taken effect: {last_words}"
             ))
         } else {
             ToolError::failed(format!(
@@ -101,7 +101,7 @@ impl McpTool {
             ServiceError::McpError(error) if error.code == UNREADABLE => {
                 let message = error.message;
                 ToolError::unknown(format!(
-                    "MCP server `{server}` answered, but not so that it can be understood: \
+                    "MCP server `{server}` sent an answer that cannot be parsed: \
                      {message}"
                 ))
             }
@@ -111,7 +111,7 @@ impl McpTool {
                     "MCP server `{server}` refused the call: {message} (code {code})"
                 ))
             }
-            _ => self.broken(outgoing, "is gone").await,
+            _ => self.broken(outgoing, "has ended").await,
         }
     }
 }
@@ -135,7 +135,7 @@ impl Tool for McpTool {
             match pending.answer().await {
                 Some(Ok(answer)) => Ok(answer),
                 Some(Err(error)) => Err(self.refused(&outgoing, error).await),
-                None => Err(self.broken(&outgoing, "is gone").await),
+                None => Err(self.broken(&outgoing, "has ended").await),
             }
         };
         let answer = tokio::select! {
@@ -145,19 +145,19 @@ impl Tool for McpTool {
                 return Err(self.broken(&outgoing, &what).await);
             }
         };
-        let understood = match answer {
+        let output = match answer {
             ServerResult::CallToolResult(result) => Some(output(result)),
             ServerResult::CustomResult(result) => output_of_unknown(&result.0),
             _ => None,
         };
-        understood.ok_or_else(|| {
+        output.ok_or_else(|| {
             let server = &self.server.name;
-            ToolError::unknown(format!("MCP server `{server}` answered, but gave no result"))
+            ToolError::unknown(format!("MCP server `{server}` answered without a result"))
         })
     }
 }
 
-/// A call that is waited for. Dropping it tells the server that nobody waits any more.
+/// A pending call. Dropping it notifies the server that the call was cancelled.
 struct Pending {
     handle: Option<RequestHandle<RoleClient>>,
 }

@@ -1,7 +1,7 @@
-//! Messages as lines, to and from a server's process.
+//! Transports messages as lines, to and from a server's process.
 //!
-//! A line that answers a request and cannot be understood ends that request at once: waiting for a
-//! better one would be waiting for ever. Any other line that is no message is told to the log.
+//! A line that answers a request but cannot be parsed fails that request at once: waiting for
+//! another answer would never end. Any other line that is not a message is logged.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,15 +20,15 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 
 use super::line::{Line, LineReader};
 use super::outgoing::{Outgoing, encode};
-use super::server::Says;
+use super::server::ServerLog;
 use crate::builtin::shorten;
 
-/// The longest message that is taken, in bytes.
+/// The maximum size of a message in bytes.
 const MESSAGE: usize = 32 * 1024 * 1024;
-/// The code, of no server's making, of an answer that cannot be understood.
+/// Our own error code for an answer that cannot be parsed.
 pub(super) const UNREADABLE: ErrorCode = ErrorCode(i32::MIN);
 
-/// The schemas of tools by their names, as they were spelt.
+/// The schemas of tools by name, verbatim.
 pub(super) type Schemas = Arc<Mutex<HashMap<String, Json>>>;
 
 /// The lines to and from a server.
@@ -36,11 +36,11 @@ pub(super) struct Lines {
     reader: LineReader<Receiver>,
     writer: Arc<tokio::sync::Mutex<Option<Sender>>>,
     schemas: Schemas,
-    says: Says,
+    says: ServerLog,
 }
 
 impl Lines {
-    pub(super) fn new(output: Receiver, input: Sender, schemas: Schemas, says: Says) -> Self {
+    pub(super) fn new(output: Receiver, input: Sender, schemas: Schemas, says: ServerLog) -> Self {
         let reader = LineReader::new(output, MESSAGE);
         let writer = Arc::new(tokio::sync::Mutex::new(Some(input)));
         Self { reader, writer, schemas, says }
@@ -98,7 +98,7 @@ async fn write(writer: &mut Sender, line: &[u8], outgoing: Option<&Outgoing>) ->
     writer.write_all(&line[first?..]).await
 }
 
-/// Reads a message. Of a line that is none but answers a request, returns the error that ends it.
+/// Parses a message. For an invalid line that answers a request, returns an error for that request.
 fn understand(line: &Line) -> Option<ServerJsonRpcMessage> {
     let problem = if line.is_cut {
         format!("longer than {MESSAGE} bytes")
@@ -111,12 +111,12 @@ fn understand(line: &Line) -> Option<ServerJsonRpcMessage> {
     };
     let id = answered(&line.bytes)?;
     let begin = String::from_utf8_lossy(&line.bytes[..line.bytes.len().min(400)]);
-    let message = format!("{problem}; it begins with `{}`", shorten(&begin, 200));
+    let message = format!("{problem}; it starts with `{}`", shorten(&begin, 200));
     let error = ErrorData::new(UNREADABLE, message, None);
     Some(JsonRpcMessage::error(error, Some(RequestId::Number(id))))
 }
 
-/// Returns the request that a line answers, as far as that can be made out.
+/// Returns the request that a line answers, if that can be determined.
 fn answered(line: &[u8]) -> Option<i64> {
     #[derive(Deserialize)]
     struct Answer {
@@ -134,7 +134,7 @@ fn answered(line: &[u8]) -> Option<i64> {
     number[..length].parse().ok()
 }
 
-/// Keeps the schemas that a line tells.
+/// Stores the tool schemas in a line, because the library would not preserve them verbatim.
 fn keep_schemas(schemas: &Schemas, line: &[u8]) {
     #[derive(Deserialize)]
     struct Answer {
@@ -154,7 +154,7 @@ fn keep_schemas(schemas: &Schemas, line: &[u8]) {
         return;
     }
     if let Ok(answer) = serde_json::from_slice::<Answer>(line) {
-        let told = answer.result.tools.into_iter().map(|it| (it.name, it.input_schema));
-        schemas.lock().unwrap_or_else(PoisonError::into_inner).extend(told);
+        let found = answer.result.tools.into_iter().map(|it| (it.name, it.input_schema));
+        schemas.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
     }
 }

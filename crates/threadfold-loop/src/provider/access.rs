@@ -1,35 +1,35 @@
-//! Why a provider cannot be asked at all.
+//! Errors in the configuration of a provider.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no way to a provider with what was given: its address and the key.
+/// Why a provider cannot be used with the given address and key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// Give another address.
-    #[error("`{address}` is not the address of a provider: {what}")]
+    /// Use another address.
+    #[error("`{address}` is not a valid provider address: {what}")]
     Address {
-        /// What was given.
+        /// The address.
         address: String,
         /// What is wrong with it.
         what: String,
     },
-    /// Give a key.
+    /// Provide a key.
     #[error("the key is empty")]
     KeyMissing,
-    /// Give another key.
-    #[error("the key has characters that no key has, such as a space or a line break")]
+    /// Use another key.
+    #[error("the key contains characters that are not allowed, such as a space or a line break")]
     KeyUnreadable,
-    /// Give another file.
+    /// Use another file.
     #[error("the key cannot be read from {}", path.display())]
     KeyFile {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// See to the machine, such as to its certificates.
-    #[error("no connection can be made from this machine")]
+    /// Fix the machine's setup, such as its certificates.
+    #[error("the HTTP client cannot be set up on this machine")]
     Client(#[source] reqwest::Error),
 }

@@ -1,4 +1,4 @@
-//! Anthropic's Messages.
+//! Anthropic's Messages API.
 
 mod assembly;
 mod block;
@@ -12,7 +12,7 @@ use super::key::Key;
 
 pub(super) use assembly::Messages;
 
-/// Whose own items these are.
+/// The provider name of native items.
 const NATIVE: &str = "anthropic";
 
 pub(super) const NAME: &str = "anthropic";

@@ -1,4 +1,4 @@
-//! From a question to an answer, the same way for every provider.
+//! Sends a request and assembles the answer, in the same way for every provider.
 
 use bytes::Bytes;
 use threadfold_core::without_lone_surrogates;
@@ -9,25 +9,25 @@ use super::http::Endpoint;
 use super::sse::Events;
 use super::{Answer, Delta, Deltas};
 
-/// An answer in the making: what a provider's events add up to.
+/// An answer that is being assembled from a provider's events.
 pub(super) trait Assembly: Default + Send {
-    /// Takes in the data of an event, and tells whoever looks on.
+    /// Applies the data of an event, and appends deltas for the caller.
     fn event(&mut self, data: &str, deltas: &mut Vec<Delta>) -> Result<(), Failure>;
 
-    /// Says whether nothing of use can follow.
+    /// Returns true if nothing relevant can follow.
     fn is_over(&self) -> bool;
 
-    /// Says whether the stream may end here.
+    /// Returns true if the stream may end here.
     fn is_whole(&self) -> bool;
 
-    /// Returns what the events added up to.
+    /// Returns the assembled answer.
     fn finish(self) -> Result<Answer, Failure>;
 
-    /// Reads an answer that came in one piece.
+    /// Reads an answer that was not streamed.
     fn read(body: &str) -> Result<Answer, Failure>;
 }
 
-/// Asks, and assembles the answer.
+/// Sends a request and assembles the answer.
 pub(super) async fn ask<A: Assembly>(
     endpoint: &Endpoint,
     request: Bytes,
@@ -45,7 +45,8 @@ pub(super) async fn ask<A: Assembly>(
     while !assembly.is_over() {
         match events.next().await {
             Some(Ok(data)) => {
-                // Half a letter is no reason to ask for ever: the answer would be the same.
+                // A lone surrogate would appear again on every retry, so it is replaced instead of
+                // failing.
                 let data = without_lone_surrogates(&data);
                 assembly.event(&data, &mut pieces).map_err(failed)?;
             }
@@ -57,7 +58,7 @@ pub(super) async fn ask<A: Assembly>(
         }
     }
     if !assembly.is_whole() {
-        return Err(endpoint.broken("the stream ended in the middle"));
+        return Err(endpoint.broken("the stream ended before the answer was complete"));
     }
     events.finish().await;
     assembly.finish().map_err(failed)

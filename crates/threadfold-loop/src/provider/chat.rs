@@ -1,4 +1,4 @@
-//! OpenAI's Chat Completions, and the many servers that speak it.
+//! OpenAI's Chat Completions API, and the many servers that implement it.
 
 mod assembly;
 mod message;

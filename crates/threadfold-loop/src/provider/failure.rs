@@ -1,4 +1,4 @@
-//! What a provider says instead of an answer, and what an answer says that cannot be read.
+//! Errors in a provider's answer: error messages, and malformed data.
 
 use threadfold_core::{Fields, Json};
 
@@ -7,9 +7,9 @@ use super::json::{read, word};
 /// Why an answer cannot be used.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The provider said so.
-    Said { status: u16, message: String },
-    /// It is not what it should be.
+    /// The provider reported an error.
+    Reported { status: u16, message: String },
+    /// The answer is malformed.
     Malformed { what: String, cause: Option<serde_json::Error> },
 }
 
@@ -18,8 +18,8 @@ impl Failure {
         Self::Malformed { what: what.into(), cause: None }
     }
 
-    /// Returns the failure that an error object in an answer tells of.
-    pub(super) fn said(error: &Json) -> Self {
+    /// Returns the failure for an error object in an answer.
+    pub(super) fn reported(error: &Json) -> Self {
         let fields: Fields = read(error).unwrap_or_default();
         let code = fields.get("code").and_then(|it| it.as_str().parse::<u16>().ok());
         let status = match code {
@@ -30,20 +30,17 @@ impl Failure {
                 .unwrap_or(500),
         };
         let message = message_in(error.as_str()).unwrap_or_else(|| error.to_string());
-        Self::Said { status, message: cut(&message) }
+        Self::Reported { status, message: cut(&message) }
     }
 }
 
 impl From<serde_json::Error> for Failure {
     fn from(cause: serde_json::Error) -> Self {
-        Self::Malformed {
-            what: "it is not the JSON that it should be".to_owned(),
-            cause: Some(cause),
-        }
+        Self::Malformed { what: "unexpected JSON".to_owned(), cause: Some(cause) }
     }
 }
 
-/// Returns the HTTP status that a kind of error would have had.
+/// Returns the HTTP status that corresponds to an error type.
 fn status_of(kind: &str) -> Option<u16> {
     Some(match kind {
         "overloaded_error" => 529,
@@ -61,18 +58,18 @@ fn status_of(kind: &str) -> Option<u16> {
     })
 }
 
-/// Returns the status that a refusal stands for: a purse that is empty is told as being busy, and
-/// waiting does not fill it.
+/// Returns the effective status of a refusal. An exhausted quota is reported as 429, but a retry
+/// would not help.
 pub(super) fn status_in(text: &str, status: u16) -> u16 {
     let read = |text: &str| serde_json::from_str::<Fields>(text).ok();
     let error = read(text).and_then(|outer| read(outer.get("error")?.as_str()));
-    let is_empty_purse = error.is_some_and(|error| {
+    let is_out_of_quota = error.is_some_and(|error| {
         ["type", "code"].iter().any(|name| word(&error, name) == "insufficient_quota")
     });
-    if is_empty_purse { 402 } else { status }
+    if is_out_of_quota { 402 } else { status }
 }
 
-/// Finds what a refusal says to people, in the shapes that providers give it.
+/// Returns the human-readable message of a refusal, in any of the formats that providers use.
 pub(super) fn message_in(text: &str) -> Option<String> {
     let text = text.trim();
     let fields: Option<Fields> = serde_json::from_str(text).ok();

@@ -1,5 +1,4 @@
-//! One question over HTTP: the bytes go out as they are, and what comes back is bounded in size
-//! and in time.
+//! One HTTP request: the body is sent verbatim, and the response is bounded in size and time.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,17 +16,17 @@ use super::failure::{Failure, message_in, status_in};
 use super::key::Key;
 use super::retry_after::retry_after;
 
-/// The largest answer that is read.
+/// The maximum size of an answer.
 const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
-/// As much of a refusal as is read.
+/// How much of a refusal is read.
 const REFUSAL_LIMIT: usize = 64 * 1024;
 
-/// How long a provider may take.
+/// The timeouts of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until there is a connection: 30 seconds, if nothing else is said.
+    /// For establishing a connection; default: 30 seconds.
     pub connect: Duration,
-    /// Until its answer begins, and from one piece of it to the next: 120 seconds.
+    /// For the first byte of the answer, and between its parts; default: 120 seconds.
     pub idle: Duration,
 }
 
@@ -37,7 +36,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Where a provider is asked, and with which headers.
+/// The address and headers of a provider.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     provider: &'static str,
@@ -49,7 +48,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the endpoint below `address`; `path` makes its path of the address's own.
+    /// Returns the endpoint for `address`. `path` derives the full path from the address's own.
     pub(super) fn new(
         provider: &'static str,
         address: &str,
@@ -61,11 +60,11 @@ impl Endpoint {
         let mut url = Url::parse(address).map_err(|error| wrong(error.to_string()))?;
         if !url.username().is_empty() || url.password().is_some() {
             let address = url.host_str().unwrap_or_default().to_owned();
-            let what = "it holds a user or a password".to_owned();
+            let what = "it contains a user name or password".to_owned();
             return Err(AccessError::Address { address, what });
         }
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(wrong("it begins with neither `http://` nor `https://`".to_owned()));
+            return Err(wrong("it does not start with `http://` or `https://`".to_owned()));
         }
         let path = path(url.path().trim_end_matches('/'));
         url.set_path(&path);
@@ -84,14 +83,14 @@ impl Endpoint {
         Ok(Self { timeouts, client: client(timeouts)?, ..self })
     }
 
-    /// Sends `request` and returns what is answered, once that begins.
+    /// Sends `request`, and returns the body once the response starts.
     pub(super) async fn post(&self, request: Bytes) -> Result<Body<'_>, ProviderError> {
         let request =
             self.client.post(self.url.clone()).headers(self.headers.clone()).body(request);
         let response = match timeout(self.timeouts.idle, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) if error.is_connect() => {
-                return Err(self.lost("there is no connection", error));
+                return Err(self.lost("connecting failed", error));
             }
             Ok(Err(error)) => return Err(self.lost("the connection was lost", error)),
             Err(_) => return Err(self.silent()),
@@ -104,34 +103,39 @@ impl Endpoint {
 
     async fn refusal(&self, response: Response) -> ProviderError {
         let status = response.status();
-        let mut meant = status.as_u16();
+        let mut effective_status = status.as_u16();
         let after = retry_after(response.headers(), Timestamp::now());
         let target = response.headers().get(LOCATION).and_then(|it| it.to_str().ok());
         let message = match target.filter(|_| status.is_redirection()) {
-            Some(target) => format!("it is to be asked at `{target}`, where the key is not sent"),
+            Some(target) => format!("redirected to `{target}`, where the key is not sent"),
             None => {
                 let mut body = Body::new(self, response, REFUSAL_LIMIT);
-                // As much of it as came says more than that it broke off.
+                // A truncated error message is more useful than the error that truncated it.
                 while let Ok(true) = body.fill().await {}
                 let text = String::from_utf8_lossy(&body.waiting);
-                meant = status_in(&text, meant);
+                effective_status = status_in(&text, effective_status);
                 message_in(&text)
                     .or_else(|| status.canonical_reason().map(str::to_owned))
                     .unwrap_or_default()
             }
         };
-        ProviderError::of_status(self.provider, meant, self.key.hide_in(message), after)
+        let message = self.key.hide_in(message);
+        let error = ProviderError::of_status(self.provider, effective_status, message);
+        match after {
+            Some(delay) => error.with_retry_after(delay),
+            None => error,
+        }
     }
 
-    /// Returns the error of an answer that cannot be used.
+    /// Returns the error for an answer that cannot be used.
     pub(super) fn failed(&self, failure: Failure) -> ProviderError {
         match failure {
-            Failure::Said { status, message } => {
+            Failure::Reported { status, message } => {
                 let message = self.key.hide_in(message);
-                ProviderError::of_status(self.provider, status, message, None)
+                ProviderError::of_status(self.provider, status, message)
             }
             Failure::Malformed { what, cause } => {
-                // A parser quotes what it found, and that may be anything.
+                // A parser error quotes its input, which may contain the key.
                 let source = cause.map(|cause| self.key.hide_in(cause.to_string()).into());
                 let (provider, what) = (self.provider.to_owned(), self.key.hide_in(what));
                 ProviderError::Broken { provider, what, source }
@@ -145,7 +149,7 @@ impl Endpoint {
     }
 
     fn silent(&self) -> ProviderError {
-        self.broken(&format!("nothing came for {:?}", self.timeouts.idle))
+        self.broken(&format!("no data for {:?}", self.timeouts.idle))
     }
 
     fn lost(&self, what: &str, error: reqwest::Error) -> ProviderError {
@@ -165,7 +169,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A client that goes nowhere by itself: a redirect would carry the key along.
+/// Returns a client that follows no redirects, because a redirect would pass the key on.
 fn client(timeouts: Timeouts) -> Result<Client, AccessError> {
     Client::builder()
         .redirect(Policy::none())
@@ -174,16 +178,16 @@ fn client(timeouts: Timeouts) -> Result<Client, AccessError> {
         .map_err(AccessError::Client)
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) struct Body<'a> {
     endpoint: &'a Endpoint,
     response: Response,
     limit: usize,
-    /// How much came so far.
+    /// The number of bytes received.
     read: usize,
-    /// What came and was not taken yet.
+    /// The bytes that were not consumed yet.
     waiting: BytesMut,
-    /// How much of that has no end of a line.
+    /// How many of those were already searched for a line end.
     scanned: usize,
     is_closed: bool,
 }
@@ -198,7 +202,8 @@ impl<'a> Body<'a> {
         self.endpoint
     }
 
-    /// Says whether it is one JSON object and no stream, and takes the mark of the byte order away.
+    /// Returns true if the body is one JSON object instead of a stream. Also strips a byte order
+    /// mark.
     pub(super) async fn is_json(&mut self) -> Result<bool, ProviderError> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         while self.waiting.len() < MARK.len() && self.fill().await? {}
@@ -218,16 +223,16 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Reads all of it.
+    /// Reads the whole body.
     pub(super) async fn text(mut self) -> Result<String, ProviderError> {
         while self.fill().await? {}
         String::from_utf8(self.waiting.to_vec()).map_err(|_| self.endpoint.broken(NO_TEXT))
     }
 
-    /// Reads its next line, with the end of it.
+    /// Reads the next line, including its line end.
     ///
-    /// Behind the last one comes an empty one: an event that its server did not close is closed by
-    /// the end of the body.
+    /// The last line is followed by an empty one, so that the end of the body completes an event
+    /// that the server did not terminate.
     pub(super) async fn line(&mut self) -> Result<Option<Bytes>, ProviderError> {
         loop {
             let fresh = self.waiting.get(self.scanned..).unwrap_or_default();
@@ -254,7 +259,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Waits for more; says whether there is any.
+    /// Reads more data. Returns false at the end of the body.
     async fn fill(&mut self) -> Result<bool, ProviderError> {
         let endpoint = self.endpoint;
         let chunk = match timeout(endpoint.timeouts.idle, self.response.chunk()).await {
@@ -266,11 +271,11 @@ impl<'a> Body<'a> {
         self.read += chunk.len();
         if self.read > self.limit {
             let limit = self.limit;
-            return Err(endpoint.broken(&format!("it is longer than {limit} bytes")));
+            return Err(endpoint.broken(&format!("the response exceeds {limit} bytes")));
         }
         self.waiting.extend_from_slice(&chunk);
         Ok(true)
     }
 }
 
-const NO_TEXT: &str = "it is no text in UTF-8";
+const NO_TEXT: &str = "the response is not valid UTF-8";

@@ -1,4 +1,4 @@
-//! A provider's key: it goes to the provider, and nowhere else.
+//! A provider's API key, which is sent to the provider and nowhere else.
 
 use std::fmt;
 use std::path::Path;
@@ -8,10 +8,10 @@ use reqwest::header::HeaderValue;
 
 use super::access::AccessError;
 
-/// A shorter one is no secret, and taking it out would leave holes in ordinary words.
+/// A shorter key is not secret, and redacting it would mangle ordinary text.
 const SECRET_LENGTH: usize = 8;
 
-/// A key for a provider. It is never shown, whichever way it is printed.
+/// A provider's API key. Its value is never printed.
 ///
 /// ```
 /// use threadfold_loop::Key;
@@ -27,8 +27,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the key that stands in `text`, such as the value of an environment variable,
-    /// without the white space around it.
+    /// Returns the key in `text`, such as the value of an environment variable. Surrounding white
+    /// space is removed.
     pub fn new(text: &str) -> Result<Self, AccessError> {
         let text = text.trim();
         if text.is_empty() {
@@ -40,7 +40,7 @@ impl Key {
         Ok(Self { text: text.into(), is_exposed: false })
     }
 
-    /// Reads the key that stands in a file, without the white space around it.
+    /// Reads the key from a file. Surrounding white space is removed.
     pub fn from_file(path: &Path) -> Result<Self, AccessError> {
         let error = |source| AccessError::KeyFile { path: path.to_owned(), source };
         let text = std::fs::read_to_string(path).map_err(error)?;
@@ -48,12 +48,12 @@ impl Key {
         Ok(Self { is_exposed: others_can_read(&metadata), ..Self::new(&text)? })
     }
 
-    /// Says whether it came from a file that others on this machine can read.
+    /// Returns true if the key came from a file that other users of this machine can read.
     pub fn is_exposed(&self) -> bool {
         self.is_exposed
     }
 
-    /// Returns the value of a header: `before`, then the key.
+    /// Returns a header value: `before`, followed by the key.
     pub(super) fn header(&self, before: &str) -> Result<HeaderValue, AccessError> {
         let text = format!("{before}{}", self.text);
         let mut value = HeaderValue::from_str(&text).map_err(|_| AccessError::KeyUnreadable)?;
@@ -61,10 +61,10 @@ impl Key {
         Ok(value)
     }
 
-    /// Takes the key out of what somebody said.
+    /// Redacts the key in a text.
     pub(super) fn hide_in(&self, text: String) -> String {
-        let is_said = self.text.len() >= SECRET_LENGTH && text.contains(&*self.text);
-        if is_said { text.replace(&*self.text, "***") } else { text }
+        let is_present = self.text.len() >= SECRET_LENGTH && text.contains(&*self.text);
+        if is_present { text.replace(&*self.text, "***") } else { text }
     }
 }
 

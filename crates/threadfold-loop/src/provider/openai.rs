@@ -1,13 +1,13 @@
-//! What OpenAI's two interfaces have in common: where they are, and how they are given the key.
+//! What OpenAI's two APIs have in common: address and authorization.
 
 use super::access::AccessError;
 use super::http::Endpoint;
 use super::key::Key;
 
-/// Whose own items these are.
+/// The provider name of native items.
 pub(super) const NATIVE: &str = "openai";
 
-/// Returns an endpoint for a `path` that is below `/v1`, if the address has no path of its own.
+/// Returns an endpoint for `path`, which is below `/v1` if the address has no path of its own.
 pub(super) fn endpoint(
     name: &'static str,
     address: &str,

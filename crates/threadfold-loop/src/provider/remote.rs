@@ -1,4 +1,4 @@
-//! The providers that are asked over the network.
+//! Providers that are reached over the network.
 
 use std::fmt;
 
@@ -23,21 +23,20 @@ macro_rules! remote {
         }
 
         impl $name {
-            /// Returns the provider at an address, to be asked with `key`.
+            /// Returns the provider at an address, authorized by `key`.
             pub fn new(base_url: &str, key: Key) -> Result<Self, AccessError> {
                 let parameters =
                     Json::parse($module::PARAMETERS).expect("our own parameters are JSON");
                 Ok(Self { endpoint: $module::endpoint(base_url, key)?, parameters })
             }
 
-            /// Says what a request has beside the conversation: a JSON object, in place of the
-            /// one that it has otherwise.
+            /// Replaces the default request parameters: a JSON object.
             #[must_use]
             pub fn with_parameters(self, parameters: Json) -> Self {
                 Self { parameters, ..self }
             }
 
-            /// Says how long it may take.
+            /// Sets the timeouts.
             pub fn with_timeouts(self, timeouts: Timeouts) -> Result<Self, AccessError> {
                 Ok(Self { endpoint: self.endpoint.with_timeouts(timeouts)?, ..self })
             }
@@ -74,28 +73,28 @@ macro_rules! remote {
 }
 
 remote! {
-    /// Anthropic's Messages, at Anthropic or at a server that speaks the same.
+    /// Anthropic's Messages API, at Anthropic or a compatible server.
     ///
-    /// The address is as for Anthropic's own clients: `https://api.anthropic.com`, and
-    /// `/v1/messages` is put behind it.
+    /// The address has the same form as for Anthropic's own clients: `https://api.anthropic.com`,
+    /// to which `/v1/messages` is appended.
     Anthropic, anthropic, Messages, Anthropic
 }
 
 remote! {
-    /// OpenAI's Chat Completions, at OpenAI or at a server that speaks the same.
+    /// OpenAI's Chat Completions API, at OpenAI or a compatible server.
     ///
-    /// The address is as for OpenAI's own clients: `https://api.openai.com/v1`, and
-    /// `/chat/completions` is put behind it. One without a path gets the `/v1`, too.
+    /// The address has the same form as for OpenAI's own clients: `https://api.openai.com/v1`, to
+    /// which `/chat/completions` is appended. `/v1` is added if the address has no path.
     ///
-    /// What the model thought is shown where a server tells it, and never goes back: there is no
-    /// place for it.
+    /// Reasoning is shown if a server reports it, but never sent back, because the API has no field
+    /// for it.
     OpenAiChat, chat, Completions, Chat
 }
 
 remote! {
-    /// OpenAI's Responses. Nothing is kept there: reasoning goes back encrypted.
+    /// OpenAI's Responses API. Responses are not stored there, so reasoning is returned encrypted.
     ///
-    /// The address is as for OpenAI's own clients: `https://api.openai.com/v1`, and
-    /// `/responses` is put behind it. One without a path gets the `/v1`, too.
+    /// The address has the same form as for OpenAI's own clients: `https://api.openai.com/v1`, to
+    /// which `/responses` is appended. `/v1` is added if the address has no path.
     OpenAiResponses, responses, Responses, Responses
 }

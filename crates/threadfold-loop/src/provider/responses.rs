@@ -1,4 +1,4 @@
-//! OpenAI's Responses, without keeping them there.
+//! OpenAI's Responses API, without stored responses.
 
 mod assembly;
 mod items;

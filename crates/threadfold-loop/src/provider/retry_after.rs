@@ -1,4 +1,4 @@
-//! How long a provider wants to be left alone, as its headers tell.
+//! The delay that a provider requests in its headers.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
-/// Reads `retry-after-ms`, and then `retry-after` as seconds or as a date.
+/// Reads `retry-after-ms`, then `retry-after` as seconds or as a date.
 ///
-/// A date is held against the provider's own clock where it tells that, for ours may be off.
+/// A date is compared with the provider's own clock if it is given, because ours may be wrong.
 pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|it| it.to_str().ok()).map(str::trim);
     let number = |text: &str| text.parse::<f64>().ok();
     if let Some(milliseconds) = text("retry-after-ms").and_then(number) {
         return Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
     }
-    let said = text(RETRY_AFTER.as_str())?;
-    if let Some(seconds) = number(said) {
+    let value = text(RETRY_AFTER.as_str())?;
+    if let Some(seconds) = number(value) {
         return Duration::try_from_secs_f64(seconds).ok();
     }
-    let until = date(said)?;
+    let until = date(value)?;
     let now = text(DATE.as_str()).and_then(date).unwrap_or(now);
     Some(Duration::try_from(until.duration_since(now)).unwrap_or_default())
 }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_said() {
+    fn invalid_headers_are_ignored() {
         for odd in ["", "soon", "-1", "NaN", "1e300"] {
             assert_eq!(read(&[("retry-after", odd)]), None, "{odd}");
         }

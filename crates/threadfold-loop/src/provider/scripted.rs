@@ -1,4 +1,4 @@
-//! A model that thinks nothing and says what a script says: for demonstrations and for tests.
+//! A model that plays a script, for demonstrations and tests.
 
 mod script;
 
@@ -16,26 +16,26 @@ use super::assembly::Assembly;
 use super::error::ProviderError;
 use super::{Answer, Delta, Deltas, Provider};
 
-pub use script::{Script, ScriptCall, ScriptStep};
+pub use script::{ProviderScript, ScriptCall, ScriptStep};
 
 const NAME: &str = "scripted";
 
-/// A model that plays a [`Script`].
+/// A model that plays a [`ProviderScript`].
 ///
-/// It remembers nothing. The step that it plays is the number of answers that the request has, so
-/// a loop that stopped goes on at the right step, in another process as well, and a second prompt
-/// gets the step behind those that were played. Behind its last step it says that it is over.
+/// It is stateless: the step that it plays is the number of answers in the request. A resumed loop
+/// therefore continues at the right step, in any process, and a second prompt continues after the
+/// steps already played. After the last step it says that the script is over.
 ///
-/// A call's id follows from the script, the step and the call's place in it: each process gives
-/// it the same one, and no two calls of a conversation have the same.
+/// A call's id is derived from the script, the step and the call's index, so it is the same in
+/// every process and unique within a conversation.
 #[derive(Clone, Debug)]
-pub struct Scripted {
-    script: Script,
+pub struct ScriptedProvider {
+    script: ProviderScript,
 }
 
-impl Scripted {
+impl ScriptedProvider {
     /// Returns a model that plays `script`.
-    pub fn new(script: Script) -> Self {
+    pub fn new(script: ProviderScript) -> Self {
         Self { script }
     }
 
@@ -50,11 +50,11 @@ impl Scripted {
             role: String,
         }
         let request: Request = serde_json::from_slice(request)
-            .map_err(|error| ProviderError::of_status(NAME, 400, error.to_string(), None))?;
+            .map_err(|error| ProviderError::of_status(NAME, 400, error.to_string()))?;
         Ok(request.messages.iter().filter(|it| it.role == "assistant").count())
     }
 
-    /// Returns a step as Anthropic's message.
+    /// Returns a step as an Anthropic message.
     fn payload(&self, number: usize, step: &ScriptStep) -> Json {
         let part = |it: char| if it.is_ascii_alphanumeric() || it == '-' { it } else { '_' };
         let name: String = self.script.name.chars().map(part).collect();
@@ -93,7 +93,7 @@ impl Scripted {
 }
 
 #[async_trait]
-impl Provider for Scripted {
+impl Provider for ScriptedProvider {
     fn name(&self) -> &str {
         NAME
     }
@@ -115,7 +115,7 @@ impl Provider for Scripted {
         let step = self.script.steps.get(number).unwrap_or(&over);
         let mut answer = Messages::read(self.payload(number, step).as_str())
             .expect("what we made of a step is a message");
-        // A text among the arguments is what the model wrote, and not a text in JSON.
+        // A string as arguments is the raw text that the model writes, not a JSON string.
         for (call, written) in answer.message.tool_calls.iter_mut().zip(&step.calls) {
             if let Some(arguments) = written.arguments.to_text() {
                 call.arguments = arguments.into();
@@ -126,7 +126,7 @@ impl Provider for Scripted {
     }
 }
 
-/// Says a step word by word.
+/// Streams a step word by word.
 async fn stream(answer: &Answer, step: &ScriptStep, deltas: &Deltas) {
     let pause = Duration::from_millis(step.delay_ms);
     deltas.send(Delta::Begun { message: answer.message.message_id.clone() }).await;
@@ -147,7 +147,7 @@ async fn stream(answer: &Answer, step: &ScriptStep, deltas: &Deltas) {
     }
 }
 
-/// Cuts a text behind its white space.
+/// Splits a text after each white space character.
 fn words(text: Option<&str>) -> impl Iterator<Item = String> {
     text.unwrap_or_default().split_inclusive(char::is_whitespace).map(str::to_owned)
 }

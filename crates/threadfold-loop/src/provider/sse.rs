@@ -1,7 +1,7 @@
-//! A stream of events out of the lines of a body.
+//! Parses server-sent events from the lines of a body.
 //!
-//! The parser is handed one line at a time: it goes through all that it holds whenever something
-//! comes, which for a long line in small pieces would take time with the square of its length.
+//! The parser receives one line at a time, because it rescans its whole buffer on every input: a
+//! long line in small chunks would take quadratic time.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::error::ProviderError;
 use super::http::{Body, Endpoint};
 
-/// How long the end of a body is waited for, so that its connection can be used again.
+/// How long to wait for the end of a body, so that its connection can be reused.
 const END: Duration = Duration::from_millis(250);
 
 type Parsed<'a> =
@@ -34,7 +34,7 @@ impl<'a> Events<'a> {
         Self { endpoint, parsed: Box::pin(lines.eventsource()) }
     }
 
-    /// Returns the data of the next event that has any.
+    /// Returns the data of the next non-empty event.
     pub(super) async fn next(&mut self) -> Option<Result<String, ProviderError>> {
         loop {
             let event = self.parsed.next().await?;
@@ -43,17 +43,17 @@ impl<'a> Events<'a> {
                 Ok(event) => Ok(event.data),
                 Err(EventStreamError::Transport(error)) => Err(error),
                 Err(EventStreamError::Utf8(_) | EventStreamError::Parser(_)) => {
-                    Err(self.endpoint.broken("it is no stream of events"))
+                    Err(self.endpoint.broken("the response is not an event stream"))
                 }
             });
         }
     }
 
-    /// Waits a moment for the end of the body.
+    /// Waits briefly for the end of the body.
     pub(super) async fn finish(mut self) {
         let end = async { while let Some(Ok(_)) = self.parsed.next().await {} };
         if timeout(END, end).await.is_err() {
-            // The connection is closed instead.
+            // The connection is closed instead of reused.
         }
     }
 }

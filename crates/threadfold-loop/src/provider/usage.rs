@@ -1,53 +1,53 @@
-//! What an answer used, in words that are no provider's own.
+//! The token usage of an answer, in a provider-neutral form.
 
 use serde::Deserialize;
 use threadfold_core::Json;
 
 /// The tokens of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Read anew: neither from a cache nor to be put into one.
+pub struct AnswerUsage {
+    /// Input tokens that were neither read from nor written to a cache.
     pub input: u64,
-    /// Written, with what was thought.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// Read from the provider's cache.
+    /// Input tokens read from the provider's cache.
     pub cache_read: u64,
-    /// Put into the provider's cache.
+    /// Input tokens written to the provider's cache.
     pub cache_write: u64,
 }
 
-/// Reads what a provider says of the tokens of an answer, whichever provider it is.
+/// Reads the token usage of an answer, in any provider's format.
 ///
-/// Anthropic counts what came from its cache beside the input, OpenAI within it. Here it always
-/// stands beside it, so the three add up to all that was read. What is not said counts as none.
+/// Anthropic counts cached tokens separately from the input, OpenAI as part of it. Here they are
+/// always separate, so the three input counts add up to the total. Missing counts are zero.
 ///
 /// ```
-/// use threadfold_loop::{Usage, usage_of};
+/// use threadfold_loop::{AnswerUsage, usage_of};
 /// use threadfold_core::Json;
 ///
-/// let said = Json::parse(
+/// let reported = Json::parse(
 ///     r#"{"prompt_tokens":10,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}"#,
 /// )?;
-/// assert_eq!(usage_of(&said), Usage { input: 6, output: 3, cache_read: 4, cache_write: 0 });
+/// assert_eq!(usage_of(&reported), AnswerUsage { input: 6, output: 3, cache_read: 4, cache_write: 0 });
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-pub fn usage_of(usage: &Json) -> Usage {
-    let said: Said = serde_json::from_str(usage.as_str()).unwrap_or_default();
-    let cached = said.prompt_tokens_details.or(said.input_tokens_details);
+pub fn usage_of(usage: &Json) -> AnswerUsage {
+    let reported: ReportedUsage = serde_json::from_str(usage.as_str()).unwrap_or_default();
+    let cached = reported.prompt_tokens_details.or(reported.input_tokens_details);
     let cached = cached.unwrap_or_default().cached_tokens.unwrap_or(0);
-    let input = said.input_tokens.or(said.prompt_tokens).unwrap_or(0);
-    Usage {
+    let input = reported.input_tokens.or(reported.prompt_tokens).unwrap_or(0);
+    AnswerUsage {
         input: input.saturating_sub(cached),
-        output: said.output_tokens.or(said.completion_tokens).unwrap_or(0),
-        cache_read: said.cache_read_input_tokens.unwrap_or(cached),
-        cache_write: said.cache_creation_input_tokens.unwrap_or(0),
+        output: reported.output_tokens.or(reported.completion_tokens).unwrap_or(0),
+        cache_read: reported.cache_read_input_tokens.unwrap_or(cached),
+        cache_write: reported.cache_creation_input_tokens.unwrap_or(0),
     }
 }
 
-/// What any of the providers says.
+/// The usage fields of all providers.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Said {
+struct ReportedUsage {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,

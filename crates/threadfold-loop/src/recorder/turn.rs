@@ -1,4 +1,4 @@
-//! Turns in the ledger: what is sent, before it is sent, and what was answered.
+//! Turns in the ledger: a request before it is sent, and its answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,40 +13,41 @@ use super::Recorder;
 use crate::error::LoopError;
 use crate::provider::Answer;
 
-/// Whose items must have ids of their own.
+/// The provider whose items must have unique ids.
 pub(super) const NAMED: &str = "openai";
 
 /// A turn that is about to be sent.
 #[derive(Clone, Debug)]
 pub struct NewTurn {
-    /// The run of the loop that it is part of.
+    /// The evaluation that the turn belongs to.
     pub evaluation_id: EvaluationId,
-    /// Who is asked.
+    /// The provider.
     pub provider: Arc<str>,
-    /// Which model is asked.
+    /// The model.
     pub model: Arc<str>,
-    /// How the provider wants a conversation to be written.
+    /// The provider's request format.
     pub dialect: Dialect,
-    /// Where the prompt is kept, in words of whoever keeps it.
+    /// The namespace of the prompt, chosen by the caller.
     pub prompt_namespace: Option<Arc<str>>,
-    /// The prompt's name there.
+    /// The key of the prompt within its namespace.
     pub prompt_key: Option<Arc<str>>,
     /// The system prompt.
     pub system: Option<Arc<str>>,
-    /// The tools, as the provider is told of them.
+    /// The tools, rendered for the provider.
     pub tools: Option<Json>,
-    /// What else the request says: a JSON object.
+    /// Other request parameters: a JSON object.
     pub parameters: Option<Json>,
-    /// What is new, beside the answer of the turn before and what its calls gave.
+    /// The new messages, besides the previous turn's answer and the results of its calls.
     pub messages: Vec<ConversationMessage>,
-    /// Begin the request anew: what was sent before is rendered again, with what there is today.
+    /// Start the request's list over: what was sent before is rendered again with the current
+    /// setup.
     pub restart: bool,
-    /// Take back what was said last, if that found no answer.
+    /// Withdraw the last prompt if it got no answer.
     pub withdraws: bool,
 }
 
 impl NewTurn {
-    /// Returns a turn that only says something.
+    /// Returns a turn with only messages.
     pub fn new(provider: &str, model: &str, messages: Vec<ConversationMessage>) -> Self {
         Self {
             evaluation_id: "1".into(),
@@ -65,19 +66,19 @@ impl NewTurn {
     }
 }
 
-/// What a turn carries beside its own messages.
+/// What a turn sends besides its own messages.
 #[derive(Clone)]
-pub(crate) struct Carried {
+pub(crate) struct CarriedMessages {
     pub(crate) messages: Vec<ConversationMessage>,
-    /// What it goes on from.
+    /// The state that the turn continues from.
     before: TurnState,
-    /// The request's list begins anew.
+    /// The request's list starts over.
     restart: bool,
-    /// What was said last is taken back.
+    /// The last prompt is withdrawn.
     withdraws: bool,
 }
 
-/// An answer of somebody who keeps nothing beside the message.
+/// An answer of which only the message is known.
 impl From<ConversationMessage> for Answer {
     fn from(message: ConversationMessage) -> Self {
         Self { payload: Json::of(&message), message, usage: None, stop_reason: None }
@@ -85,42 +86,42 @@ impl From<ConversationMessage> for Answer {
 }
 
 impl Recorder {
-    /// Says what is about to be sent. When this returns it may be.
+    /// Records what is about to be sent. The request may be sent when this returns.
     ///
-    /// What was sent before is not rendered again. Returns what had to be repaired of what is new.
+    /// What was sent before is not rendered again. Returns the repairs to the new messages.
     pub async fn begin(&mut self, turn: NewTurn) -> Result<Vec<Repair>, LoopError> {
         let (started, repairs) = self.prepare(turn);
-        self.say(vec![Payload::TurnStarted(started)]).await?;
+        self.append(vec![Payload::TurnStarted(started)]).await?;
         Ok(repairs)
     }
 
-    /// Returns what would be recorded of a turn, and what had to be repaired for it.
+    /// Returns the event for a turn, and the repairs that it needed.
     pub(crate) fn prepare(&self, turn: NewTurn) -> (TurnStarted, Vec<Repair>) {
-        let carried = self.carried(&turn);
+        let carried = self.carried_messages(&turn);
         self.prepare_with(turn, &carried)
     }
 
-    /// Returns what a turn carries beside its own messages: what no request has carried yet, or,
-    /// if it is begun anew, all.
-    pub(crate) fn carried(&self, turn: &NewTurn) -> Carried {
+    /// Returns what a turn sends besides its own messages: whatever no request has sent yet, or
+    /// everything if the list starts over.
+    pub(crate) fn carried_messages(&self, turn: &NewTurn) -> CarriedMessages {
         let state = self.state();
         let withdraws = turn.withdraws && state.last().is_some_and(|it| it.answer().is_none());
         let before = if withdraws { state.without_withdrawn() } else { state.clone() };
-        // Where the list began anew with what is taken back, it begins anew once more.
+        // If the withdrawn turn started the list over, this turn must do so as well.
         let restart =
             turn.restart || state.turns().skip(before.turns().len()).any(|it| it.sent().restart);
         let messages = match restart {
             true => without_bound_content(before.history()),
             false => unsent(&before),
         };
-        Carried { messages, before, restart, withdraws }
+        CarriedMessages { messages, before, restart, withdraws }
     }
 
-    /// Returns what would be recorded of a turn that carries this.
+    /// Returns the event for a turn that carries these messages.
     pub(crate) fn prepare_with(
         &self,
         turn: NewTurn,
-        carried: &Carried,
+        carried: &CarriedMessages,
     ) -> (TurnStarted, Vec<Repair>) {
         let state = self.state();
         let number = state.turns().len() as u64 + 1;
@@ -157,23 +158,22 @@ impl Recorder {
         };
         let mut repairs = repaired.repairs;
         if !repairs.is_empty() {
-            // They are told by places in the whole conversation.
+            // Repairs are reported with indexes into the whole conversation.
             let sent = carried.before.history().len() - carried.messages.len();
             repairs.iter_mut().for_each(|repair| repair.move_by(sent));
         }
         (started, repairs)
     }
 
-    /// Says what the model answered, with the names of its calls. When this returns its tools may
-    /// run.
+    /// Records the model's answer, with the keys of its calls. Its tools may run when this returns.
     ///
-    /// A call that has the name of an earlier one gets one of its own.
+    /// A call with the id of an earlier one is renamed.
     pub async fn answer(&mut self, answer: Answer) -> Result<(), LoopError> {
-        self.answer_instead_of(answer, Vec::new()).await
+        self.answer_replacing(answer, Vec::new()).await
     }
 
-    /// Says what the model answered, and takes back what was shown of it before.
-    pub(crate) async fn answer_instead_of(
+    /// Records the model's answer, and removes its preview in the same write.
+    pub(crate) async fn answer_replacing(
         &mut self,
         mut answer: Answer,
         shown: Vec<Payload>,
@@ -181,13 +181,14 @@ impl Recorder {
         let turn = self.state().turns().len() as u64;
         name_calls(self.state(), &mut answer.message);
         self.name_items(turn, &mut answer.message);
-        // Some servers give every answer the same name; blocks go by it.
+        // Some servers reuse one message id for every answer, but block ids are derived from it.
         if answer.message.message_id.as_ref().is_some_and(|id| self.answers.contains(id)) {
             answer.message.message_id = None;
         }
         self.answers.extend(answer.message.message_id.clone());
         let calls = answer.message.tool_calls.clone();
         let cursor = self.cursor();
+        // The answer is the next record, so the keys can be derived before it is written.
         let seq = cursor.seq + 1;
         let answered = TurnAnswered {
             turn,
@@ -206,12 +207,12 @@ impl Recorder {
                 arguments: call.arguments,
             })
         });
-        let said = [Payload::TurnAnswered(answered)].into_iter().chain(requested).chain(shown);
-        self.say(said.collect()).await
+        let payloads = [Payload::TurnAnswered(answered)].into_iter().chain(requested).chain(shown);
+        self.append(payloads.collect()).await
     }
 
-    /// Gives each item that its provider named an id that no other has: some servers give every
-    /// answer the same ones, and a request with two of one id is refused.
+    /// Makes the ids of native items unique: some servers reuse them for every answer, and a
+    /// request with duplicates is refused.
     fn name_items(&mut self, turn: u64, message: &mut ConversationMessage) {
         for part in &mut message.content {
             let Some(from) = part.item_id(NAMED) else { continue };
@@ -226,7 +227,7 @@ impl Recorder {
         }
     }
 
-    /// Returns a call's name towards its tool.
+    /// Returns the idempotency key of a call.
     pub(super) fn key_of(&self, record: &ToolCallRecord) -> Result<CallKey, LoopError> {
         if let Some(key) = &record.key {
             return Ok(key.clone());
@@ -236,23 +237,23 @@ impl Recorder {
         Ok(call_key(self.cursor().log.as_str(), seq, record.ordinal))
     }
 
-    /// Checks that a loop which is run with `today` can go on with what was recorded.
+    /// Checks that a loop with this setup can resume the conversation.
     pub fn check(&self, today: &Setup<'_>) -> Result<(), LoopError> {
         Ok(self.state().check(&today.fingerprint())?)
     }
 }
 
-/// Returns what no request has carried yet: the last answer, and what its calls gave.
+/// Returns what no request has sent yet: the last answer, and the results of its calls.
 fn unsent(state: &TurnState) -> Vec<ConversationMessage> {
     let Some(last) = state.last() else { return Vec::new() };
     match last.assistant_message() {
         Some(answer) => [answer.clone()].into_iter().chain(last.tool_messages()).collect(),
-        // A turn that was given up without an answer: what it sent is in the request.
+        // The turn was abandoned without an answer; its messages are already in the request.
         None => Vec::new(),
     }
 }
 
-/// Gives each call a name that no other has.
+/// Makes the ids of calls unique.
 fn name_calls(state: &TurnState, message: &mut ConversationMessage) {
     let mut names: BTreeSet<CallId> = BTreeSet::new();
     for ordinal in 0..message.tool_calls.len() {

@@ -1,7 +1,7 @@
-//! An answer that is still being made, as blocks for whoever looks on.
+//! The preview of an incomplete answer, as blocks for other readers of the session.
 //!
-//! They are taken back when the whole answer is there. Of an answer that broke off they stay, as
-//! far as it came.
+//! The preview is removed when the complete answer is recorded. If the answer is interrupted, the
+//! blocks stay with the text received so far.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::provider::Delta;
 /// The blocks of one attempt to get an answer.
 pub(super) struct Preview {
     name: String,
-    pieces: BTreeMap<Piece, Growing>,
+    pieces: BTreeMap<Piece, PreviewBlock>,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,20 +24,21 @@ enum Piece {
     Call(CallId),
 }
 
-struct Growing {
+struct PreviewBlock {
     body: BlockBody,
     text: String,
-    /// How much of the text others were shown; nothing if they do not know the block.
+    /// How much of the text was emitted; `None` if the block was not emitted yet.
     shown: Option<usize>,
 }
 
 impl Preview {
-    /// Returns the preview of an attempt that begins behind this record.
+    /// Returns the preview of an attempt that starts after record `seq`. The sequence number makes
+    /// the ids of each attempt unique.
     pub(super) fn new(turn: u64, seq: u64) -> Self {
         Self { name: format!("preview:{turn}:{seq}"), pieces: BTreeMap::new() }
     }
 
-    pub(super) fn hear(&mut self, delta: &Delta) {
+    pub(super) fn push(&mut self, delta: &Delta) {
         let (piece, body, text) = match delta {
             Delta::Begun { .. } => return,
             Delta::Text { part, text } => {
@@ -60,33 +61,33 @@ impl Preview {
                 (Piece::Call(call.clone()), body.into(), arguments)
             }
         };
-        let new = || Growing { body, text: String::new(), shown: None };
+        let new = || PreviewBlock { body, text: String::new(), shown: None };
         self.pieces.entry(piece).or_insert_with(new).text.push_str(text);
     }
 
-    /// Says whether words came.
-    pub(super) fn has_words(&self) -> bool {
+    /// Returns true if text was received.
+    pub(super) fn has_text(&self) -> bool {
         self.pieces.values().any(|it| matches!(it.body, BlockBody::AssistantText(_)))
     }
 
-    /// Says whether there is something that others were not shown.
-    pub(super) fn has_news(&self) -> bool {
+    /// Returns true if there is text that was not emitted yet.
+    pub(super) fn has_updates(&self) -> bool {
         self.pieces.values().any(|it| it.shown != Some(it.text.len()))
     }
 
-    /// Returns what others were not shown yet.
-    pub(super) fn news(&mut self) -> Vec<Payload> {
-        let mut said = Vec::new();
+    /// Returns the events for what was not emitted yet.
+    pub(super) fn updates(&mut self) -> Vec<Payload> {
+        let mut events = Vec::new();
         for (piece, growing) in &mut self.pieces {
             let id = id(&self.name, piece);
             if growing.shown.is_none() {
                 let mut block = Block::new(id.clone(), growing.body.clone());
                 block.status = BlockStatus::Pending;
-                said.push(upsert(block));
+                events.push(upsert(block));
             }
             let from = growing.shown.unwrap_or_default();
             if from < growing.text.len() {
-                said.push(Payload::BlockDelta(BlockDelta {
+                events.push(Payload::BlockDelta(BlockDelta {
                     block_id: id,
                     delta: growing.text[from..].into(),
                     field: match piece {
@@ -98,11 +99,11 @@ impl Preview {
             }
             growing.shown = Some(growing.text.len());
         }
-        said
+        events
     }
 
-    /// Takes back all that others were shown.
-    pub(super) fn take_back(self) -> Vec<Payload> {
+    /// Returns the events that remove everything that was emitted.
+    pub(super) fn removals(self) -> Vec<Payload> {
         let shown = self.pieces.iter().filter(|(_, growing)| growing.shown.is_some());
         let removed = shown.map(|(piece, _)| {
             let (block_id, reason) = (id(&self.name, piece), RemoveReason::Superseded);
@@ -111,8 +112,9 @@ impl Preview {
         removed.collect()
     }
 
-    /// Returns what is said of an answer that broke off: what came stays, and nothing more comes.
-    pub(super) fn break_off(mut self) -> Vec<Payload> {
+    /// Returns the events for an interrupted answer: its blocks are closed with the text received
+    /// so far.
+    pub(super) fn interrupt(mut self) -> Vec<Payload> {
         self.pieces.retain(|_, growing| !growing.text.is_empty() || growing.shown.is_some());
         let pieces = self.pieces.iter();
         let closed = pieces.map(|(piece, growing)| {

@@ -1,7 +1,7 @@
-//! Running tools: each call as the recovery table says, and in the ledger before and after.
+//! Runs tools: performs the planned action for each call, and records it before and after.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::stream::{self, StreamExt};
 use threadfold_core::{
@@ -12,36 +12,38 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Run;
-use super::room::{cut_short, cut_text};
+use super::truncate::{truncate_output, truncate_text};
 use crate::agent_loop::Decision;
 use crate::error::LoopError;
 use crate::progress::Progress;
-use crate::recorder::{Attempt, Origin};
+use crate::recorder::{Attempt, ResultOrigin};
 use crate::tool::{ErrorOutcome, Probe, Tool, ToolContext, ToolError, ToolOutput};
 
-/// What became of an attempt.
-enum Ended {
-    Gave(ToolOutput),
+/// How an attempt ended.
+enum CallEnd {
+    Output(ToolOutput),
     Failed(String),
-    /// Nobody knows what it did; the model is told.
+    /// The outcome is unknown, and this is reported to the model.
     Unknown(String),
-    /// Nobody knows what it did, and the run stops.
+    /// The outcome is unknown, and the run stops.
     Stopped(String),
 }
 
 impl Run<'_> {
-    /// Sees to all calls of a turn, several at once.
+    /// Runs all calls of a turn, several in parallel.
     pub(super) async fn run_tools(&mut self, plan: ResumePlan) -> Result<(), LoopError> {
         let stop = self.stop.child_token();
         let run = &*self;
         let calls = plan.calls.into_iter().map(|planned| {
             let stop = &stop;
             async move {
-                let seen_to = run.see_to(planned, stop).await;
-                if matches!(seen_to, Err(ref error) if !waits_for_a_person(error)) {
+                let result = run.run_call(planned, stop).await;
+                // An error of the run itself stops the other calls; a call that needs a decision
+                // does not.
+                if matches!(result, Err(ref error) if !concerns_one_call(error)) {
                     stop.cancel();
                 }
-                seen_to
+                result
             }
         });
         let parallel = self.agent_loop.limits.parallel.max(1);
@@ -62,7 +64,7 @@ impl Run<'_> {
         Err(LoopError::Undecided { calls: undecided })
     }
 
-    async fn see_to(
+    async fn run_call(
         &self,
         planned: PlannedCall,
         stop: &CancellationToken,
@@ -73,25 +75,25 @@ impl Run<'_> {
         }
         if let CallAction::ReportFailure { error } = &action {
             let text = error.to_text().unwrap_or_else(|| error.as_str().to_owned());
-            return self.tell_failure(&call, text).await;
+            return self.finish_failed(&call, text).await;
         }
         if call.attempt == 0 && self.cut_call().await.as_ref() == Some(&call.call_id) {
-            return self.tell_cut(&call).await;
+            return self.finish_truncated(&call).await;
         }
         if let Some(decision) = self.resume.decisions.get(&call.call_id).cloned() {
-            return self.obey(decision, &call, stop).await;
+            return self.apply_decision(decision, &call, stop).await;
         }
-        go_on_unless(stop)?;
+        check_cancelled(stop)?;
         if let Err(error) = self.end_leftovers(&call).await? {
             let reason = format!("it may still be running: {error}");
-            self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
+            self.recorder.lock().await.mark_unknown(&call.call_id, &reason).await?;
             return Err(undecided(question(&call)));
         }
         if let CallAction::Decide(error) = action {
             return Err(undecided(error));
         }
         let Some(tool) = self.agent_loop.find(&call.name).cloned() else {
-            return self.tell_missing(&call).await;
+            return self.finish_missing(&call).await;
         };
         match action {
             CallAction::Probe => self.probe(&call, &tool, stop).await,
@@ -103,8 +105,8 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the processes that an attempt left running whose own process was killed; says why
-    /// if they may still be there.
+    /// Ends processes that an earlier attempt left behind when its own process was killed. Returns
+    /// the reason if they may still be running.
     async fn end_leftovers(
         &self,
         call: &ToolCallRecord,
@@ -117,8 +119,8 @@ impl Run<'_> {
         Ok(Ok(()))
     }
 
-    /// Does what a person decided. Only what runs again needs that nobody is at work any more.
-    async fn obey(
+    /// Applies a person's decision. Only a retry requires that nothing is running any more.
+    async fn apply_decision(
         &self,
         decision: Decision,
         call: &ToolCallRecord,
@@ -132,20 +134,19 @@ impl Run<'_> {
             }
             (Decision::Retry, Ok(())) => match self.agent_loop.find(&call.name).cloned() {
                 Some(tool) => return self.run_tool(call, &tool, stop).await,
-                None => return self.tell_missing(call).await,
+                None => return self.finish_missing(call).await,
             },
             (Decision::Result(text), _) => ToolOutput::text(text),
             (Decision::GiveUp, left) => {
                 let but = left.err().map(|error| format!("; {error}")).unwrap_or_default();
-                let text = format!("the call was given up; its outcome is not known{but}");
-                ToolOutput { is_error: true, ..ToolOutput::text(text) }
+                let text = format!("the call was given up; its outcome is unknown{but}");
+                ToolOutput::error(text)
             }
         };
-        self.finish(call, output, ResultSource::Person, None).await
+        self.finish(call, output, ResultSource::Person.into()).await
     }
 
-    /// Returns the call that stood last in an answer that was cut off: nobody knows whether it is
-    /// whole.
+    /// Returns the last call of a truncated answer, which may be incomplete.
     async fn cut_call(&self) -> Option<CallId> {
         let recorder = self.recorder.lock().await;
         let answer = recorder.state().last()?.answer()?;
@@ -153,49 +154,39 @@ impl Run<'_> {
         answer.message.tool_calls.last().filter(|_| is_cut).map(|call| call.call_id.clone())
     }
 
-    async fn tell_cut(&self, call: &ToolCallRecord) -> Result<(), LoopError> {
-        let text = "the answer was cut off at this call, so it was not run; make it again";
-        let output = ToolOutput { is_error: true, ..ToolOutput::text(text) };
-        self.finish(call, output, ResultSource::Repair, None).await
+    async fn finish_truncated(&self, call: &ToolCallRecord) -> Result<(), LoopError> {
+        let text = "the answer was truncated at this call, so it was not run; make the call again";
+        let output = ToolOutput::error(text);
+        self.finish(call, output, ResultSource::Repair.into()).await
     }
 
-    async fn tell_missing(&self, call: &ToolCallRecord) -> Result<(), LoopError> {
+    async fn finish_missing(&self, call: &ToolCallRecord) -> Result<(), LoopError> {
         let names: Vec<_> = self.agent_loop.definitions().into_iter().map(|it| it.name).collect();
-        let text = format!("there is no tool `{}`; there are: {}", call.name, names.join(", "));
-        let output = ToolOutput { is_error: true, ..ToolOutput::text(text) };
-        self.finish(call, output, ResultSource::Repair, None).await
+        let text =
+            format!("there is no tool `{}`; available tools: {}", call.name, names.join(", "));
+        let output = ToolOutput::error(text);
+        self.finish(call, output, ResultSource::Repair.into()).await
     }
 
-    async fn tell_failure(&self, call: &ToolCallRecord, text: String) -> Result<(), LoopError> {
-        let output = ToolOutput { is_error: true, ..ToolOutput::text(text) };
-        self.finish(call, output, ResultSource::Tool, None).await
+    async fn finish_failed(&self, call: &ToolCallRecord, text: String) -> Result<(), LoopError> {
+        let output = ToolOutput::error(text);
+        self.finish(call, output, ResultSource::Tool.into()).await
     }
 
     async fn finish(
         &self,
         call: &ToolCallRecord,
         output: ToolOutput,
-        source: ResultSource,
-        duration: Option<Duration>,
+        origin: ResultOrigin,
     ) -> Result<(), LoopError> {
-        let output = cut_short(output, &self.agent_loop.limits);
-        let told = self.told(call, &output.to_text(), output.is_error);
-        let origin = Origin { source, duration };
-        self.recorder.lock().await.finished_by(&call.call_id, output, origin).await?;
-        self.agent_loop.tell(&told);
+        let output = truncate_output(output, &self.agent_loop.limits);
+        let progress = tool_finished(call, &output);
+        self.recorder.lock().await.finish_from(&call.call_id, output, origin).await?;
+        self.agent_loop.report(&progress);
         Ok(())
     }
 
-    fn told(&self, call: &ToolCallRecord, output: &str, is_error: bool) -> Progress {
-        Progress::ToolFinished {
-            call: call.call_id.clone(),
-            name: call.name.clone(),
-            output: output.to_owned(),
-            is_error,
-        }
-    }
-
-    /// Asks a tool whether a call happened that was begun and of which no result was kept.
+    /// Asks a tool whether a started call without a recorded result took effect.
     async fn probe(
         &self,
         call: &ToolCallRecord,
@@ -206,17 +197,17 @@ impl Run<'_> {
         let context = self.context(call, &attempt, stop);
         let (asked, arguments) = (tool.clone(), call.arguments.clone());
         let probing = spawn(async move { asked.probe(&arguments, &context).await });
-        match self.watched(probing, stop).await {
+        match self.await_reply(probing, stop).await {
             Ok(Probe::Happened(output)) => {
-                self.finish(call, output, ResultSource::Probe, None).await
+                self.finish(call, output, ResultSource::Probe.into()).await
             }
-            Ok(Probe::DidNot) => self.run_tool(call, tool, stop).await,
-            Ok(Probe::CannotTell) => Err(undecided(question(call))),
+            Ok(Probe::DidNotHappen) => self.run_tool(call, tool, stop).await,
+            Ok(Probe::Unknown) => Err(undecided(question(call))),
             Err(_) if stop.is_cancelled() => Err(LoopError::Cancelled),
             Err(error) => {
-                let error = cut_text(&error.message, self.agent_loop.limits.output);
-                let reason = format!("it could not be asked whether it happened: {error}");
-                self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
+                let error = truncate_text(&error.message, self.agent_loop.limits.output);
+                let reason = format!("the probe of its outcome failed: {error}");
+                self.recorder.lock().await.mark_unknown(&call.call_id, &reason).await?;
                 Err(undecided(question(call)))
             }
         }
@@ -229,26 +220,28 @@ impl Run<'_> {
         stop: &CancellationToken,
     ) -> Result<(), LoopError> {
         let mut recorder = self.recorder.lock().await;
-        go_on_unless(stop)?;
-        let attempt = recorder.undoing(&call.call_id, tool.effect()).await?;
+        // Checked while the recorder is locked: once the start is recorded, a resume would have to
+        // treat the call as started.
+        check_cancelled(stop)?;
+        let attempt = recorder.start_undo(&call.call_id, tool.effect()).await?;
         drop(recorder);
         let context = self.context(call, &attempt, stop);
         let (asked, arguments) = (tool.clone(), call.arguments.clone());
         let undoing = spawn(async move { asked.undo(&arguments, &context).await });
-        match self.watched(undoing, stop).await {
+        match self.await_reply(undoing, stop).await {
             Ok(()) => Ok(()),
             Err(_) if stop.is_cancelled() => Err(LoopError::Cancelled),
             Err(error) => {
-                let error = cut_text(&error.message, self.agent_loop.limits.output);
-                let reason = format!("what it did could not be undone: {error}");
-                self.recorder.lock().await.unknown(&call.call_id, &reason).await?;
+                let error = truncate_text(&error.message, self.agent_loop.limits.output);
+                let reason = format!("the undo failed: {error}");
+                self.recorder.lock().await.mark_unknown(&call.call_id, &reason).await?;
                 Err(undecided(question(call)))
             }
         }
     }
 
-    /// Returns what a tool says to a question about an attempt, if it says it in time.
-    async fn watched<T>(
+    /// Waits for a tool's answer about an attempt, up to the time limit.
+    async fn await_reply<T>(
         &self,
         mut asking: AbortOnDropHandle<Result<T, ToolError>>,
         stop: &CancellationToken,
@@ -262,7 +255,7 @@ impl Run<'_> {
             Some(Err(_)) => Err(ToolError::unknown("the tool panicked")),
             None => {
                 asking.abort();
-                Err(ToolError::unknown("it took too long"))
+                Err(ToolError::unknown("the tool took too long"))
             }
         }
     }
@@ -289,7 +282,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a tool, and records what it gave.
+    /// Runs a tool and records its result.
     async fn run_tool(
         &self,
         call: &ToolCallRecord,
@@ -297,10 +290,12 @@ impl Run<'_> {
         stop: &CancellationToken,
     ) -> Result<(), LoopError> {
         let mut recorder = self.recorder.lock().await;
-        go_on_unless(stop)?;
-        let attempt = recorder.started(&call.call_id, tool.effect()).await?;
+        // Checked while the recorder is locked: once the start is recorded, a resume would have to
+        // treat the call as started.
+        check_cancelled(stop)?;
+        let attempt = recorder.start(&call.call_id, tool.effect()).await?;
         drop(recorder);
-        self.agent_loop.tell(&Progress::ToolStarted {
+        self.agent_loop.report(&Progress::ToolStarted {
             call: call.call_id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
@@ -313,41 +308,41 @@ impl Run<'_> {
         let running = spawn(async move { run.call(&arguments, &context).await });
         let ended = self.wait_for(running, stop, &cancel).await;
         let duration = Some(began.elapsed());
-        let origin = Origin { source: ResultSource::Tool, duration };
+        let origin = ResultOrigin { source: ResultSource::Tool, duration };
         let id = &call.call_id;
         let mut recorder = self.recorder.lock().await;
-        let told = match ended {
-            Ended::Gave(output) => {
+        let output = match ended {
+            CallEnd::Output(output) => {
                 drop(recorder);
-                return self.finish(call, output, ResultSource::Tool, duration).await;
+                return self.finish(call, output, origin).await;
             }
-            Ended::Failed(error) => {
-                let error = cut_text(&error, self.agent_loop.limits.output);
-                recorder.failed(id, &error, origin).await?;
+            CallEnd::Failed(error) => {
+                let error = truncate_text(&error, self.agent_loop.limits.output);
+                recorder.fail(id, &error, origin).await?;
                 error
             }
-            Ended::Unknown(reason) => {
-                let reason = cut_text(&reason, self.agent_loop.limits.output);
-                recorder.told_unknown(id, &reason, origin).await?;
+            CallEnd::Unknown(reason) => {
+                let reason = truncate_text(&reason, self.agent_loop.limits.output);
+                recorder.finish_unknown(id, &reason, origin).await?;
                 reason
             }
-            Ended::Stopped(reason) => {
-                recorder.unknown(id, &reason).await?;
+            CallEnd::Stopped(reason) => {
+                recorder.mark_unknown(id, &reason).await?;
                 return Err(LoopError::Cancelled);
             }
         };
         drop(recorder);
-        self.agent_loop.tell(&self.told(call, &told, true));
+        self.agent_loop.report(&tool_finished(call, &ToolOutput::error(output)));
         Ok(())
     }
 
-    /// Waits for a tool until it ends, its time is over, or the run is stopped.
+    /// Waits until a tool ends, its time is up, or the run is stopped.
     async fn wait_for(
         &self,
         mut running: AbortOnDropHandle<Result<ToolOutput, ToolError>>,
         stop: &CancellationToken,
         cancel: &CancellationToken,
-    ) -> Ended {
+    ) -> CallEnd {
         let limits = &self.agent_loop.limits;
         let in_time = tokio::select! {
             ended = timeout(limits.tool_time, &mut running) => ended.ok(),
@@ -358,49 +353,60 @@ impl Run<'_> {
         }
         let is_stopped = stop.is_cancelled();
         cancel.cancel();
+        // A tool that reacts to the cancellation in time still delivers its result.
         let ended = timeout(limits.grace, &mut running).await;
         if let Ok(ended) = ended
-            && let Ended::Gave(output) = read(ended)
+            && let CallEnd::Output(output) = read(ended)
         {
-            return Ended::Gave(output);
+            return CallEnd::Output(output);
         }
         running.abort();
         match is_stopped {
-            true => Ended::Stopped("the run was stopped while it ran".to_owned()),
-            false => Ended::Unknown(format!(
-                "it was stopped after {:?}; what it did until then is not known",
+            true => CallEnd::Stopped("the run was stopped while the tool was running".to_owned()),
+            false => CallEnd::Unknown(format!(
+                "the tool was stopped after {:?}; its effects so far are unknown",
                 limits.tool_time
             )),
         }
     }
 }
 
-/// Has a tool do something on a task of its own, which ends with whoever waits for it.
+fn tool_finished(call: &ToolCallRecord, output: &ToolOutput) -> Progress {
+    Progress::ToolFinished {
+        call: call.call_id.clone(),
+        name: call.name.clone(),
+        output: output.to_text(),
+        is_error: output.is_error,
+    }
+}
+
+/// Spawns a task for a tool. The task is aborted when its handle is dropped.
 fn spawn<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> AbortOnDropHandle<T> {
     AbortOnDropHandle::new(tokio::spawn(work))
 }
 
-/// Says that a run was stopped, before something is begun that a resume would have to ask about.
-fn go_on_unless(stop: &CancellationToken) -> Result<(), LoopError> {
+/// Returns an error if the run was stopped. Called before anything that a resume would have to ask
+/// about.
+fn check_cancelled(stop: &CancellationToken) -> Result<(), LoopError> {
     match stop.is_cancelled() {
         true => Err(LoopError::Cancelled),
         false => Ok(()),
     }
 }
 
-fn read(ended: Result<Result<ToolOutput, ToolError>, tokio::task::JoinError>) -> Ended {
+fn read(ended: Result<Result<ToolOutput, ToolError>, tokio::task::JoinError>) -> CallEnd {
     match ended {
-        Ok(Ok(output)) => Ended::Gave(output),
-        Ok(Err(ToolError { message, outcome: ErrorOutcome::Failed })) => Ended::Failed(message),
-        Ok(Err(ToolError { message, outcome: ErrorOutcome::Unknown })) => Ended::Unknown(message),
+        Ok(Ok(output)) => CallEnd::Output(output),
+        Ok(Err(ToolError { message, outcome: ErrorOutcome::Failed })) => CallEnd::Failed(message),
+        Ok(Err(ToolError { message, outcome: ErrorOutcome::Unknown })) => CallEnd::Unknown(message),
         Err(error) => {
             let words = match error.try_into_panic() {
                 Ok(panic) => panic_words(&*panic),
-                Err(_) => "it was aborted".to_owned(),
+                Err(_) => "the task was aborted".to_owned(),
             };
-            Ended::Unknown(format!("the tool panicked ({words}); what it did is not known"))
+            CallEnd::Unknown(format!("the tool panicked ({words}); its effects are unknown"))
         }
     }
 }
@@ -422,7 +428,7 @@ fn undecided(error: ToolIdempotencyError) -> LoopError {
     LoopError::Undecided { calls: vec![error] }
 }
 
-/// Says whether an error is about one call, and others may go on.
-fn waits_for_a_person(error: &LoopError) -> bool {
+/// Returns true if an error concerns only one call, so that the others may continue.
+fn concerns_one_call(error: &LoopError) -> bool {
     matches!(error, LoopError::Undecided { .. } | LoopError::StillRunning { .. })
 }

@@ -1,4 +1,4 @@
-//! A tool out of a function: its arguments are a Rust type, and their schema comes from it.
+//! A tool from a function: its arguments are a Rust type, which the schema is derived from.
 
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ pub struct TypedTool<A> {
 }
 
 /// Returns a tool that runs `handler`. It counts as unsafe to run twice until
-/// [`effect`](TypedTool::effect) says otherwise.
+/// [`effect`](TypedTool::effect) sets otherwise.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -65,14 +65,14 @@ where
 }
 
 impl<A> TypedTool<A> {
-    /// Says what running it twice would do.
+    /// Sets the effect of running the tool twice.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.effect = effect;
         self
     }
 
-    /// Makes it a tool that can be asked whether a call happened.
+    /// Sets a function that reports whether a call took effect.
     #[must_use]
     pub fn probe<F, R>(mut self, probe: F) -> Self
     where
@@ -84,7 +84,7 @@ impl<A> TypedTool<A> {
         self
     }
 
-    /// Makes it a tool whose calls can be taken back.
+    /// Sets a function that undoes a call.
     #[must_use]
     pub fn undo<F, R>(mut self, undo: F) -> Self
     where
@@ -103,9 +103,9 @@ impl<A> TypedTool<A> {
         let text = if arguments.trim().is_empty() { "{}" } else { arguments };
         serde_json::from_str(text).map_err(|error| {
             let name = &self.definition.name;
-            // The error may repeat what the model wrote, however long that is.
+            // The error may quote the model's input, which can be arbitrarily long.
             let why: String = error.to_string().chars().take(500).collect();
-            ToolError::failed(format!("these are no arguments of `{name}`: {why}"))
+            ToolError::failed(format!("invalid arguments for `{name}`: {why}"))
         })
     }
 }
@@ -127,14 +127,14 @@ impl<A: DeserializeOwned + Send + 'static> Tool for TypedTool<A> {
     async fn probe(&self, arguments: &str, context: &ToolContext) -> Result<Probe, ToolError> {
         match &self.probe {
             Some(probe) => probe(self.read(arguments)?, context.clone()).await,
-            None => Ok(Probe::CannotTell),
+            None => Ok(Probe::Unknown),
         }
     }
 
     async fn undo(&self, arguments: &str, context: &ToolContext) -> Result<(), ToolError> {
         match &self.undo {
             Some(undo) => undo(self.read(arguments)?, context.clone()).await,
-            None => Err(ToolError::unknown("the tool does not know how to undo a call")),
+            None => Err(ToolError::unknown("the tool cannot undo a call")),
         }
     }
 }

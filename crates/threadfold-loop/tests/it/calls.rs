@@ -66,8 +66,8 @@ impl Place {
     pub(crate) async fn probe(&self, arguments: &str, key: &str) -> String {
         match self.tool("edit").probe(arguments, &context(key)).await.unwrap() {
             Probe::Happened(output) => format!("happened: {}", output.to_text()),
-            Probe::DidNot => "did not".to_owned(),
-            Probe::CannotTell => "cannot tell".to_owned(),
+            Probe::DidNotHappen => "did not".to_owned(),
+            Probe::Unknown => "cannot tell".to_owned(),
         }
     }
 

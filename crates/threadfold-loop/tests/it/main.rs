@@ -15,10 +15,10 @@ mod mcp;
 mod mcp_server;
 mod providers;
 mod resuming;
-mod room;
 mod running;
 #[cfg(unix)]
 mod shell;
 mod stopping;
 mod support;
+mod truncate;
 mod typed;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use threadfold_core::{ConversationMessage, Json, Payload, Role, SetupPart, TurnStarted};
 use threadfold_engine::{Options, holder};
 use threadfold_loop::{
-    AgentLoop, Answer, Decision, Effect, LoopError, NewTurn, Probe, Recorder, Rendered, Resume,
-    ToolOutput, tool,
+    AgentLoop, Answer, Decision, Effect, LoopError, NewTurn, Probe, Recorder, RenderedPrompt,
+    Resume, ToolOutput, tool,
 };
 use threadfold_store::Store;
 
@@ -23,7 +23,7 @@ pub(crate) async fn killed_after_start(
     let wanted: Vec<_> = calls.iter().map(|(id, _)| (*id, "deed", "{}")).collect();
     recorder.answer(Answer::from(asks(&wanted))).await.unwrap();
     for (call, effect) in calls {
-        recorder.started(&(*call).into(), *effect).await.unwrap();
+        recorder.start(&(*call).into(), *effect).await.unwrap();
     }
     recorder.close().await.unwrap();
 }
@@ -41,7 +41,7 @@ fn deed(effect: Effect) -> Arc<Counting> {
     Counting::new("deed", effect)
 }
 
-async fn resume(agent_loop: &AgentLoop) -> Result<threadfold_loop::Finished, LoopError> {
+async fn resume(agent_loop: &AgentLoop) -> Result<threadfold_loop::RunOutcome, LoopError> {
     agent_loop.resume(&"s1".into(), Resume::default()).await
 }
 
@@ -71,11 +71,11 @@ async fn a_resume_sends_the_stored_bytes_and_renders_nothing_that_was_sent() {
         withdraws: false,
         prefix_hash: recorder.state().prefix_hash(),
     };
-    recorder.say(vec![Payload::TurnStarted(started)]).await.unwrap();
+    recorder.append(vec![Payload::TurnStarted(started)]).await.unwrap();
     recorder.close().await.unwrap();
 
     resume(&agent_loop).await.unwrap();
-    agent_loop.run(&"s1".into(), &Rendered::text("More")).await.unwrap();
+    agent_loop.run(&"s1".into(), &RenderedPrompt::text("More")).await.unwrap();
 
     let sent = model.sent();
     for request in &sent {
@@ -124,7 +124,7 @@ async fn a_tool_that_can_be_asked_is_asked() {
             assert!(context.is_resume);
             Ok(match happened {
                 true => Probe::Happened(ToolOutput::text("done then")),
-                false => Probe::DidNot,
+                false => Probe::DidNotHappen,
             })
         });
         let agent_loop = agent_loop(&store, &model).tool(deed);
@@ -189,7 +189,7 @@ async fn what_a_person_decides_is_done() {
         let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
         killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
         let decisions = BTreeMap::from([("c1".into(), decision)]);
-        let resume = Resume { decisions, adopt: false, instead: false };
+        let resume = Resume { decisions, adopt: false, withdraw: false };
         let finished = agent_loop.resume(&"s1".into(), resume).await.unwrap();
         assert_eq!(deed.count(), runs);
         assert_eq!(told(&finished.history[2..3]), words);
@@ -207,7 +207,7 @@ async fn what_changed_is_named_and_adopting_it_sends_the_conversation_anew() {
     let deed = deed(Effect::Pure);
     let first = agent_loop(&store, &model).tools([deed.clone() as _]);
     let limits = threadfold_loop::Limits { turns: Some(1), ..Default::default() };
-    first.clone().limits(limits).run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+    first.clone().limits(limits).run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap_err();
 
     let other = agent_loop(&store, &model).system("You work differently.");
     let error = resume(&other).await.unwrap_err();
@@ -232,11 +232,11 @@ async fn tools_that_were_taken_away_are_not_missed() {
     let store = store();
     let model = Model::new(vec![says("one"), says("two"), says("three")]);
     let first = agent_loop(&store, &model).tools([deed(Effect::Pure) as _]);
-    first.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    first.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     let bare = agent_loop(&store, &model);
     let adopt = Resume { adopt: true, ..Resume::default() };
-    bare.run_with(&"s1".into(), &Rendered::text("More"), adopt).await.unwrap();
-    bare.run(&"s1".into(), &Rendered::text("And more")).await.unwrap();
+    bare.run_with(&"s1".into(), &RenderedPrompt::text("More"), adopt).await.unwrap();
+    bare.run(&"s1".into(), &RenderedPrompt::text("And more")).await.unwrap();
     let sent = model.sent();
     let texts: Vec<_> = sent.iter().map(|it| std::str::from_utf8(it).unwrap()).collect();
     let has_tools: Vec<_> = texts.iter().map(|it| it.contains("\"tools\"")).collect();
@@ -283,19 +283,20 @@ async fn items_of_one_name_in_two_answers_get_two() {
 #[tokio::test]
 async fn what_found_no_answer_can_be_taken_back() {
     let store = store();
-    let refused = || threadfold_loop::ProviderError::of_status("told", 400, "bad", None);
+    let refused = || threadfold_loop::ProviderError::of_status("told", 400, "bad");
     let model = Model::new(vec![says("one"), says("two"), says("three")]);
     let agent_loop = agent_loop(&store, &model);
     let session = "s1".into();
-    agent_loop.run(&session, &Rendered::text("First")).await.unwrap();
+    agent_loop.run(&session, &RenderedPrompt::text("First")).await.unwrap();
     for prompt in ["Wrong", "Wrong as well"] {
         let failing = model.clone().failing(refused());
-        let instead = Resume { instead: true, ..Resume::default() };
-        agent_loop.run_with(&session, &Rendered::text(prompt), instead).await.unwrap_err();
+        let withdraw = Resume { withdraw: true, ..Resume::default() };
+        agent_loop.run_with(&session, &RenderedPrompt::text(prompt), withdraw).await.unwrap_err();
         assert_eq!(failing.sent().len(), model.sent().len());
     }
-    let instead = Resume { instead: true, ..Resume::default() };
-    let finished = agent_loop.run_with(&session, &Rendered::text("Second"), instead).await.unwrap();
+    let withdraw = Resume { withdraw: true, ..Resume::default() };
+    let finished =
+        agent_loop.run_with(&session, &RenderedPrompt::text("Second"), withdraw).await.unwrap();
     assert_eq!(finished.text(), "two");
     let words = ["user: First", "assistant: one", "user: Second", "assistant: two"];
     assert_eq!(told(&finished.history), words.join("\n"));
@@ -305,7 +306,7 @@ async fn what_found_no_answer_can_be_taken_back() {
     // Nor does it come back when all is rendered anew.
     let other = agent_loop.clone().system("Be brief.");
     let adopt = Resume { adopt: true, ..Resume::default() };
-    other.run_with(&session, &Rendered::text("Third"), adopt).await.unwrap();
+    other.run_with(&session, &RenderedPrompt::text("Third"), adopt).await.unwrap();
     let last = model.sent().pop().unwrap();
     let last = std::str::from_utf8(&last).unwrap();
     assert!(!last.contains("Wrong") && last.contains("Second"), "{last}");
@@ -319,7 +320,7 @@ async fn what_a_resume_is_run_with_is_noted_before_it_does_anything() {
     killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
     let message = Some("a note".into());
     let note = Payload::Log(threadfold_core::LogPayload { level: None, message });
-    let undecided = agent_loop.noting(note).resume(&"s1".into(), Resume::default()).await;
+    let undecided = agent_loop.with_note(note).resume(&"s1".into(), Resume::default()).await;
     assert!(matches!(undecided, Err(LoopError::Undecided { .. })));
     let records = store.read(&"s1".into(), 0, Default::default()).await.unwrap();
     let has_note = |it: &[u8]| String::from_utf8_lossy(it).contains("a note");
@@ -354,7 +355,7 @@ async fn a_prompt_is_not_said_in_the_middle_of_a_turn() {
     let model = Model::new(vec![says("done")]);
     let agent_loop = agent_loop(&store, &model);
     begun(&agent_loop, &store).await.close().await.unwrap();
-    let error = agent_loop.run(&"s1".into(), &Rendered::text("More")).await.unwrap_err();
+    let error = agent_loop.run(&"s1".into(), &RenderedPrompt::text("More")).await.unwrap_err();
     assert!(matches!(error, LoopError::Unfinished { .. }), "{error:?}");
     assert_eq!(turns(&store, "s1").await.turns().len(), 1);
 }
@@ -367,7 +368,7 @@ async fn the_ledger_refuses_what_does_not_follow() {
     let early = recorder.answer(says("too early").into()).await.unwrap_err();
     assert!(matches!(early, LoopError::OutOfOrder(_)), "{early:?}");
     recorder.begin(NewTurn::new("p", "m", Vec::new())).await.unwrap();
-    let unknown = recorder.started(&"c9".into(), Effect::Pure).await.unwrap_err();
+    let unknown = recorder.start(&"c9".into(), Effect::Pure).await.unwrap_err();
     assert!(unknown.to_string().contains("`c9`"), "{unknown}");
     assert_eq!(recorder.cursor().seq, 1, "what was refused is not in the log");
 }
@@ -381,7 +382,7 @@ async fn decisions_that_nothing_waits_for_are_refused() {
     killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
     let decisions = BTreeMap::from([("c9".into(), Decision::GiveUp)]);
     let error = agent_loop
-        .resume(&"s1".into(), Resume { decisions, adopt: false, instead: false })
+        .resume(&"s1".into(), Resume { decisions, adopt: false, withdraw: false })
         .await
         .unwrap_err();
     assert!(matches!(error, LoopError::NothingToDecide { .. }), "{error:?}");
@@ -393,7 +394,7 @@ async fn a_prompt_that_was_answered_is_not_sent_anew() {
     let model = Model::new(vec![asks(&[("c1", "deed", "{}")]), says("done"), says("again")]);
     let deed = deed(Effect::Unsafe);
     let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
-    let (session, go) = ("s1".into(), Rendered::text("Go"));
+    let (session, go) = ("s1".into(), RenderedPrompt::text("Go"));
     for _ in 0..2 {
         // As after a crash between the last write and the use of the answer.
         assert_eq!(agent_loop.run_or_resume(&session, &go).await.unwrap().text(), "done");
@@ -408,7 +409,7 @@ async fn another_prompt_is_said_once_the_unfinished_one_is_answered() {
     let model = Model::new(vec![says("gone"), says("stopped")]);
     let agent_loop = agent_loop(&store, &model);
     begun(&agent_loop, &store).await.close().await.unwrap();
-    let stop = Rendered::text("Stop");
+    let stop = RenderedPrompt::text("Stop");
     for _ in 0..2 {
         let finished = agent_loop.run_or_resume(&"s1".into(), &stop).await.unwrap();
         assert_eq!(

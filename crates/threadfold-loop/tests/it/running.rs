@@ -10,7 +10,7 @@ use threadfold_core::{BlockBody, CallState, Json};
 use threadfold_engine::{Slices, load};
 use threadfold_loop::{
     AgentLoop, Answer, Delta, Deltas, Dialect, Effect, Limits, LoopError, Progress, Provider,
-    ProviderError, Reached, Rendered, ToolError, ToolOutput,
+    ProviderError, RenderedPrompt, RunLimit, ToolError, ToolOutput,
 };
 
 use crate::support::{Counting, Model, agent_loop, asks, says, soon, store, told, turns};
@@ -27,7 +27,8 @@ async fn a_run_goes_on_until_the_model_asks_for_nothing_more() {
     let pay = Counting::new("pay", Effect::Unsafe);
     let agent_loop = agent_loop(&store, &model).tools([look.clone() as _, pay.clone() as _]);
 
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Pay the bill")).await.unwrap();
+    let finished =
+        agent_loop.run(&"s1".into(), &RenderedPrompt::text("Pay the bill")).await.unwrap();
 
     assert_eq!(finished.text(), "All is paid.");
     assert_eq!((look.count(), pay.count()), (2, 1));
@@ -49,7 +50,7 @@ async fn a_request_carries_what_was_sent_before_to_the_byte() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
     let agent_loop = agent_loop(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
-    agent_loop.run(&"s1".into(), &Rendered::text("Look")).await.unwrap();
+    agent_loop.run(&"s1".into(), &RenderedPrompt::text("Look")).await.unwrap();
 
     let sent = model.sent();
     let before = std::str::from_utf8(&sent[0]).unwrap();
@@ -81,7 +82,7 @@ async fn a_loop_is_shown_like_any_session() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
     let agent_loop = agent_loop(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
-    agent_loop.run(&"s1".into(), &Rendered::text("Look")).await.unwrap();
+    agent_loop.run(&"s1".into(), &RenderedPrompt::text("Look")).await.unwrap();
     let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
     let state = loaded.fold.conversation();
     let kinds: Vec<_> = state.blocks().iter().map(|block| block.body.kind().to_owned()).collect();
@@ -94,8 +95,8 @@ async fn a_second_prompt_goes_on_in_the_same_conversation() {
     let store = store();
     let model = Model::new(vec![says("Hello."), says("Again.")]);
     let agent_loop = agent_loop(&store, &model);
-    agent_loop.run(&"s1".into(), &Rendered::text("Hi")).await.unwrap();
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Hi again")).await.unwrap();
+    agent_loop.run(&"s1".into(), &RenderedPrompt::text("Hi")).await.unwrap();
+    let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Hi again")).await.unwrap();
     assert_snapshot!(told(&finished.history), @r"
     user: Hi
     assistant: Hello.
@@ -112,7 +113,7 @@ async fn a_tool_that_fails_panics_or_is_not_there_is_told_to_the_model() {
     let fail = Counting::doing("fail", Effect::Unsafe, Box::new(|_, _| Err("no such bill".into())));
     let panic = Counting::doing("panic", Effect::Unsafe, Box::new(|_, _| panic!("oh no")));
     let agent_loop = agent_loop(&store, &model).tools([fail as _, panic as _]);
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_snapshot!(told(&finished.history), @r"
     user: Go
     assistant:  +fail +panic +nothing
@@ -132,7 +133,7 @@ async fn words_are_a_failure_and_an_error_of_the_system_is_an_unknown_outcome() 
     };
     let pay = Counting::doing("pay", Effect::Unsafe, Box::new(pay));
     let agent_loop = agent_loop(&store, &model).tools([pay as _]);
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) connection reset; what was done before that is not known");
 }
 
@@ -146,7 +147,7 @@ async fn a_tool_that_hangs_is_stopped_and_its_outcome_is_not_known() {
     let brief = Duration::from_millis(20);
     let limits = Limits { tool_time: brief, grace: brief, ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tool(hang).limits(limits);
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) it was stopped after 20ms; what it did until then is not known");
 }
 
@@ -160,7 +161,7 @@ async fn what_a_tool_says_of_its_being_stopped_is_told() {
     });
     let limits = Limits { tool_time: Duration::from_millis(20), ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tool(hang).limits(limits);
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!(told(&finished.history[2..3]), "tool: (error) half of it; then it was stopped");
 }
 
@@ -172,7 +173,7 @@ async fn an_output_of_100_mb_is_cut_and_that_is_said() {
     let talk = Counting::doing("talk", Effect::Pure, Box::new(talk));
     let limits = Limits { output: 1000, ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tools([talk as _]).limits(limits);
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     let text = finished.history[2].to_text();
     assert!(text.len() < 1100, "{}", text.len());
     assert!(text.contains("99999000 bytes left out"), "{text}");
@@ -181,10 +182,10 @@ async fn an_output_of_100_mb_is_cut_and_that_is_said() {
 #[tokio::test]
 async fn a_provider_that_is_busy_is_asked_again_with_the_same_bytes() {
     let store = store();
-    let busy = ProviderError::of_status("told", 529, "overloaded", None);
+    let busy = ProviderError::of_status("told", 529, "overloaded");
     let model = Model::new(vec![says("done")]).failing(busy);
     let finished =
-        agent_loop(&store, &model).run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+        agent_loop(&store, &model).run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!(finished.text(), "done");
     let sent = model.sent();
     assert_eq!(sent.len(), 2);
@@ -226,7 +227,7 @@ async fn what_came_of_an_answer_that_broke_off_is_kept_and_the_request_is_made_a
     let model = Model::new(vec![says("The answer.")]);
     let provider = Arc::new(BreaksOff(model.clone()));
     let agent_loop = AgentLoop::new(store.clone(), provider, "m").retries(soon());
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!((finished.text().as_str(), finished.turns), ("The answer.", 1));
     let sent = model.sent();
     assert_eq!((sent.len(), &sent[0]), (2, &sent[1]));
@@ -248,26 +249,26 @@ async fn what_came_of_an_answer_that_broke_off_is_kept_and_the_request_is_made_a
 async fn a_provider_that_asks_for_a_pause_gets_it() {
     let store = store();
     let pause = Duration::from_millis(60);
-    let busy = ProviderError::of_status("told", 429, "slow down", Some(pause));
+    let busy = ProviderError::of_status("told", 429, "slow down").with_retry_after(pause);
     let model = Model::new(vec![says("done")]).failing(busy);
     let pauses = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = pauses.clone();
     let agent_loop = agent_loop(&store, &model).watch(move |progress| {
-        if let Progress::AskingAgain { after, .. } = progress {
+        if let Progress::Retrying { after, .. } = progress {
             noted.lock().unwrap().push(*after);
         }
     });
-    agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!(*pauses.lock().unwrap(), [pause]);
 }
 
 #[tokio::test]
 async fn a_provider_that_refuses_is_not_asked_again_and_the_run_can_be_resumed() {
     let store = store();
-    let refused = ProviderError::of_status("told", 400, "bad", None);
+    let refused = ProviderError::of_status("told", 400, "bad");
     let model = Model::new(vec![says("done")]).failing(refused);
     let agent_loop = agent_loop(&store, &model);
-    let error = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+    let error = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap_err();
     assert!(matches!(error, LoopError::Provider { attempts: 1, .. }), "{error:?}");
     let finished = agent_loop.resume(&"s1".into(), Default::default()).await.unwrap();
     assert_eq!(finished.text(), "done");
@@ -280,8 +281,8 @@ async fn a_run_that_reached_a_limit_goes_on_with_a_higher_one() {
     let look = Counting::new("look", Effect::Pure);
     let one = Limits { turns: Some(1), ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tools([look.clone() as _]).limits(one);
-    let error = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
-    assert!(matches!(error, LoopError::Limit(Reached::Turns(1))), "{error:?}");
+    let error = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap_err();
+    assert!(matches!(error, LoopError::Limit(RunLimit::Turns(1))), "{error:?}");
     let agent_loop = agent_loop.limits(Limits::default());
     assert_eq!(agent_loop.resume(&"s1".into(), Default::default()).await.unwrap().text(), "done");
     assert_eq!(look.count(), 1);
@@ -302,7 +303,7 @@ async fn a_stopped_run_says_so_and_can_be_resumed() {
     );
     let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
     let stopped = agent_loop(&store, &model).tools([look.clone() as _]).cancel(cancel);
-    let error = stopped.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+    let error = stopped.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap_err();
     assert!(matches!(error, LoopError::Cancelled), "{error:?}");
     let agent_loop = agent_loop(&store, &model).tools([look.clone() as Arc<_>]);
     assert_eq!(agent_loop.resume(&"s1".into(), Default::default()).await.unwrap().text(), "done");
@@ -316,7 +317,10 @@ async fn a_run_can_be_spawned() {
     let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
     let agent_loop = agent_loop(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
     let running = tokio::spawn(async move {
-        agent_loop.run_or_resume(&"s1".into(), &Rendered::text("Go")).await.map(|it| it.text())
+        agent_loop
+            .run_or_resume(&"s1".into(), &RenderedPrompt::text("Go"))
+            .await
+            .map(|it| it.text())
     });
     assert_eq!(running.await.unwrap().unwrap(), "done");
 }
@@ -326,10 +330,13 @@ async fn a_request_that_would_be_refused_is_not_kept() {
     let store = store();
     let model = Model::new(vec![says("done")]);
     let agent_loop = agent_loop(&store, &model);
-    let error = agent_loop.run(&"s1".into(), &Rendered::text(" \n")).await.unwrap_err();
+    let error = agent_loop.run(&"s1".into(), &RenderedPrompt::text(" \n")).await.unwrap_err();
     assert!(matches!(error, LoopError::Invalid(_)), "{error:?}");
     assert_eq!(turns(&store, "s1").await.turns().len(), 0);
-    assert_eq!(agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap().text(), "done");
+    assert_eq!(
+        agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap().text(),
+        "done"
+    );
 }
 
 #[tokio::test]
@@ -338,7 +345,7 @@ async fn a_session_in_which_nothing_was_asked_is_not_resumed() {
     let model = Model::new(vec![says("done")]);
     let error =
         agent_loop(&store, &model).resume(&"s1".into(), Default::default()).await.unwrap_err();
-    assert!(matches!(error, LoopError::NotBegun { .. }), "{error:?}");
+    assert!(matches!(error, LoopError::NotStarted { .. }), "{error:?}");
     assert_eq!(model.sent().len(), 0);
     assert_eq!(store.list().await.unwrap().len(), 0, "nothing is left behind");
 }
@@ -353,8 +360,8 @@ async fn time_that_is_over_stops_what_runs() {
     let brief = Duration::from_millis(50);
     let limits = Limits { time: Some(brief), grace: brief, ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tool(hang).limits(limits);
-    let error = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
-    assert!(matches!(error, LoopError::Limit(Reached::Time(_))), "{error:?}");
+    let error = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap_err();
+    assert!(matches!(error, LoopError::Limit(RunLimit::Time(_))), "{error:?}");
     let state = turns(&store, "s1").await;
     let call = state.call(&"c1".into()).unwrap();
     assert!(matches!(call.state, CallState::Unknown { .. }), "{call:?}");
@@ -393,7 +400,7 @@ async fn words_stay_though_a_server_gives_every_answer_the_same_name() {
     let model = Marks(Model::new(vec![first, says("Second words.")]), None, "same");
     let agent_loop = AgentLoop::new(store.clone(), Arc::new(model), "m");
     let agent_loop = agent_loop.tools([Counting::new("look", Effect::Pure) as _]);
-    agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
     let blocks = loaded.fold.conversation().blocks();
     let said = blocks.iter().filter_map(|block| match &block.body {
@@ -410,7 +417,7 @@ async fn a_call_at_which_an_answer_was_cut_off_does_not_run() {
     let model = Marks(Model::new(vec![asks(&calls), says("I se")]), Some("max_tokens"), "m1");
     let look = Counting::new("look", Effect::Unsafe);
     let agent_loop = AgentLoop::new(store.clone(), Arc::new(model), "m").tools([look.clone() as _]);
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!(look.count(), 1);
     assert!(finished.history[3].to_text().contains("cut off"), "{}", told(&finished.history));
     assert!(finished.is_cut());
@@ -427,6 +434,6 @@ async fn an_answer_in_one_piece_is_shown_too() {
             noted.lock().unwrap().push_str(text);
         }
     });
-    agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!(*heard.lock().unwrap(), "All at once.");
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 use threadfold_core::{CallId, CallState};
-use threadfold_loop::{AgentLoop, Effect, Limits, LoopError, Probe, Rendered, Resume, tool};
+use threadfold_loop::{AgentLoop, Effect, Limits, LoopError, Probe, RenderedPrompt, Resume, tool};
 use threadfold_store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +48,7 @@ async fn calls_that_wait_are_not_begun_after_a_stop_and_run_on_resume() {
     let counts = || (one.count(), two.count(), three.count());
 
     let stopped = agent_loop.clone().cancel(cancel);
-    let error = stopped.run(&"s1".into(), &Rendered::text("Go")).await.unwrap_err();
+    let error = stopped.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap_err();
     assert!(matches!(error, LoopError::Cancelled), "{error:?}");
     assert_eq!(counts(), (1, 0, 0));
     assert_eq!(state_of(&store, "c2").await, CallState::Requested);
@@ -75,7 +75,7 @@ async fn a_stop_while_a_tool_is_asked_or_undone_asks_nobody() {
                     if let Some(stop) = &stop {
                         stop.cancel();
                     }
-                    async { Ok(Probe::DidNot) }
+                    async { Ok(Probe::DidNotHappen) }
                 }),
                 _ => deed.undo(move |_, _| {
                     if let Some(stop) = &other {
@@ -124,7 +124,7 @@ async fn tools_of_a_run_that_is_dropped_are_broken_off_and_told_to_stop() {
         }
     });
     let agent_loop = agent_loop(&store, &model).tool(hang);
-    let (session, prompt) = ("s1".into(), Rendered::text("Go"));
+    let (session, prompt) = ("s1".into(), RenderedPrompt::text("Go"));
     tokio::select! {
         finished = agent_loop.run(&session, &prompt) => panic!("{finished:?}"),
         () = begun.cancelled() => {}

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use threadfold_core::Json;
 use threadfold_loop::{
     AgentLoop, Answer, Checkpoint, CheckpointHandler, Decision, Deltas, Dialect, Effect,
-    FolderCheckpoints, Limits, LoopError, MainLoop, Progress, Prompt, Provider, ProviderError,
-    Rendered, Resume, RunKey, StoreCheckpoints, Typed,
+    FolderCheckpoints, JsonOutput, Limits, LoopError, MainLoop, Progress, Prompt, Provider,
+    ProviderError, RenderedPrompt, Resume, RunKey, StoreCheckpoints,
 };
 use threadfold_store::{Epoch, Store, Timestamp};
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,7 @@ struct AddUp;
 
 impl Prompt for AddUp {
     type Request = Bill;
-    type Output = Typed<Sum>;
+    type Output = JsonOutput<Sum>;
 
     fn namespace(&self) -> &str {
         "../bills"
@@ -40,8 +40,8 @@ impl Prompt for AddUp {
         "add-up"
     }
 
-    fn render(&self, request: &Bill) -> Rendered {
-        Rendered::text(&format!("Add up the bill `{}`", request.name))
+    fn render(&self, request: &Bill) -> RenderedPrompt {
+        RenderedPrompt::text(&format!("Add up the bill `{}`", request.name))
     }
 }
 
@@ -53,7 +53,7 @@ async fn an_answer_becomes_a_value() {
     let model = Model::new(vec![says("```json\n{\"cents\": 1250}\n```")]);
     let main =
         MainLoop::new(agent_loop(&store, &model), AddUp, StoreCheckpoints::new(store.clone()));
-    assert_eq!(main.run(&BILL).await.unwrap(), Typed(Sum { cents: 1250 }));
+    assert_eq!(main.run(&BILL).await.unwrap(), JsonOutput(Sum { cents: 1250 }));
     let sent = model.sent();
     assert!(std::str::from_utf8(&sent[0]).unwrap().contains("JSON schema"));
 }
@@ -64,7 +64,7 @@ async fn an_answer_that_cannot_be_read_is_given_back_once() {
     let model = Model::new(vec![says("about twelve"), says(r#"{"cents":1250}"#)]);
     let main =
         MainLoop::new(agent_loop(&store, &model), AddUp, StoreCheckpoints::new(store.clone()));
-    assert_eq!(main.run(&BILL).await.unwrap(), Typed(Sum { cents: 1250 }));
+    assert_eq!(main.run(&BILL).await.unwrap(), JsonOutput(Sum { cents: 1250 }));
 
     let model = Model::new(vec![says("about twelve"), says("twelve"), says("12")]);
     let other = Bill { name: "other" };
@@ -144,17 +144,16 @@ async fn evaluating_from_a_checkpoint_goes_on_with_its_session() {
     let look = Counting::new("look", Effect::Unsafe);
     let agent_loop = agent_loop(&store, &model).tools([look.clone() as _]);
     let limits = Limits { turns: Some(1), ..Limits::default() };
-    let prompt = Rendered::text("Look");
+    let prompt = RenderedPrompt::text("Look");
     let short = agent_loop.clone().limits(limits);
-    short.evaluate(&prompt, None, Resume::default()).await.unwrap_err();
+    short.evaluate(&prompt).await.unwrap_err();
     let entry = store.list().await.unwrap().remove(0);
     let checkpoint =
         Checkpoint { session: entry.session, log: Some(entry.head.log), seq: entry.head.seq };
-    let finished =
-        agent_loop.evaluate(&prompt, Some(&checkpoint), Resume::default()).await.unwrap();
+    let finished = agent_loop.evaluate_from(&checkpoint, &prompt, Resume::default()).await.unwrap();
     assert_eq!((finished.text().as_str(), look.count()), ("done", 1));
     let beyond = Checkpoint { seq: 1_000, ..checkpoint };
-    let error = agent_loop.evaluate(&prompt, Some(&beyond), Resume::default()).await.unwrap_err();
+    let error = agent_loop.evaluate_from(&beyond, &prompt, Resume::default()).await.unwrap_err();
     assert!(matches!(error, LoopError::Restore(_)), "{error:?}");
 }
 
@@ -199,7 +198,7 @@ async fn a_decision_counts_though_the_answer_after_it_is_given_back() {
     let decisions = [("c1".into(), Decision::Result("paid".into()))].into();
     let resume = Resume { decisions, ..Resume::default() };
     let output = main(agent_loop).run_with(&BILL, resume).await.unwrap();
-    assert_eq!(output, Typed(Sum { cents: 1250 }));
+    assert_eq!(output, JsonOutput(Sum { cents: 1250 }));
 }
 
 /// Checkpoints that cannot be cleared.
@@ -228,21 +227,21 @@ impl CheckpointHandler for Unclearable {
 async fn an_output_is_given_though_its_checkpoint_cannot_be_cleared() {
     let store = store();
     let model = Model::new(vec![says(r#"{"cents":1}"#)]);
-    let troubles = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let noted = troubles.clone();
+    let warnings = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = warnings.clone();
     let agent_loop = agent_loop(&store, &model).watch(move |progress| {
-        if let Progress::Trouble(what) = progress {
+        if let Progress::Warning(what) = progress {
             noted.lock().unwrap().push(what.clone());
         }
     });
     let checkpoints = Unclearable(StoreCheckpoints::new(store.clone()));
     let main = MainLoop::new(agent_loop, AddUp, checkpoints);
     for _ in 0..2 {
-        assert_eq!(main.run(&BILL).await.unwrap(), Typed(Sum { cents: 1 }));
+        assert_eq!(main.run(&BILL).await.unwrap(), JsonOutput(Sum { cents: 1 }));
     }
     assert_eq!(model.sent().len(), 1);
-    let troubles = troubles.lock().unwrap();
-    assert_eq!(troubles[0], "the checkpoint cannot be cleared: the disk is gone");
+    let warnings = warnings.lock().unwrap();
+    assert_eq!(warnings[0], "the checkpoint cannot be cleared: the disk is gone");
 }
 
 /// A model that is refused, and whose session is removed meanwhile.
@@ -266,7 +265,7 @@ impl Provider for Removes {
         let session = self.0.list().await.unwrap().remove(0).session;
         self.0.release(&session, Epoch(1)).await.unwrap();
         self.0.remove(&session, Timestamp(0)).await.unwrap();
-        Err(ProviderError::of_status("removes", 400, "bad", None))
+        Err(ProviderError::of_status("removes", 400, "bad"))
     }
 }
 

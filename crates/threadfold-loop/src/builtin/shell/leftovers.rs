@@ -1,19 +1,19 @@
-//! What a call started and did not end with it: found by its environment.
+//! Ends processes that outlived their call, found by their environment.
 
 use threadfold_core::CallKey;
 
 use crate::tool::ToolError;
 
-/// The variable that every process of a call has in its environment, with the call's key.
+/// The environment variable that every process of a call inherits, with the call's key.
 pub const CALL_VARIABLE: &str = "THREADFOLD_CALL";
 
-/// Kills the processes of this user that the call of this key started and that are still there,
-/// and returns how many there were.
+/// Kills the processes of this user that the call with this key started and that are still running.
+/// Returns their number.
 ///
-/// Before it is decided what becomes of a call that was begun, nobody may still be at work on it.
-/// Found are those with the key in the environment that they were started with, also when they
-/// left the call's process group; not found are those that were started with an empty one. Only
-/// Linux tells the environment of processes: elsewhere nothing is found.
+/// No process of a call may be running when its outcome is decided. Processes are found by the key
+/// in their initial environment, even if they left the call's process group; a process that was
+/// started with an empty environment is not found. Only Linux exposes the environment of processes:
+/// elsewhere none is found.
 pub async fn end_leftovers(key: &CallKey) -> Result<usize, ToolError> {
     let key = key.clone();
     let ended = tokio::task::spawn_blocking(move || end_all(&key)).await;
@@ -21,7 +21,7 @@ pub async fn end_leftovers(key: &CallKey) -> Result<usize, ToolError> {
 }
 
 fn cannot_tell(error: &dyn std::error::Error) -> ToolError {
-    ToolError::unknown(format!("whether processes of this call are left cannot be told: {error}"))
+    ToolError::unknown(format!("processes of this call may be left: {error}"))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -38,7 +38,7 @@ fn end_all(key: &CallKey) -> Result<usize, ToolError> {
     let mark = format!("{CALL_VARIABLE}={}", key.as_str());
     let mut ended = BTreeSet::<i32>::new();
     let mut last = Vec::new();
-    // One that was killed takes a moment to go, and may have started another before.
+    // A killed process takes a moment to disappear, and may have started another one before.
     for round in 0..200_u64 {
         last = linux::kill(mark.as_bytes()).map_err(|error| cannot_tell(&error))?;
         if last.is_empty() {
@@ -49,7 +49,7 @@ fn end_all(key: &CallKey) -> Result<usize, ToolError> {
     }
     let names: Vec<_> = last.iter().map(ToString::to_string).collect();
     let names = names.join(", ");
-    Err(ToolError::unknown(format!("processes of this call cannot be ended: {names}")))
+    Err(ToolError::unknown(format!("processes of this call cannot be killed: {names}")))
 }
 
 #[cfg(target_os = "linux")]
@@ -62,8 +62,8 @@ mod linux {
         Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
     };
 
-    /// Kills each process that has `mark` in its environment, and returns which they were: also
-    /// those that could not be killed.
+    /// Kills each process that has `mark` in its environment. Returns all of them, including those
+    /// that could not be killed.
     pub(super) fn kill(mark: &[u8]) -> io::Result<Vec<i32>> {
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc")? {
@@ -73,8 +73,8 @@ mod linux {
                 continue;
             };
             let Some(pid) = Pid::from_raw(number).filter(|it| *it != getpid()) else { continue };
-            // The handle comes before the look: if the number passes on to another process in
-            // between, the signal goes to the one that is no more.
+            // The handle is opened before the environment is read: if the process id is reused in
+            // between, the signal goes to the process that has already ended.
             let handle = pidfd_open(pid, PidfdFlags::empty());
             if !has(&entry.path().join("environ"), mark) {
                 continue;
@@ -91,8 +91,8 @@ mod linux {
         Ok(found)
     }
 
-    /// Says whether one of the variables is `mark`. Those of other users cannot be read, and those
-    /// of a process that has ended are empty.
+    /// Returns true if one of the variables is `mark`. The environment of other users' processes
+    /// cannot be read, and that of an ended process is empty.
     fn has(environment: &std::path::Path, mark: &[u8]) -> bool {
         let variables = fs::read(environment).unwrap_or_default();
         variables.split(|it| *it == 0).any(|it| it == mark)

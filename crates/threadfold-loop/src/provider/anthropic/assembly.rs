@@ -1,4 +1,4 @@
-//! The events of Anthropic's Messages, put together.
+//! Assembles the events of Anthropic's Messages API.
 
 use threadfold_core::{Fields, Json};
 
@@ -7,17 +7,17 @@ use crate::provider::failure::Failure;
 use crate::provider::json::{get, list, number, read, word};
 use crate::provider::{Answer, Delta};
 
-use super::block::{Added, Block, Whole};
+use super::block::{Block, BlockDelta, CompleteBlock};
 use super::content::Content;
 
-/// An answer of Anthropic's in the making.
+/// An Anthropic answer that is being assembled.
 #[derive(Default)]
 pub(crate) struct Messages {
-    /// The message as it was when it began, with what was said of it since.
+    /// The message from its start event, updated by later ones.
     message: Option<Fields>,
     usage: Fields,
     content: Content,
-    /// Blocks come one after another.
+    /// The open block. Blocks arrive one after another.
     open: Option<Block>,
     is_over: bool,
 }
@@ -36,8 +36,8 @@ impl Assembly for Messages {
                 self.is_over = true;
                 Ok(())
             }
-            "error" => Err(Failure::said(get(&event, "error").unwrap_or(&Json::of(&event)))),
-            // A ping, or what this version does not know.
+            "error" => Err(Failure::reported(get(&event, "error").unwrap_or(&Json::of(&event)))),
+            // A ping, or an event that this version does not know.
             _ => Ok(()),
         }
     }
@@ -52,7 +52,7 @@ impl Assembly for Messages {
 
     fn finish(self) -> Result<Answer, Failure> {
         let mut message =
-            self.message.ok_or_else(|| Failure::malformed("the message never began"))?;
+            self.message.ok_or_else(|| Failure::malformed("the message never started"))?;
         if !self.usage.is_empty() {
             message.insert("usage", Json::of(&self.usage));
         }
@@ -62,14 +62,14 @@ impl Assembly for Messages {
     fn read(body: &str) -> Result<Answer, Failure> {
         let message: Fields = serde_json::from_str(body)?;
         if let Some(error) = get(&message, "error") {
-            return Err(Failure::said(error));
+            return Err(Failure::reported(error));
         }
         if get(&message, "content").is_none() {
-            return Err(Failure::malformed("it is no message"));
+            return Err(Failure::malformed("not a message"));
         }
         let mut content = Content::default();
         for item in list(&message, "content")? {
-            let block = Whole::new(item)?;
+            let block = CompleteBlock::new(item)?;
             content.begin(&block.word("type"));
             content.add(block)?;
         }
@@ -92,7 +92,7 @@ impl Messages {
     fn start_block(&mut self, event: &Fields, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
         self.close()?;
         let start = get(event, "content_block")
-            .ok_or_else(|| Failure::malformed("a block began without what it is"))?;
+            .ok_or_else(|| Failure::malformed("a block start without a block"))?;
         let index = number(event, "index").unwrap_or_default();
         let mut block = Block::new(index, start.clone(), 0)?;
         block.part = self.content.begin(&block.kind);
@@ -119,10 +119,10 @@ impl Messages {
         };
         let part = block.part;
         deltas.extend(match block.add(delta)? {
-            Added::Text(text) => Some(Delta::Text { part, text }),
-            Added::Thinking(text) => Some(Delta::Thinking { part, text }),
-            Added::Input(more) if block.kind == "tool_use" => Some(call(block, more)),
-            Added::Input(_) | Added::Nothing => None,
+            BlockDelta::Text(text) => Some(Delta::Text { part, text }),
+            BlockDelta::Thinking(text) => Some(Delta::Thinking { part, text }),
+            BlockDelta::Input(more) if block.kind == "tool_use" => Some(call(block, more)),
+            BlockDelta::Input(_) | BlockDelta::Nothing => None,
         });
         Ok(())
     }
@@ -134,7 +134,7 @@ impl Messages {
         }
     }
 
-    /// Takes in what is said of the message at its end.
+    /// Applies the final fields of the message.
     fn change(&mut self, event: &Fields) -> Result<(), Failure> {
         let message = self.message.get_or_insert_default();
         let delta: Fields = get(event, "delta").map_or(Ok(Fields::default()), read)?;
@@ -143,8 +143,8 @@ impl Messages {
             message.insert(name, value.clone());
         }
         delta.iter().for_each(|(name, value)| message.insert(name, value.clone()));
-        let said = usage.iter().filter(|(_, value)| !value.is_null());
-        said.for_each(|(name, value)| self.usage.insert(name, value.clone()));
+        let reported = usage.iter().filter(|(_, value)| !value.is_null());
+        reported.for_each(|(name, value)| self.usage.insert(name, value.clone()));
         Ok(())
     }
 }

@@ -1,35 +1,35 @@
-//! One block of Anthropic's content, from its start through its deltas to what it is as a whole.
+//! One block of Anthropic's content, from its start through its deltas to the complete block.
 
 use threadfold_core::{Fields, Json};
 
 use crate::provider::failure::Failure;
 use crate::provider::json::{get, list, read, text, word};
 
-/// A block whose end has not come.
+/// A block that is still open.
 pub(super) struct Block {
     pub(super) index: usize,
     pub(super) kind: String,
-    /// Its part of the message, if it has one.
+    /// The index of its message part, if it has one.
     pub(super) part: usize,
     start: Json,
     fields: Fields,
-    /// The fields that grow, with what they are so far.
+    /// The text fields that grow, with their current values.
     texts: Vec<(String, String)>,
-    /// The input as it is streamed.
+    /// The streamed input.
     input: String,
     citations: Vec<Json>,
 }
 
-/// A block as a whole.
-pub(super) struct Whole {
+/// A complete block.
+pub(super) struct CompleteBlock {
     pub(super) item: Json,
     pub(super) fields: Fields,
-    /// What the model wrote as the input of a tool.
+    /// The tool input, as the model wrote it.
     pub(super) arguments: String,
 }
 
-/// What a delta added, as far as it is shown.
-pub(super) enum Added {
+/// What a delta added that is shown.
+pub(super) enum BlockDelta {
     Text(String),
     Thinking(String),
     Input(String),
@@ -48,26 +48,26 @@ impl Block {
         word(&self.fields, name)
     }
 
-    /// Takes in a delta. One of an unknown kind adds its texts to the fields of their names, as
-    /// all known ones do.
-    pub(super) fn add(&mut self, delta: &Json) -> Result<Added, Failure> {
+    /// Applies a delta. One of an unknown type appends its text fields to the fields of the same
+    /// names, as all known types do.
+    pub(super) fn add(&mut self, delta: &Json) -> Result<BlockDelta, Failure> {
         let delta: Fields = read(delta)?;
         match &*word(&delta, "type") {
-            "text_delta" => self.grow(&delta, "text").map(Added::Text),
-            "thinking_delta" => self.grow(&delta, "thinking").map(Added::Thinking),
+            "text_delta" => self.grow(&delta, "text").map(BlockDelta::Text),
+            "thinking_delta" => self.grow(&delta, "thinking").map(BlockDelta::Thinking),
             "signature_delta" => {
                 let signature = text(&delta, "signature")?;
                 self.set("signature", signature);
-                Ok(Added::Nothing)
+                Ok(BlockDelta::Nothing)
             }
             "input_json_delta" => {
                 let more = text(&delta, "partial_json")?;
                 self.input.push_str(&more);
-                Ok(Added::Input(more))
+                Ok(BlockDelta::Input(more))
             }
             "citations_delta" => {
                 self.citations.extend(get(&delta, "citation").cloned());
-                Ok(Added::Nothing)
+                Ok(BlockDelta::Nothing)
             }
             _ => {
                 for (name, value) in delta.iter().filter(|(name, _)| *name != "type") {
@@ -75,7 +75,7 @@ impl Block {
                         self.grow(&delta, name)?;
                     }
                 }
-                Ok(Added::Nothing)
+                Ok(BlockDelta::Nothing)
             }
         }
     }
@@ -97,10 +97,10 @@ impl Block {
         self.texts.push((name.to_owned(), text));
     }
 
-    /// Returns what it is as a whole. What no delta touched stays as it was spelt.
-    pub(super) fn finish(mut self) -> Result<Whole, Failure> {
+    /// Returns the complete block. Fields without deltas stay verbatim.
+    pub(super) fn finish(mut self) -> Result<CompleteBlock, Failure> {
         if self.texts.is_empty() && self.input.is_empty() && self.citations.is_empty() {
-            return Whole::new(self.start);
+            return CompleteBlock::new(self.start);
         }
         for (name, text) in &self.texts {
             self.fields.insert(name, Json::string(text));
@@ -112,11 +112,11 @@ impl Block {
         }
         let is_blank = self.input.trim().is_empty();
         if !is_blank {
-            // An answer that was cut short may end within an input.
+            // A truncated answer may end in the middle of an input.
             let input = Json::parse(&self.input).unwrap_or_else(|_| Json::string(&self.input));
             self.fields.insert("input", input);
         }
-        let mut whole = Whole::new(Json::of(&self.fields))?;
+        let mut whole = CompleteBlock::new(Json::of(&self.fields))?;
         if !is_blank {
             whole.arguments = self.input;
         }
@@ -124,7 +124,7 @@ impl Block {
     }
 }
 
-impl Whole {
+impl CompleteBlock {
     pub(super) fn new(item: Json) -> Result<Self, Failure> {
         let fields: Fields = read(&item)?;
         let input = get(&fields, "input").map(Json::as_str);

@@ -1,4 +1,4 @@
-//! Anthropic's blocks as parts and calls of a message, so that they go back as they came.
+//! Converts Anthropic's blocks to message parts and calls, so that they can be returned verbatim.
 
 use threadfold_core::{ConversationMessage, Json, MessagePart, MessagePartBody, ThinkingPart};
 use threadfold_core::{Role, ToolCall};
@@ -7,24 +7,24 @@ use crate::provider::failure::Failure;
 use crate::provider::json::{get, has_only, text};
 
 use super::NATIVE;
-use super::block::Whole;
+use super::block::CompleteBlock;
 
-/// The content of a message in the making.
+/// The content of a message that is being assembled.
 #[derive(Default)]
 pub(super) struct Content {
-    /// The blocks as the provider would have given them.
+    /// The blocks in the provider's format.
     items: Vec<Json>,
     parts: Vec<MessagePart>,
     calls: Vec<ToolCall>,
-    /// Calls that nothing stands behind yet.
+    /// Calls with no other block after them yet.
     last: Vec<Json>,
 }
 
 impl Content {
-    /// Returns the part that a block of this kind will be, if it is one.
+    /// Returns the index of the message part that a block of this type becomes.
     ///
-    /// Calls are rendered behind everything else. One that something stands behind must also
-    /// stand among the parts, in the provider's form.
+    /// Calls are rendered after everything else. A call with another block after it must therefore
+    /// also be a native part, to keep its position.
     pub(super) fn begin(&mut self, kind: &str) -> usize {
         if kind != "tool_use" {
             self.place_calls();
@@ -32,7 +32,7 @@ impl Content {
         self.parts.len()
     }
 
-    pub(super) fn add(&mut self, block: Whole) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, block: CompleteBlock) -> Result<(), Failure> {
         self.items.push(block.item.clone());
         match &*block.word("type") {
             "text" => {
@@ -52,7 +52,7 @@ impl Content {
         Ok(())
     }
 
-    fn call(&mut self, block: Whole) -> Result<(), Failure> {
+    fn call(&mut self, block: CompleteBlock) -> Result<(), Failure> {
         let (id, name) = (block.word("id"), block.word("name"));
         if id.is_empty() || name.is_empty() {
             return Err(Failure::malformed("a call has no id or no name"));

@@ -1,4 +1,4 @@
-//! The chunks of a completion, put together.
+//! Assembles the chunks of a completion.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::provider::{Answer, Delta};
 
 use super::message::Message;
 
-/// A completion in the making.
+/// A completion that is being assembled.
 #[derive(Default)]
 pub(crate) struct Completions {
-    /// What the chunks say beside their choices.
+    /// The fields of the chunks, without the choices.
     fields: Fields,
-    /// What they say of the choice beside its message.
+    /// The fields of the choice, without its message.
     choice: Fields,
     message: Message,
     has_begun: bool,
@@ -31,7 +31,7 @@ impl Assembly for Completions {
         }
         let chunk: Fields = serde_json::from_str(data)?;
         if let Some(error) = get(&chunk, "error") {
-            return Err(Failure::said(error));
+            return Err(Failure::reported(error));
         }
         if !self.has_begun {
             self.has_begun = true;
@@ -42,7 +42,7 @@ impl Assembly for Completions {
     }
 
     fn is_over(&self) -> bool {
-        // Without a reason to end, a stream that says it is done broke off all the same.
+        // A stream that ends without a finish reason is incomplete, even if it sends `[DONE]`.
         self.is_over
     }
 
@@ -72,19 +72,19 @@ impl Assembly for Completions {
     fn read(body: &str) -> Result<Answer, Failure> {
         let fields: Fields = serde_json::from_str(body)?;
         if let Some(error) = get(&fields, "error") {
-            return Err(Failure::said(error));
+            return Err(Failure::reported(error));
         }
         let mut whole = Self::default();
         whole.add(&fields, "message", &mut Vec::new())?;
         if !whole.is_whole() {
-            return Err(Failure::malformed("it is no completion"));
+            return Err(Failure::malformed("not a completion"));
         }
         Ok(Answer { payload: Json::parse(body)?, ..whole.finish()? })
     }
 }
 
 impl Completions {
-    /// Takes in a chunk, or a whole completion, whose message stands under `name`.
+    /// Applies a chunk, or a complete completion, whose message is the field `name`.
     fn add(&mut self, chunk: &Fields, name: &str, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
         for (name, value) in chunk.iter().filter(|it| it.0 != "choices" && !it.1.is_null()) {
             self.fields.insert(name, value.clone());
@@ -97,8 +97,8 @@ impl Completions {
             if let Some(delta) = get(&choice, name) {
                 self.message.add(delta, deltas)?;
             }
-            let said = choice.iter().filter(|it| it.0 != name && !it.1.is_null());
-            said.for_each(|(name, value)| self.choice.insert(name, value.clone()));
+            let fields = choice.iter().filter(|it| it.0 != name && !it.1.is_null());
+            fields.for_each(|(name, value)| self.choice.insert(name, value.clone()));
         }
         Ok(())
     }

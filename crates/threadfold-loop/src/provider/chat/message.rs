@@ -1,4 +1,4 @@
-//! The message of a completion: whole, or grown by deltas.
+//! The message of a completion: complete, or assembled from deltas.
 
 use threadfold_core::{
     ConversationMessage, Fields, Json, MessagePart, MessagePartBody, Role, ThinkingPart, ToolCall,
@@ -8,18 +8,18 @@ use crate::provider::Delta;
 use crate::provider::failure::Failure;
 use crate::provider::json::{get, list, number, read, text, word};
 
-/// How servers name what the model thought; OpenAI does not tell it at all.
+/// The field names that servers use for reasoning; OpenAI itself does not report it.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
 const WORDS: [&str; 2] = ["content", "refusal"];
-/// How a call is marked that its server told more of.
+/// The provider name of calls with additional fields.
 const NATIVE: &str = "openai-chat";
 
-/// A message in the making.
+/// A message that is being assembled.
 #[derive(Default)]
 pub(super) struct Message {
-    /// All fields but the calls, those that grow apart.
+    /// All fields except the calls and those that grow.
     fields: Fields,
-    /// The fields that grow, in the order in which they began.
+    /// The text fields that grow, in the order in which they started.
     texts: Vec<(String, String)>,
     calls: Vec<Call>,
 }
@@ -35,10 +35,10 @@ struct Call {
 }
 
 impl Message {
-    /// Takes in a delta, or a whole message, which is the same as one delta.
+    /// Applies a delta. A complete message is one delta.
     pub(super) fn add(&mut self, delta: &Json, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
         let delta: Fields = read(delta)?;
-        // In one piece, thoughts and words stand in any order, but it thinks before it speaks.
+        // In a complete message, reasoning and text may be in any order, but reasoning comes first.
         let (thoughts, others): (Vec<_>, Vec<_>) =
             delta.iter().partition(|(name, _)| THOUGHTS.contains(name));
         for (name, value) in thoughts.into_iter().chain(others) {
@@ -81,7 +81,7 @@ impl Message {
         let function: Fields = get(&fields, "function").map_or(Ok(Fields::default()), read)?;
         let (index, id) = (number(&fields, "index"), text(&fields, "id")?);
         let call = self.call(index, &id);
-        // A server may say the id and the name again with each piece.
+        // Some servers repeat the id and the name with each chunk.
         if call.id.is_empty() {
             call.id = id;
         }
@@ -99,10 +99,10 @@ impl Message {
         Ok(())
     }
 
-    /// Finds the call that a delta belongs to, or begins one.
+    /// Returns the call that a delta belongs to. Starts a new one if necessary.
     ///
-    /// Not every server counts: one with another id is another call, and a piece that says
-    /// nothing of where it belongs goes to the last.
+    /// Not every server sends an index: a different id is a different call, and a chunk without an
+    /// id belongs to the last call.
     fn call(&mut self, index: Option<usize>, id: &str) -> &mut Call {
         let is_other = |call: &Call| !id.is_empty() && !call.id.is_empty() && call.id != id;
         let known = self.calls.iter().rposition(|call| match index {
@@ -119,7 +119,7 @@ impl Message {
         &mut self.calls[at]
     }
 
-    /// Returns the message in neutral words and as the provider's.
+    /// Returns the message in neutral form and in the provider's form.
     pub(super) fn finish(self, answer: &str) -> Result<(ConversationMessage, Json), Failure> {
         let mut message = ConversationMessage::new(Role::Assistant);
         let mut fields = Fields::default();
@@ -136,7 +136,8 @@ impl Message {
             });
         }
         self.fields.iter().for_each(|(name, value)| fields.insert(name, value.clone()));
-        // All of them or none, so that calls of one name can be told apart.
+        // Native items are added for all calls or none, so that calls with equal ids can be matched
+        // by order.
         let has_more = self.calls.iter().any(Call::has_more);
         let mut items = Vec::new();
         for (ordinal, call) in self.calls.iter().enumerate() {
@@ -156,19 +157,19 @@ impl Message {
 }
 
 impl Call {
-    /// Says whether its server told more of it than every server does, such as a mark of the
-    /// thought that led to it, without which it would be refused.
+    /// Returns true if the server sent additional fields, such as a signature of the reasoning that
+    /// led to the call, without which the server would refuse the call.
     fn has_more(&self) -> bool {
-        let is_told = |(_, value): (&str, &Json)| !value.is_null();
+        let is_present = |(_, value): (&str, &Json)| !value.is_null();
         let mut fields = self.fields.iter().filter(|it| it.0 != "type");
-        fields.any(is_told) || self.function.iter().any(is_told)
+        fields.any(is_present) || self.function.iter().any(is_present)
     }
 
     fn neutral(&self, answer: &str, ordinal: usize) -> Result<ToolCall, Failure> {
         if self.name.is_empty() {
             return Err(Failure::malformed("a call has no name"));
         }
-        // A result must be able to name its call, and some servers give none.
+        // A result must refer to its call by id, and some servers assign none.
         let id = match self.id.is_empty() {
             true => format!("call_{answer}_{ordinal}"),
             false => self.id.clone(),
@@ -178,7 +179,7 @@ impl Call {
         Ok(ToolCall::new(id, &self.name, arguments))
     }
 
-    /// Returns the call as the server spelt it, with these arguments.
+    /// Returns the call in the server's form, with these arguments.
     fn item(&self, call: &ToolCall, arguments: &str) -> Json {
         let mut function = Fields::default();
         function.insert("name", Json::string(&self.name));
@@ -193,7 +194,7 @@ impl Call {
     }
 }
 
-/// Returns the words of a text, or of a list of parts.
+/// Returns the text of a string or of a list of parts.
 fn words(value: &Json) -> Result<String, Failure> {
     if !value.as_str().starts_with('[') {
         return Ok(read(value)?);

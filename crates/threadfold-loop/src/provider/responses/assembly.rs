@@ -1,7 +1,7 @@
-//! The events of a response, put together.
+//! Assembles the events of a response.
 //!
-//! What counts is each item as its *done* event gives it: earlier forms lack the encrypted
-//! reasoning, without which it cannot go back.
+//! Each item is taken from its *done* event: earlier forms lack the encrypted reasoning, without
+//! which the item could not be returned.
 
 use threadfold_core::{CallId, Fields, Json};
 
@@ -12,14 +12,14 @@ use crate::provider::{Answer, Delta};
 
 use super::items::message_of;
 
-/// A response in the making.
+/// A response that is being assembled.
 #[derive(Default)]
 pub(crate) struct Responses {
-    /// The items that are done, by their place.
+    /// The completed items, by index.
     items: Vec<(usize, Json)>,
-    /// The calls that have begun, by their place.
+    /// The started calls, by index.
     calls: Vec<(usize, CallId, String)>,
-    /// The response as it was when it ended.
+    /// The final response.
     response: Option<Fields>,
 }
 
@@ -50,7 +50,7 @@ impl Assembly for Responses {
             }
             "response.output_item.done" => {
                 let item = get(&event, "item")
-                    .ok_or_else(|| Failure::malformed("an item ended without what it is"))?;
+                    .ok_or_else(|| Failure::malformed("an item end without an item"))?;
                 self.items.retain(|(known, _)| *known != part);
                 self.items.push((part, item.clone()));
             }
@@ -58,11 +58,11 @@ impl Assembly for Responses {
                 self.response = Some(response(&event)?);
             }
             "response.failed" => return Err(failed(&response(&event)?)),
-            "response.cancelled" => return Err(Failure::malformed("it was cancelled")),
+            "response.cancelled" => return Err(Failure::malformed("the response was cancelled")),
             "error" => {
-                return Err(Failure::said(get(&event, "error").unwrap_or(&Json::of(&event))));
+                return Err(Failure::reported(get(&event, "error").unwrap_or(&Json::of(&event))));
             }
-            // What only tells of progress, or what this version does not know.
+            // A progress event, or one that this version does not know.
             _ => {}
         }
         Ok(())
@@ -82,6 +82,7 @@ impl Assembly for Responses {
         self.items.sort_by_key(|(place, _)| *place);
         let done: Vec<_> = self.items.into_iter().map(|(_, item)| item).collect();
         let output = list(&response, "output")?;
+        // Some servers send no *done* event for an item, so the final list may have more.
         if output.len() > done.len() {
             return answer(response, &output);
         }
@@ -94,13 +95,16 @@ impl Assembly for Responses {
     fn read(body: &str) -> Result<Answer, Failure> {
         let response: Fields = serde_json::from_str(body)?;
         if let Some(error) = get(&response, "error") {
-            return Err(Failure::said(error));
+            return Err(Failure::reported(error));
         }
         if get(&response, "output").is_none() {
-            return Err(Failure::malformed("it is no response"));
+            return Err(Failure::malformed("not a response"));
         }
         if !matches!(&*word(&response, "status"), "completed" | "incomplete" | "") {
-            return Err(Failure::malformed(format!("it is `{}`", word(&response, "status"))));
+            return Err(Failure::malformed(format!(
+                "the status is `{}`",
+                word(&response, "status")
+            )));
         }
         let output = list(&response, "output")?;
         Ok(Answer { payload: Json::parse(body)?, ..answer(response, &output)? })
@@ -131,8 +135,8 @@ fn response(event: &Fields) -> Result<Fields, Failure> {
 
 fn failed(response: &Fields) -> Failure {
     match get(response, "error") {
-        Some(error) => Failure::said(error),
-        None => Failure::malformed("it failed, and nothing says why"),
+        Some(error) => Failure::reported(error),
+        None => Failure::malformed("the response failed without an error message"),
     }
 }
 

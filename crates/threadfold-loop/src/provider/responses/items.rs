@@ -1,6 +1,7 @@
-//! The items of a response as parts and calls of a message, so that they go back as they came.
+//! Converts the items of a response to message parts and calls, so that they can be returned
+//! verbatim.
 //!
-//! Each item is one part: an item's place in the response is its part of the message.
+//! Each item is one part: the index of an item in the response is its index in the message.
 
 use threadfold_core::{ConversationMessage, Fields, Json, MessagePart, Role, ToolCall};
 
@@ -8,7 +9,7 @@ use crate::provider::failure::Failure;
 use crate::provider::json::{list, read, text, word};
 use crate::provider::openai::NATIVE;
 
-/// Returns the message that these items are.
+/// Returns the message that consists of these items.
 pub(super) fn message_of(items: &[Json]) -> Result<ConversationMessage, Failure> {
     let mut message = ConversationMessage::new(Role::Assistant);
     for item in items {

@@ -1,14 +1,14 @@
-//! What a scripted model says, step by step.
+//! The script of a scripted model, step by step.
 
 use serde::Deserialize;
 use threadfold_core::Json;
 
-/// What a scripted model says: one step an answer.
+/// The script of a scripted model: one step per answer.
 ///
 /// ```
-/// use threadfold_loop::Script;
+/// use threadfold_loop::ProviderScript;
 ///
-/// let script: Script = serde_json::from_str(
+/// let script: ProviderScript = serde_json::from_str(
 ///     r#"{
 ///         "name": "count",
 ///         "steps": [
@@ -21,8 +21,8 @@ use threadfold_core::Json;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "Written")]
-pub struct Script {
+#[serde(try_from = "ScriptText")]
+pub struct ProviderScript {
     pub(super) name: String,
     pub(super) steps: Vec<ScriptStep>,
 }
@@ -31,39 +31,39 @@ pub struct Script {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ScriptStep {
-    /// What it thinks before it speaks.
+    /// The reasoning.
     pub thinking: Option<String>,
-    /// What it says.
+    /// The text.
     pub text: Option<String>,
-    /// The tools that it asks for, in order.
+    /// The tool calls, in order.
     #[serde(default)]
     pub calls: Vec<ScriptCall>,
-    /// How long it takes over each word.
+    /// The delay before each word.
     #[serde(default)]
     pub delay_ms: u64,
-    /// What it claims to have used, in Anthropic's words.
+    /// The token usage to report, in Anthropic's format.
     pub usage: Option<Json>,
 }
 
-/// A tool that a scripted model asks for.
+/// A tool call of a scripted model.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptCall {
     /// The tool.
     pub name: String,
-    /// The arguments: an object as it is written here, or a text that need not be JSON.
+    /// The arguments: a JSON value, or a string with raw text that need not be JSON.
     #[serde(default = "no_arguments")]
     pub arguments: Json,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ScriptText {
     name: String,
     steps: Vec<ScriptStep>,
 }
 
-impl Script {
+impl ProviderScript {
     /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -75,13 +75,13 @@ impl Script {
     }
 }
 
-impl TryFrom<Written> for Script {
+impl TryFrom<ScriptText> for ProviderScript {
     type Error = String;
 
-    /// Refuses a step that says nothing: it leaves no trace in a conversation, so that nobody
-    /// could tell that it was played.
-    fn try_from(written: Written) -> Result<Self, String> {
-        let Written { name, steps } = written;
+    /// Refuses an empty step: it would leave no trace in the conversation, so the number of steps
+    /// played could not be derived from it.
+    fn try_from(written: ScriptText) -> Result<Self, String> {
+        let ScriptText { name, steps } = written;
         let is_silent = |step: &ScriptStep| {
             step.calls.is_empty() && step.text.as_deref().is_none_or(|it| it.trim().is_empty())
         };

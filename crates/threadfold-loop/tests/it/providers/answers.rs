@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use threadfold_core::{Fields, Json, MessagePartBody};
-use threadfold_loop::{Answer, Delta, ProviderError, Usage, usage_of};
+use threadfold_loop::{Answer, AnswerUsage, Delta, ProviderError, usage_of};
 use threadfold_testkit::{
     Attempts, Block, Fault, Place, Script, ScriptedModel, Step, Usage as Tokens,
 };
@@ -171,11 +171,11 @@ async fn arguments_are_the_very_words_of_the_model() {
 
 #[tokio::test]
 async fn tokens_and_the_reason_to_stop_are_told() {
-    let usage = Usage { input: 100, output: 7, cache_read: 40, cache_write: 0 };
+    let usage = AnswerUsage { input: 100, output: 7, cache_read: 40, cache_write: 0 };
     let expected = [
         (Kind::Anthropic, usage, "tool_use"),
-        (Kind::Chat, Usage { input: 60, ..usage }, "tool_calls"),
-        (Kind::Responses, Usage { input: 60, ..usage }, "completed"),
+        (Kind::Chat, AnswerUsage { input: 60, ..usage }, "tool_calls"),
+        (Kind::Responses, AnswerUsage { input: 60, ..usage }, "completed"),
     ];
     for (kind, usage, reason) in expected {
         let (answer, _) = answered(kind, everything(kind)).await;

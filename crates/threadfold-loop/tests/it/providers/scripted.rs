@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use threadfold_core::{ConversationMessage, Dialect, Fields, Json, Role};
 use threadfold_loop::{
-    Answer, Anthropic, Delta, Key, Provider, ProviderError, Script, Scripted, Timeouts, usage_of,
+    Answer, Anthropic, Delta, Key, Provider, ProviderError, ProviderScript, ScriptedProvider,
+    Timeouts, usage_of,
 };
 use threadfold_testkit::ScriptedModel;
 
@@ -23,8 +24,8 @@ const SCRIPT: &str = r#"{
     ]
 }"#;
 
-fn provider() -> Scripted {
-    Scripted::new(serde_json::from_str(SCRIPT).unwrap())
+fn provider() -> ScriptedProvider {
+    ScriptedProvider::new(serde_json::from_str(SCRIPT).unwrap())
 }
 
 /// A conversation that goes on with whoever answers.
@@ -126,7 +127,7 @@ async fn what_is_no_script_and_what_is_no_request_is_refused() {
         json!({ "name": "a", "steps": [{ "text": "a", "delay": 1 }] }),
         json!({ "steps": [] }),
     ] {
-        assert!(serde_json::from_str::<Script>(&wrong.to_string()).is_err(), "{wrong}");
+        assert!(serde_json::from_str::<ProviderScript>(&wrong.to_string()).is_err(), "{wrong}");
     }
     let error = ask(&provider(), "{}").await.0.unwrap_err();
     assert!(matches!(error, ProviderError::Refused { status: 400, .. }));

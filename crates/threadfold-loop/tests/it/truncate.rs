@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use threadfold_core::{ImagePart, MessagePart, MessagePartBody};
 use threadfold_loop::{
-    Effect, Finished, Limits, Progress, Rendered, Resume, ToolContext, ToolError, ToolOutput,
+    Effect, Limits, Progress, RenderedPrompt, Resume, RunOutcome, ToolContext, ToolError,
+    ToolOutput,
 };
 
 use crate::support::{Counting, Deed, Model, agent_loop, asks, says, store};
@@ -19,25 +20,25 @@ fn image(length: usize) -> MessagePart {
 }
 
 /// Runs one turn with these calls of one tool.
-async fn run(calls: &[&str], deed: Deed, limits: Limits) -> (Finished, Vec<usize>) {
+async fn run(calls: &[&str], deed: Deed, limits: Limits) -> (RunOutcome, Vec<usize>) {
     let store = store();
     let calls: Vec<_> = calls.iter().map(|id| (*id, "give", "{}")).collect();
     let model = Model::new(vec![asks(&calls), says("I see.")]);
-    let left_out = Arc::new(Mutex::new(Vec::new()));
-    let noted = left_out.clone();
+    let omitted = Arc::new(Mutex::new(Vec::new()));
+    let noted = omitted.clone();
     let agent_loop = agent_loop(&store, &model)
         .tools([Counting::doing("give", Effect::Pure, deed) as _])
         .limits(limits)
         .watch(move |progress| {
-            if let Progress::LeftOut { bytes, .. } = progress {
+            if let Progress::Omitted { bytes, .. } = progress {
                 noted.lock().unwrap().push(*bytes);
             }
         });
-    let finished = agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!(finished.text(), "I see.");
     agent_loop.resume(&"s1".into(), Resume::default()).await.unwrap();
-    let left_out = left_out.lock().unwrap().clone();
-    (finished, left_out)
+    let omitted = omitted.lock().unwrap().clone();
+    (finished, omitted)
 }
 
 #[tokio::test]
@@ -78,8 +79,8 @@ async fn what_parallel_calls_give_together_does_not_brick_a_run() {
     let calls: Vec<_> = (0..9).map(|number| format!("c{number}")).collect();
     let calls: Vec<_> = calls.iter().map(String::as_str).collect();
     let deed = gives(|| Ok(ToolOutput { content: vec![image(4_000_000)], is_error: false }));
-    let (finished, left_out) = run(&calls, deed, Limits::default()).await;
-    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    let (finished, omitted) = run(&calls, deed, Limits::default()).await;
+    assert_eq!(omitted.len(), 2, "{omitted:?}");
     assert_eq!(finished.history[2].content, [image(4_000_000)], "what was given is kept");
 }
 
@@ -93,7 +94,7 @@ async fn the_largest_is_left_out_of_a_request_and_the_model_is_told() {
     let give = Counting::doing("give", Effect::Pure, Box::new(deed));
     let limits = Limits { request: 3000, ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tools([give as _]).limits(limits);
-    agent_loop.run(&"s1".into(), &Rendered::text("Go")).await.unwrap();
+    agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     let sent = model.sent().pop().unwrap();
     let sent = std::str::from_utf8(&sent).unwrap();
     assert!(sent.contains("xxxxxxxxxx") && sent.len() < 3000, "{sent}");

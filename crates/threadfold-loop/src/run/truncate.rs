@@ -1,29 +1,28 @@
-//! How much of what tools gave is kept, and how much of it a request has room for.
+//! Truncates tool output, when it is recorded and when a request would become too large.
 //!
-//! A provider refuses a request that is too large, and would refuse it on every resume. So nothing
-//! that a tool gives, by itself or together with others, may make one.
+//! A provider refuses an oversized request, and would refuse it again on every resume. No tool
+//! output, alone or together with others, may therefore make a request too large.
 
 use threadfold_core::{CallId, ConversationMessage, Json, MessagePart, MessagePartBody, Role};
 
 use crate::limits::Limits;
 use crate::tool::ToolOutput;
 
-/// What a part takes beside its words.
+/// The estimated overhead of a part besides its text.
 const PART: usize = 32;
-/// What is not worth leaving out of a request: the words that say so take as much.
+/// Smaller parts are not omitted, because the placeholder would be about as large.
 const SMALL: usize = 512;
 
-/// Something that a request had no room for.
-pub(super) struct LeftOut {
-    /// The call that gave it.
+/// An output that was omitted from a request.
+pub(super) struct Omission {
+    /// The call that produced it.
     pub(super) call: Option<CallId>,
-    /// How much it was.
+    /// Its size.
     pub(super) bytes: usize,
 }
 
-/// Returns as much of an output as is kept: all its words share one limit, and all its pictures
-/// another.
-pub(super) fn cut_short(output: ToolOutput, limits: &Limits) -> ToolOutput {
+/// Truncates a tool's output. All text shares one limit, and all images another.
+pub(super) fn truncate_output(output: ToolOutput, limits: &Limits) -> ToolOutput {
     let mut images = limits.images;
     let mut words = limits.output;
     let mut content = Vec::new();
@@ -61,20 +60,20 @@ fn fitted(part: MessagePart, limit: usize) -> MessagePart {
     let size = size(&part);
     match part.to_text() {
         _ if size <= limit => part,
-        Some(text) => MessagePart::text(&cut_text(&text, limit)),
+        Some(text) => MessagePart::text(&truncate_text(&text, limit)),
         None => MessagePart::text(&format!("[a part of {size} bytes was left out]")),
     }
 }
 
-/// Returns a text, or its beginning and its end if it is longer than may be kept.
-pub(super) fn cut_text(text: &str, limit: usize) -> String {
+/// Returns the text, truncated in the middle if it exceeds the limit.
+pub(super) fn truncate_text(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
     let head = floor(text, limit / 2);
     let tail = ceil(text, text.len() - limit / 2);
-    let left_out = tail - head;
-    format!("{}\n… {left_out} bytes left out …\n{}", &text[..head], &text[tail..])
+    let omitted = tail - head;
+    format!("{}\n… {omitted} bytes left out …\n{}", &text[..head], &text[tail..])
 }
 
 fn floor(text: &str, mut at: usize) -> usize {
@@ -91,8 +90,8 @@ fn ceil(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// Takes at least `excess` bytes out of what tools gave, the largest first, and says what.
-pub(super) fn leave_out(messages: &mut [ConversationMessage], excess: usize) -> Vec<LeftOut> {
+/// Omits at least `excess` bytes of tool output, the largest parts first.
+pub(super) fn omit_largest(messages: &mut [ConversationMessage], excess: usize) -> Vec<Omission> {
     let mut parts: Vec<_> = messages
         .iter_mut()
         .filter(|message| message.role == Role::Tool)
@@ -104,7 +103,7 @@ pub(super) fn leave_out(messages: &mut [ConversationMessage], excess: usize) -> 
         .collect();
     parts.sort_by_key(|(size, ..)| std::cmp::Reverse(*size));
     let mut gone = 0;
-    let mut left_out = Vec::new();
+    let mut omitted = Vec::new();
     for (bytes, call, part) in parts {
         if gone >= excess {
             break;
@@ -113,12 +112,12 @@ pub(super) fn leave_out(messages: &mut [ConversationMessage], excess: usize) -> 
             "[{bytes} bytes were left out: the request would have become too large]"
         ));
         gone += bytes;
-        left_out.push(LeftOut { call, bytes });
+        omitted.push(Omission { call, bytes });
     }
-    left_out
+    omitted
 }
 
-/// Returns how many bytes a part takes, roughly.
+/// Returns the approximate size of a part in bytes.
 fn size(part: &MessagePart) -> usize {
     match &part.body {
         MessagePartBody::Text(body) if part.extra.is_empty() => body.text.len(),

@@ -1,4 +1,4 @@
-//! A store that kills its own process at a write: before it, or when it is done.
+//! A store that kills its own process before or after a write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,20 +16,20 @@ use threadfold_store::{
 use crate::child::Fail;
 
 /// A store that kills its own process at a write.
-pub(crate) struct Killing {
+pub(crate) struct KillingStore {
     inner: Arc<dyn Store>,
     fail: Fail,
     writes: AtomicU64,
 }
 
-impl Killing {
+impl KillingStore {
     pub(crate) fn new(inner: Arc<dyn Store>, fail: Fail) -> Self {
         Self { inner, fail, writes: AtomicU64::new(0) }
     }
 }
 
 fn die() -> ! {
-    // Nothing can be done about a signal that does not come, but to end all the same.
+    // If the signal cannot be sent, end in another way.
     if kill_process(getpid(), Signal::KILL).is_err() {
         std::process::abort();
     }
@@ -39,7 +39,7 @@ fn die() -> ! {
 }
 
 #[async_trait]
-impl Store for Killing {
+impl Store for KillingStore {
     async fn append(&self, append: Append) -> Result<Appended, StoreError> {
         let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
         if self.fail == Fail::Before(number) {
