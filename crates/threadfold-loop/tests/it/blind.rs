@@ -1,4 +1,4 @@
-//! What is told and decided when it cannot be found out what became of a command.
+//! What is reported and decided when the outcome of a command cannot be determined.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,16 +12,16 @@ use crate::calls::{Place, context, told, until};
 use crate::resuming::killed_after_start;
 use crate::support::{self, Counting, Model, agent_loop, asks, says, store};
 
-/// Where a process of its own finds its folder.
+/// The variable with the folder of a separate process.
 const VICTIM: &str = "THREADFOLD_TEST_BLIND";
-/// Begins a process that may open few files.
+/// Starts a process with a low limit of open files.
 const FEW_FILES: [&str; 4] = ["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"];
 
 fn run(command: &str) -> String {
     json!({ "command": command }).to_string()
 }
 
-/// Runs a test of this file in a process of its own, begun by `wrapper`.
+/// Runs a test of this file in a separate process, started by `wrapper`.
 fn in_a_process(wrapper: &[&str], name: &str) {
     let place = Place::new(&[("wait", "")]);
     let ended = Command::new(wrapper[0])
@@ -34,31 +34,31 @@ fn in_a_process(wrapper: &[&str], name: &str) {
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
-/// Not a test but a process whose children are waited for by nobody.
+/// Not a test, but a process whose children nobody waits for.
 #[tokio::test]
-async fn the_process_that_ignores_its_children() {
+async fn process_that_ignores_its_children() {
     let Some(folder) = env::var_os(VICTIM) else { return };
     let shell = builtin_tool(&Folder::open(folder).unwrap(), "shell").unwrap();
     let told = told(shell.call(&run("echo paid"), &context("shell-ignored")).await);
     assert!(
-        told.starts_with("unknown: paid\n[how the command ended cannot be found out"),
+        told.starts_with("unknown: paid\n[the exit status of the command is unavailable"),
         "{told}"
     );
 }
 
 #[tokio::test]
-async fn of_a_command_that_ran_the_outcome_is_unknown_and_its_output_is_told() {
-    in_a_process(&["env", "--ignore-signal=CHLD"], "the_process_that_ignores_its_children");
+async fn a_command_without_a_status_has_an_unknown_outcome_and_its_output() {
+    in_a_process(&["env", "--ignore-signal=CHLD"], "process_that_ignores_its_children");
 }
 
-/// Takes all the files that this process may open.
+/// Opens as many files as this process may.
 fn take_all_files() -> Vec<fs::File> {
     std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect()
 }
 
-/// Not a test but a process that can open no files, not even those of `/proc`.
+/// Not a test, but a process that can open no files, not even those of `/proc`.
 #[tokio::test]
-async fn the_process_that_can_open_nothing() {
+async fn process_without_file_descriptors() {
     let Some(folder) = env::var_os(VICTIM) else { return };
     let folder = std::path::PathBuf::from(folder);
     let shell = builtin_tool(&Folder::open(&folder).unwrap(), "shell").unwrap();
@@ -70,17 +70,20 @@ async fn the_process_that_can_open_nothing() {
     fs::rename(folder.join("wait"), folder.join("go")).unwrap();
     let told = told(running.await.unwrap());
     drop(files);
-    assert!(told.starts_with("begun\npaid\n[exit code 0]\n[whether processes"), "{told}");
+    assert!(
+        told.starts_with("begun\npaid\n[exit code 0]\n[processes of this call may be left"),
+        "{told}"
+    );
 }
 
 #[tokio::test]
-async fn output_is_told_though_it_cannot_be_seen_whether_processes_are_left() {
-    in_a_process(&FEW_FILES, "the_process_that_can_open_nothing");
+async fn output_is_reported_even_if_leftovers_cannot_be_checked() {
+    in_a_process(&FEW_FILES, "process_without_file_descriptors");
 }
 
-/// Not a test but a process that cannot see whether something is left of a call.
+/// Not a test, but a process that cannot check for leftover processes.
 #[tokio::test]
-async fn the_process_that_resumes_blindly() {
+async fn process_that_resumes_without_proc() {
     if env::var_os(VICTIM).is_none() {
         return;
     }
@@ -88,9 +91,9 @@ async fn the_process_that_resumes_blindly() {
         (Decision::Result("paid then".into()), "tool: paid then"),
         (
             Decision::GiveUp,
-            "tool: (error) the call was given up; its outcome is not known; whether",
+            "tool: (error) the call was given up; its outcome is unknown; processes",
         ),
-        (Decision::Retry, "whether processes of this call are left cannot be told"),
+        (Decision::Retry, "processes of this call may be left"),
     ];
     for (decision, words) in decisions {
         let store = store();
@@ -114,6 +117,6 @@ async fn the_process_that_resumes_blindly() {
 }
 
 #[tokio::test]
-async fn only_a_retry_needs_that_nothing_is_left_of_a_call() {
-    in_a_process(&FEW_FILES, "the_process_that_resumes_blindly");
+async fn only_a_retry_requires_that_no_process_is_left() {
+    in_a_process(&FEW_FILES, "process_that_resumes_without_proc");
 }

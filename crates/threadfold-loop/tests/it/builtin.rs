@@ -1,4 +1,4 @@
-//! What the tools for files do when all is well, and when the model asks for nonsense.
+//! The file tools, with valid and with nonsensical arguments.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use threadfold_loop::{Effect, builtin_tools};
 use crate::calls::{Place, context, within};
 
 #[tokio::test]
-async fn every_tool_says_what_running_it_twice_would_do() {
+async fn every_tool_declares_its_effect() {
     let place = Place::new(&[]);
     let effects: Vec<_> = builtin_tools(&place.folder)
         .iter()
@@ -31,12 +31,12 @@ async fn a_file_is_read_exactly_and_in_parts() {
     assert_eq!(place.call("read", r#"{"path":"a.txt"}"#).await, "one\r\ntwo\n\nfour");
     assert_eq!(
         place.call("read", r#"{"path":"./a.txt","offset":2,"limit":1}"#).await,
-        "two\n[there is more: go on with offset 3]"
+        "two\n[there is more: continue with offset 3]"
     );
     assert_eq!(place.call("read", r#"{"path":"a.txt","offset":4}"#).await, "four");
     assert_eq!(
         place.call("read", r#"{"path":"a.txt","offset":5}"#).await,
-        "failed: `a.txt` has only 4 lines, and line 5 was asked for"
+        "failed: `a.txt` has only 4 lines, but line 5 was requested"
     );
     let whole = place.path.join("a.txt");
     let arguments = serde_json::json!({ "path": whole }).to_string();
@@ -44,15 +44,15 @@ async fn a_file_is_read_exactly_and_in_parts() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_shown_is_said() {
+async fn unreadable_files_are_reported() {
     let place = Place::new(&[("empty", "")]);
     fs::write(place.path.join("binary"), b"ab\0cd").unwrap();
     fs::write(place.path.join("latin"), b"caf\xe9\n").unwrap();
     assert_eq!(place.call("read", r#"{"path":"empty"}"#).await, "[the file is empty]");
     assert_eq!(
         place.call("read", r#"{"path":"binary"}"#).await,
-        "failed: `binary` is a binary file of 5 bytes, which is not shown; \
-         `shell` can run a program that reads it"
+        "failed: `binary` is a binary file of 5 bytes, which cannot be shown; \
+         use `shell` to run a program that reads it"
     );
     assert_eq!(
         place.call("read", r#"{"path":"latin"}"#).await,
@@ -60,7 +60,7 @@ async fn what_cannot_be_shown_is_said() {
     );
     assert_eq!(
         place.call("read", r#"{"path":"none"}"#).await,
-        "failed: there is no `none`; `list` shows what is there"
+        "failed: `none` does not exist; `list` shows what does"
     );
     assert_eq!(
         place.call("read", r#"{"path":"."}"#).await,
@@ -69,7 +69,7 @@ async fn what_cannot_be_shown_is_said() {
 }
 
 #[tokio::test]
-async fn a_small_picture_is_shown_and_a_large_one_is_not() {
+async fn small_images_are_shown_and_large_ones_refused() {
     let place = Place::new(&[]);
     let mut picture = b"\x89PNG\r\n\x1a\n".to_vec();
     picture.resize(20_000, 7);
@@ -85,13 +85,13 @@ async fn a_small_picture_is_shown_and_a_large_one_is_not() {
     assert_eq!(image.data.as_ref().unwrap().len(), 20_000_usize.div_ceil(3) * 4);
 
     let large = place.call("read", r#"{"path":"large.png"}"#).await;
-    assert!(large.starts_with("failed: `large.png` is a picture (image/png) of 3800000"));
+    assert!(large.starts_with("failed: `large.png` is an image (image/png) of 3800000"));
 }
 
 #[tokio::test]
-async fn of_a_huge_file_only_what_is_shown_is_kept() {
+async fn reading_a_huge_file_uses_bounded_memory() {
     let place = Place::new(&[]);
-    // A quarter of a gigabyte that takes no room: one line without an end.
+    // A sparse file of 256 MB: one line without an end.
     let file = fs::File::create(place.path.join("huge")).unwrap();
     fs::write(place.path.join("huge"), "x".repeat(10_000)).unwrap();
     file.set_len(1 << 28).unwrap();
@@ -100,15 +100,15 @@ async fn of_a_huge_file_only_what_is_shown_is_kept() {
     assert!(shown.ends_with("[268427264 bytes of line 1 are not shown]"), "{shown:.99}");
 
     let late = place.tool("read").call(r#"{"path":"huge"}"#, &within("key", 1)).await;
-    assert!(late.unwrap_err().message.starts_with("stopped before it was done: its time was up"));
+    assert!(late.unwrap_err().message.starts_with("stopped before it was done: it timed out"));
     let found = place.call("search", r#"{"pattern":"xy"}"#).await;
     assert_eq!(found, "[nothing matches]");
     let edited = place.call("edit", r#"{"path":"huge","old":"a","new":"b"}"#).await;
-    assert!(edited.contains("and up to 33554432 can be edited"), "{edited}");
+    assert!(edited.contains("at most 33554432 can be edited"), "{edited}");
 }
 
 #[tokio::test]
-async fn a_written_file_is_replaced_whole_and_keeps_its_mode() {
+async fn writing_replaces_the_whole_file_and_keeps_its_mode() {
     let place = Place::new(&[]);
     let arguments = r##"{"path":"new/deep/run.sh","content":"#!/bin/sh\n"}"##;
     assert_eq!(place.call("write", arguments).await, "wrote 10 bytes to `new/deep/run.sh`");
@@ -130,12 +130,12 @@ async fn a_written_file_is_replaced_whole_and_keeps_its_mode() {
     );
     assert_eq!(
         place.call("write", r#"{"path":"new/deep/run.sh/x","content":"x"}"#).await,
-        "failed: a part of `new/deep/run.sh/x` is a file and no folder"
+        "failed: a part of the path `new/deep/run.sh/x` is a file, not a folder"
     );
 }
 
 #[tokio::test]
-async fn an_edit_wants_exactly_one_match() {
+async fn an_edit_requires_exactly_one_match() {
     let place = Place::new(&[("a", "one two two\nthree\n"), ("crlf", "a\r\nb\r\n"), ("o", "aaa")]);
     let edit = |old: &str, new: &str| {
         serde_json::json!({ "path": "a", "old": old, "new": new }).to_string()
@@ -143,8 +143,8 @@ async fn an_edit_wants_exactly_one_match() {
     assert_eq!(place.call("edit", &edit("one", "1")).await, "replaced it once in `a`");
     assert_eq!(
         place.call("edit", &edit("two", "2")).await,
-        "failed: `old` is in `a` 2 times (first in lines 1, 1); take in more of the lines around \
-         it, or set `all`"
+        "failed: `old` is in `a` 2 times (first in lines 1, 1); include more of the \
+         surrounding lines, or set `all`"
     );
     assert_eq!(place.content("a"), "1 two two\nthree\n");
     let all = r#"{"path":"a","old":"two","new":"2","all":true}"#;
@@ -152,18 +152,18 @@ async fn an_edit_wants_exactly_one_match() {
     assert_eq!(place.content("a"), "1 2 2\nthree\n");
     assert_eq!(
         place.call("edit", &edit("four", "4")).await,
-        "failed: `old` is not in `a`; `read` it and give the text exactly as it is there"
+        "failed: `old` is not in `a`; `read` the file and copy the text exactly"
     );
     assert!(place.call("edit", &edit("", "4")).await.starts_with("failed: `old` is empty"));
     assert!(place.call("edit", &edit("1", "1")).await.starts_with("failed: `old` and `new`"));
     let crlf = r#"{"path":"crlf","old":"a\nb","new":"c"}"#;
-    assert!(place.call("edit", crlf).await.contains(r"lines that end in `\r\n`"));
+    assert!(place.call("edit", crlf).await.contains(r"has `\r\n` line ends"));
     let overlapping = r#"{"path":"o","old":"aa","new":"b"}"#;
     assert!(place.call("edit", overlapping).await.contains("2 times"));
 }
 
 #[tokio::test]
-async fn edits_of_one_file_at_once_are_all_there() {
+async fn concurrent_edits_of_one_file_are_all_applied() {
     const COUNT: usize = 8;
     for round in 0..20 {
         let lines: String = (0..COUNT).map(|it| format!("old {it};\n")).collect();
@@ -182,21 +182,21 @@ async fn edits_of_one_file_at_once_are_all_there() {
 }
 
 #[tokio::test]
-async fn an_edit_can_tell_whether_it_happened() {
+async fn an_edit_can_be_probed() {
     let plain = r#"{"path":"a","old":"one","new":"two"}"#;
     let place = Place::new(&[("a", "one\n")]);
     assert_eq!(place.probe(plain, "key").await, "did not");
     place.call("edit", plain).await;
-    assert_eq!(place.probe(plain, "key").await, "happened: `a` is as this edit leaves it");
-    assert_eq!(place.probe(plain, "another").await, "happened: `a` is as this edit leaves it");
+    assert_eq!(place.probe(plain, "key").await, "happened: `a` already contains this edit");
+    assert_eq!(place.probe(plain, "another").await, "happened: `a` already contains this edit");
 
-    // The new text has the old one in it: only the mark on the file tells.
+    // The new text contains the old one, so only the mark on the file is conclusive.
     let longer = r#"{"path":"a","old":"one\n","new":"one\ntwo\n"}"#;
     let place = Place::new(&[("a", "one\n")]);
     assert_eq!(place.probe(longer, "key").await, "did not");
     place.call("edit", longer).await;
     if cfg!(target_os = "linux") {
-        assert_eq!(place.probe(longer, "key").await, "happened: `a` is as this edit leaves it");
+        assert_eq!(place.probe(longer, "key").await, "happened: `a` already contains this edit");
     }
     assert_eq!(place.probe(longer, "another").await, "cannot tell");
     fs::write(place.path.join("a"), "one\none\ntwo\n").unwrap();
@@ -207,9 +207,9 @@ async fn an_edit_can_tell_whether_it_happened() {
     let place = Place::new(&[("a", "one\ntwo\n")]);
     assert_eq!(place.probe(removed, "key").await, "did not");
     place.call("edit", removed).await;
-    assert_eq!(place.probe(removed, "key").await, "happened: `a` is as this edit leaves it");
+    assert_eq!(place.probe(removed, "key").await, "happened: `a` already contains this edit");
 
-    // Some are left: it did not happen, though the new text is there.
+    // Some are left: the edit did not happen, although the new text is there.
     let all = r#"{"path":"a","old":"one","new":"two","all":true}"#;
     let place = Place::new(&[("a", "two one one")]);
     assert_eq!(place.probe(all, "key").await, "did not");
@@ -263,15 +263,17 @@ async fn lines_are_found_except_where_git_ignores_them() {
     );
     assert_eq!(
         place.call("search", r#"{"pattern":"fn","limit":1}"#).await,
-        "a.rs:1: fn main() {}\n[there is more: these are the first 1 lines; narrow it down by \
+        "a.rs:1: fn main() {}\n[there are more: these are the first 1 lines; narrow it down by \
          `path`, `glob` or `pattern`]"
     );
-    assert!(place.call("search", r#"{"pattern":"("}"#).await.contains("no regular expression"));
+    assert!(
+        place.call("search", r#"{"pattern":"("}"#).await.contains("not a valid regular expression")
+    );
     assert_eq!(place.call("search", r#"{"pattern":"zz"}"#).await, "[nothing matches]");
 }
 
 #[tokio::test]
-async fn hostile_arguments_fail_and_are_answered_shortly() {
+async fn hostile_arguments_fail_with_short_errors() {
     let place = Place::new(&[("a", "text")]);
     let long = "x".repeat(10_000_000);
     let hostile = [

@@ -1,4 +1,4 @@
-//! Calls of tools, as the loop makes them.
+//! Tool calls, as the loop makes them.
 
 use std::fs;
 use std::path::Path;
@@ -26,13 +26,13 @@ pub(crate) fn context(key: &str) -> ToolContext {
     }
 }
 
-/// Returns one that must be done after so many milliseconds.
+/// Returns a context with a deadline in this many milliseconds.
 pub(crate) fn within(key: &str, milliseconds: u64) -> ToolContext {
     let deadline = Some(Instant::now() + Duration::from_millis(milliseconds));
     ToolContext { deadline, ..context(key) }
 }
 
-/// A folder with the tools for it, and another folder beside it that they must not reach.
+/// A folder with its tools, and another folder beside it that they must not reach.
 pub(crate) struct Place {
     _root: tempfile::TempDir,
     pub(crate) path: std::path::PathBuf,
@@ -58,7 +58,7 @@ impl Place {
         builtin_tool(&self.folder, name).unwrap()
     }
 
-    /// Calls a tool, and returns what the model is told.
+    /// Calls a tool, and returns the output for the model.
     pub(crate) async fn call(&self, name: &str, arguments: &str) -> String {
         told(self.tool(name).call(arguments, &context("key")).await)
     }
@@ -81,7 +81,7 @@ fn put(path: &Path, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// Returns what the model is told.
+/// Returns the output for the model.
 pub(crate) fn told(result: Result<ToolOutput, ToolError>) -> String {
     match result {
         Ok(output) if output.is_error => format!("error: {}", output.to_text()),
@@ -91,7 +91,7 @@ pub(crate) fn told(result: Result<ToolOutput, ToolError>) -> String {
     }
 }
 
-/// Waits until something holds that other processes bring about.
+/// Waits until a condition holds that other processes bring about.
 pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {

@@ -1,4 +1,4 @@
-//! The tools for files cannot be led out of their folder, nor be held up in it.
+//! The file tools can neither leave their folder nor be blocked in it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::calls::{Place, context, within};
 
-/// Calls each tool for files with this path, and returns what the model is told by each.
+/// Calls each file tool with this path, and returns the outputs.
 async fn all(place: &Place, path: &str) -> Vec<String> {
     vec![
         place.call("read", &json!({ "path": path }).to_string()).await,
@@ -23,7 +23,7 @@ async fn all(place: &Place, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_path_leads_out() {
+async fn no_path_leaves_the_folder() {
     let place = Place::new(&[("in/file", "x")]);
     symlink(&place.outside, place.path.join("absolute")).unwrap();
     symlink("../outside", place.path.join("relative")).unwrap();
@@ -49,14 +49,14 @@ async fn no_path_leads_out() {
     for path in paths {
         for told in all(&place, path).await {
             assert!(
-                told.starts_with(&format!("failed: `{path}` leads out of the folder")),
+                told.starts_with(&format!("failed: `{path}` is outside the folder")),
                 "{path}: {told}"
             );
         }
     }
     for path in ["..", "absolute", "relative", "/"] {
         let listed = place.call("list", &json!({ "path": path }).to_string()).await;
-        assert!(listed.contains("leads out of the folder"), "{path}: {listed}");
+        assert!(listed.contains("is outside the folder"), "{path}: {listed}");
     }
     assert_eq!(fs::read_to_string(secret).unwrap(), "the secret");
     assert_eq!(fs::read_dir(&place.outside).unwrap().count(), 1);
@@ -74,11 +74,11 @@ async fn a_link_that_stays_within_is_followed() {
     assert_eq!(place.call("list", "{}").await, "in/\nlink -> in/file\n");
     symlink("in/none", place.path.join("dangling")).unwrap();
     let dangling = place.call("write", r#"{"path":"dangling","content":"x"}"#).await;
-    assert!(dangling.contains("a link that leads nowhere"), "{dangling}");
+    assert!(dangling.contains("a broken link"), "{dangling}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_that_is_swapped_in_leads_nowhere() {
+async fn a_swapped_link_does_not_leave_the_folder() {
     let place = Place::new(&[("door/secret", "harmless")]);
     let (door, link) = (place.path.join("door"), place.path.join("link"));
     symlink(&place.outside, &link).unwrap();
@@ -99,8 +99,8 @@ async fn a_link_that_is_swapped_in_leads_nowhere() {
         let read = place.call("read", r#"{"path":"door/secret"}"#).await;
         match read.as_str() {
             "harmless" => inside += 1,
-            it if it.contains("leads out of the folder") => refused += 1,
-            // The kernel gives up on a path that keeps moving.
+            it if it.contains("is outside the folder") => refused += 1,
+            // The kernel gives up on a path that keeps changing.
             it if it.contains("os error") => {}
             it => panic!("{it}"),
         }
@@ -116,7 +116,7 @@ async fn a_link_that_is_swapped_in_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn pipes_and_devices_hold_nobody_up() {
+async fn pipes_and_devices_do_not_block() {
     let place = Place::new(&[("a/file", "text")]);
     for name in ["pipe", ".gitignore", "a/.gitignore"] {
         let mode = Mode::from_raw_mode(0o600);
@@ -126,7 +126,8 @@ async fn pipes_and_devices_hold_nobody_up() {
     for name in ["pipe", "socket"] {
         let told = all(&place, name).await;
         for (told, tool) in told.iter().zip(["read", "list", "search", "write", "edit"]) {
-            let wanted = if tool == "list" { "is a file and no folder" } else { "neither a file" };
+            let wanted =
+                if tool == "list" { "is a file, not a folder" } else { "is a pipe, a socket" };
             assert!(told.contains(wanted), "{tool} {name}: {told}");
         }
     }
@@ -134,18 +135,18 @@ async fn pipes_and_devices_hold_nobody_up() {
     assert_eq!(found.unwrap().to_text(), "a/file:1: text\n");
     drop(socket);
 
-    // A device, if this user may make one.
+    // A device, if this user may create one.
     let device = place.path.join("zero");
     let number = rustix::fs::makedev(1, 5);
     let made = mknodat(CWD, &device, FileType::CharacterDevice, Mode::from_raw_mode(0o600), number);
     if made.is_ok() {
         let told = place.tool("read").call(r#"{"path":"zero"}"#, &context("key")).await;
-        assert!(told.unwrap_err().message.contains("neither a file"));
+        assert!(told.unwrap_err().message.contains("is a pipe, a socket"));
     }
 }
 
 #[tokio::test]
-async fn a_draft_that_a_kill_left_is_taken_away_and_not_followed() {
+async fn a_leftover_draft_is_removed_and_not_followed() {
     let place = Place::new(&[("a", "old")]);
     place.call("write", r#"{"path":"a","content":"new"}"#).await;
     let hash = blake3::hash(b"key").to_hex();

@@ -1,5 +1,4 @@
-//! The agent crate, as a program that uses it sees it: what is sent, what is recorded, and what
-//! runs.
+//! The loop crate from the outside: what is sent, what is recorded, and what runs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 

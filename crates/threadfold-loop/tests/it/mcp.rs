@@ -1,4 +1,4 @@
-//! Tools over MCP, against real processes.
+//! MCP tools, against real processes.
 
 use std::env;
 use std::fs;
@@ -12,10 +12,10 @@ use threadfold_loop::{Effect, ErrorOutcome, McpConfig, Tool, connect_mcp};
 use crate::calls::{context, told, until, within};
 use crate::mcp_server::{PICTURE, SCHEMA, config};
 
-/// Set for the process that is to be killed.
+/// Set for the process to kill.
 const VICTIM: &str = "THREADFOLD_TEST_CLIENT";
 
-/// A server's tools, and what it said beside the protocol.
+/// The tools of a server, and its log output.
 struct Connected {
     tools: Vec<Arc<dyn Tool>>,
     log: Arc<Mutex<Vec<String>>>,
@@ -52,7 +52,7 @@ async fn failure(config: &McpConfig) -> String {
 }
 
 #[tokio::test]
-async fn tools_stand_in_one_order_however_a_server_lists_them() {
+async fn tools_are_sorted_whatever_order_a_server_uses() {
     let names = |connected: Connected| -> Vec<_> {
         connected.tools.iter().map(|it| it.definition()).collect()
     };
@@ -61,7 +61,7 @@ async fn tools_stand_in_one_order_however_a_server_lists_them() {
 }
 
 #[tokio::test]
-async fn a_server_s_tools_become_ours() {
+async fn tools_of_a_server_become_ours() {
     let mut config = config("plain");
     let effects = &mut config.servers.get_mut("test").unwrap().effects;
     effects.insert("hang".to_owned(), Effect::Idempotent);
@@ -71,7 +71,7 @@ async fn a_server_s_tools_become_ours() {
         .iter()
         .map(|it| format!("{} {:?}", it.definition().name, it.effect()))
         .collect();
-    // Two names that are the same in the characters that providers take.
+    // Two names that are equal in the characters that providers accept.
     assert_eq!(told[0], "mcp__test__a_b Unsafe");
     assert!(told[1].starts_with("mcp__test__a_b_") && told[1].len() > 20, "{}", told[1]);
     assert_eq!(
@@ -79,7 +79,7 @@ async fn a_server_s_tools_become_ours() {
         [
             "mcp__test__echo Pure",
             "mcp__test__everything Idempotent",
-            // Who does not say that it destroys nothing may destroy something.
+            // A tool without the hint may be destructive.
             "mcp__test__fail Unsafe",
         ]
     );
@@ -91,7 +91,7 @@ async fn a_server_s_tools_become_ours() {
 }
 
 #[tokio::test]
-async fn a_call_carries_its_key_and_exactly_the_arguments_of_the_model() {
+async fn a_call_carries_its_key_and_verbatim_arguments() {
     let connected = Connected::new(&config("plain")).await;
     let arguments = "{\"z\": 1.50,\n \"a\": \"line\\nend\", \"n\": 12345678901234567890123}";
     let echo = connected.tool("echo").call(arguments, &context("the-key")).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_call_carries_its_key_and_exactly_the_arguments_of_the_model() {
     assert!(line.contains(r#""threadfold/key":"the-key""#), "{line}");
     assert!(line.contains(r#""name":"echo""#), "{line}");
 
-    for (arguments, problem) in [("{", "EOF"), ("[]", "this is `[]`"), ("no", "expected")] {
+    for (arguments, problem) in [("{", "EOF"), ("[]", "found `[]`"), ("no", "expected")] {
         let error = connected.tool("echo").call(arguments, &context("key")).await.unwrap_err();
         assert_eq!(error.outcome, ErrorOutcome::Failed);
         assert!(error.message.contains("must be a JSON object"), "{error}");
@@ -115,7 +115,7 @@ async fn a_call_carries_its_key_and_exactly_the_arguments_of_the_model() {
 }
 
 #[tokio::test]
-async fn results_of_all_kinds_are_told() {
+async fn results_of_all_types_are_converted() {
     let connected = Connected::new(&config("plain")).await;
     let tool = connected.tool("everything");
     let output = tool.call("{}", &context("key")).await.unwrap();
@@ -135,11 +135,11 @@ async fn results_of_all_kinds_are_told() {
         [
             "words",
             "image/png",
-            "[a picture (image/png), 10 bytes in base64, is not shown]",
-            "[a sound (audio/wav), 4 bytes in base64, is not shown]",
+            "[an image (image/png), 10 bytes in base64, is not shown]",
+            "[audio (audio/wav), 4 bytes in base64, is not shown]",
             "[resource file:///a]\ncontent",
             "[resource file:///b (application/octet-stream), 4 bytes in base64, is not shown]",
-            "[resource `c`: file:///c (of a kind that is not told)]",
+            "[resource `c`: file:///c (unknown type)]",
             r#"{"answer":42}"#,
         ]
     );
@@ -152,7 +152,7 @@ async fn results_of_all_kinds_are_told() {
 }
 
 #[tokio::test]
-async fn a_server_that_prints_to_its_output_is_understood_and_told_of() {
+async fn output_outside_the_protocol_is_logged() {
     let connected = Connected::new(&config("plain")).await;
     assert_eq!(connected.call("noise").await, "heard");
     assert!(connected.heard("test: stdout: Listening on nothing in particular"));
@@ -162,17 +162,17 @@ async fn a_server_that_prints_to_its_output_is_understood_and_told_of() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_understood_leaves_the_outcome_unknown() {
+async fn an_unparsable_answer_leaves_the_outcome_unknown() {
     let connected = Connected::new(&config("plain")).await;
     let garbage = connected.call("garbage").await;
     assert!(
-        garbage.starts_with("unknown: MCP server `test` answered, but not so that it can be"),
+        garbage.starts_with("unknown: MCP server `test` sent an answer that cannot be parsed"),
         "{garbage}"
     );
     let huge = connected.call("huge").await;
-    assert!(huge.contains("longer than 33554432 bytes; it begins with `{\"jsonrpc\""), "{huge}");
+    assert!(huge.contains("longer than 33554432 bytes; it starts with `{\"jsonrpc\""), "{huge}");
     let wrong = connected.call("wrong").await;
-    assert_eq!(wrong, "unknown: MCP server `test` answered, but gave no result");
+    assert_eq!(wrong, "unknown: MCP server `test` answered without a result");
     assert_eq!(connected.call("noise").await, "heard");
 }
 
@@ -181,23 +181,23 @@ async fn a_server_that_dies_leaves_the_outcome_unknown() {
     let connected = Connected::new(&config("plain")).await;
     assert_eq!(
         connected.call("die").await,
-        "unknown: MCP server `test` is gone, and the call may have happened: it ended with exit \
-         code 7, and said last: stdout: running 1 test | out of memory"
+        "unknown: MCP server `test` has ended, and the call may have taken effect: it ended with exit \
+         code 7; last output: stdout: running 1 test | out of memory"
     );
     assert_eq!(
         connected.call("echo").await,
-        "failed: MCP server `test` is gone, and the call was not made: it ended with exit code 7, \
-         and said last: stdout: running 1 test | out of memory"
+        "failed: MCP server `test` has ended, and the call was not made: it ended with exit code 7; \
+         last output: stdout: running 1 test | out of memory"
     );
     assert!(connected.heard("test: out of memory"));
 }
 
 #[tokio::test]
-async fn a_call_is_given_up_at_its_deadline_and_when_it_is_cancelled() {
+async fn a_call_is_given_up_on_timeout_and_cancellation() {
     let connected = Connected::new(&config("plain")).await;
     let late = told(connected.tool("hang").call("{}", &within("key", 100)).await);
-    let wanted = "unknown: MCP server `test` did not answer before its time was up, and the call \
-                  may have happened: it still runs, and said last: ";
+    let wanted = "unknown: MCP server `test` did not answer before it timed out, and the call \
+                  may have taken effect: it is still running; last output: ";
     assert!(late.starts_with(wanted), "{late}");
     until(|| connected.log.lock().unwrap().iter().any(|it| it.starts_with("test: cancelled")))
         .await;
@@ -214,14 +214,14 @@ async fn a_call_is_given_up_at_its_deadline_and_when_it_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_call_that_never_went_out_was_not_made() {
+async fn a_call_that_was_never_sent_has_failed() {
     let connected = Connected::new(&config("plain")).await;
     let deaf = told(connected.tool("deaf").call("{}", &within("key", 100)).await);
     assert!(deaf.starts_with("unknown: "), "{deaf}");
-    // The pipe takes a part of this one, and the next has to wait behind it.
+    // The pipe takes a part of this call, so the next one has to wait.
     let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000_000));
     let first = told(connected.tool("echo").call(&long, &within("key", 300)).await);
-    assert!(first.contains("and the call may have happened"), "{first}");
+    assert!(first.contains("and the call may have taken effect"), "{first}");
     let second = told(connected.tool("echo").call("{}", &within("key", 300)).await);
     assert!(second.starts_with("failed: ") && second.contains("was not made"), "{second}");
 }
@@ -239,9 +239,9 @@ async fn a_server_ends_with_its_tools() {
     }
 }
 
-/// Not a test but a process that another test kills.
+/// Not a test, but a process that another test kills.
 #[tokio::test]
-async fn the_client_that_is_killed() {
+async fn client_to_kill() {
     let Some(file) = env::var_os(VICTIM) else { return };
     let connected = Connected::new(&config("stubborn")).await;
     let pids = connected.call("offspring").await;
@@ -251,11 +251,11 @@ async fn the_client_that_is_killed() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_server_ends_with_a_process_that_is_killed() {
+async fn a_server_ends_with_its_killed_client() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
     let mut victim = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "mcp::the_client_that_is_killed"])
+        .args(["--exact", "mcp::client_to_kill"])
         .env(VICTIM, &file)
         .stdout(Stdio::null())
         .spawn()
@@ -265,12 +265,12 @@ async fn a_server_ends_with_a_process_that_is_killed() {
     let [server, child, _] = pids.split(' ').collect::<Vec<_>>()[..] else { panic!("{pids}") };
     victim.kill().unwrap();
     victim.wait().unwrap();
-    // It does not heed the end of its input, and has a child.
+    // It ignores the end of its input, and has a child.
     until(|| !is_alive(server) && !is_alive(child)).await;
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_become_ready_says_why() {
+async fn a_server_that_does_not_start_reports_why() {
     let mut missing = config("plain");
     missing.servers.get_mut("test").unwrap().command = "/no/such/program".to_owned();
     let told = failure(&missing).await;
@@ -280,19 +280,19 @@ async fn a_server_that_does_not_become_ready_says_why() {
     assert_eq!(told, "MCP server `test` could not be started with `/no/such/program`");
     let broken = failure(&config("broken")).await;
     assert!(broken.starts_with("MCP server `test` did not become ready: "), "{broken}");
-    assert!(broken.contains("exit code 3, and said last:"), "{broken}");
+    assert!(broken.contains("exit code 3; last output:"), "{broken}");
     assert!(broken.ends_with("| no licence was found"), "{broken}");
 
     let mut mute = config("mute");
     mute.servers.get_mut("test").unwrap().startup_seconds = Some(1);
-    assert!(failure(&mute).await.contains("it took longer than 1 seconds; it still runs"));
+    assert!(failure(&mute).await.contains("not ready after 1 seconds; it is still running"));
 
     let mut unknown = config("plain");
     let effects = &mut unknown.servers.get_mut("test").unwrap().effects;
     effects.insert("ehco".to_owned(), Effect::Pure);
     assert_eq!(
         failure(&unknown).await,
-        "MCP server `test` has no tool `ehco`, which `effects` names"
+        "MCP server `test` has no tool `ehco`, which `effects` refers to"
     );
 }
 
@@ -306,14 +306,14 @@ async fn a_server_made_with_a_library_works_too() {
 }
 
 #[test]
-fn a_configuration_that_is_none_says_why() {
+fn an_invalid_configuration_is_reported() {
     let reason = |text: &str| McpConfig::parse(text).unwrap_err().to_string();
     assert!(reason("{").contains("EOF"));
     assert!(reason("{}").contains("missing field `mcpServers`"));
     let remote = r#"{"mcpServers":{"far":{"type":"http","url":"https://example.org"}}}"#;
     assert!(reason(remote).contains("missing field `command`"));
     let probe = r#"{"mcpServers":{"a":{"command":"b","effects":{"c":"probe"}}}}"#;
-    assert!(reason(probe).contains("can be `pure`, `idempotent` or `unsafe`"));
+    assert!(reason(probe).contains("can only be `pure`, `idempotent` or `unsafe`"));
 }
 
 fn is_alive(pid: &str) -> bool {

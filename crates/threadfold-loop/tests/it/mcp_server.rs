@@ -1,4 +1,4 @@
-//! Servers to test against: this test program, started once more.
+//! Servers to test against: this test program, started again.
 
 use std::env;
 use std::io::{self, BufRead, Write};
@@ -15,16 +15,16 @@ use rmcp::{ErrorData, ServerHandler, ServiceExt};
 use serde_json::{Value, json};
 use threadfold_loop::McpConfig;
 
-/// Which server this process is, if it is one.
+/// The kind of server that this process is, if it is one.
 const KIND: &str = "THREADFOLD_TEST_SERVER";
 
-/// The smallest picture.
+/// The smallest image.
 pub(crate) const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// A schema as no library would spell it.
+/// A schema in a format that no library would produce.
 pub(crate) const SCHEMA: &str = r#"{"type": "object", "properties": {"z": {"type": "number", "maximum": 1.00}, "a": {"type": "string"}}, "additionalProperties": true}"#;
 
-/// Returns a configuration with one server of this kind, called `test`.
+/// Returns a configuration with one server of this kind, named `test`.
 pub(crate) fn config(kind: &str) -> McpConfig {
     let mut config = McpConfig::parse(r#"{"mcpServers":{"test":{"command":"x"}}}"#).unwrap();
     let server = config.servers.get_mut("test").unwrap();
@@ -34,7 +34,7 @@ pub(crate) fn config(kind: &str) -> McpConfig {
     config
 }
 
-/// Not a test but the servers. What the test harness prints before is no message, too.
+/// Not a test, but the servers. The output of the test harness before is not a message either.
 #[tokio::test]
 async fn the_server() {
     match env::var(KIND).as_deref() {
@@ -127,7 +127,7 @@ fn tools(cursor: Option<&str>) -> String {
     format!(r#"{{"tools":[{}]}}"#, all.join(","))
 }
 
-/// Returns the result of a call, unless it was answered otherwise or not at all.
+/// Returns the result of a call, unless it was answered in another way or not at all.
 #[expect(clippy::zombie_processes, reason = "whether somebody ends it is what is tested")]
 fn call(name: &str, id: &Value, line: &str) -> Option<String> {
     let text = |text: &str| json!({ "content": [{ "type": "text", "text": text }] }).to_string();
@@ -192,7 +192,7 @@ fn call(name: &str, id: &Value, line: &str) -> Option<String> {
     }
 }
 
-/// A server that is made with a library.
+/// A server that is built with a library.
 #[derive(Clone)]
 struct Library;
 

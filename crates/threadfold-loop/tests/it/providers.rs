@@ -17,7 +17,7 @@ use threadfold_loop::{
     Timeouts,
 };
 
-/// Long enough to be a secret.
+/// Long enough to count as a secret.
 const KEY: &str = "sk-secret-0123456789";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// A provider that is not waited for in vain.
+    /// A provider with short timeouts.
     fn at(self, address: &str) -> Box<dyn Provider> {
         let second = Duration::from_secs(20);
         self.with(address, Timeouts { connect: second, idle: second })
@@ -68,7 +68,7 @@ impl Kind {
         request.to_string().into()
     }
 
-    /// The events of an answer that says `text`, the last of which ends it.
+    /// The events of an answer with `text`; the last one ends it.
     fn events(self, text: &str) -> Vec<String> {
         let data = |value: Value| format!("data: {value}\n\n");
         match self {
@@ -111,7 +111,7 @@ impl Kind {
     }
 }
 
-/// Asks, and returns what was told on the way as well.
+/// Sends a request, and returns the answer with its deltas.
 async fn ask(
     provider: &dyn Provider,
     request: impl Into<Bytes>,
@@ -129,7 +129,7 @@ async fn ask(
     tokio::join!(asked, heard)
 }
 
-/// Says an error in a line: its kind, and what it says with all its causes.
+/// Formats an error on one line: its kind, and its message with all causes.
 fn line(error: &ProviderError) -> String {
     let kind = match error {
         ProviderError::Busy { .. } => "busy",

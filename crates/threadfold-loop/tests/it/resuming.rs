@@ -1,4 +1,4 @@
-//! A run that stopped anywhere: what is sent again, what runs, and what a person is asked.
+//! A run that stopped at any point: what is sent again, what runs, and what needs a decision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) async fn killed_after_start(
     recorder.close().await.unwrap();
 }
 
-/// Begins a run as `agent` would, and stops before the answer.
+/// Starts a run as `agent_loop` would, and stops before the answer.
 async fn begun(agent_loop: &AgentLoop, store: &Arc<dyn Store>) -> Recorder {
     let options = Options::new(holder("a test"));
     let mut recorder = Recorder::open(store.clone(), &"s1".into(), options).await.unwrap();
@@ -46,11 +46,11 @@ async fn resume(agent_loop: &AgentLoop) -> Result<threadfold_loop::RunOutcome, L
 }
 
 #[tokio::test]
-async fn a_resume_sends_the_stored_bytes_and_renders_nothing_that_was_sent() {
+async fn a_resume_sends_the_recorded_bytes() {
     let store = store();
     let model = Model::new(vec![says("done")]);
     let agent_loop = agent_loop(&store, &model);
-    // As another version of the program would have rendered it: nobody here spells it so.
+    // Rendered in a way that this version never would, as if by another version of the program.
     let item = r#"{ "content" : "Go",  "role" : "user" }"#;
     let turn = agent_loop.new_turn(vec![ConversationMessage::text(Role::User, "Go")]);
     let options = Options::new(holder("a test"));
@@ -110,7 +110,7 @@ async fn an_idempotent_tool_runs_again_with_the_same_key() {
 }
 
 #[tokio::test]
-async fn a_tool_that_can_be_asked_is_asked() {
+async fn a_probe_tool_is_probed() {
     for happened in [true, false] {
         let store = store();
         let model = Model::new(vec![asks(&[]), says("done")]);
@@ -137,7 +137,7 @@ async fn a_tool_that_can_be_asked_is_asked() {
 }
 
 #[tokio::test]
-async fn a_tool_that_can_be_undone_is_undone_then_runs_again() {
+async fn a_compensable_tool_is_undone_then_runs_again() {
     let store = store();
     let model = Model::new(vec![asks(&[]), says("done")]);
     let deeds = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -158,7 +158,7 @@ async fn a_tool_that_can_be_undone_is_undone_then_runs_again() {
 }
 
 #[tokio::test]
-async fn an_unsafe_tool_does_not_run_and_a_person_is_told_the_three_ways_out() {
+async fn an_unsafe_tool_does_not_run_and_needs_a_decision() {
     let store = store();
     let model = Model::new(vec![asks(&[]), says("done")]);
     let deed = deed(Effect::Unsafe);
@@ -167,7 +167,7 @@ async fn an_unsafe_tool_does_not_run_and_a_person_is_told_the_three_ways_out() {
     let error = resume(&agent_loop).await.unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, LoopError::Undecided { .. }), "{text}");
-    for word in ["`c1`", "`deed`", "run it again", "give its result", "give it up"] {
+    for word in ["`c1`", "`deed`", "retry it", "supply its result", "give it up"] {
         assert!(text.contains(word), "{text} has no {word}");
     }
     assert_eq!(deed.count(), 0);
@@ -176,11 +176,11 @@ async fn an_unsafe_tool_does_not_run_and_a_person_is_told_the_three_ways_out() {
 }
 
 #[tokio::test]
-async fn what_a_person_decides_is_done() {
+async fn decisions_are_applied() {
     let decisions = [
         (Decision::Retry, 1, "tool: deed done"),
         (Decision::Result("paid then".into()), 0, "tool: paid then"),
-        (Decision::GiveUp, 0, "tool: (error) the call was given up; its outcome is not known"),
+        (Decision::GiveUp, 0, "tool: (error) the call was given up; its outcome is unknown"),
     ];
     for (decision, runs, words) in decisions {
         let store = store();
@@ -197,7 +197,7 @@ async fn what_a_person_decides_is_done() {
 }
 
 #[tokio::test]
-async fn what_changed_is_named_and_adopting_it_sends_the_conversation_anew() {
+async fn a_changed_setup_is_named_and_can_be_adopted() {
     let store = store();
     let thinking = ConversationMessage {
         content: vec![threadfold_core::MessagePart::thinking("hm", "signed")],
@@ -228,7 +228,7 @@ async fn what_changed_is_named_and_adopting_it_sends_the_conversation_anew() {
 }
 
 #[tokio::test]
-async fn tools_that_were_taken_away_are_not_missed() {
+async fn a_call_of_a_removed_tool_is_answered() {
     let store = store();
     let model = Model::new(vec![says("one"), says("two"), says("three")]);
     let first = agent_loop(&store, &model).tools([deed(Effect::Pure) as _]);
@@ -244,7 +244,7 @@ async fn tools_that_were_taken_away_are_not_missed() {
 }
 
 #[tokio::test]
-async fn items_of_one_name_in_two_answers_get_two() {
+async fn reused_item_ids_are_renamed() {
     let store = store();
     let model = Model::new(vec![]);
     let agent_loop = agent_loop(&store, &model);
@@ -263,7 +263,7 @@ async fn items_of_one_name_in_two_answers_get_two() {
     };
     let id = "s1".into();
     let open = || Recorder::open(store.clone(), &id, Options::new(holder("a test")));
-    // Another process knows the items of the one before.
+    // Another process knows the items of the previous one.
     for words in ["one", "two"] {
         let mut recorder = open().await.unwrap();
         recorder.begin(turn("Go")).await.unwrap();
@@ -281,7 +281,7 @@ async fn items_of_one_name_in_two_answers_get_two() {
 }
 
 #[tokio::test]
-async fn what_found_no_answer_can_be_taken_back() {
+async fn an_unanswered_prompt_can_be_withdrawn() {
     let store = store();
     let refused = || threadfold_loop::ProviderError::of_status("told", 400, "bad");
     let model = Model::new(vec![says("one"), says("two"), says("three")]);
@@ -303,7 +303,7 @@ async fn what_found_no_answer_can_be_taken_back() {
     let last = model.sent().pop().unwrap();
     let last = std::str::from_utf8(&last).unwrap();
     assert!(!last.contains("Wrong") && last.contains("one"), "{last}");
-    // Nor does it come back when all is rendered anew.
+    // It does not come back when everything is rendered again.
     let other = agent_loop.clone().system("Be brief.");
     let adopt = Resume { adopt: true, ..Resume::default() };
     other.run_with(&session, &RenderedPrompt::text("Third"), adopt).await.unwrap();
@@ -313,7 +313,7 @@ async fn what_found_no_answer_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn what_a_resume_is_run_with_is_noted_before_it_does_anything() {
+async fn notes_are_recorded_before_a_resume_does_anything() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "deed", "{}")]), says("done")]);
     let agent_loop = agent_loop(&store, &model).tools([deed(Effect::Unsafe) as _]);
@@ -339,7 +339,7 @@ async fn another_provider_of_the_same_dialect_is_another_model() {
 }
 
 #[tokio::test]
-async fn a_second_resumer_is_refused_and_told_who_holds_it() {
+async fn a_second_resume_is_refused_with_the_holder() {
     let store = store();
     let model = Model::new(vec![says("done")]);
     let first = agent_loop(&store, &model);
@@ -350,7 +350,7 @@ async fn a_second_resumer_is_refused_and_told_who_holds_it() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_not_said_in_the_middle_of_a_turn() {
+async fn a_prompt_is_refused_in_the_middle_of_a_turn() {
     let store = store();
     let model = Model::new(vec![says("done")]);
     let agent_loop = agent_loop(&store, &model);
@@ -361,7 +361,7 @@ async fn a_prompt_is_not_said_in_the_middle_of_a_turn() {
 }
 
 #[tokio::test]
-async fn the_ledger_refuses_what_does_not_follow() {
+async fn the_ledger_refuses_events_out_of_order() {
     let store = store();
     let options = Options::new(holder("a test"));
     let mut recorder = Recorder::open(store.clone(), &"s1".into(), options).await.unwrap();
@@ -374,7 +374,7 @@ async fn the_ledger_refuses_what_does_not_follow() {
 }
 
 #[tokio::test]
-async fn decisions_that_nothing_waits_for_are_refused() {
+async fn unneeded_decisions_are_refused() {
     let store = store();
     let model = Model::new(vec![asks(&[]), says("done")]);
     let deed = deed(Effect::Unsafe);
@@ -389,7 +389,7 @@ async fn decisions_that_nothing_waits_for_are_refused() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_was_answered_is_not_sent_anew() {
+async fn an_answered_prompt_is_not_sent_again() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "deed", "{}")]), says("done"), says("again")]);
     let deed = deed(Effect::Unsafe);
@@ -404,7 +404,7 @@ async fn a_prompt_that_was_answered_is_not_sent_anew() {
 }
 
 #[tokio::test]
-async fn another_prompt_is_said_once_the_unfinished_one_is_answered() {
+async fn another_prompt_is_sent_after_the_unfinished_one() {
     let store = store();
     let model = Model::new(vec![says("gone"), says("stopped")]);
     let agent_loop = agent_loop(&store, &model);

@@ -1,4 +1,4 @@
-//! A run that nobody kills.
+//! A run that is not killed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use threadfold_loop::{
 use crate::support::{Counting, Model, agent_loop, asks, says, soon, store, told, turns};
 
 #[tokio::test]
-async fn a_run_goes_on_until_the_model_asks_for_nothing_more() {
+async fn a_run_continues_until_the_model_requests_nothing_more() {
     let store = store();
     let model = Model::new(vec![
         asks(&[("c1", "look", "{}"), ("c2", "pay", r#"{"amount":5}"#)]),
@@ -46,7 +46,7 @@ async fn a_run_goes_on_until_the_model_asks_for_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_request_carries_what_was_sent_before_to_the_byte() {
+async fn a_request_repeats_earlier_items_byte_for_byte() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
     let agent_loop = agent_loop(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
@@ -91,7 +91,7 @@ async fn a_loop_is_shown_like_any_session() {
 }
 
 #[tokio::test]
-async fn a_second_prompt_goes_on_in_the_same_conversation() {
+async fn a_second_prompt_continues_the_conversation() {
     let store = store();
     let model = Model::new(vec![says("Hello."), says("Again.")]);
     let agent_loop = agent_loop(&store, &model);
@@ -106,7 +106,7 @@ async fn a_second_prompt_goes_on_in_the_same_conversation() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_panics_or_is_not_there_is_told_to_the_model() {
+async fn failures_panics_and_unknown_tools_are_reported_to_the_model() {
     let store = store();
     let calls = [("c1", "fail", "{}"), ("c2", "panic", "{}"), ("c3", "nothing", "{}")];
     let model = Model::new(vec![asks(&calls), says("I see.")]);
@@ -114,18 +114,18 @@ async fn a_tool_that_fails_panics_or_is_not_there_is_told_to_the_model() {
     let panic = Counting::doing("panic", Effect::Unsafe, Box::new(|_, _| panic!("oh no")));
     let agent_loop = agent_loop(&store, &model).tools([fail as _, panic as _]);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
-    assert_snapshot!(told(&finished.history), @r"
+    assert_snapshot!(told(&finished.history), @"
     user: Go
     assistant:  +fail +panic +nothing
     tool: (error) no such bill
-    tool: (error) the tool panicked (oh no); what it did is not known
-    tool: (error) there is no tool `nothing`; there are: fail, panic
+    tool: (error) the tool panicked (oh no); its effects are unknown
+    tool: (error) there is no tool `nothing`; available tools: fail, panic
     assistant: I see.
     ");
 }
 
 #[tokio::test]
-async fn words_are_a_failure_and_an_error_of_the_system_is_an_unknown_outcome() {
+async fn strings_are_failures_and_io_errors_are_unknown_outcomes() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "pay", "{}")]), says("I see.")]);
     let pay = |_: &str, _: &threadfold_loop::ToolContext| {
@@ -134,11 +134,11 @@ async fn words_are_a_failure_and_an_error_of_the_system_is_an_unknown_outcome() 
     let pay = Counting::doing("pay", Effect::Unsafe, Box::new(pay));
     let agent_loop = agent_loop(&store, &model).tools([pay as _]);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
-    assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) connection reset; what was done before that is not known");
+    assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) connection reset; the effects before that are unknown");
 }
 
 #[tokio::test]
-async fn a_tool_that_hangs_is_stopped_and_its_outcome_is_not_known() {
+async fn a_hanging_tool_is_stopped_with_an_unknown_outcome() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("I see.")]);
     let hang = threadfold_loop::tool("hang", "Hangs", |_: Value, _| async {
@@ -148,11 +148,11 @@ async fn a_tool_that_hangs_is_stopped_and_its_outcome_is_not_known() {
     let limits = Limits { tool_time: brief, grace: brief, ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tool(hang).limits(limits);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
-    assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) it was stopped after 20ms; what it did until then is not known");
+    assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) the tool was stopped after 20ms; its effects so far are unknown");
 }
 
 #[tokio::test]
-async fn what_a_tool_says_of_its_being_stopped_is_told() {
+async fn the_output_of_a_cancelled_tool_is_recorded() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("I see.")]);
     let hang = threadfold_loop::tool("hang", "Hangs", |_: Value, context| async move {
@@ -166,7 +166,7 @@ async fn what_a_tool_says_of_its_being_stopped_is_told() {
 }
 
 #[tokio::test]
-async fn an_output_of_100_mb_is_cut_and_that_is_said() {
+async fn an_output_of_100_mb_is_truncated_with_a_note() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "talk", "{}")]), says("I see.")]);
     let talk = |_: &str, _: &threadfold_loop::ToolContext| Ok("ä".repeat(50_000_000).into());
@@ -180,7 +180,7 @@ async fn an_output_of_100_mb_is_cut_and_that_is_said() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_busy_is_asked_again_with_the_same_bytes() {
+async fn a_busy_provider_gets_the_same_bytes_again() {
     let store = store();
     let busy = ProviderError::of_status("told", 529, "overloaded");
     let model = Model::new(vec![says("done")]).failing(busy);
@@ -192,7 +192,7 @@ async fn a_provider_that_is_busy_is_asked_again_with_the_same_bytes() {
     assert_eq!(sent[0], sent[1]);
 }
 
-/// A model whose first answer breaks off in the middle.
+/// A model whose first answer is interrupted.
 struct BreaksOff(Model);
 
 #[async_trait::async_trait]
@@ -222,7 +222,7 @@ impl Provider for BreaksOff {
 }
 
 #[tokio::test]
-async fn what_came_of_an_answer_that_broke_off_is_kept_and_the_request_is_made_again() {
+async fn an_interrupted_answer_keeps_its_preview_and_is_retried() {
     let store = store();
     let model = Model::new(vec![says("The answer.")]);
     let provider = Arc::new(BreaksOff(model.clone()));
@@ -246,7 +246,7 @@ async fn what_came_of_an_answer_that_broke_off_is_kept_and_the_request_is_made_a
 }
 
 #[tokio::test]
-async fn a_provider_that_asks_for_a_pause_gets_it() {
+async fn a_requested_delay_is_honoured() {
     let store = store();
     let pause = Duration::from_millis(60);
     let busy = ProviderError::of_status("told", 429, "slow down").with_retry_after(pause);
@@ -263,7 +263,7 @@ async fn a_provider_that_asks_for_a_pause_gets_it() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_is_not_asked_again_and_the_run_can_be_resumed() {
+async fn a_refusal_is_not_retried_and_the_run_can_be_resumed() {
     let store = store();
     let refused = ProviderError::of_status("told", 400, "bad");
     let model = Model::new(vec![says("done")]).failing(refused);
@@ -275,7 +275,7 @@ async fn a_provider_that_refuses_is_not_asked_again_and_the_run_can_be_resumed()
 }
 
 #[tokio::test]
-async fn a_run_that_reached_a_limit_goes_on_with_a_higher_one() {
+async fn a_run_at_its_limit_continues_with_a_higher_one() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
     let look = Counting::new("look", Effect::Pure);
@@ -289,7 +289,7 @@ async fn a_run_that_reached_a_limit_goes_on_with_a_higher_one() {
 }
 
 #[tokio::test]
-async fn a_stopped_run_says_so_and_can_be_resumed() {
+async fn a_stopped_run_reports_it_and_can_be_resumed() {
     let store = store();
     let cancel = tokio_util::sync::CancellationToken::new();
     let stop = cancel.clone();
@@ -326,7 +326,7 @@ async fn a_run_can_be_spawned() {
 }
 
 #[tokio::test]
-async fn a_request_that_would_be_refused_is_not_kept() {
+async fn an_invalid_request_is_not_recorded() {
     let store = store();
     let model = Model::new(vec![says("done")]);
     let agent_loop = agent_loop(&store, &model);
@@ -340,7 +340,7 @@ async fn a_request_that_would_be_refused_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_session_in_which_nothing_was_asked_is_not_resumed() {
+async fn a_session_without_a_prompt_is_not_resumed() {
     let store = store();
     let model = Model::new(vec![says("done")]);
     let error =
@@ -351,7 +351,7 @@ async fn a_session_in_which_nothing_was_asked_is_not_resumed() {
 }
 
 #[tokio::test]
-async fn time_that_is_over_stops_what_runs() {
+async fn the_time_limit_stops_running_tools() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("done")]);
     let hang = threadfold_loop::tool("hang", "Hangs", |_: Value, _| async {
@@ -367,7 +367,7 @@ async fn time_that_is_over_stops_what_runs() {
     assert!(matches!(call.state, CallState::Unknown { .. }), "{call:?}");
 }
 
-/// A model that says the same of every answer.
+/// A model that gives every answer the same stop reason and id.
 struct Marks(Model, Option<&'static str>, &'static str);
 
 #[async_trait::async_trait]
@@ -393,7 +393,7 @@ impl Provider for Marks {
 }
 
 #[tokio::test]
-async fn words_stay_though_a_server_gives_every_answer_the_same_name() {
+async fn text_survives_a_reused_message_id() {
     let store = store();
     let mut first = asks(&[("c1", "look", "{}")]);
     first.content = says("First words.").content;
@@ -411,7 +411,7 @@ async fn words_stay_though_a_server_gives_every_answer_the_same_name() {
 }
 
 #[tokio::test]
-async fn a_call_at_which_an_answer_was_cut_off_does_not_run() {
+async fn the_last_call_of_a_truncated_answer_does_not_run() {
     let store = store();
     let calls = [("c1", "look", "{}"), ("c2", "look", "{}")];
     let model = Marks(Model::new(vec![asks(&calls), says("I se")]), Some("max_tokens"), "m1");
@@ -419,12 +419,12 @@ async fn a_call_at_which_an_answer_was_cut_off_does_not_run() {
     let agent_loop = AgentLoop::new(store.clone(), Arc::new(model), "m").tools([look.clone() as _]);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!(look.count(), 1);
-    assert!(finished.history[3].to_text().contains("cut off"), "{}", told(&finished.history));
+    assert!(finished.history[3].to_text().contains("truncated"), "{}", told(&finished.history));
     assert!(finished.is_cut());
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_is_shown_too() {
+async fn an_answer_without_deltas_is_reported() {
     let store = store();
     let model = Model::new(vec![says("All at once.")]);
     let heard = Arc::new(std::sync::Mutex::new(String::new()));

@@ -1,4 +1,4 @@
-//! Commands: what they give, and that nothing of them is left.
+//! Commands: their output, and that no process is left behind.
 
 use std::env;
 use std::fs;
@@ -10,7 +10,7 @@ use threadfold_loop::{CALL_VARIABLE, Folder, ToolContext, builtin_tool, end_left
 
 use crate::calls::{Place, context, told, until, within};
 
-/// Where the process that is to be killed finds its folder.
+/// The variable with the folder of the process to kill.
 const VICTIM: &str = "THREADFOLD_TEST_VICTIM";
 
 fn run(command: &str) -> String {
@@ -23,7 +23,7 @@ async fn call(command: &str, context: &ToolContext) -> String {
 }
 
 #[tokio::test]
-async fn a_command_gives_its_output_as_it_came_and_its_exit_code() {
+async fn a_command_returns_its_output_verbatim_and_its_exit_code() {
     let key = context("shell-output");
     assert_eq!(
         call("echo out; echo err >&2; echo out", &key).await,
@@ -41,7 +41,7 @@ async fn a_command_gives_its_output_as_it_came_and_its_exit_code() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_started_says_why() {
+async fn a_command_that_cannot_start_reports_why() {
     let long = "x".repeat(3_000_000);
     let told = call(&format!("echo {long}"), &context("shell-long")).await;
     assert_eq!(
@@ -49,7 +49,7 @@ async fn a_command_that_cannot_be_started_says_why() {
         "failed: the command is too long for the system; `write` it to a file and run that"
     );
     let told = call("echo \0", &context("shell-nul")).await;
-    assert_eq!(told, "failed: a command cannot hold a NUL character; leave it out");
+    assert_eq!(told, "failed: a command cannot contain a NUL character");
 
     let place = Place::new(&[]);
     fs::remove_dir_all(&place.path).unwrap();
@@ -58,7 +58,7 @@ async fn a_command_that_cannot_be_started_says_why() {
 }
 
 #[tokio::test]
-async fn of_much_output_both_ends_are_kept() {
+async fn long_output_keeps_both_ends() {
     let command = "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last";
     let before = memory();
     let told = call(command, &context("shell-much")).await;
@@ -68,7 +68,7 @@ async fn of_much_output_both_ends_are_kept() {
     assert!(memory() < before + 20_000, "{before} {}", memory());
 }
 
-/// Returns the most memory that this process ever had, in kilobytes.
+/// Returns the peak memory of this process, in kilobytes.
 fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|it| it.starts_with("VmHWM")).unwrap_or("0 0");
@@ -76,7 +76,7 @@ fn memory() -> u64 {
 }
 
 #[tokio::test]
-async fn what_a_command_started_ends_with_it() {
+async fn processes_started_by_a_command_end_with_it() {
     let command = "sleep 1000 & setsid sh -c 'echo > left; sleep 1000' & \
                    while [ ! -e left ]; do :; done; echo begun";
     let told = call(command, &context("shell-after")).await;
@@ -85,17 +85,17 @@ async fn what_a_command_started_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_command_is_stopped_at_its_deadline_with_all_that_it_started() {
+async fn a_command_and_its_processes_are_stopped_at_the_deadline() {
     let command = "trap 'echo bye; exit 9' TERM; sleep 1000 & echo begun; wait";
     let told = call(command, &within("shell-late", 300)).await;
-    assert!(told.starts_with("error: begun\nbye\n[stopped: its time was up"), "{told}");
+    assert!(told.starts_with("error: begun\nbye\n[stopped: timed out"), "{told}");
     assert!(told.contains("exit code 9"), "{told}");
     assert_eq!(alive("shell-late"), Vec::<String>::new());
 
     let command = r#"{"command":"trap '' TERM; sleep 1000; sleep 1000","timeout_seconds":1}"#;
     let place = Place::new(&[]);
     let told = told_by(&place, command, "shell-stubborn").await;
-    assert!(told.starts_with("error: [stopped: its time was up, at most 1 seconds; killed"));
+    assert!(told.starts_with("error: [stopped: timed out after at most 1 seconds; killed"));
     assert_eq!(alive("shell-stubborn"), Vec::<String>::new());
 }
 
@@ -111,12 +111,12 @@ async fn a_command_is_stopped_when_it_is_cancelled() {
     until(|| alive("shell-cancel").iter().any(|it| it == "sleep")).await;
     cancel.cancel();
     let told = waiting.await.unwrap();
-    assert_eq!(told, "error: begun\n[stopped: it was cancelled; killed by signal 15]");
+    assert_eq!(told, "error: begun\n[stopped: cancelled; killed by signal 15]");
     assert_eq!(alive("shell-cancel"), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_leaves_nothing_in_its_group() {
+async fn dropping_a_call_ends_its_process_group() {
     let waiting = tokio::spawn(async { call("sleep 1000", &context("shell-drop")).await });
     until(|| alive("shell-drop").iter().any(|it| it == "sleep")).await;
     waiting.abort();
@@ -125,7 +125,7 @@ async fn a_call_that_is_dropped_leaves_nothing_in_its_group() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_call_that_is_tried_again_first_ends_what_the_first_try_left() {
+async fn a_retry_first_ends_leftover_processes() {
     let mut left = Command::new("sleep").arg("1000").env(CALL_VARIABLE, "shell-again").spawn();
     let left = left.as_mut().unwrap();
     let resumed = ToolContext { is_resume: true, ..context("shell-again") };
@@ -138,9 +138,9 @@ async fn a_call_that_is_tried_again_first_ends_what_the_first_try_left() {
     other.unwrap().wait().unwrap();
 }
 
-/// Not a test but a process that another test kills.
+/// Not a test, but a process that another test kills.
 #[tokio::test]
-async fn the_process_that_is_killed() {
+async fn process_to_kill() {
     let Some(folder) = env::var_os(VICTIM) else { return };
     let shell = builtin_tool(&Folder::open(folder).unwrap(), "shell").unwrap();
     let command = "sleep 1000 & setsid sleep 1000 & wait";
@@ -149,10 +149,10 @@ async fn the_process_that_is_killed() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_command_dies_with_a_process_that_is_killed() {
+async fn a_command_dies_with_its_killed_parent() {
     let place = Place::new(&[]);
     let mut victim = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "shell::the_process_that_is_killed"])
+        .args(["--exact", "shell::process_to_kill"])
         .env(VICTIM, &place.path)
         .stdout(Stdio::null())
         .spawn()

@@ -1,4 +1,4 @@
-//! A run that is stopped in the middle of its tools: what is not begun any more.
+//! A run that is stopped while its tools run: what does not start any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ async fn state_of(store: &Arc<dyn Store>, call: &str) -> CallState {
 }
 
 #[tokio::test]
-async fn calls_that_wait_are_not_begun_after_a_stop_and_run_on_resume() {
+async fn waiting_calls_do_not_start_after_a_stop_and_run_on_resume() {
     let store = store();
     let cancel = CancellationToken::new();
     let calls = [("c1", "one", "{}"), ("c2", "two", "{}"), ("c3", "three", "{}")];
@@ -58,7 +58,7 @@ async fn calls_that_wait_are_not_begun_after_a_stop_and_run_on_resume() {
 }
 
 #[tokio::test]
-async fn a_stop_while_a_tool_is_asked_or_undone_asks_nobody() {
+async fn a_stop_during_a_probe_or_undo_needs_no_decision() {
     for effect in [Effect::Probe, Effect::Compensable] {
         let store = store();
         let cancel = CancellationToken::new();
@@ -100,8 +100,8 @@ async fn a_stop_while_a_tool_is_asked_or_undone_asks_nobody() {
 }
 
 #[tokio::test]
-async fn tools_of_a_run_that_is_dropped_are_broken_off_and_told_to_stop() {
-    /// Cancels when it is dropped.
+async fn dropping_a_run_cancels_and_aborts_its_tools() {
+    /// Cancels a token when it is dropped.
     struct Gone(CancellationToken);
     impl Drop for Gone {
         fn drop(&mut self) {
@@ -132,7 +132,7 @@ async fn tools_of_a_run_that_is_dropped_are_broken_off_and_told_to_stop() {
     until(|| broken_off.is_cancelled()).await;
     assert!(told.lock().unwrap().as_ref().unwrap().is_cancelled());
     assert_eq!(state_of(&store, "c1").await, CallState::Started);
-    // It may go on for a moment, so nobody takes over before the lease is over.
+    // An aborted tool may continue for a moment, so nobody takes over before the lease expires.
     let early = agent_loop.resume(&session, Resume::default()).await.unwrap_err();
     assert!(matches!(early, LoopError::Held { .. }), "{early:?}");
 }

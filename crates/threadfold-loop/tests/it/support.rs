@@ -1,4 +1,4 @@
-//! A model that says what it is told to, tools that count, and a store to share.
+//! A model with prepared answers, tools that count, and a shared store.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,8 @@ use threadfold_store::{MemoryStore, Store};
 type Said = Result<Answer, ProviderError>;
 type Saying = Box<dyn Fn() -> Said + Send + Sync>;
 
-/// A model that gives the answer which follows on so many answers, and remembers what it was sent.
+/// A model with prepared answers, selected by the number of answers in the request. Records the
+/// requests.
 #[derive(Clone)]
 pub(crate) struct Model {
     sayings: Arc<Vec<Saying>>,
@@ -89,13 +90,13 @@ pub(crate) fn says(text: &str) -> ConversationMessage {
     ConversationMessage::text(Role::Assistant, text)
 }
 
-/// An answer that asks for tools: `("c1", "look", "{}")` each.
+/// An answer with tool calls: `("c1", "look", "{}")` each.
 pub(crate) fn asks(calls: &[(&str, &str, &str)]) -> ConversationMessage {
     let calls = calls.iter().map(|(id, name, arguments)| ToolCall::new(*id, name, arguments));
     ConversationMessage { tool_calls: calls.collect(), ..ConversationMessage::new(Role::Assistant) }
 }
 
-/// What a tool does beside counting.
+/// What a tool does besides counting.
 pub(crate) type Deed =
     Box<dyn Fn(&str, &ToolContext) -> Result<ToolOutput, ToolError> + Send + Sync>;
 
@@ -148,7 +149,7 @@ pub(crate) fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::default())
 }
 
-/// Asks again at once.
+/// Retries at once.
 pub(crate) fn soon() -> Retries {
     Retries { first: std::time::Duration::from_millis(1), ..Retries::default() }
 }
@@ -158,13 +159,13 @@ pub(crate) fn agent_loop(store: &Arc<dyn Store>, model: &Model) -> AgentLoop {
     AgentLoop::new(store.clone(), model, "model-1").system("You work.").retries(soon())
 }
 
-/// Returns what is kept of a session's loop.
+/// Returns the recorded turns of a session.
 pub(crate) async fn turns(store: &Arc<dyn Store>, session: &str) -> TurnState {
     let loaded = load(&**store, &session.into(), u64::MAX, Slices::default()).await.unwrap();
     loaded.fold.turns().clone()
 }
 
-/// Returns all that was said, a line each.
+/// Returns the messages, one per line.
 pub(crate) fn told(history: &[ConversationMessage]) -> String {
     let line = |message: &ConversationMessage| {
         let calls: Vec<_> = message.tool_calls.iter().map(|it| format!(" +{}", it.name)).collect();

@@ -1,4 +1,4 @@
-//! Tools that give more than a request has room for: the run goes on.
+//! Tools with more output than a request has room for: the run continues.
 
 use std::sync::{Arc, Mutex};
 
@@ -42,7 +42,7 @@ async fn run(calls: &[&str], deed: Deed, limits: Limits) -> (RunOutcome, Vec<usi
 }
 
 #[tokio::test]
-async fn an_error_of_40_mb_is_cut() {
+async fn an_error_of_40_mb_is_truncated() {
     for error in [ToolError::failed, ToolError::unknown] {
         let deed = gives(move || Err(error("no ".repeat(14_000_000))));
         let (finished, _) = run(&["c1"], deed, Limits::default()).await;
@@ -52,7 +52,7 @@ async fn an_error_of_40_mb_is_cut() {
 }
 
 #[tokio::test]
-async fn all_words_of_an_output_share_one_limit() {
+async fn all_text_of_an_output_shares_one_limit() {
     let content = || vec![MessagePart::text(&"x".repeat(600)); 1000];
     let deed = gives(move || Ok(ToolOutput { content: content(), is_error: false }));
     let limits = Limits { output: 1000, ..Limits::default() };
@@ -63,7 +63,7 @@ async fn all_words_of_an_output_share_one_limit() {
 }
 
 #[tokio::test]
-async fn a_picture_that_does_not_fit_is_told_of() {
+async fn an_image_that_does_not_fit_is_replaced_by_a_note() {
     let content = || vec![image(4_000_000); 8];
     let deed = gives(move || Ok(ToolOutput { content: content(), is_error: false }));
     let (finished, _) = run(&["c1"], deed, Limits::default()).await;
@@ -75,7 +75,7 @@ async fn a_picture_that_does_not_fit_is_told_of() {
 }
 
 #[tokio::test]
-async fn what_parallel_calls_give_together_does_not_brick_a_run() {
+async fn the_combined_output_of_parallel_calls_does_not_block_a_run() {
     let calls: Vec<_> = (0..9).map(|number| format!("c{number}")).collect();
     let calls: Vec<_> = calls.iter().map(String::as_str).collect();
     let deed = gives(|| Ok(ToolOutput { content: vec![image(4_000_000)], is_error: false }));
@@ -85,7 +85,7 @@ async fn what_parallel_calls_give_together_does_not_brick_a_run() {
 }
 
 #[tokio::test]
-async fn the_largest_is_left_out_of_a_request_and_the_model_is_told() {
+async fn the_largest_output_is_omitted_with_a_note() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "give", "10"), ("c2", "give", "5000")]), says("ok")]);
     let deed = |arguments: &str, _: &ToolContext| {

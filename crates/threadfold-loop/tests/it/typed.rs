@@ -59,7 +59,7 @@ async fn an_answer_becomes_a_value() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_given_back_once() {
+async fn an_invalid_answer_is_rejected_once() {
     let store = store();
     let model = Model::new(vec![says("about twelve"), says(r#"{"cents":1250}"#)]);
     let main =
@@ -79,7 +79,7 @@ async fn an_answer_that_cannot_be_read_is_given_back_once() {
 }
 
 #[tokio::test]
-async fn an_unfinished_run_of_the_same_request_is_gone_on_with() {
+async fn an_unfinished_run_of_the_same_request_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let store = store();
     let handlers: [Arc<dyn CheckpointHandler>; 2] = [
@@ -114,7 +114,7 @@ async fn an_unfinished_run_of_the_same_request_is_gone_on_with() {
 }
 
 #[tokio::test]
-async fn a_corrupt_checkpoint_is_said_and_nothing_is_cleared() {
+async fn a_corrupt_checkpoint_is_reported_and_not_cleared() {
     let folder = tempfile::tempdir().unwrap();
     let store = store();
     let model = Model::new(vec![says(r#"{"cents":1}"#)]);
@@ -138,7 +138,7 @@ async fn a_corrupt_checkpoint_is_said_and_nothing_is_cleared() {
 }
 
 #[tokio::test]
-async fn evaluating_from_a_checkpoint_goes_on_with_its_session() {
+async fn evaluating_from_a_checkpoint_resumes_its_session() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
     let look = Counting::new("look", Effect::Unsafe);
@@ -158,7 +158,7 @@ async fn evaluating_from_a_checkpoint_goes_on_with_its_session() {
 }
 
 #[tokio::test]
-async fn an_unfinished_run_is_found_though_an_earlier_one_was_removed() {
+async fn an_unfinished_run_is_found_after_an_earlier_one_was_removed() {
     let store = store();
     let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says(r#"{"cents":1}"#)]);
     let look = Counting::new("look", Effect::Unsafe);
@@ -176,7 +176,7 @@ async fn an_unfinished_run_is_found_though_an_earlier_one_was_removed() {
 }
 
 #[tokio::test]
-async fn a_decision_counts_though_the_answer_after_it_is_given_back() {
+async fn a_decision_survives_a_rejected_answer() {
     let store = store();
     let model = Model::new(vec![
         asks(&[("c1", "pay", "{}")]),
@@ -224,7 +224,7 @@ impl CheckpointHandler for Unclearable {
 }
 
 #[tokio::test]
-async fn an_output_is_given_though_its_checkpoint_cannot_be_cleared() {
+async fn an_output_is_returned_even_if_its_checkpoint_cannot_be_cleared() {
     let store = store();
     let model = Model::new(vec![says(r#"{"cents":1}"#)]);
     let warnings = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -244,7 +244,7 @@ async fn an_output_is_given_though_its_checkpoint_cannot_be_cleared() {
     assert_eq!(warnings[0], "the checkpoint cannot be cleared: the disk is gone");
 }
 
-/// A model that is refused, and whose session is removed meanwhile.
+/// A model that refuses, and whose session is removed meanwhile.
 struct Removes(Arc<dyn Store>);
 
 #[async_trait::async_trait]
@@ -270,7 +270,7 @@ impl Provider for Removes {
 }
 
 #[tokio::test]
-async fn why_a_run_stopped_is_said_though_its_session_cannot_be_left() {
+async fn the_stop_reason_survives_a_failed_release() {
     let store = store();
     let agent_loop = AgentLoop::new(store.clone(), Arc::new(Removes(store.clone())), "m");
     let main = MainLoop::new(agent_loop, AddUp, StoreCheckpoints::new(store.clone()));
@@ -279,7 +279,7 @@ async fn why_a_run_stopped_is_said_though_its_session_cannot_be_left() {
 }
 
 #[tokio::test]
-async fn of_two_that_begin_a_request_at_once_one_names_its_run() {
+async fn concurrent_starts_of_a_request_share_one_session() {
     let folder = tempfile::tempdir().unwrap();
     let key = RunKey::of(&AddUp, &BILL);
     let open = || FolderCheckpoints::open(folder.path()).unwrap();
@@ -294,7 +294,7 @@ async fn of_two_that_begin_a_request_at_once_one_names_its_run() {
     assert_ne!(other.begin(&key).await.unwrap(), first, "a finished run is not gone on with");
 }
 
-/// A handler that is looked at from outside, too.
+/// A handler that the test can inspect.
 struct Shared(Arc<dyn CheckpointHandler>);
 
 #[async_trait::async_trait]

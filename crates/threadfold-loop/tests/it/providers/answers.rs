@@ -1,4 +1,4 @@
-//! What the scripted model says comes as it was said, and goes back as it came.
+//! Answers of the scripted model arrive verbatim and are returned verbatim.
 
 use serde_json::{Value, json};
 use threadfold_core::{Fields, Json, MessagePartBody};
@@ -50,7 +50,7 @@ fn everything(kind: Kind) -> Step {
 }
 
 #[tokio::test]
-async fn an_answer_is_the_same_whether_it_was_streamed_or_not() {
+async fn streamed_and_complete_answers_are_equal() {
     for kind in KINDS {
         let (streamed, _) = answered(kind, everything(kind)).await;
         let model = model(everything(kind));
@@ -61,7 +61,7 @@ async fn an_answer_is_the_same_whether_it_was_streamed_or_not() {
 }
 
 #[tokio::test]
-async fn what_a_provider_said_goes_back_to_it_unchanged() {
+async fn answers_are_returned_to_their_provider_unchanged() {
     for kind in [Kind::Anthropic, Kind::Responses] {
         let (answer, _) = answered(kind, everything(kind)).await;
         let payload: Fields = serde_json::from_str(answer.payload.as_str()).unwrap();
@@ -76,7 +76,7 @@ async fn what_a_provider_said_goes_back_to_it_unchanged() {
         let list = |json: &Json| serde_json::from_str::<Vec<Json>>(json.as_str()).unwrap();
         for (said, back) in list(&said).iter().zip(list(&back)) {
             assert_eq!(*said, back, "{kind:?}");
-            // What the neutral form holds may be written in another order.
+            // The neutral form may serialize fields in another order.
             let is_neutral = [r#""thinking""#, r#""text""#, r#""tool_use""#].iter().any(|name| {
                 kind == Kind::Anthropic && said.as_str().contains(&format!(r#""type":{name}"#))
             });
@@ -87,7 +87,7 @@ async fn what_a_provider_said_goes_back_to_it_unchanged() {
     }
 }
 
-/// The request that follows on an answer: the prompt, the answer and its results.
+/// The request that follows an answer: the prompt, the answer and its results.
 fn next_request(kind: Kind, answer: &Answer) -> Vec<u8> {
     use threadfold_core::{ConversationMessage, Role};
 
@@ -101,7 +101,7 @@ fn next_request(kind: Kind, answer: &Answer) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn thinking_is_kept_with_its_mark_and_opaque_items_verbatim() {
+async fn thinking_signatures_and_opaque_items_are_preserved() {
     let (answer, _) = answered(Kind::Anthropic, everything(Kind::Anthropic)).await;
     let back = Kind::Anthropic.dialect().items(&[answer.message]).remove(0).to_string();
     let thinking = r#"{"type":"thinking","thinking":"Hm, \"größer\"\n🦀?","signature":"c2ln+/=="}"#;
@@ -117,7 +117,7 @@ async fn thinking_is_kept_with_its_mark_and_opaque_items_verbatim() {
 }
 
 #[tokio::test]
-async fn whoever_looks_on_hears_the_parts_that_the_message_has() {
+async fn deltas_match_the_parts_of_the_message() {
     for kind in KINDS {
         let (answer, deltas) = answered(kind, everything(kind)).await;
         let begun = Delta::Begun { message: answer.message.message_id.clone() };
@@ -156,7 +156,7 @@ async fn whoever_looks_on_hears_the_parts_that_the_message_has() {
 }
 
 #[tokio::test]
-async fn arguments_are_the_very_words_of_the_model() {
+async fn arguments_are_verbatim() {
     let written = [r#"{ "b" : 1.0, "a" :"\u00fc" }"#, "{ not json", "", " "];
     for kind in KINDS {
         let step = written.iter().fold(Step::new().chunk_chars(2), |step, arguments| {
@@ -170,7 +170,7 @@ async fn arguments_are_the_very_words_of_the_model() {
 }
 
 #[tokio::test]
-async fn tokens_and_the_reason_to_stop_are_told() {
+async fn usage_and_stop_reason_are_reported() {
     let usage = AnswerUsage { input: 100, output: 7, cache_read: 40, cache_write: 0 };
     let expected = [
         (Kind::Anthropic, usage, "tool_use"),
@@ -195,7 +195,7 @@ async fn fault(kind: Kind, fault: Fault) -> ProviderError {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_anywhere_is_none() {
+async fn an_answer_truncated_anywhere_is_an_error() {
     let places = [Place::Start, Place::Within { block: 0, deltas: 1 }];
     for kind in KINDS {
         for at in places {
@@ -206,7 +206,7 @@ async fn an_answer_that_is_cut_anywhere_is_none() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_told_from_what_will_not() {
+async fn transient_and_permanent_errors_are_distinguished() {
     use std::time::Duration;
 
     for kind in KINDS {

@@ -1,4 +1,4 @@
-//! Forms of answers that the scripted model does not have.
+//! Forms of answers that the scripted model does not produce.
 
 use serde_json::{Value, json};
 use threadfold_core::Json;
@@ -13,7 +13,7 @@ async fn read(kind: Kind, events: &[Value]) -> Answer {
     ask(&*kind.at(&server.address), "{}").await.0.unwrap()
 }
 
-/// Returns what an answer of these blocks goes back as.
+/// Returns how an answer with these blocks is sent back.
 async fn back(blocks: &[(Value, Vec<Value>)]) -> (Answer, Value) {
     let mut events = vec![json!({ "type": "message_start", "message": { "id": "m1" } })];
     for (index, (start, deltas)) in blocks.iter().enumerate() {
@@ -32,7 +32,7 @@ async fn back(blocks: &[(Value, Vec<Value>)]) -> (Answer, Value) {
 }
 
 #[tokio::test]
-async fn a_call_that_words_follow_stays_before_them() {
+async fn a_call_followed_by_text_keeps_its_position() {
     let (answer, back) = back(&[
         (json!({ "type": "text", "text": "a" }), vec![]),
         (
@@ -57,7 +57,7 @@ async fn a_call_that_words_follow_stays_before_them() {
 }
 
 #[tokio::test]
-async fn fields_that_nobody_knows_go_back_as_well() {
+async fn unknown_fields_are_returned() {
     let blocks = json!([
         { "type": "thinking", "thinking": "hm", "signature": "s", "new": 1 },
         { "type": "text", "text": "cited", "citations": [{ "url": "u" }, { "url": "v" }] },
@@ -92,7 +92,7 @@ async fn fields_that_nobody_knows_go_back_as_well() {
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_message_at_its_end_is_part_of_it() {
+async fn final_message_fields_are_part_of_the_answer() {
     let answer = read(
         Kind::Anthropic,
         &[
@@ -119,7 +119,7 @@ async fn what_is_said_of_a_message_at_its_end_is_part_of_it() {
 }
 
 #[tokio::test]
-async fn servers_that_count_their_calls_badly_are_understood() {
+async fn missing_or_wrong_call_indexes_are_tolerated() {
     let chunk = |calls: Value| json!({ "choices": [{ "delta": { "tool_calls": calls } }] });
     let end = json!({ "choices": [{ "delta": {}, "finish_reason": "tool_calls" }] });
     let call = |id: &str, arguments: &str| json!({ "index": 0, "id": id, "function": { "name": "Read", "arguments": arguments } });
@@ -128,14 +128,14 @@ async fn servers_that_count_their_calls_badly_are_understood() {
         let calls = answer.message.tool_calls.into_iter();
         calls.map(|it| format!("{} {} {}", it.call_id, it.name, it.arguments)).collect::<Vec<_>>()
     };
-    // All have the same number, and each comes at once.
+    // All have the same index, and each arrives complete.
     let same = vec![chunk(json!([call("a", "{}"), call("b", "{\"x\":1}")])), end.clone()];
     assert_eq!(named(same).await, ["a Read {}", "b Read {\"x\":1}"]);
-    // Id and name are said again with each piece.
+    // The id and the name are repeated with each chunk.
     let again =
         vec![chunk(json!([call("a", "{\"x\"")])), chunk(json!([call("a", ":1}")])), end.clone()];
     assert_eq!(named(again).await, ["a Read {\"x\":1}"]);
-    // Neither numbers nor ids.
+    // Neither indexes nor ids.
     let bare = json!({ "function": { "name": "Read", "arguments": "{" } });
     let rest = json!({ "function": { "arguments": "}" } });
     let none = vec![chunk(json!([bare])), chunk(json!([rest])), end];
@@ -143,7 +143,7 @@ async fn servers_that_count_their_calls_badly_are_understood() {
 }
 
 #[tokio::test]
-async fn a_completion_keeps_the_fields_that_servers_add() {
+async fn a_completion_keeps_additional_fields() {
     let answer = read(
         Kind::Chat,
         &[
@@ -169,7 +169,7 @@ async fn a_completion_keeps_the_fields_that_servers_add() {
 }
 
 #[tokio::test]
-async fn a_call_goes_back_with_the_mark_that_its_server_gave_it() {
+async fn a_call_is_returned_with_its_servers_signature() {
     let mark = json!({ "google": { "thought_signature": "s1" } });
     let marked = json!({ "index": 0, "id": "c1", "type": "function", "extra_content": mark,
         "function": { "name": "Read", "arguments": "" } });
@@ -197,7 +197,7 @@ async fn a_call_goes_back_with_the_mark_that_its_server_gave_it() {
 }
 
 #[tokio::test]
-async fn an_item_counts_as_its_done_event_gives_it() {
+async fn items_are_taken_from_their_done_event() {
     let reasoning = |encrypted: &str| json!({ "type": "reasoning", "id": "rs", "summary": [], "encrypted_content": encrypted });
     let message = json!({ "type": "message", "id": "msg", "role": "assistant", "phase": "final",
         "content": [{ "type": "output_text", "text": "a", "annotations": [{ "x": 1 }] },

@@ -1,4 +1,4 @@
-//! Servers that misbehave, on purpose or not.
+//! Servers that misbehave, intentionally or not.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn failed(kind: Kind, reply: Reply) -> String {
 }
 
 #[tokio::test]
-async fn the_request_arrives_as_it_was_given() {
+async fn the_request_is_sent_verbatim() {
     let request =
         Bytes::from_static(b"{ \"z\":1e400, \"a\" : [\"\\ud83e\\udd80 \xf0\x9f\xa6\x80\"]\n}");
     for (kind, path, key) in [
@@ -44,7 +44,7 @@ async fn the_request_arrives_as_it_was_given() {
 }
 
 #[tokio::test]
-async fn the_path_goes_behind_the_address_as_users_write_it() {
+async fn the_path_is_appended_to_any_form_of_address() {
     for (kind, below, path) in [
         (Kind::Anthropic, "/", "/v1/messages"),
         (Kind::Anthropic, "/v1", "/v1/messages"),
@@ -62,7 +62,7 @@ async fn the_path_goes_behind_the_address_as_users_write_it() {
 }
 
 #[tokio::test]
-async fn text_may_be_cut_at_any_byte() {
+async fn text_may_be_split_at_any_byte() {
     let words = "größer 🦀\u{2028}漢字\r\n\u{0}";
     for kind in KINDS {
         for size in 1..=5 {
@@ -74,7 +74,7 @@ async fn text_may_be_cut_at_any_byte() {
 }
 
 #[tokio::test]
-async fn half_a_letter_is_no_reason_to_ask_again() {
+async fn a_lone_surrogate_causes_no_retry() {
     for kind in KINDS {
         let body = kind.events("half").concat().replace("half", r"a\ud83db");
         assert_eq!(text(kind, Reply::body(body)).await.unwrap(), "a\u{fffd}b", "{kind:?}");
@@ -82,7 +82,7 @@ async fn half_a_letter_is_no_reason_to_ask_again() {
 }
 
 #[tokio::test]
-async fn the_spelling_of_the_stream_does_not_matter() {
+async fn the_format_of_the_stream_does_not_matter() {
     for kind in KINDS {
         let plain = kind.events("hi").concat();
         let spellings = [
@@ -101,7 +101,7 @@ async fn the_spelling_of_the_stream_does_not_matter() {
 }
 
 #[tokio::test]
-async fn a_stream_without_its_end_is_broken_wherever_it_stops() {
+async fn a_truncated_stream_is_an_error_at_any_point() {
     for kind in KINDS {
         let events = kind.events("hi");
         for count in 0..events.len() {
@@ -109,7 +109,7 @@ async fn a_stream_without_its_end_is_broken_wherever_it_stops() {
                 let said = failed(kind, reply(events[..count].concat())).await;
                 let name = kind.at("http://a").name().to_owned();
                 let broken = format!(
-                    "broken: the answer of {name} broke off: the stream ended in the middle"
+                    "broken: the answer of {name} is incomplete: the stream ended before the answer was complete"
                 );
                 assert_eq!(said, broken, "{kind:?} after {count}");
             }
@@ -118,7 +118,7 @@ async fn a_stream_without_its_end_is_broken_wherever_it_stops() {
 }
 
 #[tokio::test]
-async fn a_stream_that_has_ended_is_not_waited_for() {
+async fn a_complete_stream_is_not_awaited_further() {
     for kind in KINDS {
         let mut body = kind.events("hi").concat();
         if kind == Kind::Chat {
@@ -129,14 +129,17 @@ async fn a_stream_that_has_ended_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_no_stream_and_no_json_is_broken() {
+async fn a_body_that_is_neither_stream_nor_json_is_an_error() {
     for kind in KINDS {
         let first = kind.events("hi")[..1].concat();
         for (odd, cause) in [
-            ("data: {\"type\":\n\n".as_bytes().to_vec(), "it is not the JSON that it should be"),
-            (b"data: 7\n\n".to_vec(), "it is not the JSON that it should be"),
-            (b"data: \xff\xfe\n\n".to_vec(), "it is no text in UTF-8"),
-            (b"<html>Log in here</html>".to_vec(), "the stream ended in the middle"),
+            ("data: {\"type\":\n\n".as_bytes().to_vec(), "unexpected JSON"),
+            (b"data: 7\n\n".to_vec(), "unexpected JSON"),
+            (b"data: \xff\xfe\n\n".to_vec(), "the response is not valid UTF-8"),
+            (
+                b"<html>Log in here</html>".to_vec(),
+                "the stream ended before the answer was complete",
+            ),
         ] {
             let said = failed(kind, Reply::body([first.as_bytes(), &odd].concat())).await;
             assert!(said.starts_with("broken: ") && said.contains(cause), "{kind:?} {said}");
@@ -150,7 +153,7 @@ async fn what_is_no_stream_and_no_json_is_broken() {
 }
 
 #[tokio::test]
-async fn silence_and_missing_connections_are_broken() {
+async fn timeouts_and_failed_connections_are_errors() {
     let short = Duration::from_millis(60);
     let idle = Timeouts { idle: short, ..Timeouts::default() };
     for kind in KINDS {
@@ -158,22 +161,22 @@ async fn silence_and_missing_connections_are_broken() {
         for reply in [Reply::bytes("").held(), Reply::body(first).held()] {
             let server = Server::start(vec![reply]);
             let said = error_of(&*kind.with(&server.address, idle)).await;
-            assert!(said.ends_with("broke off: nothing came for 60ms"), "{said}");
+            assert!(said.ends_with("is incomplete: no data for 60ms"), "{said}");
         }
     }
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    // Nobody answers what TLS begins with, and so there is never a connection.
+    // Nobody answers the TLS handshake, so there is never a connection.
     let connect = Timeouts { connect: short, ..Timeouts::default() };
     let said = error_of(&*Kind::Chat.with(&format!("https://{address}"), connect)).await;
-    assert!(said.contains("broke off: there is no connection"), "{said}");
+    assert!(said.contains("is incomplete: connecting failed"), "{said}");
     drop(listener);
     let said = error_of(&*Kind::Chat.at(&format!("http://{address}"))).await;
-    assert!(said.contains("broke off: there is no connection"), "{said}");
+    assert!(said.contains("is incomplete: connecting failed"), "{said}");
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_given_up() {
+async fn an_endless_answer_is_given_up() {
     const MEGABYTE: usize = 1024 * 1024;
     let lines = format!(": {}\n", "x".repeat(99));
     for (start, filling) in [("data: ", "x"), ("{\"a\":\"", "x"), ("", &*lines)] {
@@ -181,12 +184,12 @@ async fn an_answer_without_end_is_given_up() {
         let filling = filling.repeat(MEGABYTE / filling.len()).into_bytes();
         let pieces = std::iter::once(head).chain(std::iter::repeat_n(filling, 100));
         let said = failed(Kind::Anthropic, Reply::pieces(pieces)).await;
-        assert!(said.ends_with("broke off: it is longer than 67108864 bytes"), "{said}");
+        assert!(said.ends_with("is incomplete: the response exceeds 67108864 bytes"), "{said}");
     }
 }
 
 #[tokio::test]
-async fn a_provider_says_when_to_come_again() {
+async fn retry_after_headers_are_honoured() {
     let later = "date: Wed, 21 Oct 2015 07:28:00 GMT\r\n\
                  retry-after: Wed, 21 Oct 2015 07:28:30 GMT\r\n";
     for (headers, after) in [
@@ -205,7 +208,7 @@ async fn a_provider_says_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_in_the_providers_words() {
+async fn a_refusal_contains_the_providers_message() {
     for (body, told) in [
         (r#"{"error":{"message":"too long","type":"invalid_request_error"}}"#, "too long"),
         (r#"{"type":"error","error":{"type":"x","message":"too long"}}"#, "too long"),
@@ -221,7 +224,7 @@ async fn a_refusal_is_told_in_the_providers_words() {
 }
 
 #[tokio::test]
-async fn an_empty_purse_is_not_asked_again() {
+async fn an_exhausted_quota_is_not_retried() {
     let body =
         r#"{"error":{"message":"pay","type":"insufficient_quota","code":"insufficient_quota"}}"#;
     for reply in [Reply::status(429, "", body), Reply::body(body)] {
@@ -231,7 +234,7 @@ async fn an_empty_purse_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn an_error_in_place_of_an_answer_is_one() {
+async fn an_error_object_instead_of_an_answer_is_an_error() {
     for (body, said) in [
         (r#"{"error":{"code":429,"message":"slow down"}}"#, "busy: {} is busy (429): slow down"),
         (

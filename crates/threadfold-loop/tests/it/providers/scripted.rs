@@ -1,4 +1,4 @@
-//! A script is played without a memory, in the process and over the wire.
+//! A script is played without state, in the process and over HTTP.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn provider() -> ScriptedProvider {
     ScriptedProvider::new(serde_json::from_str(SCRIPT).unwrap())
 }
 
-/// A conversation that goes on with whoever answers.
+/// A conversation with a provider.
 struct Talk(Vec<ConversationMessage>);
 
 impl Talk {
@@ -63,12 +63,12 @@ fn said(answer: &Answer) -> String {
 }
 
 #[tokio::test]
-async fn the_step_follows_from_the_request_alone() {
+async fn the_step_depends_only_on_the_request() {
     let mut talk = Talk::new();
     let mut heard = Vec::new();
     for prompt in 0..2 {
         for _ in 0..2 {
-            // Each answer comes from a process of its own, as it were.
+            // Each answer comes from a new provider, as if from another process.
             heard.push(said(&talk.ask(&provider()).await.0));
         }
         talk.0.push(ConversationMessage::text(Role::User, &format!("and {prompt}?")));
@@ -88,7 +88,7 @@ async fn the_step_follows_from_the_request_alone() {
 }
 
 #[tokio::test]
-async fn it_is_heard_word_by_word() {
+async fn it_is_streamed_word_by_word() {
     let (answer, deltas) = Talk::new().ask(&provider()).await;
     assert_eq!(deltas[0], Delta::Begun { message: answer.message.message_id.clone() });
     let text = |text: &str| Delta::Text { part: 1, text: text.to_owned() };
@@ -98,7 +98,7 @@ async fn it_is_heard_word_by_word() {
 }
 
 #[tokio::test]
-async fn the_same_script_is_played_over_the_wire() {
+async fn the_same_script_plays_over_http() {
     let script = threadfold_testkit::Script::from_json(SCRIPT).unwrap();
     let model = ScriptedModel::builder().script(script).start().unwrap();
     let wait = Duration::from_secs(20);
@@ -120,7 +120,7 @@ async fn the_same_script_is_played_over_the_wire() {
 }
 
 #[tokio::test]
-async fn what_is_no_script_and_what_is_no_request_is_refused() {
+async fn invalid_scripts_and_requests_are_refused() {
     for wrong in [
         json!({ "name": "a", "steps": [{ "thinking": "hm" }] }),
         json!({ "name": "a", "steps": [{ "text": " " }] }),

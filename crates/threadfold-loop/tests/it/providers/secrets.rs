@@ -1,4 +1,4 @@
-//! A key goes to its provider and nowhere else.
+//! A key is sent to its provider and nowhere else.
 
 use threadfold_loop::{AccessError, Anthropic, Key, OpenAiChat, OpenAiResponses, Provider};
 
@@ -6,7 +6,7 @@ use super::server::{Reply, Server};
 use super::{KEY, KINDS, ask, line};
 
 #[test]
-fn a_key_is_never_shown() {
+fn a_key_is_never_printed() {
     let key = || Key::new(KEY).unwrap();
     let address = "http://127.0.0.1:1";
     let shown = [
@@ -19,7 +19,7 @@ fn a_key_is_never_shown() {
 }
 
 #[tokio::test]
-async fn an_error_never_holds_the_key_whatever_a_server_says() {
+async fn an_error_never_contains_the_key() {
     for kind in KINDS {
         let said = format!("{{\"error\":{{\"message\":\"no such key: {KEY}\"}}}}");
         let replies = [
@@ -46,7 +46,7 @@ async fn an_error_never_holds_the_key_whatever_a_server_says() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed_for_the_key_would_go_along() {
+async fn a_redirect_is_not_followed() {
     for kind in KINDS {
         let elsewhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         elsewhere.set_nonblocking(true).unwrap();
@@ -62,7 +62,7 @@ async fn a_redirect_is_not_followed_for_the_key_would_go_along() {
 }
 
 #[test]
-fn a_key_may_stand_in_a_file() {
+fn a_key_can_be_read_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     std::fs::write(&path, format!("\n {KEY} \n")).unwrap();
@@ -86,18 +86,21 @@ fn a_key_may_stand_in_a_file() {
 }
 
 #[test]
-fn an_address_that_is_none_is_told() {
+fn an_invalid_address_is_reported() {
     let key = || Key::new(KEY).unwrap();
     for address in ["", "api.anthropic.com", "ftp://a", "file:///a"] {
         let error = Anthropic::new(address, key()).unwrap_err();
         assert!(matches!(error, AccessError::Address { .. }), "{error}");
     }
     let error = Anthropic::new("https://me:hidden@host", key()).unwrap_err().to_string();
-    assert_eq!(error, "`host` is not the address of a provider: it holds a user or a password");
+    assert_eq!(
+        error,
+        "`host` is not a valid provider address: it contains a user name or password"
+    );
 }
 
 #[test]
-fn what_a_request_has_beside_the_conversation_can_be_set() {
+fn request_parameters_can_be_set() {
     use threadfold_core::Json;
 
     let key = || Key::new(KEY).unwrap();

@@ -1,28 +1,28 @@
-//! A server that says exactly the bytes that a test gives it.
+//! A server that sends exactly the bytes of a test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// What becomes of a connection.
+/// How a connection is handled.
 pub(super) struct Reply {
     pieces: Box<dyn Iterator<Item = Vec<u8>> + Send>,
     is_held: bool,
 }
 
 impl Reply {
-    /// Says `bytes` and hangs up.
+    /// Sends `bytes` and closes the connection.
     pub(super) fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
         Self { pieces: Box::new(std::iter::once(bytes.into())), is_held: false }
     }
 
-    /// Says `pieces`, as long as anybody listens, and hangs up.
+    /// Sends `pieces` while the client reads, and closes the connection.
     pub(super) fn pieces(pieces: impl Iterator<Item = Vec<u8>> + Send + 'static) -> Self {
         Self { pieces: Box::new(pieces), is_held: false }
     }
 
-    /// Refuses.
+    /// Refuses the request.
     pub(super) fn status(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         Self::bytes(format!(
@@ -30,12 +30,12 @@ impl Reply {
         ))
     }
 
-    /// Answers with a body that ends where the connection does.
+    /// Sends a body that ends with the connection.
     pub(super) fn body(body: impl AsRef<[u8]>) -> Self {
         Self::bytes([b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n", body.as_ref()].concat())
     }
 
-    /// Answers with a body in chunks of these sizes; the last size holds for the rest.
+    /// Sends a body in chunks of these sizes; the last size applies to the rest.
     pub(super) fn chunked(body: &[u8], size: usize) -> Self {
         let mut bytes = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
         for chunk in body.chunks(size) {
@@ -47,13 +47,13 @@ impl Reply {
         Self::bytes(bytes)
     }
 
-    /// Says no more, and keeps the line open until the other side hangs up.
+    /// Sends nothing more, and keeps the connection open until the client closes it.
     pub(super) fn held(self) -> Self {
         Self { is_held: true, ..self }
     }
 }
 
-/// A server that gives one reply a connection, in order.
+/// A server that sends one reply per connection, in order.
 pub(super) struct Server {
     pub(super) address: String,
     received: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -78,7 +78,7 @@ impl Server {
         Self { address: format!("http://{address}"), received, thread: Some(thread) }
     }
 
-    /// Returns the requests, head and body, byte for byte, when all replies were given.
+    /// Returns the requests, head and body, byte for byte, once all replies were sent.
     pub(super) fn finish(mut self) -> Vec<Vec<u8>> {
         self.thread.take().unwrap().join().unwrap();
         let received = self.received.lock().unwrap();
@@ -88,7 +88,7 @@ impl Server {
 
 fn play(mut stream: &TcpStream, reply: Reply) {
     for piece in reply.pieces {
-        // Whoever has heard enough hangs up.
+        // A client that has enough closes the connection.
         if stream.write_all(&piece).is_err() {
             return;
         }
