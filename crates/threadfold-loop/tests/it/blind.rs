@@ -8,9 +8,9 @@ use std::process::Command;
 use serde_json::json;
 use threadfold_loop::{Decision, Effect, Folder, LoopError, Resume, builtin_tool};
 
-use crate::calls::{Place, context, told, until};
+use crate::calls::{Place, context, describe, until};
 use crate::resuming::killed_after_start;
-use crate::support::{self, Counting, Model, agent_loop, asks, says, store};
+use crate::support::{self, CountingTool, Model, agent_loop, answer_calls, answer_text, store};
 
 /// The variable with the folder of a separate process.
 const VICTIM: &str = "THREADFOLD_TEST_BLIND";
@@ -39,10 +39,10 @@ fn in_a_process(wrapper: &[&str], name: &str) {
 async fn process_that_ignores_its_children() {
     let Some(folder) = env::var_os(VICTIM) else { return };
     let shell = builtin_tool(&Folder::open(folder).unwrap(), "shell").unwrap();
-    let told = told(shell.call(&run("echo paid"), &context("shell-ignored")).await);
+    let output = describe(shell.call(&run("echo paid"), &context("shell-ignored")).await);
     assert!(
-        told.starts_with("unknown: paid\n[the exit status of the command is unavailable"),
-        "{told}"
+        output.starts_with("unknown: paid\n[the exit status of the command is unavailable"),
+        "{output}"
     );
 }
 
@@ -68,11 +68,11 @@ async fn process_without_file_descriptors() {
     until(|| folder.join("ready").exists()).await;
     let files = take_all_files();
     fs::rename(folder.join("wait"), folder.join("go")).unwrap();
-    let told = told(running.await.unwrap());
+    let output = describe(running.await.unwrap());
     drop(files);
     assert!(
-        told.starts_with("begun\npaid\n[exit code 0]\n[processes of this call may be left"),
-        "{told}"
+        output.starts_with("begun\npaid\n[exit code 0]\n[processes of this call may be left"),
+        "{output}"
     );
 }
 
@@ -97,8 +97,8 @@ async fn process_that_resumes_without_proc() {
     ];
     for (decision, words) in decisions {
         let store = store();
-        let model = Model::new(vec![asks(&[]), says("done")]);
-        let deed = Counting::new("deed", Effect::Unsafe);
+        let model = Model::new(vec![answer_calls(&[]), answer_text("done")]);
+        let deed = CountingTool::new("deed", Effect::Unsafe);
         let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
         killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
         let decisions = BTreeMap::from([("c1".into(), decision)]);
@@ -106,12 +106,12 @@ async fn process_that_resumes_without_proc() {
         let resumed =
             agent_loop.resume(&"s1".into(), Resume { decisions, ..Resume::default() }).await;
         drop(files);
-        let said = match resumed {
-            Ok(finished) => support::told(&finished.history[2..3]),
+        let received = match resumed {
+            Ok(finished) => support::describe(&finished.history[2..3]),
             Err(LoopError::StillRunning { source, .. }) => source.to_string(),
             Err(error) => panic!("{error:?}"),
         };
-        assert!(said.starts_with(words), "{said}");
+        assert!(received.starts_with(words), "{received}");
         assert_eq!(deed.count(), 0);
     }
 }

@@ -173,8 +173,8 @@ async fn concurrent_edits_of_one_file_are_all_applied() {
         });
         let edits: Vec<_> = edits.collect();
         let calls = edits.iter().map(|arguments| place.call("edit", arguments));
-        for told in join_all(calls).await {
-            assert_eq!(told, "replaced it once in `a.txt`");
+        for output in join_all(calls).await {
+            assert_eq!(output, "replaced it once in `a.txt`");
         }
         let found = fs::read_to_string(place.path.join("a.txt")).unwrap();
         assert_eq!(found, lines.replace("old", "new"), "round {round}");

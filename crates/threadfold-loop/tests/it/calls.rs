@@ -60,7 +60,7 @@ impl Place {
 
     /// Calls a tool, and returns the output for the model.
     pub(crate) async fn call(&self, name: &str, arguments: &str) -> String {
-        told(self.tool(name).call(arguments, &context("key")).await)
+        describe(self.tool(name).call(arguments, &context("key")).await)
     }
 
     pub(crate) async fn probe(&self, arguments: &str, key: &str) -> String {
@@ -82,7 +82,7 @@ fn put(path: &Path, content: &str) {
 }
 
 /// Returns the output for the model.
-pub(crate) fn told(result: Result<ToolOutput, ToolError>) -> String {
+pub(crate) fn describe(result: Result<ToolOutput, ToolError>) -> String {
     match result {
         Ok(output) if output.is_error => format!("error: {}", output.to_text()),
         Ok(output) => output.to_text(),

@@ -47,10 +47,10 @@ async fn no_path_leaves_the_folder() {
         "dangling",
     ];
     for path in paths {
-        for told in all(&place, path).await {
+        for output in all(&place, path).await {
             assert!(
-                told.starts_with(&format!("failed: `{path}` is outside the folder")),
-                "{path}: {told}"
+                output.starts_with(&format!("failed: `{path}` is outside the folder")),
+                "{path}: {output}"
             );
         }
     }
@@ -124,11 +124,11 @@ async fn pipes_and_devices_do_not_block() {
     }
     let socket = std::os::unix::net::UnixListener::bind(place.path.join("socket")).unwrap();
     for name in ["pipe", "socket"] {
-        let told = all(&place, name).await;
-        for (told, tool) in told.iter().zip(["read", "list", "search", "write", "edit"]) {
+        let output = all(&place, name).await;
+        for (output, tool) in output.iter().zip(["read", "list", "search", "write", "edit"]) {
             let wanted =
                 if tool == "list" { "is a file, not a folder" } else { "is a pipe, a socket" };
-            assert!(told.contains(wanted), "{tool} {name}: {told}");
+            assert!(output.contains(wanted), "{tool} {name}: {output}");
         }
     }
     let found = place.tool("search").call(r#"{"pattern":"t"}"#, &within("key", 20_000)).await;
@@ -140,8 +140,8 @@ async fn pipes_and_devices_do_not_block() {
     let number = rustix::fs::makedev(1, 5);
     let made = mknodat(CWD, &device, FileType::CharacterDevice, Mode::from_raw_mode(0o600), number);
     if made.is_ok() {
-        let told = place.tool("read").call(r#"{"path":"zero"}"#, &context("key")).await;
-        assert!(told.unwrap_err().message.contains("is a pipe, a socket"));
+        let output = place.tool("read").call(r#"{"path":"zero"}"#, &context("key")).await;
+        assert!(output.unwrap_err().message.contains("is a pipe, a socket"));
     }
 }
 

@@ -9,19 +9,19 @@ use serde_json::Value;
 use threadfold_core::MessagePartBody;
 use threadfold_loop::{Effect, ErrorOutcome, McpConfig, Tool, connect_mcp};
 
-use crate::calls::{context, told, until, within};
+use crate::calls::{context, describe, until, within};
 use crate::mcp_server::{PICTURE, SCHEMA, config};
 
 /// Set for the process to kill.
 const VICTIM: &str = "THREADFOLD_TEST_CLIENT";
 
 /// The tools of a server, and its log output.
-struct Connected {
+struct Connection {
     tools: Vec<Arc<dyn Tool>>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
-impl Connected {
+impl Connection {
     async fn new(config: &McpConfig) -> Self {
         let log = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&log);
@@ -38,10 +38,10 @@ impl Connected {
     }
 
     async fn call(&self, name: &str) -> String {
-        told(self.tool(name).call("{}", &within("key", 30_000)).await)
+        describe(self.tool(name).call("{}", &within("key", 30_000)).await)
     }
 
-    fn heard(&self, line: &str) -> bool {
+    fn has_logged(&self, line: &str) -> bool {
         self.log.lock().unwrap().iter().any(|it| it == line)
     }
 }
@@ -53,11 +53,11 @@ async fn failure(config: &McpConfig) -> String {
 
 #[tokio::test]
 async fn tools_are_sorted_whatever_order_a_server_uses() {
-    let names = |connected: Connected| -> Vec<_> {
+    let names = |connected: Connection| -> Vec<_> {
         connected.tools.iter().map(|it| it.definition()).collect()
     };
-    let one = names(Connected::new(&config("plain")).await);
-    assert_eq!(names(Connected::new(&config("backwards")).await), one);
+    let one = names(Connection::new(&config("plain")).await);
+    assert_eq!(names(Connection::new(&config("backwards")).await), one);
 }
 
 #[tokio::test]
@@ -65,17 +65,17 @@ async fn tools_of_a_server_become_ours() {
     let mut config = config("plain");
     let effects = &mut config.servers.get_mut("test").unwrap().effects;
     effects.insert("hang".to_owned(), Effect::Idempotent);
-    let connected = Connected::new(&config).await;
-    let told: Vec<_> = connected
+    let connected = Connection::new(&config).await;
+    let output: Vec<_> = connected
         .tools
         .iter()
         .map(|it| format!("{} {:?}", it.definition().name, it.effect()))
         .collect();
     // Two names that are equal in the characters that providers accept.
-    assert_eq!(told[0], "mcp__test__a_b Unsafe");
-    assert!(told[1].starts_with("mcp__test__a_b_") && told[1].len() > 20, "{}", told[1]);
+    assert_eq!(output[0], "mcp__test__a_b Unsafe");
+    assert!(output[1].starts_with("mcp__test__a_b_") && output[1].len() > 20, "{}", output[1]);
     assert_eq!(
-        told[4..7],
+        output[4..7],
         [
             "mcp__test__echo Pure",
             "mcp__test__everything Idempotent",
@@ -92,7 +92,7 @@ async fn tools_of_a_server_become_ours() {
 
 #[tokio::test]
 async fn a_call_carries_its_key_and_verbatim_arguments() {
-    let connected = Connected::new(&config("plain")).await;
+    let connected = Connection::new(&config("plain")).await;
     let arguments = "{\"z\": 1.50,\n \"a\": \"line\\nend\", \"n\": 12345678901234567890123}";
     let echo = connected.tool("echo").call(arguments, &context("the-key")).await.unwrap();
     let line = echo.to_text();
@@ -116,7 +116,7 @@ async fn a_call_carries_its_key_and_verbatim_arguments() {
 
 #[tokio::test]
 async fn results_of_all_types_are_converted() {
-    let connected = Connected::new(&config("plain")).await;
+    let connected = Connection::new(&config("plain")).await;
     let tool = connected.tool("everything");
     let output = tool.call("{}", &context("key")).await.unwrap();
     let parts: Vec<String> = output
@@ -153,17 +153,17 @@ async fn results_of_all_types_are_converted() {
 
 #[tokio::test]
 async fn output_outside_the_protocol_is_logged() {
-    let connected = Connected::new(&config("plain")).await;
+    let connected = Connection::new(&config("plain")).await;
     assert_eq!(connected.call("noise").await, "heard");
-    assert!(connected.heard("test: stdout: Listening on nothing in particular"));
+    assert!(connected.has_logged("test: stdout: Listening on nothing in particular"));
 
-    let babbling = Connected::new(&config("babbling")).await;
+    let babbling = Connection::new(&config("babbling")).await;
     assert_eq!(babbling.call("noise").await, "heard");
 }
 
 #[tokio::test]
 async fn an_unparsable_answer_leaves_the_outcome_unknown() {
-    let connected = Connected::new(&config("plain")).await;
+    let connected = Connection::new(&config("plain")).await;
     let garbage = connected.call("garbage").await;
     assert!(
         garbage.starts_with("unknown: MCP server `test` sent an answer that cannot be parsed"),
@@ -178,7 +178,7 @@ async fn an_unparsable_answer_leaves_the_outcome_unknown() {
 
 #[tokio::test]
 async fn a_server_that_dies_leaves_the_outcome_unknown() {
-    let connected = Connected::new(&config("plain")).await;
+    let connected = Connection::new(&config("plain")).await;
     assert_eq!(
         connected.call("die").await,
         "unknown: MCP server `test` has ended, and the call may have taken effect: it ended with exit \
@@ -189,13 +189,13 @@ async fn a_server_that_dies_leaves_the_outcome_unknown() {
         "failed: MCP server `test` has ended, and the call was not made: it ended with exit code 7; \
          last output: stdout: running 1 test | out of memory"
     );
-    assert!(connected.heard("test: out of memory"));
+    assert!(connected.has_logged("test: out of memory"));
 }
 
 #[tokio::test]
 async fn a_call_is_given_up_on_timeout_and_cancellation() {
-    let connected = Connected::new(&config("plain")).await;
-    let late = told(connected.tool("hang").call("{}", &within("key", 100)).await);
+    let connected = Connection::new(&config("plain")).await;
+    let late = describe(connected.tool("hang").call("{}", &within("key", 100)).await);
     let wanted = "unknown: MCP server `test` did not answer before it timed out, and the call \
                   may have taken effect: it is still running; last output: ";
     assert!(late.starts_with(wanted), "{late}");
@@ -215,14 +215,14 @@ async fn a_call_is_given_up_on_timeout_and_cancellation() {
 
 #[tokio::test]
 async fn a_call_that_was_never_sent_has_failed() {
-    let connected = Connected::new(&config("plain")).await;
-    let deaf = told(connected.tool("deaf").call("{}", &within("key", 100)).await);
+    let connected = Connection::new(&config("plain")).await;
+    let deaf = describe(connected.tool("deaf").call("{}", &within("key", 100)).await);
     assert!(deaf.starts_with("unknown: "), "{deaf}");
     // The pipe takes a part of this call, so the next one has to wait.
     let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(1_000_000));
-    let first = told(connected.tool("echo").call(&long, &within("key", 300)).await);
+    let first = describe(connected.tool("echo").call(&long, &within("key", 300)).await);
     assert!(first.contains("and the call may have taken effect"), "{first}");
-    let second = told(connected.tool("echo").call("{}", &within("key", 300)).await);
+    let second = describe(connected.tool("echo").call("{}", &within("key", 300)).await);
     assert!(second.starts_with("failed: ") && second.contains("was not made"), "{second}");
 }
 
@@ -230,7 +230,7 @@ async fn a_call_that_was_never_sent_has_failed() {
 #[tokio::test]
 async fn a_server_ends_with_its_tools() {
     for kind in ["plain", "stubborn"] {
-        let connected = Connected::new(&config(kind)).await;
+        let connected = Connection::new(&config(kind)).await;
         let pids = connected.call("offspring").await;
         let (server, child) = pids.split_once(' ').unwrap();
         assert!(is_alive(server) && is_alive(child), "{pids}");
@@ -243,7 +243,7 @@ async fn a_server_ends_with_its_tools() {
 #[tokio::test]
 async fn client_to_kill() {
     let Some(file) = env::var_os(VICTIM) else { return };
-    let connected = Connected::new(&config("stubborn")).await;
+    let connected = Connection::new(&config("stubborn")).await;
     let pids = connected.call("offspring").await;
     fs::write(file, format!("{pids} end")).unwrap();
     connected.call("hang").await;
@@ -273,11 +273,11 @@ async fn a_server_ends_with_its_killed_client() {
 async fn a_server_that_does_not_start_reports_why() {
     let mut missing = config("plain");
     missing.servers.get_mut("test").unwrap().command = "/no/such/program".to_owned();
-    let told = failure(&missing).await;
-    assert!(told.contains("/no/such/program"), "{told}");
+    let output = failure(&missing).await;
+    assert!(output.contains("/no/such/program"), "{output}");
     missing.servers.get_mut("test").unwrap().cwd = Some("/no/such/folder".into());
-    let told = failure(&missing).await;
-    assert_eq!(told, "MCP server `test` could not be started with `/no/such/program`");
+    let output = failure(&missing).await;
+    assert_eq!(output, "MCP server `test` could not be started with `/no/such/program`");
     let broken = failure(&config("broken")).await;
     assert!(broken.starts_with("MCP server `test` did not become ready: "), "{broken}");
     assert!(broken.contains("exit code 3; last output:"), "{broken}");
@@ -298,7 +298,7 @@ async fn a_server_that_does_not_start_reports_why() {
 
 #[tokio::test]
 async fn a_server_made_with_a_library_works_too() {
-    let connected = Connected::new(&config("library")).await;
+    let connected = Connection::new(&config("library")).await;
     let key = connected.tool("key");
     assert_eq!(key.effect(), Effect::Pure);
     let output = key.call(r#"{"a":1}"#, &context("the-key")).await.unwrap();

@@ -116,10 +116,10 @@ async fn ask(
     provider: &dyn Provider,
     request: impl Into<Bytes>,
 ) -> (Result<Answer, ProviderError>, Vec<Delta>) {
-    let (deltas, mut told) = Deltas::channel();
+    let (deltas, mut output) = Deltas::channel();
     let heard = async {
         let mut heard = Vec::new();
-        while let Some(delta) = told.recv().await {
+        while let Some(delta) = output.recv().await {
             heard.push(delta);
         }
         heard
@@ -138,13 +138,13 @@ fn line(error: &ProviderError) -> String {
         ProviderError::Refused { .. } => "refused",
         _ => "new",
     };
-    let mut said = format!("{kind}: {error}");
+    let mut received = format!("{kind}: {error}");
     let mut cause = std::error::Error::source(error);
     while let Some(it) = cause {
-        said += &format!(": {it}");
+        received += &format!(": {it}");
         cause = it.source();
     }
-    said
+    received
 }
 
 async fn error_of(provider: &dyn Provider) -> String {

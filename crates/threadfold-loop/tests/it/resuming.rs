@@ -11,7 +11,9 @@ use threadfold_loop::{
 };
 use threadfold_store::Store;
 
-use crate::support::{Counting, Model, agent_loop, asks, says, store, told, turns};
+use crate::support::{
+    CountingTool, Model, agent_loop, answer_calls, answer_text, describe, store, turns,
+};
 
 /// Returns a store with a run that was killed after `calls` were started.
 pub(crate) async fn killed_after_start(
@@ -19,9 +21,9 @@ pub(crate) async fn killed_after_start(
     store: &Arc<dyn Store>,
     calls: &[(&str, Effect)],
 ) {
-    let mut recorder = begun(agent_loop, store).await;
+    let mut recorder = start_run(agent_loop, store).await;
     let wanted: Vec<_> = calls.iter().map(|(id, _)| (*id, "deed", "{}")).collect();
-    recorder.answer(Answer::from(asks(&wanted))).await.unwrap();
+    recorder.answer(Answer::from(answer_calls(&wanted))).await.unwrap();
     for (call, effect) in calls {
         recorder.start(&(*call).into(), *effect).await.unwrap();
     }
@@ -29,7 +31,7 @@ pub(crate) async fn killed_after_start(
 }
 
 /// Starts a run as `agent_loop` would, and stops before the answer.
-async fn begun(agent_loop: &AgentLoop, store: &Arc<dyn Store>) -> Recorder {
+async fn start_run(agent_loop: &AgentLoop, store: &Arc<dyn Store>) -> Recorder {
     let options = Options::new(holder("a test"));
     let mut recorder = Recorder::open(store.clone(), &"s1".into(), options).await.unwrap();
     let prompt = ConversationMessage::text(Role::User, "Go");
@@ -37,8 +39,8 @@ async fn begun(agent_loop: &AgentLoop, store: &Arc<dyn Store>) -> Recorder {
     recorder
 }
 
-fn deed(effect: Effect) -> Arc<Counting> {
-    Counting::new("deed", effect)
+fn deed(effect: Effect) -> Arc<CountingTool> {
+    CountingTool::new("deed", effect)
 }
 
 async fn resume(agent_loop: &AgentLoop) -> Result<threadfold_loop::RunOutcome, LoopError> {
@@ -48,7 +50,7 @@ async fn resume(agent_loop: &AgentLoop) -> Result<threadfold_loop::RunOutcome, L
 #[tokio::test]
 async fn a_resume_sends_the_recorded_bytes() {
     let store = store();
-    let model = Model::new(vec![says("done")]);
+    let model = Model::new(vec![answer_text("done")]);
     let agent_loop = agent_loop(&store, &model);
     // Rendered in a way that this version never would, as if by another version of the program.
     let item = r#"{ "content" : "Go",  "role" : "user" }"#;
@@ -88,7 +90,7 @@ async fn a_resume_sends_the_recorded_bytes() {
 #[tokio::test]
 async fn a_pure_tool_runs_again() {
     let store = store();
-    let model = Model::new(vec![asks(&[]), says("done")]);
+    let model = Model::new(vec![answer_calls(&[]), answer_text("done")]);
     let deed = deed(Effect::Pure);
     let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
     killed_after_start(&agent_loop, &store, &[("c1", Effect::Pure)]).await;
@@ -100,7 +102,7 @@ async fn a_pure_tool_runs_again() {
 #[tokio::test]
 async fn an_idempotent_tool_runs_again_with_the_same_key() {
     let store = store();
-    let model = Model::new(vec![asks(&[]), says("done")]);
+    let model = Model::new(vec![answer_calls(&[]), answer_text("done")]);
     let deed = deed(Effect::Idempotent);
     let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
     killed_after_start(&agent_loop, &store, &[("c1", Effect::Idempotent)]).await;
@@ -113,7 +115,7 @@ async fn an_idempotent_tool_runs_again_with_the_same_key() {
 async fn a_probe_tool_is_probed() {
     for happened in [true, false] {
         let store = store();
-        let model = Model::new(vec![asks(&[]), says("done")]);
+        let model = Model::new(vec![answer_calls(&[]), answer_text("done")]);
         let ran = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = ran.clone();
         let deed = tool("deed", "A deed", move |_: serde_json::Value, _| {
@@ -139,7 +141,7 @@ async fn a_probe_tool_is_probed() {
 #[tokio::test]
 async fn a_compensable_tool_is_undone_then_runs_again() {
     let store = store();
-    let model = Model::new(vec![asks(&[]), says("done")]);
+    let model = Model::new(vec![answer_calls(&[]), answer_text("done")]);
     let deeds = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (done, undone) = (deeds.clone(), deeds.clone());
     let deed = tool("deed", "A deed", move |_: serde_json::Value, context| {
@@ -160,7 +162,7 @@ async fn a_compensable_tool_is_undone_then_runs_again() {
 #[tokio::test]
 async fn an_unsafe_tool_does_not_run_and_needs_a_decision() {
     let store = store();
-    let model = Model::new(vec![asks(&[]), says("done")]);
+    let model = Model::new(vec![answer_calls(&[]), answer_text("done")]);
     let deed = deed(Effect::Unsafe);
     let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
     killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
@@ -184,7 +186,7 @@ async fn decisions_are_applied() {
     ];
     for (decision, runs, words) in decisions {
         let store = store();
-        let model = Model::new(vec![asks(&[]), says("done")]);
+        let model = Model::new(vec![answer_calls(&[]), answer_text("done")]);
         let deed = deed(Effect::Unsafe);
         let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
         killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
@@ -192,7 +194,7 @@ async fn decisions_are_applied() {
         let resume = Resume { decisions, adopt: false, withdraw: false };
         let finished = agent_loop.resume(&"s1".into(), resume).await.unwrap();
         assert_eq!(deed.count(), runs);
-        assert_eq!(told(&finished.history[2..3]), words);
+        assert_eq!(describe(&finished.history[2..3]), words);
     }
 }
 
@@ -201,9 +203,9 @@ async fn a_changed_setup_is_named_and_can_be_adopted() {
     let store = store();
     let thinking = ConversationMessage {
         content: vec![threadfold_core::MessagePart::thinking("hm", "signed")],
-        ..asks(&[("c1", "deed", "{}")])
+        ..answer_calls(&[("c1", "deed", "{}")])
     };
-    let model = Model::new(vec![thinking, says("done")]);
+    let model = Model::new(vec![thinking, answer_text("done")]);
     let deed = deed(Effect::Pure);
     let first = agent_loop(&store, &model).tools([deed.clone() as _]);
     let limits = threadfold_loop::Limits { turns: Some(1), ..Default::default() };
@@ -230,7 +232,7 @@ async fn a_changed_setup_is_named_and_can_be_adopted() {
 #[tokio::test]
 async fn a_call_of_a_removed_tool_is_answered() {
     let store = store();
-    let model = Model::new(vec![says("one"), says("two"), says("three")]);
+    let model = Model::new(vec![answer_text("one"), answer_text("two"), answer_text("three")]);
     let first = agent_loop(&store, &model).tools([deed(Effect::Pure) as _]);
     first.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     let bare = agent_loop(&store, &model);
@@ -284,7 +286,7 @@ async fn reused_item_ids_are_renamed() {
 async fn an_unanswered_prompt_can_be_withdrawn() {
     let store = store();
     let refused = || threadfold_loop::ProviderError::of_status("told", 400, "bad");
-    let model = Model::new(vec![says("one"), says("two"), says("three")]);
+    let model = Model::new(vec![answer_text("one"), answer_text("two"), answer_text("three")]);
     let agent_loop = agent_loop(&store, &model);
     let session = "s1".into();
     agent_loop.run(&session, &RenderedPrompt::text("First")).await.unwrap();
@@ -299,7 +301,7 @@ async fn an_unanswered_prompt_can_be_withdrawn() {
         agent_loop.run_with(&session, &RenderedPrompt::text("Second"), withdraw).await.unwrap();
     assert_eq!(finished.text(), "two");
     let words = ["user: First", "assistant: one", "user: Second", "assistant: two"];
-    assert_eq!(told(&finished.history), words.join("\n"));
+    assert_eq!(describe(&finished.history), words.join("\n"));
     let last = model.sent().pop().unwrap();
     let last = std::str::from_utf8(&last).unwrap();
     assert!(!last.contains("Wrong") && last.contains("one"), "{last}");
@@ -315,7 +317,7 @@ async fn an_unanswered_prompt_can_be_withdrawn() {
 #[tokio::test]
 async fn notes_are_recorded_before_a_resume_does_anything() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "deed", "{}")]), says("done")]);
+    let model = Model::new(vec![answer_calls(&[("c1", "deed", "{}")]), answer_text("done")]);
     let agent_loop = agent_loop(&store, &model).tools([deed(Effect::Unsafe) as _]);
     killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
     let message = Some("a note".into());
@@ -330,9 +332,9 @@ async fn notes_are_recorded_before_a_resume_does_anything() {
 #[tokio::test]
 async fn another_provider_of_the_same_dialect_is_another_model() {
     let store = store();
-    let model = Model::new(vec![says("done")]);
+    let model = Model::new(vec![answer_text("done")]);
     let first = agent_loop(&store, &model);
-    begun(&first, &store).await.close().await.unwrap();
+    start_run(&first, &store).await.close().await.unwrap();
     let error = resume(&agent_loop(&store, &model.named("other"))).await.unwrap_err();
     let LoopError::Mismatch(mismatch) = &error else { panic!("{error:?}") };
     assert_eq!(mismatch.changed[0].part, SetupPart::Model);
@@ -341,9 +343,9 @@ async fn another_provider_of_the_same_dialect_is_another_model() {
 #[tokio::test]
 async fn a_second_resume_is_refused_with_the_holder() {
     let store = store();
-    let model = Model::new(vec![says("done")]);
+    let model = Model::new(vec![answer_text("done")]);
     let first = agent_loop(&store, &model);
-    let _held = begun(&first, &store).await;
+    let _held = start_run(&first, &store).await;
     let error = resume(&first).await.unwrap_err();
     assert!(matches!(error, LoopError::Held { .. }), "{error:?}");
     assert!(error.to_string().contains("a test"), "{error}");
@@ -352,9 +354,9 @@ async fn a_second_resume_is_refused_with_the_holder() {
 #[tokio::test]
 async fn a_prompt_is_refused_in_the_middle_of_a_turn() {
     let store = store();
-    let model = Model::new(vec![says("done")]);
+    let model = Model::new(vec![answer_text("done")]);
     let agent_loop = agent_loop(&store, &model);
-    begun(&agent_loop, &store).await.close().await.unwrap();
+    start_run(&agent_loop, &store).await.close().await.unwrap();
     let error = agent_loop.run(&"s1".into(), &RenderedPrompt::text("More")).await.unwrap_err();
     assert!(matches!(error, LoopError::Unfinished { .. }), "{error:?}");
     assert_eq!(turns(&store, "s1").await.turns().len(), 1);
@@ -365,7 +367,7 @@ async fn the_ledger_refuses_events_out_of_order() {
     let store = store();
     let options = Options::new(holder("a test"));
     let mut recorder = Recorder::open(store.clone(), &"s1".into(), options).await.unwrap();
-    let early = recorder.answer(says("too early").into()).await.unwrap_err();
+    let early = recorder.answer(answer_text("too early").into()).await.unwrap_err();
     assert!(matches!(early, LoopError::OutOfOrder(_)), "{early:?}");
     recorder.begin(NewTurn::new("p", "m", Vec::new())).await.unwrap();
     let unknown = recorder.start(&"c9".into(), Effect::Pure).await.unwrap_err();
@@ -376,7 +378,7 @@ async fn the_ledger_refuses_events_out_of_order() {
 #[tokio::test]
 async fn unneeded_decisions_are_refused() {
     let store = store();
-    let model = Model::new(vec![asks(&[]), says("done")]);
+    let model = Model::new(vec![answer_calls(&[]), answer_text("done")]);
     let deed = deed(Effect::Unsafe);
     let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
     killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
@@ -391,7 +393,11 @@ async fn unneeded_decisions_are_refused() {
 #[tokio::test]
 async fn an_answered_prompt_is_not_sent_again() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "deed", "{}")]), says("done"), says("again")]);
+    let model = Model::new(vec![
+        answer_calls(&[("c1", "deed", "{}")]),
+        answer_text("done"),
+        answer_text("again"),
+    ]);
     let deed = deed(Effect::Unsafe);
     let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
     let (session, go) = ("s1".into(), RenderedPrompt::text("Go"));
@@ -406,14 +412,14 @@ async fn an_answered_prompt_is_not_sent_again() {
 #[tokio::test]
 async fn another_prompt_is_sent_after_the_unfinished_one() {
     let store = store();
-    let model = Model::new(vec![says("gone"), says("stopped")]);
+    let model = Model::new(vec![answer_text("gone"), answer_text("stopped")]);
     let agent_loop = agent_loop(&store, &model);
-    begun(&agent_loop, &store).await.close().await.unwrap();
+    start_run(&agent_loop, &store).await.close().await.unwrap();
     let stop = RenderedPrompt::text("Stop");
     for _ in 0..2 {
         let finished = agent_loop.run_or_resume(&"s1".into(), &stop).await.unwrap();
         assert_eq!(
-            told(&finished.history),
+            describe(&finished.history),
             "user: Go\nassistant: gone\nuser: Stop\nassistant: stopped"
         );
     }

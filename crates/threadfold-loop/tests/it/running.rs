@@ -13,18 +13,20 @@ use threadfold_loop::{
     ProviderError, RenderedPrompt, RunLimit, ToolError, ToolOutput,
 };
 
-use crate::support::{Counting, Model, agent_loop, asks, says, soon, store, told, turns};
+use crate::support::{
+    CountingTool, Model, agent_loop, answer_calls, answer_text, describe, soon, store, turns,
+};
 
 #[tokio::test]
 async fn a_run_continues_until_the_model_requests_nothing_more() {
     let store = store();
     let model = Model::new(vec![
-        asks(&[("c1", "look", "{}"), ("c2", "pay", r#"{"amount":5}"#)]),
-        asks(&[("c3", "look", "{}")]),
-        says("All is paid."),
+        answer_calls(&[("c1", "look", "{}"), ("c2", "pay", r#"{"amount":5}"#)]),
+        answer_calls(&[("c3", "look", "{}")]),
+        answer_text("All is paid."),
     ]);
-    let look = Counting::new("look", Effect::Pure);
-    let pay = Counting::new("pay", Effect::Unsafe);
+    let look = CountingTool::new("look", Effect::Pure);
+    let pay = CountingTool::new("pay", Effect::Unsafe);
     let agent_loop = agent_loop(&store, &model).tools([look.clone() as _, pay.clone() as _]);
 
     let finished =
@@ -32,7 +34,7 @@ async fn a_run_continues_until_the_model_requests_nothing_more() {
 
     assert_eq!(finished.text(), "All is paid.");
     assert_eq!((look.count(), pay.count()), (2, 1));
-    assert_snapshot!(told(&finished.history), @r"
+    assert_snapshot!(describe(&finished.history), @r"
     user: Pay the bill
     assistant:  +look +pay
     tool: look done
@@ -48,8 +50,9 @@ async fn a_run_continues_until_the_model_requests_nothing_more() {
 #[tokio::test]
 async fn a_request_repeats_earlier_items_byte_for_byte() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
-    let agent_loop = agent_loop(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
+    let model = Model::new(vec![answer_calls(&[("c1", "look", "{}")]), answer_text("done")]);
+    let agent_loop =
+        agent_loop(&store, &model).tools([CountingTool::new("look", Effect::Pure) as _]);
     agent_loop.run(&"s1".into(), &RenderedPrompt::text("Look")).await.unwrap();
 
     let sent = model.sent();
@@ -80,8 +83,9 @@ async fn a_request_repeats_earlier_items_byte_for_byte() {
 #[tokio::test]
 async fn a_loop_is_shown_like_any_session() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
-    let agent_loop = agent_loop(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
+    let model = Model::new(vec![answer_calls(&[("c1", "look", "{}")]), answer_text("done")]);
+    let agent_loop =
+        agent_loop(&store, &model).tools([CountingTool::new("look", Effect::Pure) as _]);
     agent_loop.run(&"s1".into(), &RenderedPrompt::text("Look")).await.unwrap();
     let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
     let state = loaded.fold.conversation();
@@ -93,11 +97,11 @@ async fn a_loop_is_shown_like_any_session() {
 #[tokio::test]
 async fn a_second_prompt_continues_the_conversation() {
     let store = store();
-    let model = Model::new(vec![says("Hello."), says("Again.")]);
+    let model = Model::new(vec![answer_text("Hello."), answer_text("Again.")]);
     let agent_loop = agent_loop(&store, &model);
     agent_loop.run(&"s1".into(), &RenderedPrompt::text("Hi")).await.unwrap();
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Hi again")).await.unwrap();
-    assert_snapshot!(told(&finished.history), @r"
+    assert_snapshot!(describe(&finished.history), @r"
     user: Hi
     assistant: Hello.
     user: Hi again
@@ -109,12 +113,13 @@ async fn a_second_prompt_continues_the_conversation() {
 async fn failures_panics_and_unknown_tools_are_reported_to_the_model() {
     let store = store();
     let calls = [("c1", "fail", "{}"), ("c2", "panic", "{}"), ("c3", "nothing", "{}")];
-    let model = Model::new(vec![asks(&calls), says("I see.")]);
-    let fail = Counting::doing("fail", Effect::Unsafe, Box::new(|_, _| Err("no such bill".into())));
-    let panic = Counting::doing("panic", Effect::Unsafe, Box::new(|_, _| panic!("oh no")));
+    let model = Model::new(vec![answer_calls(&calls), answer_text("I see.")]);
+    let fail =
+        CountingTool::doing("fail", Effect::Unsafe, Box::new(|_, _| Err("no such bill".into())));
+    let panic = CountingTool::doing("panic", Effect::Unsafe, Box::new(|_, _| panic!("oh no")));
     let agent_loop = agent_loop(&store, &model).tools([fail as _, panic as _]);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
-    assert_snapshot!(told(&finished.history), @"
+    assert_snapshot!(describe(&finished.history), @"
     user: Go
     assistant:  +fail +panic +nothing
     tool: (error) no such bill
@@ -127,20 +132,20 @@ async fn failures_panics_and_unknown_tools_are_reported_to_the_model() {
 #[tokio::test]
 async fn strings_are_failures_and_io_errors_are_unknown_outcomes() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "pay", "{}")]), says("I see.")]);
+    let model = Model::new(vec![answer_calls(&[("c1", "pay", "{}")]), answer_text("I see.")]);
     let pay = |_: &str, _: &threadfold_loop::ToolContext| {
         Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset))?
     };
-    let pay = Counting::doing("pay", Effect::Unsafe, Box::new(pay));
+    let pay = CountingTool::doing("pay", Effect::Unsafe, Box::new(pay));
     let agent_loop = agent_loop(&store, &model).tools([pay as _]);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
-    assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) connection reset; the effects before that are unknown");
+    assert_snapshot!(describe(&finished.history[2..3]), @"tool: (error) connection reset; the effects before that are unknown");
 }
 
 #[tokio::test]
 async fn a_hanging_tool_is_stopped_with_an_unknown_outcome() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("I see.")]);
+    let model = Model::new(vec![answer_calls(&[("c1", "hang", "{}")]), answer_text("I see.")]);
     let hang = threadfold_loop::tool("hang", "Hangs", |_: Value, _| async {
         std::future::pending::<Result<ToolOutput, ToolError>>().await
     });
@@ -148,13 +153,13 @@ async fn a_hanging_tool_is_stopped_with_an_unknown_outcome() {
     let limits = Limits { tool_time: brief, grace: brief, ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tool(hang).limits(limits);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
-    assert_snapshot!(told(&finished.history[2..3]), @"tool: (error) the tool was stopped after 20ms; its effects so far are unknown");
+    assert_snapshot!(describe(&finished.history[2..3]), @"tool: (error) the tool was stopped after 20ms; its effects so far are unknown");
 }
 
 #[tokio::test]
 async fn the_output_of_a_cancelled_tool_is_recorded() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("I see.")]);
+    let model = Model::new(vec![answer_calls(&[("c1", "hang", "{}")]), answer_text("I see.")]);
     let hang = threadfold_loop::tool("hang", "Hangs", |_: Value, context| async move {
         context.cancel.cancelled().await;
         Ok(ToolOutput { is_error: true, ..ToolOutput::text("half of it; then it was stopped") })
@@ -162,15 +167,15 @@ async fn the_output_of_a_cancelled_tool_is_recorded() {
     let limits = Limits { tool_time: Duration::from_millis(20), ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tool(hang).limits(limits);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
-    assert_eq!(told(&finished.history[2..3]), "tool: (error) half of it; then it was stopped");
+    assert_eq!(describe(&finished.history[2..3]), "tool: (error) half of it; then it was stopped");
 }
 
 #[tokio::test]
 async fn an_output_of_100_mb_is_truncated_with_a_note() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "talk", "{}")]), says("I see.")]);
+    let model = Model::new(vec![answer_calls(&[("c1", "talk", "{}")]), answer_text("I see.")]);
     let talk = |_: &str, _: &threadfold_loop::ToolContext| Ok("ä".repeat(50_000_000).into());
-    let talk = Counting::doing("talk", Effect::Pure, Box::new(talk));
+    let talk = CountingTool::doing("talk", Effect::Pure, Box::new(talk));
     let limits = Limits { output: 1000, ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tools([talk as _]).limits(limits);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
@@ -183,7 +188,7 @@ async fn an_output_of_100_mb_is_truncated_with_a_note() {
 async fn a_busy_provider_gets_the_same_bytes_again() {
     let store = store();
     let busy = ProviderError::of_status("told", 529, "overloaded");
-    let model = Model::new(vec![says("done")]).failing(busy);
+    let model = Model::new(vec![answer_text("done")]).failing(busy);
     let finished =
         agent_loop(&store, &model).run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!(finished.text(), "done");
@@ -193,10 +198,10 @@ async fn a_busy_provider_gets_the_same_bytes_again() {
 }
 
 /// A model whose first answer is interrupted.
-struct BreaksOff(Model);
+struct InterruptedModel(Model);
 
 #[async_trait::async_trait]
-impl Provider for BreaksOff {
+impl Provider for InterruptedModel {
     fn name(&self) -> &str {
         "breaks-off"
     }
@@ -224,8 +229,8 @@ impl Provider for BreaksOff {
 #[tokio::test]
 async fn an_interrupted_answer_keeps_its_preview_and_is_retried() {
     let store = store();
-    let model = Model::new(vec![says("The answer.")]);
-    let provider = Arc::new(BreaksOff(model.clone()));
+    let model = Model::new(vec![answer_text("The answer.")]);
+    let provider = Arc::new(InterruptedModel(model.clone()));
     let agent_loop = AgentLoop::new(store.clone(), provider, "m").retries(soon());
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!((finished.text().as_str(), finished.turns), ("The answer.", 1));
@@ -250,7 +255,7 @@ async fn a_requested_delay_is_honoured() {
     let store = store();
     let pause = Duration::from_millis(60);
     let busy = ProviderError::of_status("told", 429, "slow down").with_retry_after(pause);
-    let model = Model::new(vec![says("done")]).failing(busy);
+    let model = Model::new(vec![answer_text("done")]).failing(busy);
     let pauses = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = pauses.clone();
     let agent_loop = agent_loop(&store, &model).watch(move |progress| {
@@ -266,7 +271,7 @@ async fn a_requested_delay_is_honoured() {
 async fn a_refusal_is_not_retried_and_the_run_can_be_resumed() {
     let store = store();
     let refused = ProviderError::of_status("told", 400, "bad");
-    let model = Model::new(vec![says("done")]).failing(refused);
+    let model = Model::new(vec![answer_text("done")]).failing(refused);
     let agent_loop = agent_loop(&store, &model);
     let error = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap_err();
     assert!(matches!(error, LoopError::Provider { attempts: 1, .. }), "{error:?}");
@@ -277,8 +282,8 @@ async fn a_refusal_is_not_retried_and_the_run_can_be_resumed() {
 #[tokio::test]
 async fn a_run_at_its_limit_continues_with_a_higher_one() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
-    let look = Counting::new("look", Effect::Pure);
+    let model = Model::new(vec![answer_calls(&[("c1", "look", "{}")]), answer_text("done")]);
+    let look = CountingTool::new("look", Effect::Pure);
     let one = Limits { turns: Some(1), ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tools([look.clone() as _]).limits(one);
     let error = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap_err();
@@ -293,7 +298,7 @@ async fn a_stopped_run_reports_it_and_can_be_resumed() {
     let store = store();
     let cancel = tokio_util::sync::CancellationToken::new();
     let stop = cancel.clone();
-    let look = Counting::doing(
+    let look = CountingTool::doing(
         "look",
         Effect::Pure,
         Box::new(move |_, _| {
@@ -301,7 +306,7 @@ async fn a_stopped_run_reports_it_and_can_be_resumed() {
             Ok("looked".into())
         }),
     );
-    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
+    let model = Model::new(vec![answer_calls(&[("c1", "look", "{}")]), answer_text("done")]);
     let stopped = agent_loop(&store, &model).tools([look.clone() as _]).cancel(cancel);
     let error = stopped.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap_err();
     assert!(matches!(error, LoopError::Cancelled), "{error:?}");
@@ -314,8 +319,9 @@ async fn a_stopped_run_reports_it_and_can_be_resumed() {
 #[tokio::test]
 async fn a_run_can_be_spawned() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
-    let agent_loop = agent_loop(&store, &model).tools([Counting::new("look", Effect::Pure) as _]);
+    let model = Model::new(vec![answer_calls(&[("c1", "look", "{}")]), answer_text("done")]);
+    let agent_loop =
+        agent_loop(&store, &model).tools([CountingTool::new("look", Effect::Pure) as _]);
     let running = tokio::spawn(async move {
         agent_loop
             .run_or_resume(&"s1".into(), &RenderedPrompt::text("Go"))
@@ -328,7 +334,7 @@ async fn a_run_can_be_spawned() {
 #[tokio::test]
 async fn an_invalid_request_is_not_recorded() {
     let store = store();
-    let model = Model::new(vec![says("done")]);
+    let model = Model::new(vec![answer_text("done")]);
     let agent_loop = agent_loop(&store, &model);
     let error = agent_loop.run(&"s1".into(), &RenderedPrompt::text(" \n")).await.unwrap_err();
     assert!(matches!(error, LoopError::Invalid(_)), "{error:?}");
@@ -342,7 +348,7 @@ async fn an_invalid_request_is_not_recorded() {
 #[tokio::test]
 async fn a_session_without_a_prompt_is_not_resumed() {
     let store = store();
-    let model = Model::new(vec![says("done")]);
+    let model = Model::new(vec![answer_text("done")]);
     let error =
         agent_loop(&store, &model).resume(&"s1".into(), Default::default()).await.unwrap_err();
     assert!(matches!(error, LoopError::NotStarted { .. }), "{error:?}");
@@ -353,7 +359,7 @@ async fn a_session_without_a_prompt_is_not_resumed() {
 #[tokio::test]
 async fn the_time_limit_stops_running_tools() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("done")]);
+    let model = Model::new(vec![answer_calls(&[("c1", "hang", "{}")]), answer_text("done")]);
     let hang = threadfold_loop::tool("hang", "Hangs", |_: Value, _| async {
         std::future::pending::<Result<ToolOutput, ToolError>>().await
     });
@@ -368,10 +374,10 @@ async fn the_time_limit_stops_running_tools() {
 }
 
 /// A model that gives every answer the same stop reason and id.
-struct Marks(Model, Option<&'static str>, &'static str);
+struct MarkedModel(Model, Option<&'static str>, &'static str);
 
 #[async_trait::async_trait]
-impl Provider for Marks {
+impl Provider for MarkedModel {
     fn name(&self) -> &str {
         "marks"
     }
@@ -395,38 +401,42 @@ impl Provider for Marks {
 #[tokio::test]
 async fn text_survives_a_reused_message_id() {
     let store = store();
-    let mut first = asks(&[("c1", "look", "{}")]);
-    first.content = says("First words.").content;
-    let model = Marks(Model::new(vec![first, says("Second words.")]), None, "same");
+    let mut first = answer_calls(&[("c1", "look", "{}")]);
+    first.content = answer_text("First words.").content;
+    let model = MarkedModel(Model::new(vec![first, answer_text("Second words.")]), None, "same");
     let agent_loop = AgentLoop::new(store.clone(), Arc::new(model), "m");
-    let agent_loop = agent_loop.tools([Counting::new("look", Effect::Pure) as _]);
+    let agent_loop = agent_loop.tools([CountingTool::new("look", Effect::Pure) as _]);
     agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
     let blocks = loaded.fold.conversation().blocks();
-    let said = blocks.iter().filter_map(|block| match &block.body {
+    let received = blocks.iter().filter_map(|block| match &block.body {
         BlockBody::AssistantText(body) => Some(body.content.to_str().into_owned()),
         _ => None,
     });
-    assert_eq!(said.collect::<Vec<_>>(), ["First words.", "Second words."]);
+    assert_eq!(received.collect::<Vec<_>>(), ["First words.", "Second words."]);
 }
 
 #[tokio::test]
 async fn the_last_call_of_a_truncated_answer_does_not_run() {
     let store = store();
     let calls = [("c1", "look", "{}"), ("c2", "look", "{}")];
-    let model = Marks(Model::new(vec![asks(&calls), says("I se")]), Some("max_tokens"), "m1");
-    let look = Counting::new("look", Effect::Unsafe);
+    let model = MarkedModel(
+        Model::new(vec![answer_calls(&calls), answer_text("I se")]),
+        Some("max_tokens"),
+        "m1",
+    );
+    let look = CountingTool::new("look", Effect::Unsafe);
     let agent_loop = AgentLoop::new(store.clone(), Arc::new(model), "m").tools([look.clone() as _]);
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     assert_eq!(look.count(), 1);
-    assert!(finished.history[3].to_text().contains("truncated"), "{}", told(&finished.history));
+    assert!(finished.history[3].to_text().contains("truncated"), "{}", describe(&finished.history));
     assert!(finished.is_cut());
 }
 
 #[tokio::test]
 async fn an_answer_without_deltas_is_reported() {
     let store = store();
-    let model = Model::new(vec![says("All at once.")]);
+    let model = Model::new(vec![answer_text("All at once.")]);
     let heard = Arc::new(std::sync::Mutex::new(String::new()));
     let noted = heard.clone();
     let agent_loop = agent_loop(&store, &model).watch(move |progress| {

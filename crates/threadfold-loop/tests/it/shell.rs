@@ -8,7 +8,7 @@ use serde_json::json;
 use threadfold_core::CallKey;
 use threadfold_loop::{CALL_VARIABLE, Folder, ToolContext, builtin_tool, end_leftovers};
 
-use crate::calls::{Place, context, told, until, within};
+use crate::calls::{Place, context, describe, until, within};
 
 /// The variable with the folder of the process to kill.
 const VICTIM: &str = "THREADFOLD_TEST_VICTIM";
@@ -19,7 +19,7 @@ fn run(command: &str) -> String {
 
 async fn call(command: &str, context: &ToolContext) -> String {
     let place = Place::new(&[]);
-    told(place.tool("shell").call(&run(command), context).await)
+    describe(place.tool("shell").call(&run(command), context).await)
 }
 
 #[tokio::test]
@@ -43,26 +43,26 @@ async fn a_command_returns_its_output_verbatim_and_its_exit_code() {
 #[tokio::test]
 async fn a_command_that_cannot_start_reports_why() {
     let long = "x".repeat(3_000_000);
-    let told = call(&format!("echo {long}"), &context("shell-long")).await;
+    let output = call(&format!("echo {long}"), &context("shell-long")).await;
     assert_eq!(
-        told,
+        output,
         "failed: the command is too long for the system; `write` it to a file and run that"
     );
-    let told = call("echo \0", &context("shell-nul")).await;
-    assert_eq!(told, "failed: a command cannot contain a NUL character");
+    let output = call("echo \0", &context("shell-nul")).await;
+    assert_eq!(output, "failed: a command cannot contain a NUL character");
 
     let place = Place::new(&[]);
     fs::remove_dir_all(&place.path).unwrap();
-    let told = place.call("shell", &run("true")).await;
-    assert!(told.starts_with("failed: the command could not be started"), "{told}");
+    let output = place.call("shell", &run("true")).await;
+    assert!(output.starts_with("failed: the command could not be started"), "{output}");
 }
 
 #[tokio::test]
 async fn long_output_keeps_both_ends() {
     let command = "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last";
     let before = memory();
-    let told = call(command, &context("shell-much")).await;
-    let (head, tail) = told.split_once("\n[… 99934476 bytes left out …]\n").unwrap();
+    let output = call(command, &context("shell-much")).await;
+    let (head, tail) = output.split_once("\n[… 99934476 bytes left out …]\n").unwrap();
     assert_eq!((head.len(), tail.len()), (32 * 1024, 32 * 1024 + "[exit code 0]".len()));
     assert!(head.starts_with("first\nxxx") && tail.ends_with("xxx\nlast\n[exit code 0]"));
     assert!(memory() < before + 20_000, "{before} {}", memory());
@@ -79,28 +79,28 @@ fn memory() -> u64 {
 async fn processes_started_by_a_command_end_with_it() {
     let command = "sleep 1000 & setsid sh -c 'echo > left; sleep 1000' & \
                    while [ ! -e left ]; do :; done; echo begun";
-    let told = call(command, &context("shell-after")).await;
-    assert_eq!(told, "begun\n[exit code 0]");
+    let output = call(command, &context("shell-after")).await;
+    assert_eq!(output, "begun\n[exit code 0]");
     assert_eq!(alive("shell-after"), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_command_and_its_processes_are_stopped_at_the_deadline() {
     let command = "trap 'echo bye; exit 9' TERM; sleep 1000 & echo begun; wait";
-    let told = call(command, &within("shell-late", 300)).await;
-    assert!(told.starts_with("error: begun\nbye\n[stopped: timed out"), "{told}");
-    assert!(told.contains("exit code 9"), "{told}");
+    let output = call(command, &within("shell-late", 300)).await;
+    assert!(output.starts_with("error: begun\nbye\n[stopped: timed out"), "{output}");
+    assert!(output.contains("exit code 9"), "{output}");
     assert_eq!(alive("shell-late"), Vec::<String>::new());
 
     let command = r#"{"command":"trap '' TERM; sleep 1000; sleep 1000","timeout_seconds":1}"#;
     let place = Place::new(&[]);
-    let told = told_by(&place, command, "shell-stubborn").await;
-    assert!(told.starts_with("error: [stopped: timed out after at most 1 seconds; killed"));
+    let output = describe_call(&place, command, "shell-stubborn").await;
+    assert!(output.starts_with("error: [stopped: timed out after at most 1 seconds; killed"));
     assert_eq!(alive("shell-stubborn"), Vec::<String>::new());
 }
 
-async fn told_by(place: &Place, arguments: &str, key: &str) -> String {
-    told(place.tool("shell").call(arguments, &context(key)).await)
+async fn describe_call(place: &Place, arguments: &str, key: &str) -> String {
+    describe(place.tool("shell").call(arguments, &context(key)).await)
 }
 
 #[tokio::test]
@@ -110,8 +110,8 @@ async fn a_command_is_stopped_when_it_is_cancelled() {
     let waiting = tokio::spawn(async move { call("echo begun; sleep 1000", &context).await });
     until(|| alive("shell-cancel").iter().any(|it| it == "sleep")).await;
     cancel.cancel();
-    let told = waiting.await.unwrap();
-    assert_eq!(told, "error: begun\n[stopped: cancelled; killed by signal 15]");
+    let output = waiting.await.unwrap();
+    assert_eq!(output, "error: begun\n[stopped: cancelled; killed by signal 15]");
     assert_eq!(alive("shell-cancel"), Vec::<String>::new());
 }
 

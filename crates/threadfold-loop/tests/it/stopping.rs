@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::calls::until;
 use crate::resuming::killed_after_start;
-use crate::support::{Counting, Model, agent_loop, asks, says, store, turns};
+use crate::support::{CountingTool, Model, agent_loop, answer_calls, answer_text, store, turns};
 
 /// Returns a tool that stops the run.
-fn stopper(name: &'static str, cancel: &CancellationToken) -> Arc<Counting> {
+fn stopper(name: &'static str, cancel: &CancellationToken) -> Arc<CountingTool> {
     let cancel = cancel.clone();
     let stop = move |_: &str, _: &threadfold_loop::ToolContext| {
         cancel.cancel();
         Ok("stopped".into())
     };
-    Counting::doing(name, Effect::Unsafe, Box::new(stop))
+    CountingTool::doing(name, Effect::Unsafe, Box::new(stop))
 }
 
 fn one_by_one(agent_loop: AgentLoop) -> AgentLoop {
@@ -36,10 +36,10 @@ async fn waiting_calls_do_not_start_after_a_stop_and_run_on_resume() {
     let store = store();
     let cancel = CancellationToken::new();
     let calls = [("c1", "one", "{}"), ("c2", "two", "{}"), ("c3", "three", "{}")];
-    let model = Model::new(vec![asks(&calls), says("done")]);
+    let model = Model::new(vec![answer_calls(&calls), answer_text("done")]);
     let one = stopper("one", &cancel);
     let (two, three) =
-        (Counting::new("two", Effect::Unsafe), Counting::new("three", Effect::Unsafe));
+        (CountingTool::new("two", Effect::Unsafe), CountingTool::new("three", Effect::Unsafe));
     let agent_loop = one_by_one(agent_loop(&store, &model)).tools([
         one.clone() as Arc<_>,
         two.clone() as _,
@@ -62,7 +62,7 @@ async fn a_stop_during_a_probe_or_undo_needs_no_decision() {
     for effect in [Effect::Probe, Effect::Compensable] {
         let store = store();
         let cancel = CancellationToken::new();
-        let model = Model::new(vec![asks(&[]), says("done")]);
+        let model = Model::new(vec![answer_calls(&[]), answer_text("done")]);
         let ran = Arc::new(AtomicUsize::new(0));
         let deed = |stop: Option<CancellationToken>| {
             let (ran, other) = (ran.clone(), stop.clone());
@@ -102,20 +102,20 @@ async fn a_stop_during_a_probe_or_undo_needs_no_decision() {
 #[tokio::test]
 async fn dropping_a_run_cancels_and_aborts_its_tools() {
     /// Cancels a token when it is dropped.
-    struct Gone(CancellationToken);
-    impl Drop for Gone {
+    struct CancelOnDrop(CancellationToken);
+    impl Drop for CancelOnDrop {
         fn drop(&mut self) {
             self.0.cancel();
         }
     }
 
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "hang", "{}")]), says("done")]);
+    let model = Model::new(vec![answer_calls(&[("c1", "hang", "{}")]), answer_text("done")]);
     let (begun, broken_off) = (CancellationToken::new(), CancellationToken::new());
-    let told = Arc::new(std::sync::Mutex::new(None));
-    let (is_begun, gone, context_of) = (begun.clone(), broken_off.clone(), told.clone());
+    let output = Arc::new(std::sync::Mutex::new(None));
+    let (is_begun, gone, context_of) = (begun.clone(), broken_off.clone(), output.clone());
     let hang = tool("hang", "Hangs", move |_: Value, context: threadfold_loop::ToolContext| {
-        let gone = Gone(gone.clone());
+        let gone = CancelOnDrop(gone.clone());
         *context_of.lock().unwrap() = Some(context.cancel);
         is_begun.cancel();
         async move {
@@ -130,7 +130,7 @@ async fn dropping_a_run_cancels_and_aborts_its_tools() {
         () = begun.cancelled() => {}
     }
     until(|| broken_off.is_cancelled()).await;
-    assert!(told.lock().unwrap().as_ref().unwrap().is_cancelled());
+    assert!(output.lock().unwrap().as_ref().unwrap().is_cancelled());
     assert_eq!(state_of(&store, "c1").await, CallState::Started);
     // An aborted tool may continue for a moment, so nobody takes over before the lease expires.
     let early = agent_loop.resume(&session, Resume::default()).await.unwrap_err();

@@ -14,14 +14,14 @@ use threadfold_loop::{
 };
 use threadfold_store::{MemoryStore, Store};
 
-type Said = Result<Answer, ProviderError>;
-type Saying = Box<dyn Fn() -> Said + Send + Sync>;
+type PreparedAnswer = Result<Answer, ProviderError>;
+type AnswerSource = Box<dyn Fn() -> PreparedAnswer + Send + Sync>;
 
 /// A model with prepared answers, selected by the number of answers in the request. Records the
 /// requests.
 #[derive(Clone)]
 pub(crate) struct Model {
-    sayings: Arc<Vec<Saying>>,
+    answers: Arc<Vec<AnswerSource>>,
     pub(crate) requests: Arc<Mutex<Vec<Bytes>>>,
     dialect: Dialect,
     name: &'static str,
@@ -29,12 +29,12 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new(sayings: Vec<ConversationMessage>) -> Self {
-        let said = |message: ConversationMessage| -> Saying {
+    pub(crate) fn new(answers: Vec<ConversationMessage>) -> Self {
+        let received = |message: ConversationMessage| -> AnswerSource {
             Box::new(move || Ok(message.clone().into()))
         };
         Self {
-            sayings: Arc::new(sayings.into_iter().map(said).collect()),
+            answers: Arc::new(answers.into_iter().map(received).collect()),
             requests: Arc::default(),
             dialect: Dialect::Anthropic,
             name: "told",
@@ -71,7 +71,7 @@ impl Provider for Model {
         Json::parse(r#"{"max_tokens":100}"#).unwrap()
     }
 
-    async fn ask(&self, request: Bytes, _: &Deltas) -> Said {
+    async fn ask(&self, request: Bytes, _: &Deltas) -> PreparedAnswer {
         self.requests.lock().unwrap().push(request.clone());
         if let Some(error) = self.fails.lock().unwrap().pop() {
             return Err(error);
@@ -79,42 +79,42 @@ impl Provider for Model {
         let request: Value = serde_json::from_slice(&request).unwrap();
         let messages = request["messages"].as_array().unwrap();
         let answers = messages.iter().filter(|it| it["role"] == "assistant").count();
-        match self.sayings.get(answers) {
+        match self.answers.get(answers) {
             Some(saying) => saying(),
-            None => Ok(says("I have nothing more to say").into()),
+            None => Ok(answer_text("I have nothing more to say").into()),
         }
     }
 }
 
-pub(crate) fn says(text: &str) -> ConversationMessage {
+pub(crate) fn answer_text(text: &str) -> ConversationMessage {
     ConversationMessage::text(Role::Assistant, text)
 }
 
 /// An answer with tool calls: `("c1", "look", "{}")` each.
-pub(crate) fn asks(calls: &[(&str, &str, &str)]) -> ConversationMessage {
+pub(crate) fn answer_calls(calls: &[(&str, &str, &str)]) -> ConversationMessage {
     let calls = calls.iter().map(|(id, name, arguments)| ToolCall::new(*id, name, arguments));
     ConversationMessage { tool_calls: calls.collect(), ..ConversationMessage::new(Role::Assistant) }
 }
 
 /// What a tool does besides counting.
-pub(crate) type Deed =
+pub(crate) type ToolAction =
     Box<dyn Fn(&str, &ToolContext) -> Result<ToolOutput, ToolError> + Send + Sync>;
 
 /// A tool that counts how often it ran, and with which keys.
-pub(crate) struct Counting {
+pub(crate) struct CountingTool {
     name: &'static str,
     effect: Effect,
-    deed: Deed,
+    deed: ToolAction,
     pub(crate) runs: AtomicUsize,
     pub(crate) keys: Mutex<Vec<String>>,
 }
 
-impl Counting {
+impl CountingTool {
     pub(crate) fn new(name: &'static str, effect: Effect) -> Arc<Self> {
         Self::doing(name, effect, Box::new(move |_, _| Ok(format!("{name} done").into())))
     }
 
-    pub(crate) fn doing(name: &'static str, effect: Effect, deed: Deed) -> Arc<Self> {
+    pub(crate) fn doing(name: &'static str, effect: Effect, deed: ToolAction) -> Arc<Self> {
         let (runs, keys) = (AtomicUsize::new(0), Mutex::default());
         Arc::new(Self { name, effect, deed, runs, keys })
     }
@@ -125,7 +125,7 @@ impl Counting {
 }
 
 #[async_trait]
-impl Tool for Counting {
+impl Tool for CountingTool {
     fn definition(&self) -> ToolDefinition {
         ToolDefinition {
             name: self.name.to_owned(),
@@ -166,7 +166,7 @@ pub(crate) async fn turns(store: &Arc<dyn Store>, session: &str) -> TurnState {
 }
 
 /// Returns the messages, one per line.
-pub(crate) fn told(history: &[ConversationMessage]) -> String {
+pub(crate) fn describe(history: &[ConversationMessage]) -> String {
     let line = |message: &ConversationMessage| {
         let calls: Vec<_> = message.tool_calls.iter().map(|it| format!(" +{}", it.name)).collect();
         let error = if message.is_error { " (error)" } else { "" };

@@ -8,9 +8,11 @@ use threadfold_loop::{
     ToolOutput,
 };
 
-use crate::support::{Counting, Deed, Model, agent_loop, asks, says, store};
+use crate::support::{
+    CountingTool, Model, ToolAction, agent_loop, answer_calls, answer_text, store,
+};
 
-fn gives(output: impl Fn() -> Result<ToolOutput, ToolError> + Send + Sync + 'static) -> Deed {
+fn gives(output: impl Fn() -> Result<ToolOutput, ToolError> + Send + Sync + 'static) -> ToolAction {
     Box::new(move |_: &str, _: &ToolContext| output())
 }
 
@@ -20,14 +22,14 @@ fn image(length: usize) -> MessagePart {
 }
 
 /// Runs one turn with these calls of one tool.
-async fn run(calls: &[&str], deed: Deed, limits: Limits) -> (RunOutcome, Vec<usize>) {
+async fn run(calls: &[&str], deed: ToolAction, limits: Limits) -> (RunOutcome, Vec<usize>) {
     let store = store();
     let calls: Vec<_> = calls.iter().map(|id| (*id, "give", "{}")).collect();
-    let model = Model::new(vec![asks(&calls), says("I see.")]);
+    let model = Model::new(vec![answer_calls(&calls), answer_text("I see.")]);
     let omitted = Arc::new(Mutex::new(Vec::new()));
     let noted = omitted.clone();
     let agent_loop = agent_loop(&store, &model)
-        .tools([Counting::doing("give", Effect::Pure, deed) as _])
+        .tools([CountingTool::doing("give", Effect::Pure, deed) as _])
         .limits(limits)
         .watch(move |progress| {
             if let Progress::Omitted { bytes, .. } = progress {
@@ -87,11 +89,14 @@ async fn the_combined_output_of_parallel_calls_does_not_block_a_run() {
 #[tokio::test]
 async fn the_largest_output_is_omitted_with_a_note() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "give", "10"), ("c2", "give", "5000")]), says("ok")]);
+    let model = Model::new(vec![
+        answer_calls(&[("c1", "give", "10"), ("c2", "give", "5000")]),
+        answer_text("ok"),
+    ]);
     let deed = |arguments: &str, _: &ToolContext| {
         Ok("x".repeat(arguments.parse().unwrap_or_default()).into())
     };
-    let give = Counting::doing("give", Effect::Pure, Box::new(deed));
+    let give = CountingTool::doing("give", Effect::Pure, Box::new(deed));
     let limits = Limits { request: 3000, ..Limits::default() };
     let agent_loop = agent_loop(&store, &model).tools([give as _]).limits(limits);
     agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();

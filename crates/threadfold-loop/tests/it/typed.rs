@@ -14,7 +14,7 @@ use threadfold_loop::{
 use threadfold_store::{Epoch, Store, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Counting, Model, agent_loop, asks, says, store};
+use crate::support::{CountingTool, Model, agent_loop, answer_calls, answer_text, store};
 
 #[derive(Serialize)]
 struct Bill {
@@ -50,7 +50,7 @@ const BILL: Bill = Bill { name: "../../etc/passwd" };
 #[tokio::test]
 async fn an_answer_becomes_a_value() {
     let store = store();
-    let model = Model::new(vec![says("```json\n{\"cents\": 1250}\n```")]);
+    let model = Model::new(vec![answer_text("```json\n{\"cents\": 1250}\n```")]);
     let main =
         MainLoop::new(agent_loop(&store, &model), AddUp, StoreCheckpoints::new(store.clone()));
     assert_eq!(main.run(&BILL).await.unwrap(), JsonOutput(Sum { cents: 1250 }));
@@ -61,12 +61,13 @@ async fn an_answer_becomes_a_value() {
 #[tokio::test]
 async fn an_invalid_answer_is_rejected_once() {
     let store = store();
-    let model = Model::new(vec![says("about twelve"), says(r#"{"cents":1250}"#)]);
+    let model = Model::new(vec![answer_text("about twelve"), answer_text(r#"{"cents":1250}"#)]);
     let main =
         MainLoop::new(agent_loop(&store, &model), AddUp, StoreCheckpoints::new(store.clone()));
     assert_eq!(main.run(&BILL).await.unwrap(), JsonOutput(Sum { cents: 1250 }));
 
-    let model = Model::new(vec![says("about twelve"), says("twelve"), says("12")]);
+    let model =
+        Model::new(vec![answer_text("about twelve"), answer_text("twelve"), answer_text("12")]);
     let other = Bill { name: "other" };
     let main =
         MainLoop::new(agent_loop(&store, &model), AddUp, StoreCheckpoints::new(store.clone()));
@@ -87,17 +88,18 @@ async fn an_unfinished_run_of_the_same_request_is_resumed() {
         Arc::new(FolderCheckpoints::open(folder.path().join("checkpoints")).unwrap()),
     ];
     for handler in handlers {
-        let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says(r#"{"cents":1}"#)]);
-        let look = Counting::new("look", Effect::Unsafe);
+        let model =
+            Model::new(vec![answer_calls(&[("c1", "look", "{}")]), answer_text(r#"{"cents":1}"#)]);
+        let look = CountingTool::new("look", Effect::Unsafe);
         let agent_loop = agent_loop(&store, &model).tools([look.clone() as _]);
         let key = RunKey::of(&AddUp, &BILL);
         let limits = Limits { turns: Some(1), ..Limits::default() };
         let first =
-            MainLoop::new(agent_loop.clone().limits(limits), AddUp, Shared(handler.clone()));
+            MainLoop::new(agent_loop.clone().limits(limits), AddUp, SharedHandler(handler.clone()));
         first.run(&BILL).await.unwrap_err();
         let checkpoint = handler.load(&key).await.unwrap().expect("it is not finished");
 
-        let second = MainLoop::new(agent_loop.clone(), AddUp, Shared(handler.clone()));
+        let second = MainLoop::new(agent_loop.clone(), AddUp, SharedHandler(handler.clone()));
         second.run(&Bill { name: "another" }).await.unwrap();
         assert_eq!(look.count(), 2, "another request is another run");
         second.run(&BILL).await.unwrap();
@@ -117,7 +119,7 @@ async fn an_unfinished_run_of_the_same_request_is_resumed() {
 async fn a_corrupt_checkpoint_is_reported_and_not_cleared() {
     let folder = tempfile::tempdir().unwrap();
     let store = store();
-    let model = Model::new(vec![says(r#"{"cents":1}"#)]);
+    let model = Model::new(vec![answer_text(r#"{"cents":1}"#)]);
     let checkpoints = FolderCheckpoints::open(folder.path()).unwrap();
     let key = RunKey::of(&AddUp, &BILL);
     let path = folder.path().join(format!("{}.json", key.as_str()));
@@ -140,8 +142,8 @@ async fn a_corrupt_checkpoint_is_reported_and_not_cleared() {
 #[tokio::test]
 async fn evaluating_from_a_checkpoint_resumes_its_session() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says("done")]);
-    let look = Counting::new("look", Effect::Unsafe);
+    let model = Model::new(vec![answer_calls(&[("c1", "look", "{}")]), answer_text("done")]);
+    let look = CountingTool::new("look", Effect::Unsafe);
     let agent_loop = agent_loop(&store, &model).tools([look.clone() as _]);
     let limits = Limits { turns: Some(1), ..Limits::default() };
     let prompt = RenderedPrompt::text("Look");
@@ -160,8 +162,9 @@ async fn evaluating_from_a_checkpoint_resumes_its_session() {
 #[tokio::test]
 async fn an_unfinished_run_is_found_after_an_earlier_one_was_removed() {
     let store = store();
-    let model = Model::new(vec![asks(&[("c1", "look", "{}")]), says(r#"{"cents":1}"#)]);
-    let look = Counting::new("look", Effect::Unsafe);
+    let model =
+        Model::new(vec![answer_calls(&[("c1", "look", "{}")]), answer_text(r#"{"cents":1}"#)]);
+    let look = CountingTool::new("look", Effect::Unsafe);
     let agent_loop = agent_loop(&store, &model).tools([look.clone() as _]);
     let main = |agent_loop| MainLoop::new(agent_loop, AddUp, StoreCheckpoints::new(store.clone()));
     main(agent_loop.clone()).run(&BILL).await.unwrap();
@@ -179,9 +182,9 @@ async fn an_unfinished_run_is_found_after_an_earlier_one_was_removed() {
 async fn a_decision_survives_a_rejected_answer() {
     let store = store();
     let model = Model::new(vec![
-        asks(&[("c1", "pay", "{}")]),
-        says("about twelve"),
-        says(r#"{"cents":1250}"#),
+        answer_calls(&[("c1", "pay", "{}")]),
+        answer_text("about twelve"),
+        answer_text(r#"{"cents":1250}"#),
     ]);
     let cancel = CancellationToken::new();
     let stop = cancel.clone();
@@ -202,10 +205,10 @@ async fn a_decision_survives_a_rejected_answer() {
 }
 
 /// Checkpoints that cannot be cleared.
-struct Unclearable(StoreCheckpoints);
+struct UnclearableCheckpoints(StoreCheckpoints);
 
 #[async_trait::async_trait]
-impl CheckpointHandler for Unclearable {
+impl CheckpointHandler for UnclearableCheckpoints {
     async fn load(&self, key: &RunKey) -> Result<Option<Checkpoint>, LoopError> {
         self.0.load(key).await
     }
@@ -226,7 +229,7 @@ impl CheckpointHandler for Unclearable {
 #[tokio::test]
 async fn an_output_is_returned_even_if_its_checkpoint_cannot_be_cleared() {
     let store = store();
-    let model = Model::new(vec![says(r#"{"cents":1}"#)]);
+    let model = Model::new(vec![answer_text(r#"{"cents":1}"#)]);
     let warnings = Arc::new(std::sync::Mutex::new(Vec::new()));
     let noted = warnings.clone();
     let agent_loop = agent_loop(&store, &model).watch(move |progress| {
@@ -234,7 +237,7 @@ async fn an_output_is_returned_even_if_its_checkpoint_cannot_be_cleared() {
             noted.lock().unwrap().push(what.clone());
         }
     });
-    let checkpoints = Unclearable(StoreCheckpoints::new(store.clone()));
+    let checkpoints = UnclearableCheckpoints(StoreCheckpoints::new(store.clone()));
     let main = MainLoop::new(agent_loop, AddUp, checkpoints);
     for _ in 0..2 {
         assert_eq!(main.run(&BILL).await.unwrap(), JsonOutput(Sum { cents: 1 }));
@@ -245,10 +248,10 @@ async fn an_output_is_returned_even_if_its_checkpoint_cannot_be_cleared() {
 }
 
 /// A model that refuses, and whose session is removed meanwhile.
-struct Removes(Arc<dyn Store>);
+struct RemovingModel(Arc<dyn Store>);
 
 #[async_trait::async_trait]
-impl Provider for Removes {
+impl Provider for RemovingModel {
     fn name(&self) -> &str {
         "removes"
     }
@@ -272,7 +275,7 @@ impl Provider for Removes {
 #[tokio::test]
 async fn the_stop_reason_survives_a_failed_release() {
     let store = store();
-    let agent_loop = AgentLoop::new(store.clone(), Arc::new(Removes(store.clone())), "m");
+    let agent_loop = AgentLoop::new(store.clone(), Arc::new(RemovingModel(store.clone())), "m");
     let main = MainLoop::new(agent_loop, AddUp, StoreCheckpoints::new(store.clone()));
     let error = main.run(&BILL).await.unwrap_err();
     assert!(matches!(error, LoopError::Provider { .. }), "{error:?}");
@@ -295,10 +298,10 @@ async fn concurrent_starts_of_a_request_share_one_session() {
 }
 
 /// A handler that the test can inspect.
-struct Shared(Arc<dyn CheckpointHandler>);
+struct SharedHandler(Arc<dyn CheckpointHandler>);
 
 #[async_trait::async_trait]
-impl CheckpointHandler for Shared {
+impl CheckpointHandler for SharedHandler {
     async fn load(&self, key: &RunKey) -> Result<Option<Checkpoint>, LoopError> {
         self.0.load(key).await
     }

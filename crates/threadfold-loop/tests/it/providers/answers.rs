@@ -66,7 +66,7 @@ async fn answers_are_returned_to_their_provider_unchanged() {
         let (answer, _) = answered(kind, everything(kind)).await;
         let payload: Fields = serde_json::from_str(answer.payload.as_str()).unwrap();
         let back = kind.dialect().items(std::slice::from_ref(&answer.message));
-        let (said, back) = match kind {
+        let (received, back) = match kind {
             Kind::Anthropic => {
                 let message: Fields = serde_json::from_str(back[0].as_str()).unwrap();
                 (payload.get("content").unwrap().clone(), message.get("content").unwrap().clone())
@@ -74,15 +74,15 @@ async fn answers_are_returned_to_their_provider_unchanged() {
             _ => (payload.get("output").unwrap().clone(), Json::of(&back)),
         };
         let list = |json: &Json| serde_json::from_str::<Vec<Json>>(json.as_str()).unwrap();
-        for (said, back) in list(&said).iter().zip(list(&back)) {
-            assert_eq!(*said, back, "{kind:?}");
+        for (received, back) in list(&received).iter().zip(list(&back)) {
+            assert_eq!(*received, back, "{kind:?}");
             // The neutral form may serialize fields in another order.
             let is_neutral = [r#""thinking""#, r#""text""#, r#""tool_use""#].iter().any(|name| {
-                kind == Kind::Anthropic && said.as_str().contains(&format!(r#""type":{name}"#))
+                kind == Kind::Anthropic && received.as_str().contains(&format!(r#""type":{name}"#))
             });
-            assert!(is_neutral || said.as_str() == back.as_str(), "{said} {back}");
+            assert!(is_neutral || received.as_str() == back.as_str(), "{received} {back}");
         }
-        assert_eq!(list(&said).len(), list(&back).len());
+        assert_eq!(list(&received).len(), list(&back).len());
         assert_eq!(kind.dialect().check(&next_request(kind, &answer)), [], "{kind:?}");
     }
 }

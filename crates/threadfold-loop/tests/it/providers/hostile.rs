@@ -67,8 +67,8 @@ async fn text_may_be_split_at_any_byte() {
     for kind in KINDS {
         for size in 1..=5 {
             let body = kind.events(words).concat();
-            let said = text(kind, Reply::chunked(body.as_bytes(), size)).await.unwrap();
-            assert_eq!(said, words, "{kind:?} in pieces of {size}");
+            let received = text(kind, Reply::chunked(body.as_bytes(), size)).await.unwrap();
+            assert_eq!(received, words, "{kind:?} in pieces of {size}");
         }
     }
 }
@@ -94,8 +94,8 @@ async fn the_format_of_the_stream_does_not_matter() {
             plain.trim_end().to_owned(),
         ];
         for spelling in spellings {
-            let said = text(kind, Reply::chunked(spelling.as_bytes(), 3)).await;
-            assert_eq!(said.unwrap(), "hi", "{kind:?} {spelling:?}");
+            let received = text(kind, Reply::chunked(spelling.as_bytes(), 3)).await;
+            assert_eq!(received.unwrap(), "hi", "{kind:?} {spelling:?}");
         }
     }
 }
@@ -106,12 +106,12 @@ async fn a_truncated_stream_is_an_error_at_any_point() {
         let events = kind.events("hi");
         for count in 0..events.len() {
             for reply in [Reply::body, |body: String| Reply::chunked(body.as_bytes(), 64)] {
-                let said = failed(kind, reply(events[..count].concat())).await;
+                let received = failed(kind, reply(events[..count].concat())).await;
                 let name = kind.at("http://a").name().to_owned();
                 let broken = format!(
                     "broken: the answer of {name} is incomplete: the stream ended before the answer was complete"
                 );
-                assert_eq!(said, broken, "{kind:?} after {count}");
+                assert_eq!(received, broken, "{kind:?} after {count}");
             }
         }
     }
@@ -141,13 +141,16 @@ async fn a_body_that_is_neither_stream_nor_json_is_an_error() {
                 "the stream ended before the answer was complete",
             ),
         ] {
-            let said = failed(kind, Reply::body([first.as_bytes(), &odd].concat())).await;
-            assert!(said.starts_with("broken: ") && said.contains(cause), "{kind:?} {said}");
+            let received = failed(kind, Reply::body([first.as_bytes(), &odd].concat())).await;
+            assert!(
+                received.starts_with("broken: ") && received.contains(cause),
+                "{kind:?} {received}"
+            );
         }
         for whole in ["{", "{}", "{\"a\":\"\u{0}\"}", "{\"content\":7,\"output\":7,\"choices\":7}"]
         {
-            let said = failed(kind, Reply::body(whole)).await;
-            assert!(said.starts_with("broken: "), "{kind:?} {said}");
+            let received = failed(kind, Reply::body(whole)).await;
+            assert!(received.starts_with("broken: "), "{kind:?} {received}");
         }
     }
 }
@@ -160,19 +163,19 @@ async fn timeouts_and_failed_connections_are_errors() {
         let first = kind.events("hi")[..1].concat();
         for reply in [Reply::bytes("").held(), Reply::body(first).held()] {
             let server = Server::start(vec![reply]);
-            let said = error_of(&*kind.with(&server.address, idle)).await;
-            assert!(said.ends_with("is incomplete: no data for 60ms"), "{said}");
+            let received = error_of(&*kind.with(&server.address, idle)).await;
+            assert!(received.ends_with("is incomplete: no data for 60ms"), "{received}");
         }
     }
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     // Nobody answers the TLS handshake, so there is never a connection.
     let connect = Timeouts { connect: short, ..Timeouts::default() };
-    let said = error_of(&*Kind::Chat.with(&format!("https://{address}"), connect)).await;
-    assert!(said.contains("is incomplete: connecting failed"), "{said}");
+    let received = error_of(&*Kind::Chat.with(&format!("https://{address}"), connect)).await;
+    assert!(received.contains("is incomplete: connecting failed"), "{received}");
     drop(listener);
-    let said = error_of(&*Kind::Chat.at(&format!("http://{address}"))).await;
-    assert!(said.contains("is incomplete: connecting failed"), "{said}");
+    let received = error_of(&*Kind::Chat.at(&format!("http://{address}"))).await;
+    assert!(received.contains("is incomplete: connecting failed"), "{received}");
 }
 
 #[tokio::test]
@@ -183,8 +186,11 @@ async fn an_endless_answer_is_given_up() {
         let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{start}").into_bytes();
         let filling = filling.repeat(MEGABYTE / filling.len()).into_bytes();
         let pieces = std::iter::once(head).chain(std::iter::repeat_n(filling, 100));
-        let said = failed(Kind::Anthropic, Reply::pieces(pieces)).await;
-        assert!(said.ends_with("is incomplete: the response exceeds 67108864 bytes"), "{said}");
+        let received = failed(Kind::Anthropic, Reply::pieces(pieces)).await;
+        assert!(
+            received.ends_with("is incomplete: the response exceeds 67108864 bytes"),
+            "{received}"
+        );
     }
 }
 
@@ -209,7 +215,7 @@ async fn retry_after_headers_are_honoured() {
 
 #[tokio::test]
 async fn a_refusal_contains_the_providers_message() {
-    for (body, told) in [
+    for (body, output) in [
         (r#"{"error":{"message":"too long","type":"invalid_request_error"}}"#, "too long"),
         (r#"{"type":"error","error":{"type":"x","message":"too long"}}"#, "too long"),
         (r#"{"error":"too long"}"#, "too long"),
@@ -217,9 +223,9 @@ async fn a_refusal_contains_the_providers_message() {
         ("too long", "too long"),
         ("", ""),
     ] {
-        let said = failed(Kind::Chat, Reply::status(400, "", body)).await;
-        let told = if told.is_empty() { "Bad Request" } else { told };
-        assert_eq!(said, format!("refused: openai-chat refused the request (400): {told}"));
+        let received = failed(Kind::Chat, Reply::status(400, "", body)).await;
+        let output = if output.is_empty() { "Bad Request" } else { output };
+        assert_eq!(received, format!("refused: openai-chat refused the request (400): {output}"));
     }
 }
 
@@ -228,14 +234,14 @@ async fn an_exhausted_quota_is_not_retried() {
     let body =
         r#"{"error":{"message":"pay","type":"insufficient_quota","code":"insufficient_quota"}}"#;
     for reply in [Reply::status(429, "", body), Reply::body(body)] {
-        let said = failed(Kind::Chat, reply).await;
-        assert_eq!(said, "refused: openai-chat refused the request (402): pay");
+        let received = failed(Kind::Chat, reply).await;
+        assert_eq!(received, "refused: openai-chat refused the request (402): pay");
     }
 }
 
 #[tokio::test]
 async fn an_error_object_instead_of_an_answer_is_an_error() {
-    for (body, said) in [
+    for (body, received) in [
         (r#"{"error":{"code":429,"message":"slow down"}}"#, "busy: {} is busy (429): slow down"),
         (
             r#"{"error":{"type":"invalid_request_error","message":"no"}}"#,
@@ -245,7 +251,7 @@ async fn an_error_object_instead_of_an_answer_is_an_error() {
     ] {
         for kind in KINDS {
             let name = kind.at("http://a").name().to_owned();
-            let expected = said.replace("{}", &name);
+            let expected = received.replace("{}", &name);
             assert_eq!(failed(kind, Reply::body(body)).await, expected);
         }
     }

@@ -29,9 +29,9 @@ fn provider() -> ScriptedProvider {
 }
 
 /// A conversation with a provider.
-struct Talk(Vec<ConversationMessage>);
+struct Conversation(Vec<ConversationMessage>);
 
-impl Talk {
+impl Conversation {
     fn new() -> Self {
         Self(vec![ConversationMessage::text(Role::User, "[[play:two files!]]")])
     }
@@ -55,7 +55,7 @@ impl Talk {
     }
 }
 
-fn said(answer: &Answer) -> String {
+fn describe(answer: &Answer) -> String {
     let calls = answer.message.tool_calls.iter();
     let calls: Vec<_> =
         calls.map(|it| format!("{} {} {}", it.call_id, it.name, it.arguments)).collect();
@@ -64,12 +64,12 @@ fn said(answer: &Answer) -> String {
 
 #[tokio::test]
 async fn the_step_depends_only_on_the_request() {
-    let mut talk = Talk::new();
+    let mut talk = Conversation::new();
     let mut heard = Vec::new();
     for prompt in 0..2 {
         for _ in 0..2 {
             // Each answer comes from a new provider, as if from another process.
-            heard.push(said(&talk.ask(&provider()).await.0));
+            heard.push(describe(&talk.ask(&provider()).await.0));
         }
         talk.0.push(ConversationMessage::text(Role::User, &format!("and {prompt}?")));
     }
@@ -83,13 +83,13 @@ async fn the_step_depends_only_on_the_request() {
             "The script `two files!` is over. []",
         ]
     );
-    let mut again = Talk::new();
-    assert_eq!(again.ask(&provider()).await, Talk::new().ask(&provider()).await);
+    let mut again = Conversation::new();
+    assert_eq!(again.ask(&provider()).await, Conversation::new().ask(&provider()).await);
 }
 
 #[tokio::test]
 async fn it_is_streamed_word_by_word() {
-    let (answer, deltas) = Talk::new().ask(&provider()).await;
+    let (answer, deltas) = Conversation::new().ask(&provider()).await;
     assert_eq!(deltas[0], Delta::Begun { message: answer.message.message_id.clone() });
     let text = |text: &str| Delta::Text { part: 1, text: text.to_owned() };
     assert_eq!(deltas[1], Delta::Thinking { part: 0, text: "Both ".to_owned() });
@@ -106,7 +106,7 @@ async fn the_same_script_plays_over_http() {
         .unwrap()
         .with_timeouts(Timeouts { connect: wait, idle: wait })
         .unwrap();
-    let (mut here, mut there) = (Talk::new(), Talk::new());
+    let (mut here, mut there) = (Conversation::new(), Conversation::new());
     for _ in 0..3 {
         let (here, there) = (here.ask(&provider()).await.0, there.ask(&wire).await.0);
         let calls = |answer: &Answer| {

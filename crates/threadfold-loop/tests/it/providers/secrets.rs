@@ -21,14 +21,14 @@ fn a_key_is_never_printed() {
 #[tokio::test]
 async fn an_error_never_contains_the_key() {
     for kind in KINDS {
-        let said = format!("{{\"error\":{{\"message\":\"no such key: {KEY}\"}}}}");
+        let received = format!("{{\"error\":{{\"message\":\"no such key: {KEY}\"}}}}");
         let replies = [
-            Reply::status(401, "", &said),
+            Reply::status(401, "", &received),
             Reply::status(400, "", &format!("what is {KEY}?")),
-            Reply::status(429, "", &said),
+            Reply::status(429, "", &received),
             Reply::status(307, &format!("location: http://a/{KEY}\r\n"), ""),
-            Reply::body(&said),
-            Reply::body(format!("data: {said}\n\n")),
+            Reply::body(&received),
+            Reply::body(format!("data: {received}\n\n")),
             Reply::body(format!("data: \"{KEY}\"\n\n")),
             Reply::body(format!("data: {{\"type\":\"error\",\"error\":\"{KEY}\"}}\n\n")),
             Reply::body(format!(
