@@ -117,12 +117,12 @@ fn what_was_decided_twice_or_names_no_call_is_refused() {
     error: `--result c1` has no call
     hint: use the form `--result CALL=TEXT`
     ");
-    assert_snapshot!(env.run(&["resume", "s1", "--retry", "c1", "--give-up", "c1"]), @r"
+    assert_snapshot!(env.run(&["resume", "s1", "--retry", "c1", "--give-up", "c1"]), @"
     exit 2
     --- stdout
     --- stderr
-    error: call `c1` is decided about twice
-    hint: give one of `--retry`, `--result` and `--give-up` for a call
+    error: call `c1` has two decisions
+    hint: use only one of `--retry`, `--result` and `--give-up` per call
     ");
 }
 
@@ -168,7 +168,10 @@ fn what_changed_is_named_and_can_be_adopted() {
     let adopted = ["resume", "s1", "--tools", "read", "--max-turns", "9", "--adopt"];
     assert_eq!(env.done(&adopted), "It ran.\n");
     let again = env.run(&["resume", "s1"]);
-    assert!(again.contains("it was finished already"), "what was adopted was noted: {again}");
+    assert!(
+        again.contains("the run was already finished"),
+        "the adopted setup was recorded: {again}"
+    );
 }
 
 #[test]
