@@ -34,7 +34,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Benchmark::Load => &[("threadfold-testkit", "load")],
         // Records and whole sessions; the latter need the crate above the store.
         Benchmark::Store => &[("threadfold-testkit", "store"), ("threadfold-engine", "sessions")],
-        Benchmark::Checkpoint => &[("threadfold-agent", "checkpoint")],
+        Benchmark::Checkpoint => &[("threadfold-loop", "checkpoint")],
     };
     for (package, target) in targets {
         shell::run(

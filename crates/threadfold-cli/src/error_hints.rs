@@ -59,9 +59,7 @@ impl From<EngineError> for CommandError {
                 };
                 Self::new(error, hint)
             }
-            EngineError::File { .. } => {
-                Self::new(error, "check that it exists and can be read")
-            }
+            EngineError::File { .. } => Self::new(error, "check that it exists and can be read"),
             _ => Self::new(error, "`threadfold reindex` rebuilds snapshots and summaries"),
         }
     }

@@ -1,6 +1,5 @@
 //! The `threadfold` program.
 
-mod agent;
 mod commands;
 mod error;
 mod error_hints;
@@ -10,6 +9,7 @@ mod input;
 mod machine;
 mod printable;
 mod progress;
+mod run;
 mod runtime;
 mod sessions;
 mod store;

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use threadfold_core::{BlockUpsert, Context, Json, Payload, Place, SessionEvent, SessionId};
+use threadfold_core::{BlockUpsert, Context, Json, Payload, Placement, SessionEvent, SessionId};
 
 use crate::record::{Feed, FeedLine, TooLong};
 use crate::salvage::{self, Salvage, unknown_block};
@@ -76,7 +76,8 @@ impl Salvage for EventConverter {
 
     fn unknown(&mut self, line: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(line, out.len() - self.begin, kept);
-        let upsert = BlockUpsert { block, after: Place::default(), replaces: None, preview: false };
+        let upsert =
+            BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
         let context = Context { source: Some(line.feed.source.clone()), ..Context::default() };
         out.push(SessionEvent { context, ..SessionEvent::new(Payload::BlockUpsert(upsert)) });
     }

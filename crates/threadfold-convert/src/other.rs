@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use threadfold_core::{BlockUpsert, Context, Json, Payload, Place, SessionEvent, SessionId};
+use threadfold_core::{BlockUpsert, Context, Json, Payload, Placement, SessionEvent, SessionId};
 
 use crate::agent::{AgentModule, OrderedFile, ParityTable, SessionFile};
 use crate::record::{Feed, FeedKind, FeedLine, TooLong};
@@ -76,7 +76,8 @@ impl Salvage for OtherConverter {
 
     fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(record, out.len() - self.begin, kept);
-        let upsert = BlockUpsert { block, after: Place::default(), replaces: None, preview: false };
+        let upsert =
+            BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
         let context = self.context(record.feed);
         out.push(SessionEvent { context, ..SessionEvent::new(Payload::BlockUpsert(upsert)) });
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use threadfold_core::{AgentId, Source, SourceId, SourceKind};
+use threadfold_core::{AgentId, EventSource, SourceId, SourceKind};
 
 use crate::Agent;
 
@@ -12,7 +12,7 @@ pub struct Feed {
     /// What the lines are.
     pub kind: FeedKind,
     /// The source as events carry it.
-    pub source: Source,
+    pub source: EventSource,
     /// It may repeat what another feed of the session said: a file that was rewritten, or a copy
     /// of one. What is repeated keeps its place.
     pub may_repeat: bool,
@@ -50,10 +50,10 @@ impl Feed {
             FeedKind::Stream => SourceKind::Stream,
             _ => SourceKind::Transcript,
         };
-        let source = Source {
+        let source = EventSource {
             id: Some(SourceId::from(name)),
             agent: agent.map(Arc::from),
-            ..Source::of_kind(source_kind)
+            ..EventSource::of_kind(source_kind)
         };
         Self { kind, source, may_repeat: false }
     }

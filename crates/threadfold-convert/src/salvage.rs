@@ -1,7 +1,9 @@
 //! Records that cannot be used as they stand: what can be saved is converted, the rest is shown as
 //! it came, and the loss is said. Every agent's converter does it this way.
 
-use threadfold_core::{Block, Context, Fields, Json, Log, Payload, SessionEvent, Source, Unknown};
+use threadfold_core::{
+    Block, Context, EventSource, Fields, Json, LogPayload, Payload, SessionEvent, UnknownBlock,
+};
 
 use crate::record::{FeedLine, TooLong};
 use crate::recover::{self, Piece};
@@ -59,14 +61,14 @@ pub(crate) fn too_long(
 pub(crate) fn unknown_block(record: &FeedLine<'_>, nth: usize, kept: Json) -> Block {
     let source = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
     let id = format!("line:{source}:{}:{nth}", record.number);
-    Block::new(id, Unknown { record: kept })
+    Block::new(id, UnknownBlock { record: kept })
 }
 
 /// Returns the event that something of a line could not be used.
-pub(crate) fn loss(context: Context, source: &Source, line: u64, what: &str) -> SessionEvent {
-    let source = Source { position: Some(Json::of(&line)), ..source.clone() };
+pub(crate) fn loss(context: Context, source: &EventSource, line: u64, what: &str) -> SessionEvent {
+    let source = EventSource { position: Some(Json::of(&line)), ..source.clone() };
     let message = format!("line {line}: {what}");
-    let log = Log { level: Some("warning".into()), message: Some(message.into()) };
+    let log = LogPayload { level: Some("warning".into()), message: Some(message.into()) };
     let context = Context { source: Some(source), ..context };
     SessionEvent { context, ..SessionEvent::new(Payload::Log(log)) }
 }

@@ -1,4 +1,4 @@
-//! The unit of a conversation: one piece of what was said, done or asked.
+//! The unit of a conversation: a message, a tool call, a result, a question.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,74 +22,75 @@ pub use content::{Content, FilePart, ImagePart, Part, PartBody, TextPart};
 /// One piece of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// Its name, unique within its conversation.
+    /// Unique within its conversation.
     pub id: BlockId,
-    /// The conversation it stands in. In a state: the subagent's own name, whichever was said.
+    /// The conversation that contains the block. In a state, this is always the name that the
+    /// conversation is shown under, whichever of its names the event used.
     pub conversation_id: ConversationId,
-    /// When it was made, by its source's clock, as the source spelt it.
+    /// When the source created the block, verbatim, by the source's clock.
     pub timestamp: Option<Arc<str>>,
-    /// How far it has come.
+    /// The block's progress.
     pub status: BlockStatus,
-    /// It was closed by the end of a turn, not by its source.
+    /// The end of a turn closed the block, not its source.
     pub interrupted: bool,
-    /// It is off the active path, after a rewind, an edit, a revert or a compaction.
+    /// The block is off the active path, after a rewind, edit, revert or compaction.
     pub inactive: bool,
-    /// The model's message that it is a piece of.
+    /// The model message that the block is part of.
     pub message_id: Option<MessageId>,
-    /// What it hangs below in its source.
+    /// The block's parent in its source.
     pub parent: Option<BlockId>,
-    /// More about it, by name.
+    /// Additional named values.
     pub metadata: Fields,
-    /// The record it came from; does not count for equality of states by hash.
+    /// The record that the block came from. Excluded from the state hash.
     pub raw: Option<Json>,
-    /// What it is.
+    /// The block's type and its fields.
     pub body: BlockBody,
     /// Fields that this version does not know.
     pub extra: Fields,
 }
 
-/// How far a block has come.
+/// The progress of a block.
 ///
-/// A `subagent` is pending, running, success or error; any other block is pending, complete or
+/// A `subagent` is pending, running, success or error; every other block is pending, complete or
 /// error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockStatus {
-    /// Not done yet.
+    /// Not finished.
     Pending,
-    /// A subagent at work.
+    /// A subagent that is working.
     Running,
-    /// Done.
+    /// Finished.
     Complete,
-    /// A subagent that is done.
+    /// A subagent that finished.
     Success,
-    /// Ended badly.
+    /// Failed.
     Error,
 }
 
 impl BlockStatus {
-    /// Says whether there is more to come.
+    /// Returns true if more content may follow.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Pending | Self::Running)
     }
 }
 
 macro_rules! bodies {
-    ($($(#[$doc:meta])* $variant:ident = $wire:literal,)*) => {
-        /// What a block is, with the fields of that type.
+    ($($(#[$doc:meta])* $variant:ident($type:ident) = $wire:literal,)*) => {
+        /// The type of a block, with the fields of that type.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum BlockBody {
-            $($(#[$doc])* $variant($variant),)*
-            /// A type that this version does not know; its fields are the block's `extra`.
+            $($(#[$doc])* $variant($type),)*
+            /// A type that this version does not know. Its fields are in the block's `extra`.
             Other(Arc<str>),
         }
 
         impl BlockBody {
-            /// The names on the wire of all types that this version knows.
+            /// The wire names of all types that this version knows.
             pub const KINDS: &'static [&'static str] = &[$($wire),*];
 
-            /// Returns the type's name on the wire.
+            /// Returns the wire name of the type.
             pub fn kind(&self) -> &str {
                 match self {
                     $(Self::$variant(_) => $wire,)*
@@ -112,8 +113,8 @@ macro_rules! bodies {
             }
         }
 
-        $(impl From<$variant> for BlockBody {
-            fn from(body: $variant) -> Self {
+        $(impl From<$type> for BlockBody {
+            fn from(body: $type) -> Self {
                 Self::$variant(body)
             }
         })*
@@ -121,76 +122,76 @@ macro_rules! bodies {
 }
 
 bodies! {
-    /// What a person, or something in their place, said.
-    UserMessage = "user_message",
-    /// What the model said.
-    AssistantText = "assistant_text",
-    /// What the model thought.
-    Thinking = "thinking",
+    /// A message from a person, or from a program in their place.
+    UserMessage(UserMessageBlock) = "user_message",
+    /// Text from the model.
+    AssistantText(AssistantTextBlock) = "assistant_text",
+    /// The model's reasoning.
+    Thinking(ThinkingBlock) = "thinking",
     /// A tool call.
-    ToolUse = "tool_use",
-    /// What a tool call gave.
-    ToolResult = "tool_result",
-    /// A call that made a subagent.
-    Subagent = "subagent",
-    /// A question that waits for a person.
-    Permission = "permission",
-    /// A word of the agent's own.
-    System = "system",
-    /// A skill that was loaded.
-    SkillLoad = "skill_load",
-    /// Something went wrong.
-    Error = "error",
-    /// A record that was not understood, as it came.
-    Unknown = "unknown",
+    ToolUse(ToolUseBlock) = "tool_use",
+    /// The result of a tool call.
+    ToolResult(ToolResultBlock) = "tool_result",
+    /// A tool call that spawned a subagent.
+    Subagent(SubagentBlock) = "subagent",
+    /// A question to a person.
+    Permission(PermissionBlock) = "permission",
+    /// A notice from the agent itself.
+    System(SystemBlock) = "system",
+    /// A loaded skill.
+    SkillLoad(SkillLoadBlock) = "skill_load",
+    /// An error that the agent reported.
+    Error(ErrorBlock) = "error",
+    /// A record that the converter could not interpret, verbatim.
+    Unknown(UnknownBlock) = "unknown",
 }
 
 objects! {
-    /// What a person, or something in their place, said.
-    pub struct UserMessage {
-        /// Text, or parts.
+    /// A message from a person, or from a program in their place.
+    pub struct UserMessageBlock {
+        /// Text, or a list of parts.
         content: Content = "content",
     }
 
-    /// What the model said.
-    pub struct AssistantText {
-        /// The text, as far as it has come.
+    /// Text from the model.
+    pub struct AssistantTextBlock {
+        /// The text received so far.
         content: Text = "content",
         /// The model.
         model: Option<Arc<str>> = "model",
     }
 
-    /// What the model thought. Always part of the state; hiding it is a matter of the view.
-    pub struct Thinking {
-        /// The text; some models keep it to themselves.
+    /// The model's reasoning. Always part of the state; a view may hide it.
+    pub struct ThinkingBlock {
+        /// The text. Empty if the provider does not reveal it.
         content: Text = "content",
-        /// The provider's mark that must go back unchanged.
+        /// The provider's signature, which must be sent back unchanged.
         signature: Option<Arc<str>> = "signature",
-        /// The provider keeps the text in a form that only it can read.
+        /// The provider returned the text encrypted.
         redacted: bool = "redacted",
     }
 
-    /// A tool call. Pending until its result is there.
-    pub struct ToolUse {
+    /// A tool call. Pending until its result arrives.
+    pub struct ToolUseBlock {
         /// The tool.
         tool_name: Arc<str> = "toolName",
         /// The call.
         tool_use_id: ToolUseId = "toolUseId",
-        /// The arguments, once they are whole.
+        /// The arguments, once complete.
         input: Option<Json> = "input",
-        /// The arguments as they are being written; gone once they are whole.
+        /// The arguments while they stream in; absent once complete.
         input_text: Option<Text> = "inputText",
-        /// The tool's name for people.
+        /// A human-readable name of the tool.
         display_name: Option<Arc<str>> = "displayName",
-        /// What the call is for.
+        /// The purpose of the call.
         description: Option<Arc<str>> = "description",
     }
 
-    /// What a tool call gave.
-    pub struct ToolResult {
-        /// The call that it answers.
+    /// The result of a tool call.
+    pub struct ToolResultBlock {
+        /// The call that the result answers.
         tool_use_id: ToolUseId = "toolUseId",
-        /// What came back.
+        /// The tool's output.
         output: Option<Json> = "output",
         /// The call failed.
         is_error: bool = "isError",
@@ -198,65 +199,66 @@ objects! {
         duration_ms: Option<u64> = "durationMs",
     }
 
-    /// A call that made a subagent: the edge from a conversation to the subagent's.
-    pub struct Subagent {
+    /// A tool call that spawned a subagent: the edge from the caller's conversation to the
+    /// subagent's.
+    pub struct SubagentBlock {
         /// The call.
         tool_use_id: Option<ToolUseId> = "toolUseId",
         /// The subagent.
         agent_id: Option<AgentId> = "agentId",
-        /// Its type.
+        /// The subagent's type.
         name: Arc<str> = "name",
-        /// What it is for.
+        /// The task, in a few words.
         description: Option<Arc<str>> = "description",
-        /// What it was asked.
+        /// The prompt.
         input: Option<Json> = "input",
-        /// What it answered.
+        /// The subagent's answer.
         output: Option<Json> = "output",
-        /// How long it took.
+        /// How long the run took.
         duration_ms: Option<u64> = "durationMs",
     }
 
-    /// A question that waits for a person.
-    pub struct Permission {
-        /// The question's name.
+    /// A question to a person.
+    pub struct PermissionBlock {
+        /// The id of the question.
         request_id: RequestId = "requestId",
-        /// The call that waits for it.
+        /// The call that waits for the answer.
         tool_use_id: Option<ToolUseId> = "toolUseId",
-        /// What is asked.
+        /// The question.
         question: Option<Json> = "question",
-        /// What can be answered.
+        /// The possible answers.
         options: Option<Json> = "options",
-        /// What was answered.
+        /// The answer.
         answer: Option<Json> = "answer",
     }
 
-    /// A word of the agent's own: the start of a session, a compaction, a hook, a status.
-    pub struct System {
-        /// Which.
+    /// A notice from the agent itself: session start, compaction, hook, status.
+    pub struct SystemBlock {
+        /// The kind of notice.
         subtype: Arc<str> = "subtype",
-        /// What it says.
+        /// The text of the notice.
         message: Option<Text> = "message",
     }
 
-    /// A skill that was loaded.
-    pub struct SkillLoad {
-        /// Which.
+    /// A loaded skill.
+    pub struct SkillLoadBlock {
+        /// The skill.
         skill_name: Arc<str> = "skillName",
-        /// Its text.
+        /// The skill's text.
         content: Option<Text> = "content",
     }
 
-    /// Something went wrong.
-    pub struct Error {
-        /// What.
+    /// An error that the agent reported.
+    pub struct ErrorBlock {
+        /// The error message.
         message: Text = "message",
-        /// The source's own mark for it.
+        /// The source's error code.
         code: Option<Json> = "code",
     }
 
-    /// A record that was not understood.
-    pub struct Unknown {
-        /// What came, as it came.
+    /// A record that the converter could not interpret.
+    pub struct UnknownBlock {
+        /// The record, verbatim.
         record: Json = "record",
     }
 }
@@ -276,7 +278,7 @@ impl Field for Block {
 }
 
 impl Block {
-    /// Returns a block of the main conversation that is complete.
+    /// Returns a completed block in the main conversation.
     pub fn new(id: impl Into<BlockId>, body: impl Into<BlockBody>) -> Self {
         let body = body.into();
         let status = match body {
@@ -328,11 +330,11 @@ impl Block {
         })
     }
 
-    /// Writes the block's fields, with or without the record it came from.
+    /// Writes the block's fields, with or without its raw record.
     pub(crate) fn write_into<M: SerializeMap>(
         &self,
         map: &mut M,
-        record: Record,
+        record: RawRecord,
     ) -> Result<(), M::Error> {
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("type", self.body.kind())?;
@@ -347,18 +349,18 @@ impl Block {
         if !self.metadata.is_empty() {
             self.metadata.write("metadata", map)?;
         }
-        if let Record::Shown = record {
+        if let RawRecord::Include = record {
             self.raw.write("raw", map)?;
         }
         self.extra.write_into(map)
     }
 }
 
-/// Whether a block is written with the record it came from.
+/// Whether a block is written with its raw record.
 #[derive(Clone, Copy)]
-pub(crate) enum Record {
-    Shown,
-    LeftOut,
+pub(crate) enum RawRecord {
+    Include,
+    Omit,
 }
 
 fn check_status(body: &BlockBody, status: BlockStatus) -> Result<(), DecodeError> {
@@ -386,7 +388,7 @@ fn check_status(body: &BlockBody, status: BlockStatus) -> Result<(), DecodeError
 /// Checks that `text` is one JSON value.
 pub(crate) fn raw(text: &str) -> Result<Box<RawValue>, DecodeError> {
     serde_json::from_str(text).map_err(|error| {
-        // An event is mostly one line of many, and then its own line 1 would mislead.
+        // An event is usually one line of many, so "line 1" would mislead.
         let reason = error.to_string().replace(" at line 1 column", " at column");
         DecodeError {
             path: String::new(),
@@ -399,7 +401,7 @@ pub(crate) fn raw(text: &str) -> Result<Box<RawValue>, DecodeError> {
 impl Serialize for Block {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.write_into(&mut map, Record::Shown)?;
+        self.write_into(&mut map, RawRecord::Include)?;
         map.end()
     }
 }

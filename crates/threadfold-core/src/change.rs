@@ -1,4 +1,4 @@
-//! What moved: the small facts that turn the state before a step into the state after it.
+//! The changes that turn the state before a step into the state after it.
 
 use std::sync::Arc;
 
@@ -13,99 +13,99 @@ mod apply;
 
 pub use apply::apply_changes;
 
-/// What a step altered in the state, small enough to send and to redraw from.
+/// One change that a step made to the state, small enough to send and to redraw from.
 ///
-/// A conversation is named as its blocks name it.
+/// A conversation is identified by the name that its blocks carry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum Change {
-    /// A block is new.
+    /// A block was added.
     #[serde(rename = "block:inserted")]
     BlockInserted {
-        /// Where.
+        /// The conversation.
         conversation_id: ConversationId,
-        /// The block before it; none if it is the first.
+        /// The preceding block; `None` if the block is first.
         after: Option<BlockId>,
         /// The block.
         block: Arc<Block>,
     },
-    /// A block is another now, in its place.
+    /// A block's content was replaced.
     #[serde(rename = "block:replaced")]
     BlockReplaced {
-        /// Where.
+        /// The conversation.
         conversation_id: ConversationId,
         /// The block.
         block: Arc<Block>,
     },
-    /// Only a block's status and marks are others now.
+    /// Only the status or the flags of a block changed.
     #[serde(rename = "block:marked")]
     BlockMarked {
-        /// Where.
+        /// The conversation.
         conversation_id: ConversationId,
         /// The block.
         block_id: BlockId,
-        /// How far it has come.
+        /// The new status.
         status: BlockStatus,
-        /// It was closed by the end of a turn.
+        /// The end of a turn closed it.
         interrupted: bool,
         /// It is off the active path.
         inactive: bool,
     },
-    /// A block stands elsewhere now.
+    /// A block moved within its conversation.
     #[serde(rename = "block:moved")]
     BlockMoved {
-        /// Where.
+        /// The conversation.
         conversation_id: ConversationId,
         /// The block.
         block_id: BlockId,
-        /// The block before it; none if it is the first.
+        /// The preceding block; `None` if the block is first.
         after: Option<BlockId>,
     },
-    /// A block is gone.
+    /// A block was removed.
     #[serde(rename = "block:removed")]
     BlockRemoved {
-        /// Where.
+        /// The conversation.
         conversation_id: ConversationId,
         /// The block.
         block_id: BlockId,
     },
-    /// A block's text grew.
+    /// Text was appended to a block.
     #[serde(rename = "text:appended")]
     TextAppended {
-        /// Where.
+        /// The conversation.
         conversation_id: ConversationId,
         /// The block.
         block_id: BlockId,
-        /// Which of its texts.
+        /// The text field.
         field: TextField,
-        /// The new text.
+        /// The appended text.
         text: Arc<str>,
     },
-    /// A subagent is new, or something about it is.
+    /// A subagent was added, or its header changed.
     #[serde(rename = "subagent:changed")]
     SubagentChanged {
         /// The subagent's conversation.
         conversation_id: ConversationId,
-        /// All that is shown of it but its blocks.
+        /// Everything about the subagent except its blocks.
         subagent: SubagentHeader,
     },
-    /// A subagent's conversation goes by another name.
+    /// A subagent's conversation is shown under another name.
     #[serde(rename = "conversation:renamed")]
     ConversationRenamed {
-        /// The name until now.
+        /// The old name.
         from: ConversationId,
-        /// The name from now on.
+        /// The new name.
         to: ConversationId,
     },
-    /// A subagent turned out to be another.
+    /// Two subagents turned out to be the same one.
     #[serde(rename = "subagent:united")]
     SubagentUnited {
-        /// The one that is no more.
+        /// The conversation that no longer exists.
         conversation_id: ConversationId,
-        /// The one that it is.
+        /// The conversation that remains.
         into: ConversationId,
-        /// All blocks of the latter, in order.
+        /// All blocks of the remaining conversation, in order.
         blocks: Vec<Arc<Block>>,
     },
 }

@@ -1,7 +1,7 @@
-//! What is heard: facts about a session, one envelope for all of them.
+//! Events: facts about a session, all in one envelope.
 //!
-//! `{ "type", "payload", "context" }`, in the log, on the wire and in the API. A type that this
-//! version does not know is kept whole, and so are unknown fields of known types.
+//! The envelope is `{ "type", "payload", "context" }`, in the log, on the wire and in the API.
+//! Unknown types and unknown fields are preserved.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ mod context;
 mod payload;
 mod turn;
 
-pub use context::{Context, Rank, Source, SourceKind};
+pub use context::{Context, EventSource, Rank, SourceKind};
 pub use payload::*;
 pub use turn::*;
 
@@ -36,15 +36,15 @@ pub use turn::*;
 pub struct SessionEvent {
     /// What happened.
     pub payload: Payload,
-    /// Where and when.
+    /// Where and when it happened.
     pub context: Context,
     /// Fields that this version does not know, of the envelope and of the payload.
-    pub unread: Unread,
+    pub unknown_fields: UnknownFields,
 }
 
 /// Fields of an event that this version does not know.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Unread {
+pub struct UnknownFields {
     /// Those beside `type`, `payload` and `context`.
     pub event: Fields,
     /// Those of the payload.
@@ -64,10 +64,10 @@ macro_rules! payloads {
         }
 
         impl Payload {
-            /// The names on the wire of all types that this version knows.
+            /// The wire names of all types that this version knows.
             pub const KINDS: &'static [&'static str] = &[$($wire),*];
 
-            /// Returns the type's name on the wire.
+            /// Returns the wire name of the type.
             pub fn kind(&self) -> &str {
                 match self {
                     $(Self::$variant(_) => $wire,)*
@@ -101,103 +101,103 @@ macro_rules! payloads {
 }
 
 payloads! {
-    /// A whole block: new, or in place of what was said of it before.
+    /// A whole block: new, or replacing what the source reported before.
     BlockUpsert(BlockUpsert) = "block:upsert",
-    /// Text that a block grew by.
+    /// Text appended to a block.
     BlockDelta(BlockDelta) = "block:delta",
-    /// A block is taken out.
+    /// A block was removed.
     BlockRemove(BlockRemove) = "block:remove",
-    /// The active path changed: a rewind, an edit, a revert, a compaction, a reset.
+    /// The active path changed: a rewind, edit, revert, compaction or reset.
     ContextChanged(ContextChanged) = "context:changed",
-    /// A call made a subagent.
+    /// A call spawned a subagent.
     SubagentSpawned(SubagentSpawned) = "subagent:spawned",
-    /// A subagent answered its call.
+    /// A subagent finished its call.
     SubagentCompleted(SubagentCompleted) = "subagent:completed",
-    /// A turn is over.
-    SessionIdle(Empty) = "session:idle",
-    /// Usage, cost, model, title and the like.
+    /// A turn ended.
+    SessionIdle(EmptyPayload) = "session:idle",
+    /// Usage, cost, model, title and similar facts.
     MetadataUpdate(MetadataUpdate) = "metadata:update",
-    /// The agent was asked something.
+    /// The agent received a query.
     QueryStarted(QueryStarted) = "query:started",
-    /// The agent answered.
+    /// The agent answered the query.
     QueryCompleted(QueryCompleted) = "query:completed",
-    /// The agent could not answer.
+    /// The agent failed to answer the query.
     QueryFailed(QueryFailed) = "query:failed",
-    /// The execution environment is being made.
-    EeCreating(Environment) = "ee:creating",
-    /// The execution environment is there.
-    EeReady(Environment) = "ee:ready",
-    /// The execution environment is gone.
-    EeTerminated(Environment) = "ee:terminated",
-    /// The execution environment has a problem.
-    EeError(Environment) = "ee:error",
-    /// The execution environment was asked how it is.
-    EeHealthCheck(Environment) = "ee:health_check",
-    /// A file was made.
-    FileCreated(File) = "file:created",
-    /// A file was changed.
-    FileModified(File) = "file:modified",
+    /// The execution environment is being created.
+    EeCreating(EnvironmentPayload) = "ee:creating",
+    /// The execution environment is ready.
+    EeReady(EnvironmentPayload) = "ee:ready",
+    /// The execution environment terminated.
+    EeTerminated(EnvironmentPayload) = "ee:terminated",
+    /// The execution environment reported an error.
+    EeError(EnvironmentPayload) = "ee:error",
+    /// The result of a health check of the execution environment.
+    EeHealthCheck(EnvironmentPayload) = "ee:health_check",
+    /// A file was created.
+    FileCreated(FilePayload) = "file:created",
+    /// A file was modified.
+    FileModified(FilePayload) = "file:modified",
     /// A file was deleted.
-    FileDeleted(File) = "file:deleted",
-    /// An agent's own file changed.
-    TranscriptChanged(Transcript) = "transcript:changed",
-    /// An agent's own file was written by us.
-    TranscriptWritten(Transcript) = "transcript:written",
-    /// An agent waits for a person.
+    FileDeleted(FilePayload) = "file:deleted",
+    /// An agent's transcript changed.
+    TranscriptChanged(TranscriptPayload) = "transcript:changed",
+    /// We wrote an agent's transcript.
+    TranscriptWritten(TranscriptPayload) = "transcript:written",
+    /// An agent asked a person for permission.
     PermissionRequested(PermissionRequested) = "permission:requested",
-    /// A person answered.
+    /// A person answered a permission request.
     PermissionResolved(PermissionResolved) = "permission:resolved",
-    /// A line of a log.
-    Log(Log) = "log",
-    /// Something went wrong.
+    /// A log line.
+    Log(LogPayload) = "log",
+    /// An error.
     Error(ErrorPayload) = "error",
     /// The session's options changed.
     OptionsUpdate(OptionsUpdate) = "options:update",
     /// The session began.
-    SessionInitialized(Empty) = "session:initialized",
+    SessionInitialized(EmptyPayload) = "session:initialized",
     /// The session ended.
     SessionEnded(SessionEnded) = "session:ended",
-    /// A turn of a loop began.
+    /// A turn of our loop started.
     TurnStarted(TurnStarted) = "turn:started",
     /// The model answered.
     TurnAnswered(TurnAnswered) = "turn:answered",
-    /// A turn of a loop is closed.
+    /// A turn of our loop is complete.
     TurnCompleted(TurnCompleted) = "turn:completed",
-    /// The model asked for a tool.
+    /// The model requested a tool call.
     ToolRequested(ToolRequested) = "tool:requested",
     /// A tool is about to run.
     ToolStarted(ToolStarted) = "tool:started",
-    /// A tool gave its result.
+    /// A tool call has its result.
     ToolFinished(ToolFinished) = "tool:finished",
-    /// A tool failed.
+    /// An attempt at a tool call failed.
     ToolFailed(ToolFailed) = "tool:failed",
-    /// What became of a tool is not known.
+    /// The outcome of an attempt is unknown.
     ToolUnknown(ToolUnknown) = "tool:unknown",
-    /// There is a place to resume from.
+    /// A checkpoint was saved.
     CheckpointSaved(CheckpointSaved) = "checkpoint:saved",
 }
 
-/// An event of a type that this version does not know, as it came.
+/// An event of a type that this version does not know, verbatim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnknownPayload {
-    /// The type's name.
+    /// The wire name of the type.
     pub kind: Arc<str>,
-    /// Its payload.
+    /// The payload.
     pub payload: Option<Json>,
 }
 
 impl SessionEvent {
-    /// Returns an event of the main conversation, from no source in particular.
+    /// Returns an event in the main conversation, without a source.
     pub fn new(payload: Payload) -> Self {
-        Self { payload, context: Context::default(), unread: Unread::default() }
+        Self { payload, context: Context::default(), unknown_fields: UnknownFields::default() }
     }
 
-    /// Returns `block:upsert` of `block`, in the conversation that the block names.
+    /// Returns a `block:upsert` event in the block's own conversation.
     pub fn upsert(block: Block) -> Self {
         let conversation_id = block.conversation_id.clone();
         let mut event = Self::new(Payload::BlockUpsert(BlockUpsert {
             block,
-            after: Place::Unsaid,
+            after: Placement::Unspecified,
             replaces: None,
             preview: false,
         }));
@@ -205,13 +205,13 @@ impl SessionEvent {
         event
     }
 
-    /// Returns the same event, heard from a source of `kind`.
+    /// Returns the event, attributed to a source of `kind`.
     pub fn from_source(mut self, kind: SourceKind) -> Self {
-        self.context.source = Some(Source::of_kind(kind));
+        self.context.source = Some(EventSource::of_kind(kind));
         self
     }
 
-    /// Returns the same event, in `conversation`.
+    /// Returns the event, moved to `conversation`.
     pub fn within(mut self, conversation: impl Into<crate::id::ConversationId>) -> Self {
         self.context.conversation_id = conversation.into();
         self
@@ -231,12 +231,12 @@ impl SessionEvent {
             Some(raw) => Context::from_raw(raw).map_err(|error| error.within("context"))?,
             None => Context::default(),
         };
-        let unread = Unread { payload: rest, event: fields.rest() };
-        Ok(Self { payload, context, unread })
+        let unknown_fields = UnknownFields { payload: rest, event: fields.rest() };
+        Ok(Self { payload, context, unknown_fields })
     }
 }
 
-/// The payload of an event that has none.
+/// The default payload for an event without one.
 fn empty_object() -> &'static RawValue {
     serde_json::from_str("{}").expect("an empty object is JSON")
 }
@@ -247,7 +247,7 @@ impl Serialize for PayloadWithRest<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         self.0.payload.write_into(&mut map)?;
-        self.0.unread.payload.write_into(&mut map)?;
+        self.0.unknown_fields.payload.write_into(&mut map)?;
         map.end()
     }
 }
@@ -264,7 +264,7 @@ impl Serialize for SessionEvent {
             _ => map.serialize_entry("payload", &PayloadWithRest(self))?,
         }
         map.serialize_entry("context", &self.context)?;
-        self.unread.event.write_into(&mut map)?;
+        self.unknown_fields.event.write_into(&mut map)?;
         map.end()
     }
 }

@@ -1,13 +1,13 @@
-//! The state hash: two parties that hold the same conversation get the same 32 bytes.
+//! The state hash: equal conversations have equal 32-byte hashes, on every platform.
 //!
-//! The definition, for another language, is in `docs/reference/state-hash.md`.
+//! `docs/reference/state-hash.md` defines it for other languages.
 
 use std::fmt;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::block::{Block, Record};
+use crate::block::{Block, RawRecord};
 use crate::json::{Json, canonical_parts};
 use crate::state::{ConversationState, Slot};
 
@@ -16,7 +16,7 @@ use crate::state::{ConversationState, Slot};
 pub struct StateHash([u8; 32]);
 
 impl StateHash {
-    /// Returns the bytes.
+    /// Returns the hash bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -41,9 +41,9 @@ impl Serialize for StateHash {
 }
 
 impl ConversationState {
-    /// Returns the hash of all that the state shows, but for the records blocks came from.
+    /// Returns the hash of everything that the state shows, except raw records.
     ///
-    /// Blocks that were hashed before and did not change are not hashed again.
+    /// Caches the hash of each block, so unchanged blocks are not hashed again.
     pub fn hash(&self) -> StateHash {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"threadfold state 1\n");
@@ -85,7 +85,7 @@ struct WithoutRecord<'a>(&'a Block);
 impl Serialize for WithoutRecord<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.0.write_into(&mut map, Record::LeftOut)?;
+        self.0.write_into(&mut map, RawRecord::Omit)?;
         map.end()
     }
 }

@@ -1,4 +1,4 @@
-//! Names of things: every identifier is a type of its own, made by the source and never by us.
+//! Identifiers. Each is a distinct type, and its value comes from the source, never from us.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -14,7 +14,7 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Returns the name as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -69,22 +69,22 @@ id! {
 }
 
 id! {
-    /// A block, unique within its conversation and not across them.
+    /// A block. Unique within its conversation, not across conversations.
     BlockId
 }
 
 id! {
-    /// The model's message that a block is a piece of.
+    /// The model message that a block is part of.
     MessageId
 }
 
 id! {
-    /// A tool call, as the model named it.
+    /// A tool call, as named by the model.
     ToolUseId
 }
 
 id! {
-    /// A subagent, as the agent that runs it names it.
+    /// A subagent, as named by the agent that runs it.
     AgentId
 }
 
@@ -94,66 +94,66 @@ id! {
 }
 
 id! {
-    /// A place that records come from.
+    /// A source of records.
     SourceId
 }
 
 id! {
-    /// A tool call in a loop of ours, as the model named it.
+    /// A tool call in our loop, as named by the model.
     CallId
 }
 
 id! {
-    /// One run of a loop: from what it was asked to its last answer.
+    /// One evaluation of a prompt by a loop, from the prompt to the final answer.
     EvaluationId
 }
 
 id! {
-    /// A call's name towards the tool that runs it: the same over resumes, different for two
-    /// equal calls. [`call_key`](crate::call_key) makes it.
+    /// The idempotency key that a tool receives with a call: stable across resumes, and distinct
+    /// for two equal calls. [`call_key`](crate::call_key) computes it.
     CallKey
 }
 
 id! {
-    /// A place to resume from.
+    /// A checkpoint.
     CheckpointId
 }
 
 id! {
-    /// What a loop has said and done so far.
+    /// The state of a loop.
     StateId
 }
 
 id! {
-    /// The hash of some content, in lower-case hexadecimal.
+    /// A content hash, in lower-case hexadecimal.
     ContentHash
 }
 
 impl ConversationId {
-    /// The name of the conversation that is no subagent's.
+    /// The id of the main conversation.
     pub const MAIN: &'static str = "main";
 
-    /// Returns the name of the conversation that is no subagent's.
+    /// Returns the id of the main conversation.
     pub fn main() -> Self {
         Self::from(Self::MAIN)
     }
 
-    /// Says whether this is the conversation that is no subagent's.
+    /// Returns true for the main conversation.
     pub fn is_main(&self) -> bool {
         self.as_str() == Self::MAIN
     }
 }
 
 impl AgentId {
-    /// Returns the name without the `agent-` that some files put before it.
+    /// Returns the id without the `agent-` prefix that some files add.
     ///
-    /// Both spellings name one agent.
+    /// Both spellings refer to the same agent.
     pub fn bare(&self) -> &str {
         bare_agent_name(self.as_str())
     }
 }
 
-/// Returns an agent's name without the `agent-` that some files put before it.
+/// Returns an agent's name without the `agent-` prefix that some files add.
 pub(crate) fn bare_agent_name(name: &str) -> &str {
     match name.strip_prefix("agent-") {
         Some(bare) if !bare.is_empty() => bare,

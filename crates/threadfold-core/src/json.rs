@@ -1,7 +1,7 @@
-//! JSON that is not ours to understand, kept as it was spelt.
+//! Opaque JSON, preserved verbatim.
 //!
-//! A tool's input may hold numbers that no float can carry, keys that stand twice and nesting
-//! that overflows a stack. It is therefore checked once and kept as text.
+//! A tool's input may contain numbers that no float can represent, duplicate keys, and nesting deep
+//! enough to overflow the stack. It is therefore validated once and kept as text.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,17 +15,18 @@ mod fields;
 pub(crate) use canonical::{canonical, canonical_parts};
 pub use fields::Fields;
 
-/// One JSON value, as it was spelt.
+/// One JSON value, verbatim.
 ///
-/// Two are equal if their canonical forms are: white space and the order of keys do not count,
-/// the spelling of numbers and repeated keys do.
+/// Two values are equal if their canonical forms are equal: white space and key order are ignored,
+/// the spelling of numbers and duplicate keys are not.
 ///
-/// The text stands in a box of its own, for sharing a box takes no copy of what is in it.
+/// The `Box` inside the `Arc` looks redundant, but it avoids copying the text: converting a
+/// `Box<RawValue>` to an `Arc<RawValue>` would copy it.
 #[derive(Clone)]
 pub struct Json(Arc<Box<RawValue>>);
 
 impl Json {
-    /// Checks that `text` is one JSON value and keeps it, without the white space around it.
+    /// Validates that `text` is one JSON value and stores it, without surrounding white space.
     ///
     /// ```
     /// use threadfold_core::Json;
@@ -48,34 +49,34 @@ impl Json {
     ///
     /// # Panics
     ///
-    /// If `value` has no form in JSON, such as a map whose keys are not strings.
+    /// If `value` cannot be represented in JSON, such as a map whose keys are not strings.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
         serde_json::value::to_raw_value(value)
             .map(Self::from)
             .expect("plain data has a form in JSON")
     }
 
-    /// Returns the value as it was spelt.
+    /// Returns the value verbatim.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    /// Returns the value as `serde_json` has it.
+    /// Returns the value as a `serde_json` raw value.
     pub fn raw(&self) -> &RawValue {
         &self.0
     }
 
-    /// Returns the text of a JSON string, and nothing for any other value.
+    /// Returns the text of a JSON string, or `None` for any other value.
     pub fn to_text(&self) -> Option<String> {
         serde_json::from_str(self.as_str()).ok()
     }
 
-    /// Says whether this is `null`.
+    /// Returns true for `null`.
     pub fn is_null(&self) -> bool {
         self.as_str() == "null"
     }
 
-    /// Returns the value with its keys sorted and no white space; see the state hash.
+    /// Returns the value with sorted keys and no white space, as the state hash needs it.
     pub fn canonical(&self) -> String {
         canonical(&self.0)
     }

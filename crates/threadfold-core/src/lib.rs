@@ -1,14 +1,14 @@
-//! The pure heart of Threadfold: what an agent says becomes one conversation state.
+//! The pure core of Threadfold: folds an agent's events into one conversation state.
 //!
 //! ```text
 //! source ─► record ─► store ─► converter ─► events ─► reduce ─► state ─► bus ─► client
 //!                                           └────── this crate ──────┘
 //! ```
 //!
-//! An agent's live stream and the transcript it leaves on disk are turned into the same
-//! [`SessionEvent`]s. [`reduce`] folds them into one [`ConversationState`]: the blocks of the
-//! main conversation, and the subagents with theirs. However the two are interleaved, the state
-//! ends up the same.
+//! Converters turn an agent's live stream and its transcript on disk into the same
+//! [`SessionEvent`]s. [`reduce`] folds them into one [`ConversationState`]: the blocks of the main
+//! conversation, and each subagent with its own. The final state does not depend on how the two
+//! sources are interleaved.
 //!
 //! ```
 //! use threadfold_core::{ConversationState, Outcome, SessionEvent};
@@ -33,14 +33,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A loop of our own is heard as events, too. [`TurnState`] keeps what it takes to go on with one
-//! after a crash, [`resume_plan`] says how, and [`repair`] makes its history one that every
-//! provider takes.
+//! Our own agent loop emits events too. [`TurnState`] holds what a loop needs to resume after a
+//! crash, [`resume_plan`] decides the next step, and [`repair`] turns its history into one that
+//! every provider accepts.
 //!
 //! # What it does not do
 //!
-//! It touches nothing: no files, network, clock, randomness, threads. Times, positions and names
-//! arrive inside events. It does not know any agent's format, and it keeps nothing on disk.
+//! It performs no I/O: no files, network, clock, randomness or threads. Times, positions and names
+//! arrive inside events. It knows no agent's format and stores nothing on disk.
 
 mod block;
 mod change;
@@ -58,9 +58,9 @@ mod text;
 mod turn;
 
 pub use block::{
-    AssistantText, Block, BlockBody, BlockStatus, Content, Error, FilePart, ImagePart, Part,
-    PartBody, Permission, SkillLoad, Subagent, System, TextPart, Thinking, ToolResult, ToolUse,
-    Unknown, UserMessage,
+    AssistantTextBlock, Block, BlockBody, BlockStatus, Content, ErrorBlock, FilePart, ImagePart,
+    Part, PartBody, PermissionBlock, SkillLoadBlock, SubagentBlock, SystemBlock, TextPart,
+    ThinkingBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, UserMessageBlock,
 };
 pub use change::{Change, apply_changes};
 pub use event::*;
@@ -75,18 +75,18 @@ pub use object::DecodeError;
 pub use outcome::{Anomaly, Outcome};
 pub use reduce::{fold, reduce};
 pub use rules::{
-    Dialect, INTERRUPTED, Repair, Repaired, Rule, Violation, check_anthropic,
+    Dialect, ProviderRule, Repair, RepairedHistory, Violation, check_anthropic,
     check_anthropic_continuation, check_chat, check_responses, render_anthropic, render_chat,
-    render_responses, repair, unbound, without_lone_surrogates,
+    render_responses, repair, without_bound_content, without_lone_surrogates,
 };
 pub use state::{
-    Blocks, ConversationState, RunHeader, Shelf, Snapshot, SnapshotError, SnapshotPart,
+    Blocks, ConversationState, RunHeader, SnapshotError, SnapshotPart, SpillStore, StateSnapshot,
     SubagentHeader, SubagentRef,
 };
 pub use text::Text;
 pub use turn::{
     CallAction, CallResult, CallState, ConversationMessage, ConversationStateMismatch,
-    ConversationTurn, Fingerprint, MessagePart, MessagePartBody, Mismatch, NativePart, NextStep,
-    PlannedCall, ResumePlan, Role, Setup, SetupPart, SnapshotRestoreError, ThinkingPart, ToolCall,
-    ToolCallRecord, ToolIdempotencyError, TurnState, WayOut, call_key, resume_plan,
+    ConversationTurn, DecisionOption, Fingerprint, MessagePart, MessagePartBody, Mismatch,
+    NativePart, NextStep, PlannedCall, ResumePlan, Role, Setup, SetupPart, ThinkingPart, ToolCall,
+    ToolCallRecord, ToolIdempotencyError, TurnRestoreError, TurnState, call_key, resume_plan,
 };

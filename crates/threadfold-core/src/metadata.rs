@@ -1,6 +1,6 @@
-//! What is known of a session as a whole: title, model, times, tokens, cost.
+//! Facts about a session as a whole: title, model, times, tokens, cost.
 //!
-//! A fold of its own beside the reducer's, for none of it is part of the conversation.
+//! A separate fold beside the reducer, because none of this is part of the conversation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::event::{Payload, Rank, SessionEvent};
 use crate::id::{ConversationId, MessageId, SessionId};
 use crate::json::{Fields, Json};
 
-/// What is known of a session as a whole.
+/// Facts about a session as a whole.
 ///
-/// Of title, model and the like the last word counts. Of a message's tokens the last word counts
-/// as well, once, in whichever conversation the message was heard first: agents repeat a message
+/// For title, model and similar values the last report wins. A message's tokens are counted once,
+/// in the conversation that reported them first, and the last report wins: agents repeat a message
 /// on several lines, and copy whole histories into other conversations.
 ///
 /// ```
@@ -37,7 +37,7 @@ pub struct SessionMetadata {
     facts: Facts,
 }
 
-/// All that is known, which is more than what is shown.
+/// The complete data. [`SessionMetadata`] shows only a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Facts {
@@ -52,24 +52,24 @@ struct Facts {
     messages: OrdMap<MessageId, MessageUsage>,
 }
 
-/// How many tokens were used.
+/// A count of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
-    /// Read anew.
+    /// Input tokens that were not read from a cache.
     #[serde(rename = "inputTokens")]
     pub input: u64,
-    /// Written by the model.
+    /// Output tokens.
     #[serde(rename = "outputTokens")]
     pub output: u64,
-    /// Read from the provider's cache.
+    /// Input tokens read from the provider's cache.
     #[serde(rename = "cacheReadTokens")]
     pub cache_read: u64,
-    /// Put into the provider's cache.
+    /// Input tokens written to the provider's cache.
     #[serde(rename = "cacheCreationTokens")]
     pub cache_creation: u64,
 }
 
-/// What one message used.
+/// The tokens of one message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct MessageUsage {
     conversation: ConversationId,
@@ -78,27 +78,26 @@ struct MessageUsage {
 }
 
 impl SessionMetadata {
-    /// Hears one event; those that tell nothing of the session as a whole only count for its
-    /// times.
+    /// Applies one event. Every event updates the session's times; only a few update anything else.
     pub fn apply(&mut self, event: &SessionEvent) {
         let context = &event.context;
         if let Some(session) = &context.session_id {
             self.facts.session_id.get_or_insert_with(|| session.clone());
         }
         if let Some(timestamp) = &context.timestamp {
-            self.hear_time(timestamp);
+            self.apply_time(timestamp);
         }
         match &event.payload {
             Payload::MetadataUpdate(update) => {
                 update.metadata.iter().for_each(|(name, value)| self.update(event, name, value));
             }
-            Payload::TurnStarted(said) if context.conversation_id.is_main() => {
-                self.facts.model = Some(said.model.clone());
+            Payload::TurnStarted(payload) if context.conversation_id.is_main() => {
+                self.facts.model = Some(payload.model.clone());
             }
-            Payload::TurnAnswered(said) => {
-                if let Some(tokens) = said.usage.as_ref().and_then(tokens_of) {
+            Payload::TurnAnswered(payload) => {
+                if let Some(tokens) = payload.usage.as_ref().and_then(tokens_of) {
                     let conversation = &context.conversation_id;
-                    let name = format!("turn:{conversation}:{}", said.turn);
+                    let name = format!("turn:{conversation}:{}", payload.turn);
                     self.count(event, name.into(), tokens);
                 }
             }
@@ -118,12 +117,12 @@ impl SessionMetadata {
                 self.facts.cost_usd =
                     cost.filter(|it| it.is_finite() && *it >= 0.0).or(self.facts.cost_usd);
             }
-            "usage" => self.hear_usage(event, value),
+            "usage" => self.apply_usage(event, value),
             _ => {}
         }
     }
 
-    fn hear_usage(&mut self, event: &SessionEvent, value: &Json) {
+    fn apply_usage(&mut self, event: &SessionEvent, value: &Json) {
         let Some(used) = object(value) else { return };
         let Some(message) = used.get("messageId").and_then(Json::to_text) else { return };
         let Some(tokens) = used.get("tokens").and_then(object) else { return };
@@ -140,7 +139,7 @@ impl SessionMetadata {
         self.count(event, MessageId::from(message), tokens);
     }
 
-    /// Counts the tokens of a message, or of a turn under a name of its own.
+    /// Counts the tokens of a message, or of a turn under a synthetic message id.
     fn count(&mut self, event: &SessionEvent, name: MessageId, tokens: TokenUsage) {
         let rank = event.context.rank();
         let known = self.facts.messages.entry(name).or_insert_with(|| MessageUsage {
@@ -153,7 +152,7 @@ impl SessionMetadata {
         }
     }
 
-    fn hear_time(&mut self, timestamp: &Arc<str>) {
+    fn apply_time(&mut self, timestamp: &Arc<str>) {
         let Some(key) = time_key(timestamp) else { return };
         let is_before = |it: &Arc<str>| time_key(it).is_none_or(|known| key < known);
         let is_after = |it: &Arc<str>| time_key(it).is_none_or(|known| key > known);
@@ -165,32 +164,32 @@ impl SessionMetadata {
         }
     }
 
-    /// Returns all that it knows, as pure data; [`from_facts`](Self::from_facts) goes on from it.
+    /// Returns the complete data, for [`from_facts`](Self::from_facts).
     pub fn facts(&self) -> Json {
         Json::of(&self.facts)
     }
 
-    /// Returns what another knew.
+    /// Restores the metadata from its complete data.
     pub fn from_facts(facts: &Json) -> Result<Self, serde_json::Error> {
         Ok(Self { facts: serde_json::from_str(facts.as_str())? })
     }
 
-    /// Returns the session's name, as it was first said.
+    /// Returns the session's id, as first reported.
     pub fn session_id(&self) -> Option<&SessionId> {
         self.facts.session_id.as_ref()
     }
 
-    /// Returns the title that the agent or a person gave it.
+    /// Returns the title, set by the agent or a person.
     pub fn title(&self) -> Option<&str> {
         self.facts.title.as_deref()
     }
 
-    /// Returns the model that the main conversation had last.
+    /// Returns the last model of the main conversation.
     pub fn model(&self) -> Option<&str> {
         self.facts.model.as_deref()
     }
 
-    /// Returns the folder that the agent works in.
+    /// Returns the agent's working directory.
     pub fn cwd(&self) -> Option<&str> {
         self.facts.cwd.as_deref()
     }
@@ -200,27 +199,27 @@ impl SessionMetadata {
         self.facts.version.as_deref()
     }
 
-    /// Returns the cost in US dollars, as the agent reckons it.
+    /// Returns the cost in US dollars, as the agent reported it.
     pub fn cost_usd(&self) -> Option<f64> {
         self.facts.cost_usd
     }
 
-    /// Returns the earliest time of any event, as its source spelt it.
+    /// Returns the earliest time of any event, verbatim.
     pub fn started_at(&self) -> Option<&str> {
         self.facts.started_at.as_deref()
     }
 
-    /// Returns the latest time of any event, as its source spelt it.
+    /// Returns the latest time of any event, verbatim.
     pub fn ended_at(&self) -> Option<&str> {
         self.facts.ended_at.as_deref()
     }
 
-    /// Returns the tokens of the whole session, subagents and all.
+    /// Returns the tokens of the whole session, including subagents.
     pub fn usage(&self) -> TokenUsage {
         sum(self.facts.messages.values())
     }
 
-    /// Returns the tokens of one conversation, by the name that its events carried.
+    /// Returns the tokens of one conversation, under the name that its events carried.
     pub fn usage_of(&self, conversation: &ConversationId) -> TokenUsage {
         sum(self.facts.messages.values().filter(|it| it.conversation == *conversation))
     }
@@ -236,7 +235,7 @@ impl SessionMetadata {
 }
 
 impl TokenUsage {
-    /// Says whether nothing was used.
+    /// Returns true if no tokens were used.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -265,9 +264,9 @@ fn object(value: &Json) -> Option<Fields> {
     serde_json::from_str(value.as_str()).ok()
 }
 
-/// Returns what a turn used, as either provider tells it.
+/// Returns the token usage of a turn, from either provider's format.
 ///
-/// OpenAI counts what was read from its cache among the input, Anthropic does not.
+/// OpenAI includes cached tokens in the input count, Anthropic does not.
 fn tokens_of(usage: &Json) -> Option<TokenUsage> {
     let usage = object(usage)?;
     let count = |fields: &Fields, name| -> Option<u64> { fields.get(name)?.as_str().parse().ok() };
@@ -282,9 +281,9 @@ fn tokens_of(usage: &Json) -> Option<TokenUsage> {
     })
 }
 
-/// Returns a form of a time that sorts as the times do: `2026-01-02T03:04:05.678`.
+/// Returns a sort key for a timestamp: `2026-01-02T03:04:05.678`.
 ///
-/// Sources spell times in UTC. Something else than a time has none.
+/// Sources write times in UTC. Returns `None` for text that is not a timestamp.
 fn time_key(timestamp: &str) -> Option<&str> {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     let fits = |(found, wanted): (&u8, &u8)| match wanted {

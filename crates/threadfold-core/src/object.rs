@@ -1,8 +1,8 @@
-//! Reading and writing our JSON objects: known fields become typed, unknown ones are kept.
+//! Reads and writes our JSON objects: known fields become typed, unknown fields are preserved.
 //!
-//! Derived readers would drop unknown fields or, where they keep them, buffer every value and
-//! so lose how opaque JSON was spelt. Here an object is first its raw fields; each type takes
-//! those it knows, and what is left is kept.
+//! Derived deserializers would drop unknown fields or, with `flatten`, buffer every value and lose
+//! the spelling of opaque JSON. Here an object is first split into raw fields; each type takes the
+//! fields that it knows, and the rest is kept.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,15 +14,15 @@ use serde_json::value::RawValue;
 
 use crate::json::{Fields, Json};
 
-/// Why a JSON text is not what it should be.
+/// Why a JSON text does not have the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}expected {expected}, found {found}", place(path))]
 pub struct DecodeError {
-    /// Where, such as `payload.block.status`; empty for the whole.
+    /// The path, such as `payload.block.status`; empty for the whole value.
     pub path: String,
-    /// What was wanted there.
+    /// The expected form.
     pub expected: String,
-    /// What stood there, cut short.
+    /// The value found there, truncated.
     pub found: String,
 }
 
@@ -56,7 +56,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// The fields of an object that nobody has taken yet.
+/// The fields of an object that no type has taken yet.
 pub(crate) struct RawFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> RawFields<'a> {
@@ -65,7 +65,7 @@ impl<'a> RawFields<'a> {
         reader.deserialize_map(Pairs).map_err(|_| DecodeError::new("an object", raw))
     }
 
-    /// Takes `name`, all of it; of equal names the last counts.
+    /// Takes the value of `name`. The last of several duplicates wins.
     pub(crate) fn take(&mut self, name: &str) -> Option<&'a RawValue> {
         let mut found = None;
         self.0.retain(|(key, value)| {
@@ -82,7 +82,7 @@ impl<'a> RawFields<'a> {
         T::read(self.take(name)).map_err(|error| error.within(name))
     }
 
-    /// Keeps what nobody took.
+    /// Returns the remaining fields.
     pub(crate) fn rest(self) -> Fields {
         self.0.into_iter().map(|(key, value)| (key.as_ref().into(), Json::from(value))).collect()
     }
@@ -109,13 +109,13 @@ impl<'de> Visitor<'de> for Pairs {
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A value that stands in an object under a name.
+/// A type that can be the value of an object's field.
 pub(crate) trait Field: Sized {
     fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError>;
     fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error>;
 }
 
-/// Reads a value that `serde` knows.
+/// Reads a value through `serde`.
 pub(crate) fn read_value<T: DeserializeOwned>(
     raw: Option<&RawValue>,
     wanted: &str,
@@ -124,7 +124,7 @@ pub(crate) fn read_value<T: DeserializeOwned>(
     serde_json::from_str(raw.get()).map_err(|_| DecodeError::new(wanted, raw))
 }
 
-/// Makes types that `serde` knows usable as fields, each with words for what is wanted.
+/// Implements [`Field`] for types that `serde` supports, each with a description for errors.
 macro_rules! value_fields {
     ($($type:ty: $wanted:expr),* $(,)?) => {$(
         impl $crate::object::Field for $type {
@@ -181,7 +181,7 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// A list: absent means empty.
+/// A list; an absent field is an empty list.
 impl<T: Field + Serialize> Field for Vec<T> {
     fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError> {
         let Some(raw) = raw.filter(|raw| raw.get() != "null") else {
@@ -199,7 +199,7 @@ impl<T: Field + Serialize> Field for Vec<T> {
     }
 }
 
-/// A mark: absent means no.
+/// A flag; an absent field is false.
 impl Field for bool {
     fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError> {
         match raw.map(RawValue::get) {
@@ -214,7 +214,7 @@ impl Field for bool {
     }
 }
 
-/// Defines objects: each field with its wire name, each type with how to take and write it.
+/// Defines objects: for each field its wire name, for each type how to read and write it.
 macro_rules! objects {
     ($(
         $(#[$doc:meta])*
@@ -249,13 +249,13 @@ macro_rules! objects {
 }
 pub(crate) use objects;
 
-/// A type whose fields stand in an object, beside others.
+/// A type whose fields are part of an object, beside other fields.
 pub(crate) trait Object: Sized {
     fn take(fields: &mut RawFields<'_>) -> Result<Self, DecodeError>;
     fn write_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
 
-/// Reads a raw value by way of `read`, inside `serde`.
+/// Deserializes through a raw value, which `read` decodes.
 pub(crate) fn deserialize_with<'de, D, T>(
     deserializer: D,
     read: fn(&RawValue) -> Result<T, DecodeError>,

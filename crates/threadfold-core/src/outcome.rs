@@ -1,4 +1,4 @@
-//! What a step did, and what was odd about it.
+//! The result of a step, and anomalies in the input.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::turn::Role;
 pub enum Outcome {
     /// The state changed.
     Applied,
-    /// The state changed, and something was odd about it.
+    /// The state changed, but something about the event was odd.
     Noted(Anomaly),
-    /// The event is in order and changes nothing here: it was known, or it belongs elsewhere.
+    /// The event is valid and changes nothing: it is a duplicate, or concerns another state.
     Unchanged,
-    /// The event does not fit; the state is as it was.
+    /// The event does not fit. The state is unchanged.
     Ignored(Anomaly),
 }
 
 impl Outcome {
-    /// Returns what was odd.
+    /// Returns the anomaly, if there is one.
     pub fn anomaly(&self) -> Option<&Anomaly> {
         match self {
             Self::Noted(anomaly) | Self::Ignored(anomaly) => Some(anomaly),
@@ -31,158 +31,159 @@ impl Outcome {
     }
 }
 
-/// What does not fit about an event.
+/// Why an event does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Anomaly {
-    /// A type that this version does not know.
+    /// The event type is unknown.
     UnknownEvent {
-        /// The type's name.
+        /// The type's wire name.
         kind: Arc<str>,
     },
-    /// A conversation that nothing was said of yet.
+    /// The conversation does not exist.
     UnknownConversation {
-        /// Its name.
+        /// The conversation.
         conversation: ConversationId,
     },
-    /// A block that is not there.
+    /// The block does not exist.
     UnknownBlock {
-        /// Its name.
-        block: BlockId,
-    },
-    /// A question that was never asked.
-    UnknownRequest {
-        /// Its name.
-        request: RequestId,
-    },
-    /// The block that another should stand behind is not there; it went to the end.
-    UnknownPlace {
-        /// The block that was placed.
-        block: BlockId,
-        /// The one that is not there.
-        after: BlockId,
-    },
-    /// The block has no text of that name that can grow.
-    NoSuchText {
         /// The block.
         block: BlockId,
-        /// The text.
+    },
+    /// The question does not exist.
+    UnknownRequest {
+        /// The question.
+        request: RequestId,
+    },
+    /// The block to insert after does not exist. The block was appended at the end.
+    UnknownAnchor {
+        /// The inserted block.
+        block: BlockId,
+        /// The missing block.
+        after: BlockId,
+    },
+    /// The block has no such text field that can grow.
+    UnknownText {
+        /// The block.
+        block: BlockId,
+        /// The text field.
         field: TextField,
     },
-    /// Text is missing before this delta.
+    /// Text before this delta is missing.
     Gap {
         /// The block.
         block: BlockId,
-        /// How many bytes there are.
+        /// The number of bytes in the block's text.
         have: u64,
-        /// How many bytes stand before the delta.
+        /// The number of bytes before the delta.
         offset: u64,
     },
-    /// The delta's offset lies within a letter.
+    /// The delta's offset is not on a character boundary.
     BadOffset {
         /// The block.
         block: BlockId,
         /// The offset.
         offset: u64,
     },
-    /// The delta repeats text that is there, and it is not the same.
-    OtherText {
+    /// The delta overlaps existing text, and the two differ.
+    TextMismatch {
         /// The block.
         block: BlockId,
         /// The offset.
         offset: u64,
     },
-    /// A block became one of another type.
+    /// The block's type changed.
     TypeChanged {
         /// The block.
         block: BlockId,
-        /// What it was.
+        /// The old type.
         from: Arc<str>,
-        /// What it is.
+        /// The new type.
         to: Arc<str>,
     },
-    /// Another source took this block out; it stays out until that source says it again.
-    TakenOut {
+    /// A source of another rank removed the block. It stays removed until a source of that rank
+    /// reports it again.
+    Removed {
         /// The block.
         block: BlockId,
-        /// Who took it out.
+        /// The rank that removed it.
         by: Rank,
     },
-    /// A call that belongs to one subagent was said to be another's.
-    NameTaken {
+    /// A call of one subagent was attributed to another.
+    NameConflict {
         /// The call.
         call: ToolUseId,
-        /// The subagent it was said to be.
+        /// The subagent that it was attributed to.
         agent: AgentId,
     },
-    /// A turn that never began.
+    /// The turn never started.
     UnknownTurn {
-        /// Its number.
+        /// The turn number.
         turn: u64,
     },
-    /// Another turn should come next.
+    /// The turn is out of order.
     TurnOutOfOrder {
-        /// The turn that came.
+        /// The turn received.
         turn: u64,
-        /// The one that should.
+        /// The turn expected.
         expected: u64,
     },
-    /// The turn was told before, and otherwise.
-    OtherTurn {
-        /// Its number.
+    /// The turn was already reported, with different content.
+    TurnMismatch {
+        /// The turn number.
         turn: u64,
     },
-    /// A turn lacks its answer or the result of a call.
+    /// The turn has no answer, or a call has no result.
     TurnOpen {
-        /// Its number.
+        /// The turn number.
         turn: u64,
     },
-    /// What was sent before the turn is not what is kept here.
-    OtherPrefix {
-        /// Its number.
+    /// The turn's prefix hash does not match the turns stored here.
+    PrefixMismatch {
+        /// The turn number.
         turn: u64,
     },
-    /// A message of another role than its place wants.
+    /// A message has the wrong role for its position.
     WrongRole {
-        /// The role it has.
+        /// The role found.
         found: Role,
-        /// The role it should have.
+        /// The role expected.
         wanted: Role,
     },
-    /// A call that nobody made.
+    /// The call does not exist.
     UnknownCall {
         /// The call.
         call: CallId,
     },
-    /// An answer has two calls of one name; only the first can be answered.
-    CallTwice {
+    /// An answer contains two calls with the same id. Only the first can have a result.
+    DuplicateCall {
         /// The call.
         call: CallId,
     },
-    /// The call was told before, and otherwise.
-    OtherCall {
+    /// The call was already reported, with different content.
+    CallMismatch {
         /// The call.
         call: CallId,
     },
-    /// The call has its result, which stays.
+    /// The call already has a result, which is kept.
     CallFinished {
         /// The call.
         call: CallId,
     },
-    /// An attempt that was never started.
-    NeverStarted {
+    /// The attempt never started.
+    UnknownAttempt {
         /// The call.
         call: CallId,
         /// The attempt.
         attempt: u64,
     },
-    /// Another attempt was started since.
+    /// A later attempt was started since.
     StaleAttempt {
         /// The call.
         call: CallId,
         /// The attempt.
         attempt: u64,
-        /// The last one.
+        /// The latest attempt.
         last: u64,
     },
 }
@@ -190,72 +191,76 @@ pub enum Anomaly {
 impl fmt::Display for Anomaly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownEvent { kind } => write!(f, "event of the unknown type `{kind}`"),
+            Self::UnknownEvent { kind } => write!(f, "unknown event type `{kind}`"),
             Self::UnknownConversation { conversation } => {
-                write!(f, "nothing was said in conversation `{conversation}`")
+                write!(f, "conversation `{conversation}` does not exist")
             }
-            Self::UnknownBlock { block } => write!(f, "block `{block}` is not there"),
-            Self::UnknownRequest { request } => write!(f, "request `{request}` was never made"),
-            Self::UnknownPlace { block, after } => write!(
+            Self::UnknownBlock { block } => write!(f, "block `{block}` does not exist"),
+            Self::UnknownRequest { request } => write!(f, "request `{request}` does not exist"),
+            Self::UnknownAnchor { block, after } => write!(
                 f,
-                "block `{block}` should stand behind `{after}`, which is not there; it went to the end"
+                "block `{block}` should follow `{after}`, which does not exist; it was appended at the end"
             ),
-            Self::NoSuchText { block, field } => {
+            Self::UnknownText { block, field } => {
                 let field = match field {
                     TextField::Content => "content",
                     TextField::Input => "input",
                 };
-                write!(f, "block `{block}` has no text `{field}` that can grow")
+                write!(f, "block `{block}` has no text field `{field}` to append to")
             }
             Self::Gap { block, have, offset } => write!(
                 f,
-                "block `{block}` has {have} bytes of text, and the delta stands behind {offset}"
+                "block `{block}` has {have} bytes of text, but the delta starts at offset {offset}"
             ),
             Self::BadOffset { block, offset } => {
-                write!(f, "offset {offset} of block `{block}` lies within a letter")
+                write!(f, "offset {offset} of block `{block}` is not on a character boundary")
             }
-            Self::OtherText { block, offset } => {
+            Self::TextMismatch { block, offset } => {
                 write!(
                     f,
-                    "block `{block}` has other text at offset {offset} than the delta repeats"
+                    "the delta at offset {offset} differs from the text that block `{block}` already has"
                 )
             }
             Self::TypeChanged { block, from, to } => {
-                write!(f, "block `{block}` was `{from}` and became `{to}`")
+                write!(f, "block `{block}` changed its type from `{from}` to `{to}`")
             }
-            Self::TakenOut { block, by } => {
+            Self::Removed { block, by } => {
                 let by = match by {
                     Rank::Stream => "stream",
                     Rank::Transcript => "transcript",
                 };
-                write!(f, "block `{block}` was taken out by the {by}")
+                write!(f, "block `{block}` was removed by the {by}")
             }
-            Self::NameTaken { call, agent } => {
-                write!(f, "call `{call}` belongs to another agent than `{agent}`")
+            Self::NameConflict { call, agent } => {
+                write!(f, "call `{call}` belongs to another agent, not to `{agent}`")
             }
-            Self::UnknownTurn { turn } => write!(f, "turn {turn} never began"),
+            Self::UnknownTurn { turn } => write!(f, "turn {turn} never started"),
             Self::TurnOutOfOrder { turn, expected } => {
-                write!(f, "turn {turn} came where turn {expected} should")
+                write!(f, "received turn {turn}, expected turn {expected}")
             }
-            Self::OtherTurn { turn } => write!(f, "turn {turn} was told otherwise before"),
+            Self::TurnMismatch { turn } => {
+                write!(f, "turn {turn} was already reported differently")
+            }
             Self::TurnOpen { turn } => {
-                write!(f, "turn {turn} lacks its answer or the result of a call")
+                write!(f, "turn {turn} has no answer, or a call without a result")
             }
-            Self::OtherPrefix { turn } => {
-                write!(f, "what was sent before turn {turn} is not what is kept here")
+            Self::PrefixMismatch { turn } => {
+                write!(f, "the prefix hash of turn {turn} does not match the stored turns")
             }
             Self::WrongRole { found, wanted } => {
-                write!(f, "a message of the role `{found}` stands where `{wanted}` should speak")
+                write!(f, "found a message with role `{found}`, expected `{wanted}`")
             }
-            Self::UnknownCall { call } => write!(f, "call `{call}` was never made"),
-            Self::CallTwice { call } => write!(f, "an answer has two calls `{call}`"),
-            Self::OtherCall { call } => write!(f, "call `{call}` was told otherwise before"),
-            Self::CallFinished { call } => write!(f, "call `{call}` has its result already"),
-            Self::NeverStarted { call, attempt } => {
-                write!(f, "attempt {attempt} of call `{call}` was never started")
+            Self::UnknownCall { call } => write!(f, "call `{call}` does not exist"),
+            Self::DuplicateCall { call } => write!(f, "the answer contains call `{call}` twice"),
+            Self::CallMismatch { call } => {
+                write!(f, "call `{call}` was already reported differently")
+            }
+            Self::CallFinished { call } => write!(f, "call `{call}` already has a result"),
+            Self::UnknownAttempt { call, attempt } => {
+                write!(f, "attempt {attempt} of call `{call}` never started")
             }
             Self::StaleAttempt { call, attempt, last } => {
-                write!(f, "attempt {attempt} of call `{call}` came after attempt {last}")
+                write!(f, "attempt {attempt} of call `{call}` is older than attempt {last}")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Dispatch: one event moves the state by one step.
+//! Dispatch: applies one event to the state.
 
 use crate::change::Change;
 use crate::event::{Payload, SessionEvent};
@@ -18,11 +18,11 @@ mod unite;
 
 use step::Step;
 
-/// Returns `state` moved by one event.
+/// Returns `state` with one event applied.
 ///
-/// Total and deterministic: an event that does not fit leaves the state equal. The state that
-/// went in can be kept by cloning it first, which is O(1). Where the outcome or the changes of a
-/// step matter, use [`ConversationState::apply`] or [`ConversationState::apply_with`].
+/// Total and deterministic: an event that does not fit leaves the state equal. To keep the old
+/// state, clone it first, which is O(1). To get the outcome or the changes of a step, use
+/// [`ConversationState::apply`] or [`ConversationState::apply_with`].
 ///
 /// ```
 /// use threadfold_core::{ConversationState, SessionEvent, reduce};
@@ -46,12 +46,12 @@ pub fn reduce(mut state: ConversationState, event: &SessionEvent) -> Conversatio
     }
 }
 
-/// Folds events into one state, from the beginning.
+/// Folds events into one state, starting from the empty state.
 pub fn fold<'a>(events: impl IntoIterator<Item = &'a SessionEvent>) -> ConversationState {
     events.into_iter().fold(ConversationState::default(), reduce)
 }
 
-/// Moves a state by many events, for those who do not look at what each of them did.
+/// Applies many events and discards their outcomes.
 impl<'a> Extend<&'a SessionEvent> for ConversationState {
     fn extend<I: IntoIterator<Item = &'a SessionEvent>>(&mut self, events: I) {
         for event in events {
@@ -64,14 +64,14 @@ impl<'a> Extend<&'a SessionEvent> for ConversationState {
 }
 
 impl ConversationState {
-    /// Moves the state by one event, in place.
+    /// Applies one event in place.
     pub fn apply(&mut self, event: &SessionEvent) -> Outcome {
-        dispatch(Step::new(self, event.context.rank(), None), event)
+        dispatch(Step::new(self, event.context.rank()), event)
     }
 
-    /// Moves the state by one event, in place, and appends to `changes` what moved.
+    /// Applies one event in place, and appends the changes to `changes`.
     pub fn apply_with(&mut self, event: &SessionEvent, changes: &mut Vec<Change>) -> Outcome {
-        dispatch(Step::new(self, event.context.rank(), Some(changes)), event)
+        dispatch(Step::recording(self, event.context.rank(), changes), event)
     }
 }
 
@@ -79,20 +79,20 @@ fn dispatch(mut step: Step<'_>, event: &SessionEvent) -> Outcome {
     let step = &mut step;
     let conversation = &event.context.conversation_id;
     match &event.payload {
-        Payload::BlockDelta(said) => delta::append(step, conversation, said),
-        Payload::BlockUpsert(said) => block::upsert(step, conversation, said),
-        Payload::BlockRemove(said) => block::remove(step, conversation, said),
-        Payload::ContextChanged(said) => context::changed(step, conversation, said),
-        Payload::SubagentSpawned(said) => subagent::spawned(step, conversation, said),
-        Payload::SubagentCompleted(said) => subagent::completed(step, conversation, said),
+        Payload::BlockDelta(payload) => delta::append(step, conversation, payload),
+        Payload::BlockUpsert(payload) => block::upsert(step, conversation, payload),
+        Payload::BlockRemove(payload) => block::remove(step, conversation, payload),
+        Payload::ContextChanged(payload) => context::changed(step, conversation, payload),
+        Payload::SubagentSpawned(payload) => subagent::spawned(step, conversation, payload),
+        Payload::SubagentCompleted(payload) => subagent::completed(step, conversation, payload),
         Payload::SessionIdle(_) => session::idle(step, conversation),
-        Payload::PermissionRequested(said) => permission::requested(step, conversation, said),
-        Payload::PermissionResolved(said) => permission::resolved(step, conversation, said),
-        Payload::TurnStarted(said) => turn::started(step, &event.context, said),
-        Payload::TurnAnswered(said) => turn::answered(step, &event.context, said),
-        Payload::ToolFinished(said) => turn::finished(step, &event.context, said),
-        Payload::ToolFailed(said) => turn::failed(step, &event.context, said),
-        Payload::ToolUnknown(said) => turn::unknown(step, &event.context, said),
+        Payload::PermissionRequested(payload) => permission::requested(step, conversation, payload),
+        Payload::PermissionResolved(payload) => permission::resolved(step, conversation, payload),
+        Payload::TurnStarted(payload) => turn::started(step, &event.context, payload),
+        Payload::TurnAnswered(payload) => turn::answered(step, &event.context, payload),
+        Payload::ToolFinished(payload) => turn::finished(step, &event.context, payload),
+        Payload::ToolFailed(payload) => turn::failed(step, &event.context, payload),
+        Payload::ToolUnknown(payload) => turn::unknown(step, &event.context, payload),
         Payload::MetadataUpdate(_)
         | Payload::QueryStarted(_)
         | Payload::QueryCompleted(_)
@@ -116,8 +116,8 @@ fn dispatch(mut step: Step<'_>, event: &SessionEvent) -> Outcome {
         | Payload::ToolRequested(_)
         | Payload::ToolStarted(_)
         | Payload::CheckpointSaved(_) => Outcome::Unchanged,
-        Payload::Unknown(said) => {
-            Outcome::Ignored(Anomaly::UnknownEvent { kind: said.kind.clone() })
+        Payload::Unknown(payload) => {
+            Outcome::Ignored(Anomaly::UnknownEvent { kind: payload.kind.clone() })
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What a history must satisfy so that a provider takes it: rules, repair and rendering.
+//! Provider rules: what a history must satisfy, how to repair it, and how to render it.
 //!
-//! A request that breaks a rule is refused for ever, and with it the session. So a history is
-//! repaired, rendered and checked before it is sent. Validators read the request as it would be
-//! sent, and know nothing of how it was made.
+//! A provider refuses a request that breaks a rule every time, which would make the session
+//! unusable. A history is therefore repaired, rendered and checked before it is sent. Validators
+//! read the request as it would be sent, and do not depend on how it was rendered.
 
 mod anthropic;
 mod chat;
@@ -18,7 +18,7 @@ pub use anthropic::check_anthropic;
 pub use chat::check_chat;
 pub use continuation::check_anthropic_continuation;
 pub use render::{Dialect, render_anthropic, render_chat, render_responses};
-pub use repair::{INTERRUPTED, Repair, Repaired, repair, unbound};
+pub use repair::{Repair, RepairedHistory, repair, without_bound_content};
 pub use responses::check_responses;
 pub use surrogate::without_lone_surrogates;
-pub use violation::{Rule, Violation};
+pub use violation::{ProviderRule, Violation};

@@ -1,8 +1,8 @@
-//! What is built: the conversations of a session as they stand after the events so far.
+//! The state: the conversations of a session after the events so far.
 //!
-//! Cloning a state is O(1), and old states stay valid. Two things make a step cheap even while
-//! someone holds the state before it: trees that share structure, and growing texts that live
-//! outside them (see `open`), so that a delta touches no tree and no map.
+//! Cloning a state is O(1), and old states stay valid. Two things keep a step cheap even while
+//! someone holds the previous state: trees that share structure, and open texts that live outside
+//! the trees (see `open`), so that a delta touches no tree and no map.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ mod conversation;
 mod entry;
 mod open;
 mod order;
-mod shelf;
 mod snapshot;
+mod spill;
 mod subagent;
 mod view;
 
 pub(crate) use conversation::{Conversation, Map};
 pub(crate) use entry::{Entry, Facts, RANKS};
 pub(crate) use open::{OPEN_LIMIT, OpenText};
-pub(crate) use order::News;
-pub use shelf::Shelf;
-pub use snapshot::{Snapshot, SnapshotError, SnapshotPart};
-pub(crate) use subagent::{Done, NameKind, Ranked, Run, RunShown, Subagent, fill};
+pub(crate) use order::Occurrence;
+pub use snapshot::{SnapshotError, SnapshotPart, StateSnapshot};
+pub use spill::SpillStore;
+pub(crate) use subagent::{NameKind, RankedValue, Run, RunEnd, RunView, Subagent, fill};
 pub use subagent::{RunHeader, SubagentHeader};
 pub use view::{Blocks, SubagentRef};
 
-/// The conversations of a session: the main one, and those of the subagents.
+/// The conversations of a session: the main one, and one per subagent.
 ///
 /// Only [`reduce`](crate::reduce) changes a state.
 ///
@@ -50,26 +50,27 @@ pub use view::{Blocks, SubagentRef};
 /// ```
 #[derive(Clone)]
 pub struct ConversationState {
-    pub(crate) settled: Arc<Settled>,
+    pub(crate) settled: Arc<SettledState>,
     pub(crate) open: Arc<Vec<OpenText>>,
-    /// How long each open text is in this state.
+    /// The length of each open text in this state.
     pub(crate) lengths: [u32; OPEN_LIMIT],
-    /// The open text that grew last; the next delta is for it or for one close behind.
+    /// The open text that grew last. The next delta is usually for it or for the one after it, so
+    /// the search starts here.
     pub(crate) latest: u8,
 }
 
-/// Everything but the length of texts that are growing right now.
+/// Everything except the lengths of open texts.
 #[derive(Clone)]
-pub(crate) struct Settled {
+pub(crate) struct SettledState {
     pub(crate) main: Conversation,
     pub(crate) subagents: Vector<Arc<Subagent>>,
-    /// Which subagent a call ran.
+    /// Maps a call to the subagent that it ran.
     pub(crate) calls: Map<ToolUseId, usize>,
-    /// Which subagent goes by a name, without `agent-`.
+    /// Maps a name without `agent-` to a subagent.
     pub(crate) names: Map<Arc<str>, usize>,
 }
 
-/// A conversation's place in a state.
+/// Identifies a conversation within a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Slot {
@@ -93,14 +94,14 @@ impl ConversationState {
         self.conversation(conversation)?.find(id)
     }
 
-    /// Returns the subagents in the order of their calls, each followed by those it called;
-    /// last those that nobody called.
+    /// Returns the subagents in the order of their calls, each followed by those that it called.
+    /// Subagents without a caller come last.
     pub fn subagents(&self) -> Vec<SubagentRef<'_>> {
         let order = self.settled.order();
         order.into_iter().map(|index| SubagentRef::new(self, index)).collect()
     }
 
-    /// Returns a subagent by any of its names: a call first, then the others.
+    /// Returns a subagent by any of its names. A call id takes precedence.
     pub fn subagent(&self, name: &ConversationId) -> Option<SubagentRef<'_>> {
         match self.settled.resolve(name)? {
             Slot::Main => None,
@@ -108,15 +109,15 @@ impl ConversationState {
         }
     }
 
-    pub(crate) fn settled_mut(&mut self) -> &mut Settled {
+    pub(crate) fn settled_mut(&mut self) -> &mut SettledState {
         Arc::make_mut(&mut self.settled)
     }
 }
 
 impl Default for ConversationState {
-    /// Returns the state before anything was said.
+    /// Returns the empty state.
     fn default() -> Self {
-        let settled = Settled {
+        let settled = SettledState {
             main: Conversation::named(ConversationId::main()),
             subagents: Vector::new(),
             calls: Map::default(),
@@ -131,8 +132,8 @@ impl Default for ConversationState {
     }
 }
 
-impl Settled {
-    /// Returns the conversation that goes by `name`: a call's counts before any other.
+impl SettledState {
+    /// Returns the conversation with this name. A call id takes precedence over other names.
     pub(crate) fn resolve(&self, name: &ConversationId) -> Option<Slot> {
         if name.is_main() {
             return Some(Slot::Main);
@@ -161,13 +162,13 @@ impl Settled {
         Arc::make_mut(&mut self.subagents[index])
     }
 
-    /// Returns what the block of this call shows of the run that it made.
-    pub(crate) fn run(&self, call: Option<&ToolUseId>) -> Option<RunShown> {
+    /// Returns the view of the run that this call started.
+    pub(crate) fn run(&self, call: Option<&ToolUseId>) -> Option<RunView> {
         let call = call?;
         self.subagents[*self.calls.get(call)?].show_run(call)
     }
 
-    /// Returns the subagents that an edge leads to from `slot`, in the order of the edges.
+    /// Returns the subagents called from `slot`, in the order of their blocks.
     fn called_from(&self, slot: Slot) -> Vec<usize> {
         let conversation = self.conversation(slot);
         let mut edges: Vec<_> =
@@ -185,7 +186,7 @@ impl Settled {
         by_call.or_else(by_name).copied()
     }
 
-    /// Returns all subagents in the order that a state shows them.
+    /// Returns all subagents in the order in which the state shows them.
     pub(crate) fn order(&self) -> Vec<usize> {
         let mut seen = vec![false; self.subagents.len()];
         let mut order = Vec::with_capacity(self.subagents.len());
@@ -201,6 +202,7 @@ impl Settled {
         let mut uncalled: Vec<_> = (0..self.subagents.len())
             .filter(|&index| !seen[index] && !self.subagents[index].united)
             .collect();
+        // Sorted by name, because the order of arrival depends on how the sources are interleaved.
         uncalled.sort_by_cached_key(|&index| {
             let subagent = &self.subagents[index];
             let nobody_called = subagent.runs.is_empty();

@@ -1,8 +1,8 @@
-//! Text that grows: an append is cheap though every earlier length stays readable.
+//! Text that grows: appending is cheap, and every earlier length stays readable.
 //!
-//! All states that hold a growing text share one buffer, and a state is a length in it.
-//! Appending to the longest length writes into the buffer; appending to a shorter one
-//! (a state that went another way) copies it first.
+//! All states that hold a growing text share one buffer; each state is a length in it. Appending at
+//! the longest length writes into the buffer. Appending at a shorter one, in a state that diverged
+//! from its clone, copies the buffer first.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A piece of text that may still grow.
+/// A text that may still grow.
 #[derive(Clone)]
 pub struct Text(Repr);
 
@@ -29,12 +29,12 @@ impl Text {
         }
     }
 
-    /// Says whether there is no text at all.
+    /// Returns true if the text is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the text; copied while it is still growing.
+    /// Returns the text, copied if it is still growing.
     pub fn to_str(&self) -> Cow<'_, str> {
         match &self.0 {
             Repr::Whole(text) => Cow::Borrowed(text),
@@ -42,7 +42,7 @@ impl Text {
         }
     }
 
-    /// Says whether `known` stands at `offset`.
+    /// Returns true if the text at `offset` is `known`.
     pub(crate) fn holds(&self, offset: usize, known: &str) -> bool {
         match &self.0 {
             Repr::Whole(text) => text.get(offset..offset + known.len()) == Some(known),
@@ -50,7 +50,7 @@ impl Text {
         }
     }
 
-    /// Makes the text a length in a buffer that can be appended to.
+    /// Moves the text into a buffer that can be appended to.
     pub(crate) fn grow(&mut self) -> Buffer {
         match &self.0 {
             Repr::Growing(buffer, _) => buffer.clone(),
@@ -62,7 +62,7 @@ impl Text {
         }
     }
 
-    /// Returns the text of `length` bytes in `buffer`.
+    /// Returns a text of `length` bytes in `buffer`.
     pub(crate) fn in_buffer(buffer: Buffer, length: usize) -> Self {
         Self(Repr::Growing(buffer, length))
     }
@@ -89,7 +89,7 @@ impl Buffer {
         Self(Arc::new(Mutex::new(buffer)))
     }
 
-    /// Appends `delta` if `length` is all that the buffer holds, and says whether it was.
+    /// Appends `delta` if `length` is the buffer's whole length. Returns true if it did.
     pub(crate) fn push(&self, length: usize, delta: &str) -> bool {
         let mut text = self.lock();
         let is_newest = text.len() == length;
@@ -99,7 +99,7 @@ impl Buffer {
         is_newest
     }
 
-    /// Returns a new buffer with the first `length` bytes of this one, then `delta`.
+    /// Returns a new buffer with the first `length` bytes of this one, followed by `delta`.
     pub(crate) fn fork(&self, length: usize, delta: &str) -> Self {
         let mut text = String::with_capacity(((length + delta.len()) * 2).max(64));
         text.push_str(&self.lock()[..length]);
@@ -107,7 +107,7 @@ impl Buffer {
         Self(Arc::new(Mutex::new(text)))
     }
 
-    /// Says whether `known` stands at `offset`.
+    /// Returns true if the text at `offset` is `known`.
     pub(crate) fn holds(&self, offset: usize, known: &str) -> bool {
         self.lock().get(offset..offset + known.len()) == Some(known)
     }
@@ -117,7 +117,7 @@ impl Buffer {
     }
 
     fn lock(&self) -> MutexGuard<'_, String> {
-        // A string is whole after every push, so a panic elsewhere leaves nothing half done.
+        // A string is valid after every push, so a panic elsewhere cannot leave it half written.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_went_another_way_leaves_the_first_alone() {
+    fn a_diverging_clone_does_not_change_the_original() {
         let mut first = Text::from("a");
         first.append("b");
         let mut other = first.clone();
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(
             (&*first.to_str(), &*other.to_str()),
             ("abce", "abd"),
-            "two states share a buffer only as far as they agree"
+            "two states share a buffer only up to where they diverge"
         );
     }
 

@@ -1,7 +1,6 @@
-//! Turns of a loop of ours: what was sent, what was answered, and what became of each call.
+//! Turns of our loop: what was sent, what was answered, and the state of each call.
 //!
-//! A fold of its own beside the conversation's. What it holds is enough to go on after a crash:
-//! see [`TurnState`].
+//! A separate fold beside the conversation's. [`TurnState`] holds enough to resume after a crash.
 
 mod content_hash;
 mod message;
@@ -18,8 +17,9 @@ pub use message::{ConversationMessage, Role, ToolCall};
 pub use mismatch::{ConversationStateMismatch, Fingerprint, Mismatch, Setup, SetupPart};
 pub use part::{MessagePart, MessagePartBody, NativePart, ThinkingPart};
 pub use record::{CallResult, CallState, ConversationTurn, ToolCallRecord};
-pub use restore::SnapshotRestoreError;
+pub use restore::TurnRestoreError;
 pub use resume::{
-    CallAction, NextStep, PlannedCall, ResumePlan, ToolIdempotencyError, WayOut, resume_plan,
+    CallAction, DecisionOption, NextStep, PlannedCall, ResumePlan, ToolIdempotencyError,
+    resume_plan,
 };
 pub use state::TurnState;

@@ -1,4 +1,4 @@
-//! The process that is killed: one run, from wherever it stopped.
+//! The process that is killed: runs the session, or resumes it where it stopped.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,45 +8,47 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use threadfold_agent::{Agent, AgentError, Decision, Progress, Rendered, Resume, Scripted};
 use threadfold_core::CallId;
 use threadfold_engine::holder;
+use threadfold_loop::{
+    AgentLoop, Decision, LoopError, Progress, RenderedPrompt, Resume, ScriptedProvider,
+};
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::Store;
 use threadfold_testkit::DelegatingStore;
 
 use crate::BoxError;
 use crate::control::record_after;
-use crate::killing::KillSwitch;
+use crate::kill_switch::KillSwitch;
 use crate::story::script;
 use crate::tools::tools;
 
 /// The session of the run.
 pub(crate) const SESSION: &str = "errands";
-/// How a child ends that waits for a person.
+/// The exit code of a child that needs a decision.
 pub(crate) const UNDECIDED: u8 = 3;
-/// How a child ends that was refused, because another runs the session.
+/// The exit code of a child that was refused because another process runs the session.
 pub(crate) const HELD: u8 = 4;
-/// How a child ends that was passed over.
+/// The exit code of a child that lost its lease.
 pub(crate) const LEASE_LOST: u8 = 5;
 
-/// At which write a process kills itself.
+/// The write at which a process kills itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fail {
-    /// At none.
+    /// None.
     Never,
-    /// Before this one, from 1.
+    /// Before this write, counted from 1.
     Before(u64),
-    /// When this one is done, from 1.
+    /// After this write, counted from 1.
     After(u64),
 }
 
-/// What a child is to do.
+/// The arguments of a child.
 #[derive(Clone, Debug)]
 pub struct ChildArgs {
     /// The store.
     pub store: PathBuf,
-    /// The world.
+    /// The world that its tools report to.
     pub world: SocketAddr,
     /// How long a tool takes, in milliseconds.
     pub pace: u64,
@@ -54,13 +56,37 @@ pub struct ChildArgs {
     pub lease: u64,
     /// Where it kills itself.
     pub fail: Fail,
-    /// What a person says that calls gave.
+    /// The results of calls, as decided by a person.
     pub results: BTreeMap<String, String>,
-    /// It records a turn after its tools, as a loop does that is not durable.
-    pub is_control: bool,
+    /// When it records a turn.
+    pub recording: Recording,
 }
 
-/// Runs the child. What is acknowledged is told on stdout, a line each.
+/// When a child records a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Before its tools run, as the durable loop does.
+    BeforeTools,
+    /// After its tools have run, as the control does.
+    AfterTools,
+}
+
+impl ChildArgs {
+    /// Returns the arguments of a child that is not killed.
+    pub fn new(store: PathBuf, world: SocketAddr) -> Self {
+        Self {
+            store,
+            world,
+            pace: 10,
+            lease: 30_000,
+            fail: Fail::Never,
+            results: BTreeMap::new(),
+            recording: Recording::BeforeTools,
+        }
+    }
+}
+
+/// Runs the child. Prints one line on stdout for everything that is acknowledged.
 pub fn child(args: &ChildArgs) -> Result<ExitCode, BoxError> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).enable_all().build()?.block_on(run(args))
@@ -70,13 +96,14 @@ async fn run(args: &ChildArgs) -> Result<ExitCode, BoxError> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&args.store)?);
     let store: Arc<dyn Store> = Arc::new(DelegatingStore::new(store, KillSwitch::new(args.fail)));
     let tools = tools(args.world, Duration::from_millis(args.pace));
-    let agent = Agent::new(store.clone(), Arc::new(Scripted::new(script())), "script")
-        .holder(holder("a child"))
-        .lease(Duration::from_millis(args.lease))
-        .tools(tools.clone())
-        .watch(acknowledge);
-    if args.is_control {
-        record_after(&store, &agent, &tools).await?;
+    let agent_loop =
+        AgentLoop::new(store.clone(), Arc::new(ScriptedProvider::new(script())), "script")
+            .holder(holder("a child"))
+            .lease(Duration::from_millis(args.lease))
+            .tools(tools.clone())
+            .watch(acknowledge);
+    if args.recording == Recording::AfterTools {
+        record_after(&store, &agent_loop, &tools).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let session = SESSION.into();
@@ -86,37 +113,39 @@ async fn run(args: &ChildArgs) -> Result<ExitCode, BoxError> {
     let decisions = args.results.iter().map(decide).collect();
     let is_new = store.head(&session).await?.is_none_or(|head| head.seq == 0);
     let ended = match is_new {
-        true => agent.run(&session, &Rendered::text("Do the errands.")).await,
-        false => agent.resume(&session, Resume { decisions, adopt: false, instead: false }).await,
+        true => agent_loop.run(&session, &RenderedPrompt::text("Do the errands.")).await,
+        false => {
+            agent_loop.resume(&session, Resume { decisions, adopt: false, withdraw: false }).await
+        }
     };
     match ended {
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(AgentError::Undecided { calls }) => {
+        Err(LoopError::Undecided { calls }) => {
             for error in calls {
-                told(&format!("undecided {} {}", error.call, error.tool));
+                print(&format!("undecided {} {}", error.call, error.tool));
             }
             Ok(ExitCode::from(UNDECIDED))
         }
-        Err(AgentError::Held { .. }) => Ok(ExitCode::from(HELD)),
-        Err(AgentError::LeaseLost { holder, .. }) => {
-            told(&format!("lost {}", holder.process));
+        Err(LoopError::Held { .. }) => Ok(ExitCode::from(HELD)),
+        Err(LoopError::LeaseLost { holder, .. }) => {
+            print(&format!("lost {}", holder.process));
             Ok(ExitCode::from(LEASE_LOST))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Tells the harness what is durable by now.
+/// Prints what is durable by now, for the harness.
 fn acknowledge(progress: &Progress) {
     match progress {
-        Progress::Answered { turn, .. } => told(&format!("answered {turn}")),
-        Progress::ToolFinished { call, .. } => told(&format!("finished {call}")),
+        Progress::Answered { turn, .. } => print(&format!("answered {turn}")),
+        Progress::ToolFinished { call, .. } => print(&format!("finished {call}")),
         _ => {}
     }
 }
 
-fn told(line: &str) {
+fn print(line: &str) {
     let mut out = std::io::stdout().lock();
-    // When the harness is gone, nobody needs to know.
+    // If the harness is gone, nobody needs the line.
     writeln!(out, "{line}").and_then(|()| out.flush()).ok();
 }

@@ -1,15 +1,15 @@
-//! The control: a loop that records a turn when its tools have run, as many do.
+//! The control: a loop that records a turn only after its tools have run, as many loops do.
 //!
-//! After a crash it asks the model again. Its tools run twice, and the harness must see that.
+//! After a crash it asks the model again, so its tools run twice. The harness must detect that.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use threadfold_agent::{
-    Agent, Deltas, Effect, Provider, Recorder, Scripted, Tool, ToolContext, request,
-};
 use threadfold_core::{CallKey, ConversationMessage, Dialect, NextStep, Role};
 use threadfold_engine::{Options, holder};
+use threadfold_loop::{
+    AgentLoop, Deltas, Effect, Provider, Recorder, ScriptedProvider, Tool, ToolContext, request,
+};
 use threadfold_store::{Epoch, Store};
 
 use crate::BoxError;
@@ -18,18 +18,18 @@ use crate::story::script;
 
 pub(crate) async fn record_after(
     store: &Arc<dyn Store>,
-    agent: &Agent,
+    agent_loop: &AgentLoop,
     tools: &[Arc<dyn Tool>],
 ) -> Result<(), BoxError> {
     let options = Options::new(holder("a child"));
     let mut recorder = Recorder::open(store.clone(), &SESSION.into(), options).await?;
-    let model = Scripted::new(script());
+    let model = ScriptedProvider::new(script());
     loop {
         match recorder.resume_plan(|_| Effect::Pure).next {
             NextStep::BeginTurn { turn } => {
                 let prompt = ConversationMessage::text(Role::User, "Do the errands.");
                 let new = if turn == 1 { vec![prompt] } else { Vec::new() };
-                recorder.begin(agent.new_turn(new)).await?;
+                recorder.begin(agent_loop.new_turn(new)).await?;
             }
             NextStep::AskAgain { .. } => {
                 let (deltas, pieces) = Deltas::channel();
@@ -39,28 +39,28 @@ pub(crate) async fn record_after(
                 let mut results = Vec::new();
                 for (ordinal, call) in answer.message.tool_calls.iter().enumerate() {
                     let tool = tools.iter().find(|it| it.definition().name == *call.name);
-                    let tool = tool.ok_or("the script names a tool that is not there")?;
+                    let tool = tool.ok_or("the script calls an unknown tool")?;
                     let context = context(&call.call_id, recorder.cursor().seq, ordinal);
                     results
                         .push((call.call_id.clone(), tool.call(&call.arguments, &context).await?));
                 }
                 recorder.answer(answer).await?;
                 for (call, output) in results {
-                    recorder.started(&call, Effect::Pure).await?;
-                    recorder.finished(&call, output).await?;
+                    recorder.start(&call, Effect::Pure).await?;
+                    recorder.finish(&call, output).await?;
                 }
             }
             NextStep::RunTools { .. } => {
-                // Only half of the turn was recorded: such a loop knows nothing of the other.
+                // Only half of the turn was recorded: such a loop does not know the other half.
                 let plan = recorder.resume_plan(|_| Effect::Pure);
                 for planned in plan.calls.iter().filter(|it| it.call.result().is_none()) {
                     let call = &planned.call;
                     let tool = tools.iter().find(|it| it.definition().name == *call.name);
-                    let tool = tool.ok_or("the script names a tool that is not there")?;
+                    let tool = tool.ok_or("the script calls an unknown tool")?;
                     let context = context(&call.call_id, recorder.cursor().seq, 0);
                     let output = tool.call(&call.arguments, &context).await?;
-                    recorder.started(&call.call_id, Effect::Pure).await?;
-                    recorder.finished(&call.call_id, output).await?;
+                    recorder.start(&call.call_id, Effect::Pure).await?;
+                    recorder.finish(&call.call_id, output).await?;
                 }
             }
             NextStep::CloseTurn { .. } => recorder.complete().await?,
@@ -72,7 +72,7 @@ pub(crate) async fn record_after(
     }
 }
 
-/// Returns the context of a call whose name is the model's: it has no other.
+/// Returns the context of a call. The control has no idempotency keys, only the model's call ids.
 fn context(call: &threadfold_core::CallId, seq: u64, ordinal: usize) -> ToolContext {
     ToolContext {
         call_id: call.clone(),

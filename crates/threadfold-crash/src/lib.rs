@@ -1,26 +1,26 @@
-//! Kills a run of the loop everywhere, resumes it, and looks what ran twice.
+//! Kills a run of the loop at every point, resumes it, and detects what ran twice.
 //!
 //! ```text
 //! harness ── starts, kills ──► child: the loop, with a store that can kill it
-//!    └────────── world ◄────── its tools: what they do is counted here
+//!    └────────── world ◄────── its tools report every effect here
 //! ```
 //!
-//! The world is part of the harness, so what a tool did is known though the process that ran it
-//! is gone. The run has eight calls of every class of effect, two or three at once, in five turns.
+//! The world is part of the harness, so the effects of a tool are known even after its process was
+//! killed. The run has eight calls of every effect class, up to three in parallel, in five turns.
 
 mod child;
 mod control;
-mod killing;
+mod kill_switch;
 mod matrix;
 mod races;
 mod story;
 mod tools;
 mod world;
 
-pub use child::{ChildArgs, Fail, child};
+pub use child::{ChildArgs, Fail, Recording, child};
 pub use matrix::{Matrix, Report, boundaries, control_fails, random_kills};
-pub use races::{Raced, race, zombie};
+pub use races::{RaceResult, race, zombie};
 pub use world::World;
 
-/// What goes wrong with the harness itself.
+/// An error of the harness itself.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,13 +1,12 @@
-//! Kills a run of the loop, again and again, and reports what ran twice.
+//! Kills a run of the loop repeatedly, and reports what ran twice.
 //!
-//! `crash-loop --kills N`: exit code 0 if nothing ran twice and nothing was lost, else 1.
+//! `crash-loop --kills N` exits with 0 if nothing ran twice and nothing was lost, else with 1.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use threadfold_crash::{
-    BoxError, ChildArgs, Fail, Matrix, boundaries, child, control_fails, random_kills,
+    BoxError, ChildArgs, Fail, Matrix, Recording, boundaries, child, control_fails, random_kills,
 };
 
 fn main() -> ExitCode {
@@ -18,7 +17,7 @@ fn main() -> ExitCode {
             read_child(store, world, rest).and_then(|args| child(&args))
         }
         ["--kills", kills] => report(kills),
-        _ => Err("`crash-loop --kills N` was wanted".into()),
+        _ => Err("usage: `crash-loop --kills N`".into()),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -27,22 +26,14 @@ fn main() -> ExitCode {
 }
 
 fn read_child(store: &str, world: &str, rest: &[&str]) -> Result<ChildArgs, BoxError> {
-    let mut args = ChildArgs {
-        store: store.into(),
-        world: world.parse()?,
-        pace: 10,
-        lease: 30_000,
-        fail: Fail::Never,
-        results: BTreeMap::new(),
-        is_control: false,
-    };
+    let mut args = ChildArgs::new(store.into(), world.parse()?);
     let mut rest = rest.iter();
     while let Some(name) = rest.next() {
         if *name == "--control" {
-            args.is_control = true;
+            args.recording = Recording::AfterTools;
             continue;
         }
-        let value = rest.next().ok_or_else(|| format!("`{name}` wants a value"))?;
+        let value = rest.next().ok_or_else(|| format!("`{name}` needs a value"))?;
         match *name {
             "--pace" => args.pace = value.parse()?,
             "--lease" => args.lease = value.parse()?,
@@ -64,7 +55,7 @@ fn report(kills: &str) -> Result<ExitCode, BoxError> {
     let matrix = Matrix { program: std::env::current_exe()?, pace: 10 };
     eprintln!("killing at every write …");
     let writes = boundaries(&matrix)?;
-    println!("Killed at every write, before it and when it is done:\n\n{}", table(&writes));
+    println!("Killed before and after every write:\n\n{}", table(&writes));
     eprintln!("killing at random moments …");
     let random = random_kills(&matrix, kills, seed)?;
     println!("Killed at random moments (seed {seed}):\n\n{}", table(&random));
@@ -72,7 +63,7 @@ fn report(kills: &str) -> Result<ExitCode, BoxError> {
     let control = control_fails(&matrix, 20, seed)?;
     println!("The control, which records a turn after its tools:\n\n{}", table(&control));
     if control.is_clean() {
-        return Err("the control did nothing twice, so nothing was proved".into());
+        return Err("the control ran nothing twice, so the test proves nothing".into());
     }
     match writes.is_clean() && random.is_clean() {
         true => Ok(ExitCode::SUCCESS),

@@ -1,4 +1,5 @@
-//! The kill matrix: a run is killed at every write, and at random moments, until it is done.
+//! The kill matrix: kills a run at every write and at random moments, and resumes it until it is
+//! done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,16 +10,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use threadfold_core::{ConversationMessage, NextStep, TurnState, resume_plan};
-use threadfold_engine::load;
+use threadfold_engine::{EngineError, load};
 use threadfold_fold::Slices;
 use threadfold_sqlite::SqliteStore;
+use threadfold_store::StoreError;
 
 use crate::BoxError;
-use crate::child::{Fail, SESSION, UNDECIDED};
+use crate::child::{ChildArgs, Fail, Recording, SESSION, UNDECIDED};
 use crate::story::{TOOLS, result_of};
 use crate::world::World;
 
-/// How a matrix is made.
+/// How children are started.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     /// The program that runs a child.
@@ -27,29 +29,29 @@ pub struct Matrix {
     pub pace: u64,
 }
 
-/// What became of runs that were killed.
+/// The result of runs that were killed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many runs there were.
+    /// The number of runs.
     pub runs: u64,
     /// How often a process was killed.
     pub kills: u64,
     /// How often a person had to decide.
     pub decisions: u64,
-    /// How many calls that had finished ran again.
+    /// The number of finished calls that ran again.
     pub finished_again: u64,
-    /// How many unsafe calls were started twice.
+    /// The number of unsafe calls that were started twice.
     pub unsafe_twice: u64,
-    /// How many effects happened on top of themselves.
+    /// The number of effects that were applied twice.
     pub doubled: u64,
-    /// How many answers and results were acknowledged and then not there.
+    /// The number of answers and results that were acknowledged but lost.
     pub lost: u64,
-    /// How many finished runs had other messages than the one that was never killed.
+    /// The number of finished runs whose messages differ from those of an undisturbed run.
     pub other_messages: u64,
 }
 
 impl Report {
-    /// Says whether all went as it must.
+    /// Returns true if nothing went wrong.
     pub fn is_clean(&self) -> bool {
         let Self { finished_again, unsafe_twice, doubled, lost, other_messages, .. } = self;
         [finished_again, unsafe_twice, doubled, lost, other_messages].into_iter().all(|it| *it == 0)
@@ -72,18 +74,18 @@ impl fmt::Display for Report {
         let lines = [
             ("runs", self.runs),
             ("kills", self.kills),
-            ("calls a person decided about", self.decisions),
+            ("decisions by a person", self.decisions),
             ("finished tools that ran again", self.finished_again),
-            ("unsafe tools that were started twice", self.unsafe_twice),
-            ("effects on top of themselves", self.doubled),
-            ("acknowledged answers and results that were lost", self.lost),
-            ("finished runs with other messages", self.other_messages),
+            ("unsafe tools started twice", self.unsafe_twice),
+            ("effects applied twice", self.doubled),
+            ("acknowledged answers and results lost", self.lost),
+            ("finished runs with different messages", self.other_messages),
         ];
         lines.iter().try_for_each(|(what, count)| writeln!(f, "| {what} | {count} |"))
     }
 }
 
-/// Kills a run at every write: before it, and when it is done.
+/// Kills a run before and after every write.
 pub fn boundaries(matrix: &Matrix) -> Result<Report, BoxError> {
     let expected = matrix.undisturbed()?;
     let mut report = Report::default();
@@ -99,7 +101,7 @@ pub fn boundaries(matrix: &Matrix) -> Result<Report, BoxError> {
     Ok(report)
 }
 
-/// Kills runs at random moments, so many times in all.
+/// Kills runs at random moments, until the number of kills is reached.
 pub fn random_kills(matrix: &Matrix, kills: u64, seed: u64) -> Result<Report, BoxError> {
     let expected = matrix.undisturbed()?;
     let mut random = fastrand::Rng::with_seed(seed);
@@ -113,7 +115,7 @@ pub fn random_kills(matrix: &Matrix, kills: u64, seed: u64) -> Result<Report, Bo
     Ok(report)
 }
 
-/// Kills the control at random moments; returns what the harness saw.
+/// Kills the control at random moments, and returns what the harness detected.
 pub fn control_fails(matrix: &Matrix, kills: u64, seed: u64) -> Result<Report, BoxError> {
     let expected = matrix.undisturbed()?;
     let mut random = fastrand::Rng::with_seed(seed);
@@ -125,7 +127,7 @@ pub fn control_fails(matrix: &Matrix, kills: u64, seed: u64) -> Result<Report, B
     Ok(report)
 }
 
-/// What a run comes to that nobody kills.
+/// The result of an undisturbed run.
 struct Expected {
     messages: Vec<ConversationMessage>,
     lasting: Duration,
@@ -139,17 +141,22 @@ enum Kill {
 }
 
 impl Matrix {
+    /// Returns the arguments of a child that is not killed.
+    pub(crate) fn args(&self, store: &Path, world: &World) -> ChildArgs {
+        ChildArgs { pace: self.pace, ..ChildArgs::new(store.to_owned(), world.address()) }
+    }
+
     fn undisturbed(&self) -> Result<Expected, BoxError> {
         let (folder, world) = (tempfile::tempdir()?, World::begin()?);
         let store = folder.path().join("store.db");
         let began = Instant::now();
-        let mut run = Running::start(self, &store, &world, Fail::Never, &BTreeMap::new(), false)?;
+        let mut run = ChildProcess::start(self, &self.args(&store, &world))?;
         let (status, _) = run.wait()?;
         if !status.success() {
-            return Err(format!("a run that nobody kills ended with {status}").into());
+            return Err(format!("an undisturbed run ended with {status}").into());
         }
         let lasting = began.elapsed();
-        Ok(Expected { messages: kept(&store)?.history(), lasting })
+        Ok(Expected { messages: recorded_turns(&store)?.history(), lasting })
     }
 
     /// Kills a run, resumes it until it is done, and counts what went wrong.
@@ -157,50 +164,51 @@ impl Matrix {
         let (folder, world) = (tempfile::tempdir()?, World::begin()?);
         let store = folder.path().join("store.db");
         let mut report = Report { runs: 1, ..Report::default() };
-        let mut results = BTreeMap::new();
+        let mut args = self.args(&store, &world);
         let mut random = match kill {
             Kill::Randomly { seed, .. } | Kill::Control { seed, .. } => {
                 Some(fastrand::Rng::with_seed(seed))
             }
             Kill::At(_) => None,
         };
-        let is_control = matches!(kill, Kill::Control { .. });
-        let mut fail = match kill {
-            Kill::At(fail) => fail,
-            _ => Fail::Never,
-        };
+        if matches!(kill, Kill::Control { .. }) {
+            args.recording = Recording::AfterTools;
+        }
+        if let Kill::At(fail) = kill {
+            args.fail = fail;
+        }
         let mut acknowledged = BTreeSet::new();
         for attempt in 0.. {
             if attempt > 200 {
-                return Err("a run does not come to its end".into());
+                return Err("the run does not finish".into());
             }
             let finished = finished_calls(&store, &world)?;
-            let mut run = Running::start(self, &store, &world, fail, &results, is_control)?;
+            let mut run = ChildProcess::start(self, &args)?;
             if let (Some(random), Kill::Randomly { lasting, .. } | Kill::Control { lasting, .. }) =
                 (&mut random, kill)
             {
-                // A run that was killed a few times is left to come to its end.
+                // A run that was killed a few times may finish.
                 if attempt < 4 {
                     run.kill_after(lasting.mul_f64(random.f64() * 1.1))?;
                 }
             }
             let (status, lines) = run.wait()?;
-            fail = Fail::Never;
+            args.fail = Fail::Never;
             report.kills += u64::from(was_killed(status));
             acknowledged.extend(lines.iter().filter(|it| !it.starts_with("undecided")).cloned());
-            let state = kept(&store)?;
+            let state = recorded_turns(&store)?;
             report.finished_again += ran_again(&finished, &world);
             report.lost += missing(&acknowledged, &state);
             if status.success() {
                 report.other_messages += u64::from(state.history() != expected.messages);
                 break;
             }
-            results.clear();
+            args.results.clear();
             if status.code() == Some(UNDECIDED.into()) {
                 for line in lines.iter().filter(|it| it.starts_with("undecided ")) {
                     let words: Vec<_> = line.split(' ').collect();
                     let [_, call, tool] = words[..] else { continue };
-                    results.insert(call.to_owned(), result_of(tool));
+                    args.results.insert(call.to_owned(), result_of(tool));
                     report.decisions += 1;
                 }
             } else if !was_killed(status) {
@@ -211,20 +219,20 @@ impl Matrix {
         for (tool, effect) in TOOLS {
             if effect == threadfold_core::Effect::Unsafe {
                 report.unsafe_twice +=
-                    world.begun_by(tool).iter().filter(|it| **it > 1).count() as u64;
+                    world.started_by(tool).iter().filter(|it| **it > 1).count() as u64;
             }
         }
         Ok(report)
     }
 }
 
-/// The calls that had finished, with how often each was begun until then.
+/// Returns the finished calls, with how often each was started until then.
 fn finished_calls(store: &Path, world: &World) -> Result<BTreeMap<String, u64>, BoxError> {
     if !store.exists() {
         return Ok(BTreeMap::new());
     }
-    let state = kept(store)?;
-    let begun = world.begun();
+    let state = recorded_turns(store)?;
+    let begun = world.started();
     let calls = state.turns().flat_map(|turn| turn.calls());
     let finished = calls.filter(|call| call.result().is_some()).filter_map(|call| {
         let key = call.key.as_ref()?.to_string();
@@ -235,14 +243,14 @@ fn finished_calls(store: &Path, world: &World) -> Result<BTreeMap<String, u64>, 
 }
 
 fn ran_again(finished: &BTreeMap<String, u64>, world: &World) -> u64 {
-    let begun = world.begun();
+    let begun = world.started();
     let again = |(key, times): (&String, &u64)| begun.get(key).is_some_and(|now| now > times);
     finished.iter().filter(|it| again(*it)).count() as u64
 }
 
-/// Returns how much was acknowledged that is not kept.
+/// Returns how many acknowledged lines have no record.
 fn missing(acknowledged: &BTreeSet<String>, state: &TurnState) -> u64 {
-    let is_kept = |line: &String| match line.split_once(' ') {
+    let is_recorded = |line: &String| match line.split_once(' ') {
         Some(("answered", turn)) => {
             let turn = turn.parse().unwrap_or(u64::MAX);
             state.turns().any(|it| it.number() == turn && it.answer().is_some())
@@ -252,25 +260,23 @@ fn missing(acknowledged: &BTreeSet<String>, state: &TurnState) -> u64 {
         }
         _ => true,
     };
-    acknowledged.iter().filter(|line| !is_kept(line)).count() as u64
+    acknowledged.iter().filter(|line| !is_recorded(line)).count() as u64
 }
 
-/// Returns what is kept of the run.
-pub(crate) fn kept(store: &Path) -> Result<TurnState, BoxError> {
+/// Returns the recorded turns of the run.
+pub(crate) fn recorded_turns(store: &Path) -> Result<TurnState, BoxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let store = SqliteStore::open(store)?;
         match load(&store, &SESSION.into(), u64::MAX, Slices::default()).await {
             Ok(loaded) => Ok(loaded.fold.turns().clone()),
-            Err(error) if error.to_string().contains("is not in this store") => {
-                Ok(TurnState::default())
-            }
+            Err(EngineError::Store(StoreError::NotFound { .. })) => Ok(TurnState::default()),
             Err(error) => Err(error.into()),
         }
     })
 }
 
-/// Says whether a run came to its end.
+/// Returns true if a run is finished.
 pub(crate) fn is_done(state: &TurnState) -> bool {
     let plan = resume_plan(state, |_| threadfold_core::Effect::Unsafe);
     plan.next == NextStep::Done
@@ -281,51 +287,32 @@ fn was_killed(status: ExitStatus) -> bool {
     std::os::unix::process::ExitStatusExt::signal(&status).is_some()
 }
 
-/// A child at work.
-pub(crate) struct Running {
+/// A running child process.
+pub(crate) struct ChildProcess {
     child: Child,
 }
 
-impl Running {
-    pub(crate) fn start(
-        matrix: &Matrix,
-        store: &Path,
-        world: &World,
-        fail: Fail,
-        results: &BTreeMap<String, String>,
-        is_control: bool,
-    ) -> Result<Self, BoxError> {
-        Self::start_with(matrix, store, world, fail, results, is_control, 30_000)
-    }
-
-    pub(crate) fn start_with(
-        matrix: &Matrix,
-        store: &Path,
-        world: &World,
-        fail: Fail,
-        results: &BTreeMap<String, String>,
-        is_control: bool,
-        lease: u64,
-    ) -> Result<Self, BoxError> {
+impl ChildProcess {
+    pub(crate) fn start(matrix: &Matrix, args: &ChildArgs) -> Result<Self, BoxError> {
         let mut command = Command::new(&matrix.program);
-        command.arg("child").arg(store).arg(world.address().to_string());
-        command.args(["--pace", &matrix.pace.to_string(), "--lease", &lease.to_string()]);
-        match fail {
+        command.arg("child").arg(&args.store).arg(args.world.to_string());
+        command.args(["--pace", &args.pace.to_string(), "--lease", &args.lease.to_string()]);
+        match args.fail {
             Fail::Never => {}
             Fail::Before(number) => drop(command.args(["--fail-before", &number.to_string()])),
             Fail::After(number) => drop(command.args(["--fail-after", &number.to_string()])),
         }
-        for (call, text) in results {
+        for (call, text) in &args.results {
             command.args(["--result", &format!("{call}={text}")]);
         }
-        if is_control {
+        if args.recording == Recording::AfterTools {
             command.arg("--control");
         }
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         Ok(Self { child })
     }
 
-    /// Kills it when so much time has passed, unless it ended before.
+    /// Kills the child after this time, unless it has ended.
     fn kill_after(&mut self, pause: Duration) -> Result<(), BoxError> {
         thread::sleep(pause);
         self.child.kill()?;
@@ -336,21 +323,21 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for its end, and returns what it acknowledged.
+    /// Waits for its end, and returns the lines that it acknowledged.
     pub(crate) fn wait(&mut self) -> Result<(ExitStatus, Vec<String>), BoxError> {
-        let mut told = Vec::new();
+        let mut output = Vec::new();
         if let Some(mut out) = self.child.stdout.take() {
-            out.read_to_end(&mut told)?;
+            out.read_to_end(&mut output)?;
         }
         let status = self.child.wait()?;
-        // A line that was torn by the kill was not told.
-        let whole = told.iter().rposition(|it| *it == b'\n').map_or(0, |at| at + 1);
-        let lines = String::from_utf8_lossy(&told[..whole]);
+        // A line that was truncated by the kill does not count as acknowledged.
+        let whole = output.iter().rposition(|it| *it == b'\n').map_or(0, |at| at + 1);
+        let lines = String::from_utf8_lossy(&output[..whole]);
         Ok((status, lines.lines().map(str::to_owned).collect()))
     }
 }
 
-impl Running {
+impl ChildProcess {
     pub(crate) fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }

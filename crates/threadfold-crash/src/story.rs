@@ -1,9 +1,9 @@
-//! The run that is killed: what the model says, and what each call gives.
+//! The run that is killed: the model's script, and the result of each call.
 
-use threadfold_agent::Script;
 use threadfold_core::Effect;
+use threadfold_loop::ProviderScript;
 
-/// A tool of the run, and what running it twice would do.
+/// The tools of the run, with the effect of running each one twice.
 pub(crate) const TOOLS: [(&str, Effect); 8] = [
     ("look", Effect::Pure),
     ("scan", Effect::Pure),
@@ -36,12 +36,12 @@ const SCRIPT: &str = r#"{
     ]
 }"#;
 
-/// Returns what the model says.
-pub(crate) fn script() -> Script {
+/// Returns the model's script.
+pub(crate) fn script() -> ProviderScript {
     serde_json::from_str(SCRIPT).expect("our own script can be read")
 }
 
-/// Returns what a tool gives, whenever it runs.
+/// Returns the result of a tool, which is the same in every run.
 pub(crate) fn result_of(tool: &str) -> String {
     format!("{tool}: done")
 }

@@ -1,4 +1,4 @@
-//! The tools of the run: all that they do is tell the world.
+//! The tools of the run: they only report to the world.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use threadfold_agent::{Effect, Probe, Tool, ToolContext, ToolError, ToolOutput, tool};
+use threadfold_loop::{Effect, Probe, Tool, ToolContext, ToolError, ToolOutput, tool};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
@@ -15,12 +15,12 @@ use crate::story::{TOOLS, result_of};
 
 #[derive(Deserialize, JsonSchema)]
 struct Errand {
-    /// What it is about.
-    #[expect(dead_code, reason = "the model gives it, and the world does not care")]
+    /// The object of the errand.
+    #[expect(dead_code, reason = "the model supplies it, and the world ignores it")]
     at: String,
 }
 
-/// Returns the tools, each of which takes about this long.
+/// Returns the tools, each of which takes about `pace`.
 pub(crate) fn tools(world: SocketAddr, pace: Duration) -> Vec<Arc<dyn Tool>> {
     let all = TOOLS.iter().map(|&(name, effect)| {
         let run =
@@ -41,9 +41,9 @@ async fn errand(
     context: ToolContext,
     pace: Duration,
 ) -> Result<ToolOutput, ToolError> {
-    tell(world, "begin", name, &context).await?;
+    report(world, "begin", name, &context).await?;
     sleep(pace / 2).await;
-    tell(world, "apply", name, &context).await?;
+    report(world, "apply", name, &context).await?;
     sleep(pace / 2).await;
     Ok(ToolOutput::text(result_of(name)))
 }
@@ -53,9 +53,9 @@ async fn probe(
     name: &'static str,
     context: ToolContext,
 ) -> Result<Probe, ToolError> {
-    Ok(match tell(world, "applied", name, &context).await?.as_str() {
+    Ok(match report(world, "applied", name, &context).await?.as_str() {
         "yes" => Probe::Happened(ToolOutput::text(result_of(name))),
-        _ => Probe::DidNot,
+        _ => Probe::DidNotHappen,
     })
 }
 
@@ -64,10 +64,10 @@ async fn undo(
     name: &'static str,
     context: ToolContext,
 ) -> Result<(), ToolError> {
-    tell(world, "undo", name, &context).await.map(|_| ())
+    report(world, "undo", name, &context).await.map(|_| ())
 }
 
-async fn tell(
+async fn report(
     world: SocketAddr,
     verb: &str,
     name: &str,

@@ -1,4 +1,4 @@
-//! The world outside of the process that is killed: it counts what tools do to it.
+//! The world outside of the killed process: records the effects of tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -11,41 +11,41 @@ use threadfold_core::Effect;
 use crate::BoxError;
 use crate::story::TOOLS;
 
-/// What tools did, and a server that they tell it to.
+/// The recorded effects of tools, and a server that the tools report to.
 #[derive(Clone)]
 pub struct World {
     address: SocketAddr,
-    known: Arc<(Mutex<Known>, Condvar)>,
+    effects: Arc<(Mutex<Effects>, Condvar)>,
 }
 
 #[derive(Default)]
-struct Known {
-    /// How often each call was begun, by its key.
-    begun: BTreeMap<String, u64>,
+struct Effects {
+    /// How often each call was started, by its key.
+    started: BTreeMap<String, u64>,
     /// The tool of each call.
     tools: BTreeMap<String, String>,
-    /// Which calls had their effect.
+    /// The calls that took effect.
     applied: BTreeSet<String>,
-    /// How often an effect happened on top of itself.
+    /// How often an effect was applied twice.
     doubled: u64,
     undone: u64,
-    /// A tool that is kept waiting.
+    /// The tool to hold.
     held: Option<String>,
     is_holding: bool,
 }
 
-/// Says whether doing it again without taking it back does something again.
+/// Returns true if applying the effect twice without an undo is harmful.
 fn harms_twice(tool: &str) -> bool {
     let effect = TOOLS.iter().find(|(name, _)| *name == tool).map(|(_, effect)| *effect);
     effect.is_none_or(|effect| effect > Effect::Idempotent)
 }
 
 impl World {
-    /// Begins a world in which nothing was done.
+    /// Starts a world without any effects.
     pub fn begin() -> Result<Self, BoxError> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let world = Self { address, known: Arc::default() };
+        let world = Self { address, effects: Arc::default() };
         let served = world.clone();
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -56,96 +56,96 @@ impl World {
         Ok(world)
     }
 
-    /// Returns where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn effects_mut(&self) -> MutexGuard<'_, Effects> {
+        self.effects.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears one tool. One whose process was killed says nothing more, and that is all.
+    /// Serves one tool until it disconnects, which it does when its process is killed.
     fn serve(&self, stream: TcpStream) {
         let Ok(reading) = stream.try_clone() else { return };
         let mut stream = stream;
         for line in BufReader::new(reading).lines().map_while(Result::ok) {
             let words: Vec<&str> = line.split(' ').collect();
             let [verb, tool, key] = words[..] else { return };
-            let answer = self.hear(verb, tool, key);
+            let answer = self.record(verb, tool, key);
             if writeln!(stream, "{answer}").is_err() {
                 return;
             }
         }
     }
 
-    fn hear(&self, verb: &str, tool: &str, key: &str) -> &'static str {
-        let mut known = self.known();
+    fn record(&self, verb: &str, tool: &str, key: &str) -> &'static str {
+        let mut effects = self.effects_mut();
         match verb {
             "begin" => {
-                *known.begun.entry(key.to_owned()).or_default() += 1;
-                known.tools.insert(key.to_owned(), tool.to_owned());
-                if known.held.as_deref() == Some(tool) {
-                    known.is_holding = true;
-                    self.known.1.notify_all();
-                    while known.is_holding {
-                        let waited = self.known.1.wait(known);
-                        known = waited.unwrap_or_else(PoisonError::into_inner);
+                *effects.started.entry(key.to_owned()).or_default() += 1;
+                effects.tools.insert(key.to_owned(), tool.to_owned());
+                if effects.held.as_deref() == Some(tool) {
+                    effects.is_holding = true;
+                    self.effects.1.notify_all();
+                    while effects.is_holding {
+                        let waited = self.effects.1.wait(effects);
+                        effects = waited.unwrap_or_else(PoisonError::into_inner);
                     }
                 }
                 "ok"
             }
             "apply" => {
-                let is_new = known.applied.insert(key.to_owned());
-                known.doubled += u64::from(!is_new && harms_twice(tool));
+                let is_new = effects.applied.insert(key.to_owned());
+                effects.doubled += u64::from(!is_new && harms_twice(tool));
                 "ok"
             }
             "undo" => {
-                known.applied.remove(key);
-                known.undone += 1;
+                effects.applied.remove(key);
+                effects.undone += 1;
                 "ok"
             }
-            "applied" if known.applied.contains(key) => "yes",
+            "applied" if effects.applied.contains(key) => "yes",
             "applied" => "no",
             _ => "what",
         }
     }
 
-    /// Returns how often each call was begun.
-    pub fn begun(&self) -> BTreeMap<String, u64> {
-        self.known().begun.clone()
+    /// Returns how often each call was started.
+    pub fn started(&self) -> BTreeMap<String, u64> {
+        self.effects_mut().started.clone()
     }
 
-    /// Returns how often the calls of a tool were begun: of each call, by its key.
-    pub fn begun_by(&self, tool: &str) -> Vec<u64> {
-        let known = self.known();
-        let of_tool = known.tools.iter().filter(|(_, name)| *name == tool);
-        of_tool.filter_map(|(key, _)| known.begun.get(key).copied()).collect()
+    /// Returns how often each call of a tool was started.
+    pub fn started_by(&self, tool: &str) -> Vec<u64> {
+        let effects = self.effects_mut();
+        let of_tool = effects.tools.iter().filter(|(_, name)| *name == tool);
+        of_tool.filter_map(|(key, _)| effects.started.get(key).copied()).collect()
     }
 
-    /// Returns how many effects there are, and how many happened on top of themselves.
+    /// Returns the number of effects, and how many were applied twice.
     pub fn effects(&self) -> (usize, u64) {
-        let known = self.known();
-        (known.applied.len(), known.doubled)
+        let effects = self.effects_mut();
+        (effects.applied.len(), effects.doubled)
     }
 
-    /// Keeps the next call of a tool waiting in the middle.
+    /// Holds the next call of a tool in the middle.
     pub fn hold(&self, tool: &str) {
-        self.known().held = Some(tool.to_owned());
+        self.effects_mut().held = Some(tool.to_owned());
     }
 
-    /// Waits until a tool waits.
+    /// Waits until a tool is held.
     pub fn wait_until_held(&self) {
-        let mut known = self.known();
-        while !known.is_holding {
-            known = self.known.1.wait(known).unwrap_or_else(PoisonError::into_inner);
+        let mut effects = self.effects_mut();
+        while !effects.is_holding {
+            effects = self.effects.1.wait(effects).unwrap_or_else(PoisonError::into_inner);
         }
-        known.held = None;
+        effects.held = None;
     }
 
-    /// Lets the tool that waits go on.
-    pub fn let_go(&self) {
-        self.known().is_holding = false;
-        self.known.1.notify_all();
+    /// Releases the held tool.
+    pub fn release(&self) {
+        self.effects_mut().is_holding = false;
+        self.effects.1.notify_all();
     }
 }

@@ -10,12 +10,12 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use threadfold_convert::claude;
 use threadfold_convert::Agent;
-use threadfold_fold::{SessionFile, parse_transcript};
+use threadfold_convert::claude;
 use threadfold_core::SessionId;
 use threadfold_engine::{Budget, Options, Session, claude_files, holder, load, take_files};
 use threadfold_fold::Slices;
+use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{DerivedStore, Store};
 use threadfold_testkit::big_session::write_transcript;

@@ -77,7 +77,7 @@ pub use frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
 pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
 pub use host::{
-    Arrival, FrameListener, Host, ListenOptions, ListedSession, SessionListPage, SessionQuery,
+    Arrival, FrameListener, Host, ListedSession, ListenOptions, SessionListPage, SessionQuery,
 };
 pub use input::{
     InputError, InputOptions, detect_input, has_nothing_yet, is_container, open_one, open_path,

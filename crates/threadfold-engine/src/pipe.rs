@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use threadfold_core::SessionId;
 use threadfold_fold::{
-    Agent, Cutter, Detection, Head, Record, RecordKind, SessionNamer, Shape, SourceSpec, content_name,
-    detect, is_document, is_enough, may_be_document,
+    Agent, Cutter, Detection, Head, Record, RecordKind, SessionNamer, Shape, SourceSpec,
+    content_name, detect, is_document, is_enough, may_be_document,
 };
 use tokio::sync::mpsc;
 

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use threadfold_core::{ConversationState, Json, Shelf, SnapshotPart};
+use threadfold_core::{ConversationState, Json, SnapshotPart, SpillStore};
 use threadfold_fold::{Fold, LogId, SliceSnapshot, Snapshot, SnapshotHeader};
 use threadfold_store::{SnapshotCutter, SnapshotWriter, Store, StoreError};
 
@@ -103,7 +103,7 @@ impl Outgoing<'_> {
             for part in conversation.snapshot_parts() {
                 match part {
                     SnapshotPart::Text(text) => self.text(&text).await?,
-                    SnapshotPart::Away { shelf, place, length } => {
+                    SnapshotPart::Spilled { store: shelf, place, length } => {
                         self.away(&shelf, place, place + length).await?;
                     }
                 }
@@ -128,7 +128,7 @@ impl Outgoing<'_> {
     /// Adds what stands on a shelf. Where a piece begins that is known, it is not read.
     async fn away(
         &mut self,
-        shelf: &Arc<dyn Shelf>,
+        shelf: &Arc<dyn SpillStore>,
         start: u64,
         end: u64,
     ) -> Result<(), EngineError> {

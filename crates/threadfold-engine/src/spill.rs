@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use threadfold_core::Shelf;
+use threadfold_core::SpillStore;
 use threadfold_store::BlobHash;
 
 use crate::error::EngineError;
@@ -87,7 +87,7 @@ impl SpillFile {
     }
 }
 
-impl Shelf for SpillFile {
+impl SpillStore for SpillFile {
     fn put(&self, text: &[u8]) -> Option<u64> {
         self.with(|file, end| {
             let place = *end;
@@ -107,7 +107,7 @@ impl Shelf for SpillFile {
         })
     }
 
-    fn hear_damage(&self, place: u64) {
+    fn report_corruption(&self, place: u64) {
         let what = format!("what stands at byte {place} is not what was put there");
         let error = io::Error::new(io::ErrorKind::InvalidData, what);
         self.trouble.get_or_init(|| Arc::new(error));

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use threadfold_convert::lines::{self, Position};
 use threadfold_convert::{Agent, Converter, Feed, FeedKind, FeedLine, TooLong, Unpacked, events};
 use threadfold_core::{
-    Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata, Shelf, TurnState,
+    Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata, SpillStore,
+    TurnState,
 };
 
 use crate::record::{RecordKind, StoredRecord};
@@ -106,7 +107,7 @@ impl Fold {
     /// A target that failed leaves the conversation unusable: whoever owns the target must check
     /// it before showing a state.
     #[must_use]
-    pub fn spill_to(self, target: Arc<dyn Shelf>, budget: usize) -> Self {
+    pub fn spill_to(self, target: Arc<dyn SpillStore>, budget: usize) -> Self {
         Self { spill: Some(Spill::new(target, budget)), ..self }
     }
 

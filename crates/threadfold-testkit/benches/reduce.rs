@@ -9,8 +9,8 @@ use std::hint::black_box;
 use cpu_time::ThreadTime;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use threadfold_core::{
-    AssistantText, Block, BlockDelta, BlockId, ConversationState, Payload, Place, SessionEvent,
-    SourceKind, TextField, fold,
+    AssistantTextBlock, Block, BlockDelta, BlockId, ConversationState, Payload, Placement,
+    SessionEvent, SourceKind, TextField, fold,
 };
 use threadfold_testkit::naive::{self, NaiveBlock, NaiveState};
 
@@ -167,7 +167,7 @@ fn name(index: usize) -> BlockId {
 }
 
 fn upsert(index: usize) -> SessionEvent {
-    let body = AssistantText { content: "Some words of an answer.".into(), model: None };
+    let body = AssistantTextBlock { content: "Some words of an answer.".into(), model: None };
     SessionEvent::upsert(Block::new(name(index), body))
 }
 
@@ -175,7 +175,7 @@ fn upsert(index: usize) -> SessionEvent {
 fn upsert_behind(index: usize) -> SessionEvent {
     let mut event = upsert(index);
     if let Payload::BlockUpsert(said) = &mut event.payload {
-        said.after = Place::After(name(index - 1));
+        said.after = Placement::After(name(index - 1));
     }
     event.from_source(SourceKind::Stream)
 }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use threadfold_convert::lines::lines;
 use threadfold_core::{
-    AssistantText, Block, BlockId, BlockStatus, BlockUpsert, Content, Context, ConversationId,
-    ConversationState, Empty, Fields, ImagePart, Json, MetadataUpdate, Part, PartBody, Payload,
-    Place, SessionEvent, SessionId, Source, SourceKind, Thinking, ToolResult, ToolUse, Unknown,
-    UserMessage,
+    AssistantTextBlock, Block, BlockId, BlockStatus, BlockUpsert, Content, Context, ConversationId,
+    ConversationState, EmptyPayload, EventSource, Fields, ImagePart, Json, MetadataUpdate, Part,
+    PartBody, Payload, Placement, SessionEvent, SessionId, SourceKind, ThinkingBlock,
+    ToolResultBlock, ToolUseBlock, UnknownBlock, UserMessageBlock,
 };
 
 mod bus;
@@ -27,7 +27,7 @@ pub fn load(bytes: &[u8]) -> ConversationState {
             loader.line(&value);
         }
     }
-    loader.say(Payload::SessionIdle(Empty {}), &Value::Null);
+    loader.say(Payload::SessionIdle(EmptyPayload {}), &Value::Null);
     loader.state
 }
 
@@ -88,14 +88,14 @@ impl Loader {
             _ => return,
         };
         if self.last.is_some() {
-            self.say(Payload::SessionIdle(Empty {}), line);
+            self.say(Payload::SessionIdle(EmptyPayload {}), line);
         }
-        self.block(line, Block::new(uuid, UserMessage { content }));
+        self.block(line, Block::new(uuid, UserMessageBlock { content }));
     }
 
     fn block(&mut self, line: &Value, mut block: Block) {
         block.timestamp = line["timestamp"].as_str().map(Into::into);
-        let after = self.last.take().map_or(Place::First, Place::After);
+        let after = self.last.take().map_or(Placement::First, Placement::After);
         self.last = Some(block.id.clone());
         self.say(
             Payload::BlockUpsert(BlockUpsert { block, after, replaces: None, preview: false }),
@@ -114,7 +114,7 @@ impl Loader {
             session_id: line["sessionId"].as_str().map(SessionId::from),
             conversation_id: ConversationId::main(),
             timestamp: line["timestamp"].as_str().map(Arc::from),
-            source: Some(Source::of_kind(SourceKind::Transcript)),
+            source: Some(EventSource::of_kind(SourceKind::Transcript)),
             ..Context::default()
         };
         let event = SessionEvent { context, ..SessionEvent::new(payload) };
@@ -132,14 +132,14 @@ fn piece(block: &Value, message: &Value, id: String) -> Block {
     match text(&block["type"]) {
         "text" => Block::new(
             id,
-            AssistantText {
+            AssistantTextBlock {
                 content: text(&block["text"]).into(),
                 model: message["model"].as_str().map(Into::into),
             },
         ),
         "thinking" => Block::new(
             id,
-            Thinking {
+            ThinkingBlock {
                 content: text(&block["thinking"]).into(),
                 signature: block["signature"].as_str().map(Into::into),
                 redacted: false,
@@ -147,7 +147,7 @@ fn piece(block: &Value, message: &Value, id: String) -> Block {
         ),
         "tool_use" => {
             let call = text(&block["id"]);
-            let body = ToolUse {
+            let body = ToolUseBlock {
                 tool_name: text(&block["name"]).into(),
                 tool_use_id: call.into(),
                 input: Some(Json::of(&block["input"])),
@@ -159,13 +159,13 @@ fn piece(block: &Value, message: &Value, id: String) -> Block {
             made.status = BlockStatus::Pending;
             made
         }
-        _ => Block::new(id, Unknown { record: Json::of(block) }),
+        _ => Block::new(id, UnknownBlock { record: Json::of(block) }),
     }
 }
 
 fn result(line: &Value, block: &Value) -> Block {
     let call = text(&block["tool_use_id"]);
-    let body = ToolResult {
+    let body = ToolResultBlock {
         tool_use_id: call.into(),
         output: Some(Json::of(&block["content"])),
         is_error: block["is_error"] == true,

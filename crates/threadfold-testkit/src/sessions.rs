@@ -4,12 +4,12 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use threadfold_core::{
-    AssistantText, Block, BlockDelta, BlockId, BlockRemove, BlockStatus, BlockUpsert,
-    CompletedStatus, ContextChange, ContextChanged, ConversationId, ConversationMessage, Empty,
-    Json, MessagePart, Payload, PermissionRequested, PermissionResolved, Place, RemoveReason,
-    ResultSource, Role, SessionEvent, SourceKind, SubagentCompleted, SubagentSpawned, TextField,
-    Thinking, ToolCall, ToolFailed, ToolFinished, ToolResult, ToolUnknown, ToolUse, TurnAnswered,
-    TurnStarted, UserMessage,
+    AssistantTextBlock, Block, BlockDelta, BlockId, BlockRemove, BlockStatus, BlockUpsert,
+    CompletedStatus, ContextChange, ContextChanged, ConversationId, ConversationMessage,
+    EmptyPayload, Json, MessagePart, Payload, PermissionRequested, PermissionResolved, Placement,
+    RemoveReason, ResultSource, Role, SessionEvent, SourceKind, SubagentCompleted, SubagentSpawned,
+    TextField, ThinkingBlock, ToolCall, ToolFailed, ToolFinished, ToolResultBlock, ToolUnknown,
+    ToolUseBlock, TurnAnswered, TurnStarted, UserMessageBlock,
 };
 
 /// Returns events in any order, of few names, so that they meet: duplicates, missing parents,
@@ -54,12 +54,12 @@ fn text() -> impl Strategy<Value = String> {
     select(vec!["", "x", "hé", "lo 😀", " \n"]).prop_map(str::to_owned)
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn place() -> impl Strategy<Value = Placement> {
     prop_oneof![
-        Just(Place::Unsaid),
-        Just(Place::First),
-        block_id().prop_map(Place::After),
-        block_id().prop_map(Place::After),
+        Just(Placement::Unspecified),
+        Just(Placement::First),
+        block_id().prop_map(Placement::After),
+        block_id().prop_map(Placement::After),
     ]
 }
 
@@ -95,7 +95,7 @@ fn any_payload() -> impl Strategy<Value = Payload> {
         1 => context,
         2 => spawned(),
         2 => completed(),
-        1 => Just(Payload::SessionIdle(Empty {})),
+        1 => Just(Payload::SessionIdle(EmptyPayload {})),
         1 => permission(),
         3 => of_a_loop(),
     ]
@@ -211,14 +211,16 @@ fn any_block() -> impl Strategy<Value = Block> {
     let body = prop_oneof![
         (block_id(), text()).prop_map(|(id, text)| Block::new(
             id,
-            AssistantText { content: text.into(), model: None }
+            AssistantTextBlock { content: text.into(), model: None }
         )),
         (block_id(), text()).prop_map(|(id, text)| Block::new(
             id,
-            Thinking { content: text.into(), signature: None, redacted: false }
+            ThinkingBlock { content: text.into(), signature: None, redacted: false }
         )),
-        (block_id(), text())
-            .prop_map(|(id, text)| Block::new(id, UserMessage { content: text.as_str().into() })),
+        (block_id(), text()).prop_map(|(id, text)| Block::new(
+            id,
+            UserMessageBlock { content: text.as_str().into() }
+        )),
         (block_id(), call_id(), any::<bool>()).prop_map(|(id, call, whole)| {
             let input = whole.then(|| Json::string("in"));
             Block::new(id, tool_use(call, input))
@@ -237,8 +239,8 @@ fn any_block() -> impl Strategy<Value = Block> {
     })
 }
 
-fn tool_use(call: &str, input: Option<Json>) -> ToolUse {
-    ToolUse {
+fn tool_use(call: &str, input: Option<Json>) -> ToolUseBlock {
+    ToolUseBlock {
         tool_name: "Bash".into(),
         tool_use_id: call.into(),
         input,
@@ -248,8 +250,8 @@ fn tool_use(call: &str, input: Option<Json>) -> ToolUse {
     }
 }
 
-fn tool_result(call: &str, output: &str, is_error: bool) -> ToolResult {
-    ToolResult {
+fn tool_result(call: &str, output: &str, is_error: bool) -> ToolResultBlock {
+    ToolResultBlock {
         tool_use_id: call.into(),
         output: Some(Json::string(output)),
         is_error,
@@ -257,8 +259,8 @@ fn tool_result(call: &str, output: &str, is_error: bool) -> ToolResult {
     }
 }
 
-fn edge(call: &str, agent: Option<&str>) -> threadfold_core::Subagent {
-    threadfold_core::Subagent {
+fn edge(call: &str, agent: Option<&str>) -> threadfold_core::SubagentBlock {
+    threadfold_core::SubagentBlock {
         tool_use_id: Some(call.into()),
         agent_id: agent.map(Into::into),
         name: "explorer".into(),
@@ -362,21 +364,21 @@ impl Teller {
         file: &mut Vec<SessionEvent>,
         nested: &mut Vec<SessionEvent>,
     ) {
-        let mut streamed = Place::First;
-        let mut filed = Place::First;
+        let mut streamed = Placement::First;
+        let mut filed = Placement::First;
         let main = in_stream.is_main();
         for piece in pieces {
             match piece {
                 Piece::Prompt => {
                     let id = self.fresh("u");
-                    let block = Block::new(id, UserMessage { content: "prompt".into() });
+                    let block = Block::new(id, UserMessageBlock { content: "prompt".into() });
                     file.push(told(block, &mut filed, in_file, SourceKind::Transcript));
                 }
                 Piece::Notice => {
                     let id = self.fresh("n");
                     let block = Block::new(
                         id,
-                        threadfold_core::System { subtype: "status".into(), message: None },
+                        threadfold_core::SystemBlock { subtype: "status".into(), message: None },
                     );
                     self.stream.push(told(block, &mut streamed, in_stream, SourceKind::Stream));
                 }
@@ -384,7 +386,7 @@ impl Teller {
                     let id = self.fresh("k");
                     let block = Block::new(
                         id,
-                        threadfold_core::System {
+                        threadfold_core::SystemBlock {
                             subtype: "hook".into(),
                             message: Some("kept".into()),
                         },
@@ -394,7 +396,7 @@ impl Teller {
                 Piece::Speech(parts) => {
                     let id = self.fresh("a");
                     self.preview(&id, parts, &streamed, in_stream);
-                    let body = AssistantText { content: parts.concat().into(), model: None };
+                    let body = AssistantTextBlock { content: parts.concat().into(), model: None };
                     let block = Block::new(id, body);
                     self.stream.push(told(
                         block.clone(),
@@ -417,7 +419,7 @@ impl Teller {
                 }
                 Piece::HiddenThought(text) => {
                     let id = self.fresh("t");
-                    let thought = |text: &str| Thinking {
+                    let thought = |text: &str| ThinkingBlock {
                         content: text.into(),
                         signature: Some("sig".into()),
                         redacted: false,
@@ -480,7 +482,7 @@ impl Teller {
                     nested.extend(own);
                 }
                 Piece::Idle => {
-                    let idle = SessionEvent::new(Payload::SessionIdle(Empty {}));
+                    let idle = SessionEvent::new(Payload::SessionIdle(EmptyPayload {}));
                     self.stream.push(
                         idle.clone().within(in_stream.clone()).from_source(SourceKind::Stream),
                     );
@@ -504,7 +506,7 @@ impl Teller {
     fn both(
         &mut self,
         block: Block,
-        places: [&mut Place; 2],
+        places: [&mut Placement; 2],
         names: [&ConversationId; 2],
         file: &mut Vec<SessionEvent>,
     ) {
@@ -513,8 +515,8 @@ impl Teller {
         file.push(told(block, filed, names[1], SourceKind::Transcript));
     }
 
-    fn preview(&mut self, id: &str, parts: &[String], after: &Place, name: &ConversationId) {
-        let mut block = Block::new(id, AssistantText { content: "".into(), model: None });
+    fn preview(&mut self, id: &str, parts: &[String], after: &Placement, name: &ConversationId) {
+        let mut block = Block::new(id, AssistantTextBlock { content: "".into(), model: None });
         block.status = BlockStatus::Pending;
         let start = BlockUpsert { block, after: after.clone(), replaces: None, preview: true };
         let mut said = vec![Payload::BlockUpsert(start)];
@@ -535,8 +537,13 @@ impl Teller {
 }
 
 /// Returns the upsert of a block behind the one that its source said before.
-fn told(block: Block, place: &mut Place, name: &ConversationId, kind: SourceKind) -> SessionEvent {
-    let after = std::mem::replace(place, Place::After(block.id.clone()));
+fn told(
+    block: Block,
+    place: &mut Placement,
+    name: &ConversationId,
+    kind: SourceKind,
+) -> SessionEvent {
+    let after = std::mem::replace(place, Placement::After(block.id.clone()));
     let said = BlockUpsert { block, after, replaces: None, preview: false };
     SessionEvent::new(Payload::BlockUpsert(said)).within(name.clone()).from_source(kind)
 }

@@ -23,11 +23,11 @@
 use std::fmt::Write;
 
 use threadfold_core::{
-    AssistantText, Block, BlockBody, BlockDelta, BlockId, BlockRemove, BlockStatus, BlockUpsert,
-    CompletedStatus, Content, ContextChange, ContextChanged, ConversationState, Empty, Json,
-    Outcome, Payload, PermissionRequested, PermissionResolved, Place, RemoveReason, SessionEvent,
-    SourceKind, SubagentCompleted, SubagentRef, SubagentSpawned, TextField, Thinking, ToolResult,
-    ToolUse, UserMessage,
+    AssistantTextBlock, Block, BlockBody, BlockDelta, BlockId, BlockRemove, BlockStatus,
+    BlockUpsert, CompletedStatus, Content, ContextChange, ContextChanged, ConversationState,
+    EmptyPayload, Json, Outcome, Payload, PermissionRequested, PermissionResolved, Placement,
+    RemoveReason, SessionEvent, SourceKind, SubagentCompleted, SubagentRef, SubagentSpawned,
+    TextField, ThinkingBlock, ToolResultBlock, ToolUseBlock, UserMessageBlock,
 };
 
 /// Folds a story and returns what the state shows, with what was odd.
@@ -95,9 +95,9 @@ fn payload(line: &str, preview: bool) -> Payload {
         Some(words.remove(at)[name.len() + 1..].to_owned())
     };
     let after = match option(&mut words, "after").as_deref() {
-        None => Place::Unsaid,
-        Some("-") => Place::First,
-        Some(id) => Place::After(id.into()),
+        None => Placement::Unspecified,
+        Some("-") => Placement::First,
+        Some(id) => Placement::After(id.into()),
     };
     let replaces = option(&mut words, "replaces").map(BlockId::from);
     let agent_id = option(&mut words, "agent").map(Into::into);
@@ -115,18 +115,20 @@ fn payload(line: &str, preview: bool) -> Payload {
             preview,
         })
     };
-    let speech = || AssistantText { content: text.as_str().into(), model: None };
+    let speech = || AssistantTextBlock { content: text.as_str().into(), model: None };
     match words[0] {
-        "prompt" => upsert(Block::new(id, UserMessage { content: Content::from(text.as_str()) })),
+        "prompt" => {
+            upsert(Block::new(id, UserMessageBlock { content: Content::from(text.as_str()) }))
+        }
         "say" => upsert(Block::new(id, speech())),
         "start" => upsert(pending(Block::new(id, speech()))),
         "think" => upsert(Block::new(
             id,
-            Thinking { content: text.as_str().into(), signature: None, redacted: false },
+            ThinkingBlock { content: text.as_str().into(), signature: None, redacted: false },
         )),
         "tool" => upsert(pending(Block::new(id, tool_use(id, &text)))),
         "result" => {
-            let body = ToolResult {
+            let body = ToolResultBlock {
                 tool_use_id: id.into(),
                 is_error: text.starts_with("error"),
                 output: Some(Json::string(&text)),
@@ -172,7 +174,7 @@ fn payload(line: &str, preview: bool) -> Payload {
             request_id: id.into(),
             answer: Some(Json::string(&text)),
         }),
-        "idle" => Payload::SessionIdle(Empty {}),
+        "idle" => Payload::SessionIdle(EmptyPayload {}),
         other => Payload::ContextChanged(ContextChanged {
             kind: match other {
                 "rewind" => ContextChange::Rewind,
@@ -188,8 +190,8 @@ fn payload(line: &str, preview: bool) -> Payload {
     }
 }
 
-fn tool_use(id: &str, name: &str) -> ToolUse {
-    ToolUse {
+fn tool_use(id: &str, name: &str) -> ToolUseBlock {
+    ToolUseBlock {
         tool_name: name.into(),
         tool_use_id: id.into(),
         input: None,

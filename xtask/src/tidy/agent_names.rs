@@ -41,7 +41,8 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
             break;
         }
         if let Some(agent) = AGENTS.iter().find(|agent| names(line, agent)) {
-            let text = format!("`{agent}` is named outside of its folders, ask the table of agents");
+            let text =
+                format!("`{agent}` is named outside of its folders, ask the table of agents");
             findings.push(Finding::new(&file.path, index + 1, text));
         }
     }

@@ -16,7 +16,8 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
 
 /// Says whether a line includes a module whose path leads out of the crate of the file.
 fn leaves_the_crate(path: &str, line: &str) -> bool {
-    let Some(included) = line.strip_prefix("#[path = \"").and_then(|it| it.split('"').next()) else {
+    let Some(included) = line.strip_prefix("#[path = \"").and_then(|it| it.split('"').next())
+    else {
         return false;
     };
     // `crates/NAME/…`: the two first parts are the crate, the last is the file.

@@ -1,79 +1,78 @@
-//! `threadfold resume`: a run goes on where it stopped.
+//! `threadfold resume`: resumes a run where it stopped.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use threadfold_agent::{Decision, Resume};
 use threadfold_core::{CallId, Effect, NextStep, SessionId, TurnState, resume_plan};
+use threadfold_loop::{Decision, Resume};
 
-use super::run::{LimitArgs, tell_count};
-use crate::agent::{self, ProviderArg, RunSetup, Show};
+use super::run::{LimitArgs, print_count};
 use crate::error::{CommandError, listed, say};
+use crate::run::{self, ProviderArg, RunSetup, Show};
 use crate::store::{OpenStore, StoreArgs};
 
-/// Go on with a run that stopped, was killed, or waits for a person
+/// Resume a run that stopped, was killed, or needs a decision
 ///
-/// The model is not asked again for what it said, and no tool that finished runs again. Of a tool
-/// that was started and must not run twice nobody knows whether it happened: you decide.
+/// Recorded answers are not requested again, and finished tools do not run again. The outcome of an
+/// interrupted unsafe tool is unknown: you decide how to continue.
 #[derive(Args)]
 pub(crate) struct ResumeArgs {
-    /// The session, or the beginning of its id; without it, the only run that is not finished
+    /// The session, or a prefix of its id; default: the only unfinished run
     session: Option<String>,
     /// Run this call again
     #[arg(long, value_name = "CALL")]
     retry: Vec<String>,
-    /// Take TEXT as what this call gave
+    /// Use TEXT as the result of this call
     #[arg(long, value_name = "CALL=TEXT")]
     result: Vec<String>,
-    /// Tell the model that the outcome of this call is not known
+    /// Report to the model that the outcome of this call is unknown
     #[arg(long, value_name = "CALL")]
     give_up: Vec<String>,
-    /// Go on though the prompt, the tools or the model changed
+    /// Continue although the prompt, the tools or the model changed
     #[arg(long)]
     adopt: bool,
     #[command(flatten)]
-    instead: InsteadArgs,
+    overrides: OverrideArgs,
     #[command(flatten)]
     limits: LimitArgs,
-    /// Print one line of JSON at the end, and no words as they come
+    /// Print one line of JSON at the end instead of live text
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// What is used instead of what the run was begun with. Another model, prompt or tool must be
-/// adopted.
+/// Overrides of the run's setup. Another model, prompt or tool must be adopted.
 #[derive(Args)]
-struct InsteadArgs {
-    /// Ask this model instead
+struct OverrideArgs {
+    /// Use this model instead
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Ask at this address instead
+    /// Use this address instead
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Take the key from this file instead
+    /// Read the key from this file instead
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// Play this script instead
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// Give the model these tools instead
+    /// Use these tools instead
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tools: Vec<String>,
-    /// Keep the tools to this folder instead
+    /// Use this folder instead
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// Give the model the tools of these MCP servers instead
+    /// Use this configuration of MCP servers instead
     #[arg(long, value_name = "CONFIG")]
     mcp: Option<PathBuf>,
 }
 
-impl InsteadArgs {
-    fn put_into(&self, setup: &mut RunSetup) -> Result<(), CommandError> {
-        let path = |path: &Option<PathBuf>| path.as_deref().map(agent::absolute).transpose();
+impl OverrideArgs {
+    fn apply_to(&self, setup: &mut RunSetup) -> Result<(), CommandError> {
+        let path = |path: &Option<PathBuf>| path.as_deref().map(run::absolute).transpose();
         setup.model = self.model.clone().unwrap_or_else(|| setup.model.clone());
         setup.base_url = self.base_url.clone().or(setup.base_url.take());
         setup.key_file = path(&self.key_file)?.or(setup.key_file.take());
@@ -93,21 +92,24 @@ pub(crate) fn run(args: &ResumeArgs) -> Result<(), CommandError> {
     let results = results(args)?;
     let store = args.store.open()?;
     let session = session(args, &store)?;
-    let mut setup = agent::setup_of(&store, &session)?;
-    args.limits.put_into(&mut setup);
-    args.instead.put_into(&mut setup)?;
-    let turns = agent::turns_of(&store, &session)?;
-    let resume =
-        Resume { decisions: decisions(args, &results, &turns)?, adopt: args.adopt, instead: false };
+    let mut setup = run::setup_of(&store, &session)?;
+    args.limits.apply_to(&mut setup);
+    args.overrides.apply_to(&mut setup)?;
+    let turns = run::turns_of(&store, &session)?;
+    let resume = Resume {
+        decisions: decisions(args, &results, &turns)?,
+        adopt: args.adopt,
+        withdraw: false,
+    };
     say(format_args!("session {session}"));
     let show = if args.json { Show::Json } else { Show::Live };
-    let finished = agent::resume(&store, &session, &setup, resume, show)?;
-    agent::show_finished(&finished, show)?;
+    let finished = run::resume(&store, &session, &setup, resume, show)?;
+    run::show_finished(&finished, show)?;
     if resume_plan(&turns, |_| Effect::Unsafe).next == NextStep::Done {
-        say("it was finished already");
+        say("the run was already finished");
     }
     if setup.provider == ProviderArg::Demo {
-        tell_count(&agent::counted(&store, &session));
+        print_count(&run::counted(&store, &session));
     }
     Ok(())
 }
@@ -116,32 +118,32 @@ fn session(args: &ResumeArgs, store: &OpenStore) -> Result<SessionId, CommandErr
     if let Some(given) = &args.session {
         return Ok(store.find(given)?.session);
     }
-    let mut found = agent::unfinished(store)?;
+    let mut found = run::unfinished_runs(store)?;
     match (found.len(), found.pop()) {
         (1, Some(only)) => Ok(only.entry.session),
         (_, None) => Err(CommandError::new(
-            anyhow!("there is no run that is not finished"),
-            "`threadfold run` begins one; `threadfold list` shows all sessions",
+            anyhow!("there is no unfinished run"),
+            "start one with `threadfold run`; `threadfold list` shows all sessions",
         )),
         (_, Some(last)) => {
             found.push(last);
             let names = found.iter().map(|it| it.entry.session.to_string());
             Err(CommandError::new(
-                anyhow!("{} runs are not finished: {}", found.len(), listed(names)),
-                "name the one to go on with; `threadfold runs` tells what each waits for",
+                anyhow!("{} runs are unfinished: {}", found.len(), listed(names)),
+                "name the session to resume; `threadfold runs` shows what each waits for",
             ))
         }
     }
 }
 
-/// Returns what was given as results, each with the places at which it may be cut.
+/// Returns the given results, each with every way to split it at a `=`.
 fn results(args: &ResumeArgs) -> Result<Vec<Vec<(&str, &str)>>, CommandError> {
     let cuts = args.result.iter().map(|given| {
         let cuts: Vec<_> = given.match_indices('=').map(|(at, _)| given.split_at(at)).collect();
         match cuts.is_empty() {
             true => Err(CommandError::new(
-                anyhow!("`--result {given}` names no call"),
-                "it looks like `--result CALL=TEXT`",
+                anyhow!("`--result {given}` has no call"),
+                "use the form `--result CALL=TEXT`",
             )),
             false => Ok(cuts.into_iter().map(|(call, text)| (call, &text[1..])).collect()),
         }
@@ -159,8 +161,8 @@ fn decisions(
     {
         None => Ok(()),
         Some(_) => Err(CommandError::new(
-            anyhow!("call `{call}` is decided about twice"),
-            "give one of `--retry`, `--result` and `--give-up` for a call",
+            anyhow!("call `{call}` has two decisions"),
+            "use only one of `--retry`, `--result` and `--give-up` per call",
         )),
     };
     for call in &args.retry {
@@ -170,7 +172,7 @@ fn decisions(
         decide(call, Decision::GiveUp)?;
     }
     for cuts in results {
-        // A call's name may hold the mark as well.
+        // A call id may itself contain `=`, so the longest known id wins.
         let known = cuts.iter().rfind(|(call, _)| turns.call(&(*call).into()).is_some());
         if let Some((call, text)) = known.or(cuts.first()) {
             decide(call, Decision::Result((*text).to_owned()))?;

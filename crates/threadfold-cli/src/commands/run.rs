@@ -1,100 +1,101 @@
-//! `threadfold run`: an agent of our own, which survives being killed.
+//! `threadfold run`: runs our own agent loop, which survives being killed.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use threadfold_agent::Resume;
 use threadfold_core::SessionId;
+use threadfold_loop::Resume;
 
-use crate::agent::{self, ProviderArg, RunSetup, Show};
 use crate::error::{CommandError, say};
+use crate::run::{self, ProviderArg, RunSetup, Show};
 use crate::store::{OpenStore, StoreArgs};
 
-/// Run an agent that can be killed and resumed
+/// Run an agent loop that can be killed and resumed
 ///
-/// All that it does is kept before it has an effect. `threadfold resume` goes on after a crash:
-/// the model is not asked again for what it said, and no tool that finished runs again.
+/// Every step is recorded before it takes effect. After a crash, `threadfold resume` continues:
+/// recorded answers are not requested again, and finished tools do not run again.
 ///
-/// The model's words go to standard output, what tools do to standard error. Ctrl-C stops.
+/// The model's text goes to standard output, tool activity to standard error. Ctrl-C stops the run.
 #[derive(Args)]
 pub(crate) struct RunArgs {
-    /// What to ask; `-` reads it from standard input
+    /// The prompt; `-` reads it from standard input
     #[arg(required_unless_present = "demo")]
     prompt: Option<String>,
-    /// Count to eight with a scripted model: no key, no network
+    /// Count to eight with a scripted model, without key or network
     #[arg(long, conflicts_with_all = ["provider", "model", "script", "tools", "mcp", "base_url", "key_file"])]
     demo: bool,
-    /// Whom to ask, if not Anthropic; the key comes from `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`
+    /// The provider; default: Anthropic. The key is read from `ANTHROPIC_API_KEY` or
+    /// `OPENAI_API_KEY`
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<ProviderArg>,
-    /// Which model to ask
+    /// The model
     #[arg(long, value_name = "MODEL", required_unless_present_any = ["demo", "script"])]
     model: Option<String>,
-    /// Ask at this address
+    /// The provider's address
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Take the key from this file
+    /// Read the key from this file
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Play this script: for `--provider scripted`
+    /// The script to play, for `--provider scripted`
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// Tell the model this before all else
+    /// The system prompt
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// Give the model these tools: some of `read`, `list`, `search`, `write`, `edit`, `shell`, or
+    /// The tools for the model: any of `read`, `list`, `search`, `write`, `edit`, `shell`, or
     /// `all`, or `none`
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "read,list,search")]
     tools: Vec<String>,
-    /// Keep the tools to this folder; `shell` only starts there
+    /// The folder that the tools cannot leave; `shell` only starts there
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
-    /// Give the model the tools of these MCP servers
+    /// A configuration of MCP servers, whose tools the model gets as well
     #[arg(long, value_name = "CONFIG")]
     mcp: Option<PathBuf>,
-    /// Go on in the session of this name, or give a new one this name
+    /// The session to continue, or the id of a new one
     #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     session: Option<String>,
-    /// Go on though the prompt, the tools or the model changed
+    /// Continue although the prompt, the tools or the model changed
     #[arg(long)]
     adopt: bool,
-    /// Ask this instead of what was asked last and found no answer
+    /// Withdraw the last prompt, which got no answer, and send this one instead
     #[arg(long, requires = "session")]
-    instead: bool,
+    withdraw: bool,
     #[command(flatten)]
     limits: LimitArgs,
-    /// Print one line of JSON at the end, and no words as they come
+    /// Print one line of JSON at the end instead of live text
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// How far a run may go.
+/// The limits of a run.
 #[derive(Args, Clone)]
 pub(crate) struct LimitArgs {
-    /// Stop after so many turns
+    /// Stop after this many turns
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_turns: Option<u64>,
-    /// Stop after so many tokens
+    /// Stop after this many tokens
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens: Option<u64>,
-    /// Stop after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) max_time: Option<u64>,
-    /// Stop a tool after so many seconds
+    /// Stop a tool after this many seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) tool_time: Option<u64>,
-    /// Let others take over if this process was not heard of for so many seconds
+    /// How long the lease lasts without renewal, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) lease: Option<u64>,
 }
 
 impl LimitArgs {
-    /// Puts what was given in place of what a run was set up with.
-    pub(crate) fn put_into(&self, setup: &mut RunSetup) {
+    /// Overrides the limits of a setup.
+    pub(crate) fn apply_to(&self, setup: &mut RunSetup) {
         setup.max_turns = self.max_turns.or(setup.max_turns);
         setup.max_tokens = self.max_tokens.or(setup.max_tokens);
         setup.max_seconds = self.max_time.or(setup.max_seconds);
@@ -109,24 +110,24 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), CommandError> {
     let store = args.store.open_or_make()?;
     let (session, is_new) = session(args, &store)?;
     let show = if args.json { Show::Json } else { Show::Live };
-    let resume = Resume { adopt: args.adopt, instead: args.instead, ..Resume::default() };
+    let resume = Resume { adopt: args.adopt, withdraw: args.withdraw, ..Resume::default() };
     let greeting = match is_new {
         true => format!("new session {session}"),
-        false => format!("session {session} goes on"),
+        false => format!("continuing session {session}"),
     };
-    let finished = agent::run(&store, &session, &setup, &prompt, resume, show, &greeting);
+    let finished = run::run(&store, &session, &setup, &prompt, resume, show, &greeting);
     if finished.is_err() {
-        agent::forget_if_empty(&store, &session);
+        run::forget_if_empty(&store, &session);
     }
     let finished = finished?;
-    agent::show_finished(&finished, show)?;
+    run::show_finished(&finished, show)?;
     if args.demo {
-        tell_count(&agent::counted(&store, &session));
+        print_count(&run::counted(&store, &session));
     }
     Ok(())
 }
 
-/// Returns the session to go on in, or a name for a new one, and whether it is that.
+/// Returns the session to continue or a new id, and whether it is new.
 fn session(args: &RunArgs, store: &OpenStore) -> Result<(SessionId, bool), CommandError> {
     let name = match &args.session {
         Some(name) => SessionId::from(name.as_str()),
@@ -136,17 +137,19 @@ fn session(args: &RunArgs, store: &OpenStore) -> Result<(SessionId, bool), Comma
     if head.is_none_or(|head| head.seq == 0) {
         return Ok((name, true));
     }
-    if agent::turns_of(store, &name)?.last().is_none() {
+    if run::turns_of(store, &name)?.last().is_none() {
         return Err(CommandError::new(
-            anyhow!("session `{name}` is another agent's, and the model would not see it"),
-            "give another name by `--session`, or none",
+            anyhow!(
+                "session `{name}` belongs to another agent, and the model would not see its history"
+            ),
+            "use another id with `--session`, or omit it",
         ));
     }
     Ok((name, false))
 }
 
-/// Says what the demonstration counted.
-pub(super) fn tell_count((path, numbers): &(PathBuf, Vec<String>)) {
+/// Prints what the demo counted.
+pub(super) fn print_count((path, numbers): &(PathBuf, Vec<String>)) {
     say(format_args!("counted in `{}`: {}", path.display(), numbers.join(" ")));
 }
 
@@ -159,14 +162,14 @@ fn prompt(args: &RunArgs) -> Result<String, CommandError> {
     text.clear();
     io::stdin().read_to_string(&mut text).map_err(|error| {
         let error = anyhow::Error::new(error).context("standard input cannot be read");
-        CommandError::new(error, "a prompt is text in UTF-8")
+        CommandError::new(error, "the prompt must be UTF-8 text")
     })?;
-    not_blank(text, "there is nothing on standard input")
+    not_blank(text, "standard input is empty")
 }
 
 fn not_blank(text: String, why: &'static str) -> Result<String, CommandError> {
     match text.trim().is_empty() {
-        true => Err(CommandError::new(anyhow!(why), "say what the model is to do")),
+        true => Err(CommandError::new(anyhow!(why), "pass a prompt for the model")),
         false => Ok(text),
     }
 }
@@ -177,13 +180,13 @@ fn setup(args: &RunArgs) -> Result<RunSetup, CommandError> {
         (false, Some(_), None | Some(ProviderArg::Scripted)) => ProviderArg::Scripted,
         (false, Some(_), Some(_)) => {
             return Err(CommandError::new(
-                anyhow!("a script is played by no provider of the network"),
-                "leave out `--provider` or `--script`",
+                anyhow!("`--script` cannot be combined with a network provider"),
+                "omit `--provider` or `--script`",
             ));
         }
         (false, None, provider) => provider.unwrap_or(ProviderArg::Anthropic),
     };
-    let path = |path: &Option<PathBuf>| path.as_deref().map(agent::absolute).transpose();
+    let path = |path: &Option<PathBuf>| path.as_deref().map(run::absolute).transpose();
     let tools = match args.demo {
         true => Vec::new(),
         false => args.tools.clone(),
@@ -196,7 +199,7 @@ fn setup(args: &RunArgs) -> Result<RunSetup, CommandError> {
         script: path(&args.script)?,
         system: args.system.clone(),
         tools,
-        folder: agent::absolute(&args.folder)?,
+        folder: run::absolute(&args.folder)?,
         mcp: path(&args.mcp)?,
         max_turns: None,
         max_tokens: None,
@@ -204,6 +207,6 @@ fn setup(args: &RunArgs) -> Result<RunSetup, CommandError> {
         tool_seconds: None,
         lease_seconds: None,
     };
-    args.limits.put_into(&mut setup);
+    args.limits.apply_to(&mut setup);
     Ok(setup)
 }

@@ -1,4 +1,4 @@
-//! `threadfold runs`: the runs that are not finished, and what each waits for.
+//! `threadfold runs`: lists unfinished runs, and what each waits for.
 
 use std::io::{self, Write};
 
@@ -6,15 +6,15 @@ use clap::Args;
 use serde_json::json;
 use threadfold_engine::is_gone;
 
-use crate::agent::{self, Unfinished};
 use crate::error::{CommandError, say};
 use crate::printable::{printable, write_json};
+use crate::run::{self, UnfinishedRun};
 use crate::store::StoreArgs;
 
-/// Show the runs that are not finished, and what each waits for
+/// List unfinished runs, and what each waits for
 #[derive(Args)]
 pub(crate) struct RunsArgs {
-    /// Print one line of JSON for each
+    /// Print one line of JSON per run
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(crate) struct RunsArgs {
 
 pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
     let store = args.store.open_to_read()?;
-    let runs = agent::unfinished(&store)?;
+    let runs = run::unfinished_runs(&store)?;
     let mut out = io::stdout().lock();
     for run in &runs {
         let session = run.entry.session.as_str();
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
             let line = json!({
                 "session": session,
                 "turn": run.turn,
-                "waitsFor": run.waits,
+                "waitsFor": run.waits_for,
                 "runBy": runner,
             });
             write_json(&mut out, &line)?;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
         writeln!(out, "{}", printable(session))?;
         match runner {
             Some(runner) => writeln!(out, "  run by {}", printable(&runner))?,
-            None => writeln!(out, "  {}", printable(&run.waits))?,
+            None => writeln!(out, "  {}", printable(&run.waits_for))?,
         }
     }
     if runs.is_empty() {
@@ -52,8 +52,8 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Returns who goes on with a run right now.
-fn runner(run: &Unfinished) -> Option<String> {
+/// Returns the process that currently runs it.
+fn runner(run: &UnfinishedRun) -> Option<String> {
     let lease = run.entry.lease.as_ref()?;
     (!lease.is_expired() && !is_gone(&lease.holder)).then(|| lease.holder.to_string())
 }

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use threadfold_core::{
-    Block, BlockBody, Blocks, ConversationId, ConversationState, Json, SessionMetadata, Subagent,
-    SubagentRef, ToolResult, ToolUseId,
+    Block, BlockBody, Blocks, ConversationId, ConversationState, Json, SessionMetadata,
+    SubagentBlock, SubagentRef, ToolResultBlock, ToolUseId,
 };
 
 use super::inert::{fenced, html, inert_markdown};
@@ -74,7 +74,7 @@ impl Page<'_> {
     }
 
     fn conversation(&mut self, blocks: Blocks<'_>, prefix: &str) -> io::Result<()> {
-        let mut results: HashMap<ToolUseId, ToolResult> = HashMap::new();
+        let mut results: HashMap<ToolUseId, ToolResultBlock> = HashMap::new();
         let mut calls = HashSet::new();
         for block in blocks.iter() {
             match &block.body {
@@ -100,7 +100,7 @@ impl Page<'_> {
     fn block(
         &mut self,
         block: &Block,
-        results: &HashMap<ToolUseId, ToolResult>,
+        results: &HashMap<ToolUseId, ToolResultBlock>,
         prefix: &str,
     ) -> io::Result<()> {
         match &block.body {
@@ -194,7 +194,7 @@ impl Page<'_> {
         self.line(prefix, "</details>\n")
     }
 
-    fn subagent(&mut self, call: &Subagent, prefix: &str) -> io::Result<()> {
+    fn subagent(&mut self, call: &SubagentBlock, prefix: &str) -> io::Result<()> {
         let purpose = call.description.as_deref().unwrap_or_default();
         let name = html(&one_line(&format!("{} {purpose}", call.name)));
         self.line(prefix, &format!("**Agent** {name}\n"))?;
@@ -213,7 +213,7 @@ impl Page<'_> {
 }
 
 /// Returns the subagent that a call made.
-fn called<'s>(state: &'s ConversationState, call: &Subagent) -> Option<SubagentRef<'s>> {
+fn called<'s>(state: &'s ConversationState, call: &SubagentBlock) -> Option<SubagentRef<'s>> {
     let by_call = call.tool_use_id.as_ref().map(ConversationId::from);
     let by_name = call.agent_id.as_ref().map(ConversationId::from);
     [by_call, by_name].iter().flatten().find_map(|name| state.subagent(name))

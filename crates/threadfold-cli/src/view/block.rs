@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use threadfold_core::{
-    Block, BlockBody, BlockStatus, Error, Json, Permission, System, Thinking, Unknown,
+    Block, BlockBody, BlockStatus, ErrorBlock, Json, PermissionBlock, SystemBlock, ThinkingBlock,
+    UnknownBlock,
 };
 
 use crate::printable::one_line;
@@ -57,7 +58,7 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
-    fn thinking(&mut self, thought: &Thinking) -> io::Result<()> {
+    fn thinking(&mut self, thought: &ThinkingBlock) -> io::Result<()> {
         let text = thought.content.to_str();
         let is_hidden = thought.redacted || text.trim().is_empty();
         if is_hidden {
@@ -73,7 +74,7 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
-    fn system(&mut self, word: &System) -> io::Result<()> {
+    fn system(&mut self, word: &SystemBlock) -> io::Result<()> {
         let text = word.message.as_ref().map(|text| text.to_str().into_owned()).unwrap_or_default();
         match &*word.subtype {
             "compaction" => {
@@ -95,7 +96,7 @@ impl<W: Write> Drawing<'_, W> {
         self.one_line(&format!("· {name}{separator}"), &without_tags(&text))
     }
 
-    fn error(&mut self, error: &Error) -> io::Result<()> {
+    fn error(&mut self, error: &ErrorBlock) -> io::Result<()> {
         self.page.indent(Some(Span::new("✗ ", BAD)), Span::plain("  "))?;
         let text = error.message.to_str();
         let text = if text.trim().is_empty() { "an error without words" } else { &text };
@@ -104,7 +105,7 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
-    fn permission(&mut self, block: &Block, asked: &Permission) -> io::Result<()> {
+    fn permission(&mut self, block: &Block, asked: &PermissionBlock) -> io::Result<()> {
         let question = asked.question.as_ref().map(plain).unwrap_or_default();
         let question =
             if question.is_empty() { "permission?".to_owned() } else { one_line(&question) };
@@ -123,7 +124,7 @@ impl<W: Write> Drawing<'_, W> {
         ])
     }
 
-    fn unknown(&mut self, unknown: &Unknown) -> io::Result<()> {
+    fn unknown(&mut self, unknown: &UnknownBlock) -> io::Result<()> {
         let fields = object(&unknown.record);
         let named = |name| fields.as_ref().and_then(|it| it.get(name)).and_then(Json::to_text);
         let kind = match (named("type"), named("subtype")) {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use anstyle::Style;
-use threadfold_core::{Block, BlockBody, Blocks, ToolResult, ToolUseId};
+use threadfold_core::{Block, BlockBody, Blocks, ToolResultBlock, ToolUseId};
 
 use super::palette::{BOLD, DIM, MODEL, ODD, PERSON};
 use super::session::Drawing;
@@ -155,7 +155,7 @@ fn pair(blocks: Blocks<'_>) -> (HashSet<ToolUseId>, Results) {
                 calls.insert(call.tool_use_id.clone());
             }
             BlockBody::Subagent(call) => calls.extend(call.tool_use_id.clone()),
-            BlockBody::ToolResult(ToolResult { tool_use_id, .. }) => {
+            BlockBody::ToolResult(ToolResultBlock { tool_use_id, .. }) => {
                 results.insert(tool_use_id.clone(), block.clone().into_owned());
             }
             _ => {}

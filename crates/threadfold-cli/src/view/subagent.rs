@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use anstyle::Style;
 use threadfold_core::{
-    Block, BlockBody, BlockStatus, ConversationId, ConversationState, Json, Subagent, SubagentRef,
+    Block, BlockBody, BlockStatus, ConversationId, ConversationState, Json, SubagentBlock,
+    SubagentRef,
 };
 
 use crate::printable::one_line;
@@ -26,7 +27,7 @@ impl<W: Write> Drawing<'_, W> {
     pub(super) fn subagent(
         &mut self,
         block: &Block,
-        call: &Subagent,
+        call: &SubagentBlock,
         depth: usize,
     ) -> io::Result<()> {
         let subagent = called(self.state, call);
@@ -101,13 +102,13 @@ impl<W: Write> Drawing<'_, W> {
 }
 
 /// Returns the subagent that a call made.
-fn called<'s>(state: &'s ConversationState, call: &Subagent) -> Option<SubagentRef<'s>> {
+fn called<'s>(state: &'s ConversationState, call: &SubagentBlock) -> Option<SubagentRef<'s>> {
     let by_call = call.tool_use_id.as_ref().map(ConversationId::from);
     let by_name = call.agent_id.as_ref().map(ConversationId::from);
     [by_call, by_name].iter().flatten().find_map(|name| state.subagent(name))
 }
 
-fn subagent_ending(block: &Block, call: &Subagent) -> Ending {
+fn subagent_ending(block: &Block, call: &SubagentBlock) -> Ending {
     let took = call.duration_ms.map(duration).unwrap_or_default();
     match block.status {
         _ if block.interrupted => {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
-use threadfold_core::{Block, BlockBody, BlockStatus, Json, ToolResult, ToolUse};
+use threadfold_core::{Block, BlockBody, BlockStatus, Json, ToolResultBlock, ToolUseBlock};
 
 use crate::printable::one_line;
 
@@ -50,7 +50,7 @@ impl<W: Write> Drawing<'_, W> {
     pub(super) fn tool(
         &mut self,
         block: &Block,
-        call: &ToolUse,
+        call: &ToolUseBlock,
         results: &Results,
     ) -> io::Result<()> {
         let result = results.get(&call.tool_use_id).and_then(|block| match &block.body {
@@ -81,7 +81,11 @@ impl<W: Write> Drawing<'_, W> {
     }
 
     /// Draws what a tool gave to a call that is not here.
-    pub(super) fn lone_result(&mut self, block: &Block, result: &ToolResult) -> io::Result<()> {
+    pub(super) fn lone_result(
+        &mut self,
+        block: &Block,
+        result: &ToolResultBlock,
+    ) -> io::Result<()> {
         let summary = Summary::Words("of a call that is not here".to_owned());
         self.call_line("result", &summary, &ending(block, Some(result)))?;
         match result.output.as_ref().filter(|_| self.shown.is_full) {
@@ -178,7 +182,7 @@ impl Summary {
     }
 }
 
-fn ending(block: &Block, result: Option<&ToolResult>) -> Ending {
+fn ending(block: &Block, result: Option<&ToolResultBlock>) -> Ending {
     let output = result.and_then(|it| it.output.as_ref()).map(output_text).unwrap_or_default();
     let took = result.and_then(|it| it.duration_ms).map(duration);
     match result {

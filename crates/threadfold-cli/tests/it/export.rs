@@ -11,7 +11,6 @@ use threadfold_engine::{Options, Session, holder};
 use threadfold_fold::{Agent, Record, RecordKind, SourceRole, SourceSpec};
 use threadfold_sqlite::SqliteStore;
 
-
 use crate::claude::{Transcript, keep_notes_session};
 use crate::env::{TestEnv, seen};
 use crate::import::files_below;

@@ -103,10 +103,10 @@ fn changes_are_a_line_a_step() {
     --- stdout
     {"step":1,"type":"block:upsert","outcome":"applied","changes":[{"type":"block:inserted","conversationId":"main","after":null,"block":{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"}}]}
     {"step":2,"type":"block:delta","outcome":"applied","changes":[{"type":"text:appended","conversationId":"main","blockId":"a","field":"content","text":"lo"}]}
-    {"step":3,"type":"block:delta","outcome":"ignored","anomaly":"block `z` is not there","changes":[]}
+    {"step":3,"type":"block:delta","outcome":"ignored","anomaly":"block `z` does not exist","changes":[]}
     {"step":4,"type":"session:idle","outcome":"applied","changes":[{"type":"block:marked","conversationId":"main","blockId":"a","status":"complete","interrupted":true,"inactive":false}]}
     {"step":5,"type":"session:idle","outcome":"unchanged","changes":[]}
-    {"step":6,"type":"block:upsert","outcome":"noted","anomaly":"block `a` was `assistant_text` and became `thinking`","changes":[{"type":"block:replaced","conversationId":"main","block":{"id":"a","type":"thinking","status":"complete","conversationId":"main","content":"Hm"}}]}
+    {"step":6,"type":"block:upsert","outcome":"noted","anomaly":"block `a` changed its type from `assistant_text` to `thinking`","changes":[{"type":"block:replaced","conversationId":"main","block":{"id":"a","type":"thinking","status":"complete","conversationId":"main","content":"Hm"}}]}
     --- stderr
     "#);
 }
@@ -129,14 +129,14 @@ fn anomalies_are_told_with_their_lines() {
     assert_snapshot!(
         fold(&[START, "", LOST, THOUGHT, r#"{"type":"new:thing"}"#], &["--anomalies"]),
         @"
-    exit 0
-    --- stdout
-    line 3: block:delta ignored: block `z` is not there
-    line 4: block:upsert noted: block `a` was `assistant_text` and became `thinking`
-    line 5: new:thing ignored: event of the unknown type `new:thing`
-    --- stderr
-    3 anomalies in 4 events
-    "
+        exit 0
+        --- stdout
+        line 3: block:delta ignored: block `z` does not exist
+        line 4: block:upsert noted: block `a` changed its type from `assistant_text` to `thinking`
+        line 5: new:thing ignored: unknown event type `new:thing`
+        --- stderr
+        3 anomalies in 4 events
+        "
     );
 }
 
@@ -362,7 +362,7 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     assert_snapshot!(fold(&[kind], &["--anomalies"]), @r"
     exit 0
     --- stdout
-    line 1: \u{1b}[31m\u{9b}2J\u{202e}\nx ignored: event of the unknown type `\u{1b}[31m\u{9b}2J\u{202e}\nx`
+    line 1: \u{1b}[31m\u{9b}2J\u{202e}\nx ignored: unknown event type `\u{1b}[31m\u{9b}2J\u{202e}\nx`
     --- stderr
     1 anomaly in 1 event
     ");
@@ -444,9 +444,9 @@ fn the_help_tells_what_there_is() {
       fold     Fold a session into the state of its conversations
       verify   Prove that a stream and a transcript tell one state
       watch    Watch a session live
-      run      Run an agent that can be killed and resumed
-      resume   Go on with a run that stopped, was killed, or waits for a person
-      runs     Show the runs that are not finished, and what each waits for
+      run      Run an agent loop that can be killed and resumed
+      resume   Resume a run that stopped, was killed, or needs a decision
+      runs     List unfinished runs, and what each waits for
       help     Print this message or the help of the given subcommand(s)
 
     Options:

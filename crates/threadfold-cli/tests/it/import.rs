@@ -258,9 +258,9 @@ fn sessions_in_one_piece_are_kept_in_one_piece() {
 fn who_holds_a_session_is_said() {
     use std::time::Duration;
     use threadfold_core::SessionId;
+    use threadfold_fold::LogId;
     use threadfold_sqlite::SqliteStore;
     use threadfold_store::{LeaseStore, LogStore};
-    use threadfold_fold::LogId;
 
     let env = TestEnv::new();
     Transcript::new("s1").prompt("Hello").keep(&env, "p");

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::env::TestEnv;
 use crate::import::files_below;
-use threadfold_testkit::opencode::database::{Filled, add, fill, recording};
 use crate::opencode::recorded;
+use threadfold_testkit::opencode::database::{Filled, add, fill, recording};
 
 fn session_of(env: &TestEnv, store: &str) -> String {
     let listed = env.done(&["list", "--json", "--store", store]);

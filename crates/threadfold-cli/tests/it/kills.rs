@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use threadfold_core::SessionId;
 use threadfold_engine::load;
+use threadfold_fold::RecordKind;
 use threadfold_fold::Slices;
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{Limit, LogStore};
-use threadfold_fold::RecordKind;
 
 const KILLS: usize = 200;
 /// How many lines the session has in the end.

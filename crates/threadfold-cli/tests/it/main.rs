@@ -18,7 +18,6 @@ mod kills;
 mod list;
 mod log;
 
-
 mod opencode;
 mod opencode_forms;
 mod opencode_hostile;

@@ -79,8 +79,8 @@ fn of_an_unsafe_tool_a_person_decides_and_nothing_of_it_lives_on() {
     --- stderr
     session s1
     ? toolu_shell_0_0 shell {"command":"echo once >> counted; sleep <mark> & sleep <mark>"}
-    error: call `toolu_shell_0_0` of tool `shell` was started and its outcome is not known after attempt 1: run it again, give its result, or give it up
-    hint: find out what happened, then `threadfold resume s1 --result toolu_shell_0_0=TEXT` if it did, `--retry toolu_shell_0_0` to run it again, or `--give-up toolu_shell_0_0`
+    error: the outcome of call `toolu_shell_0_0` of tool `shell` is unknown after attempt 1: retry it, supply its result, or give it up
+    hint: check whether the call took effect, then pass its result with `threadfold resume s1 --result toolu_shell_0_0=TEXT`, run it again with `--retry toolu_shell_0_0`, or give it up with `--give-up toolu_shell_0_0`
     "#);
     let done = env.done(&["resume", "s1", "--result", "toolu_shell_0_0=it ran = fine"]);
     assert_eq!(done, "It ran.\n");
@@ -110,19 +110,19 @@ fn what_was_decided_twice_or_names_no_call_is_refused() {
     let env = TestEnv::new();
     shell_script(&env, "true");
     env.done(&[&SCRIPTED[..], &["--session", "s1"]].concat());
-    assert_snapshot!(env.run(&["resume", "s1", "--result", "c1"]), @r"
+    assert_snapshot!(env.run(&["resume", "s1", "--result", "c1"]), @"
     exit 2
     --- stdout
     --- stderr
-    error: `--result c1` names no call
-    hint: it looks like `--result CALL=TEXT`
+    error: `--result c1` has no call
+    hint: use the form `--result CALL=TEXT`
     ");
-    assert_snapshot!(env.run(&["resume", "s1", "--retry", "c1", "--give-up", "c1"]), @r"
+    assert_snapshot!(env.run(&["resume", "s1", "--retry", "c1", "--give-up", "c1"]), @"
     exit 2
     --- stdout
     --- stderr
-    error: call `c1` is decided about twice
-    hint: give one of `--retry`, `--result` and `--give-up` for a call
+    error: call `c1` has two decisions
+    hint: use only one of `--retry`, `--result` and `--give-up` per call
     ");
 }
 
@@ -161,14 +161,17 @@ fn what_changed_is_named_and_can_be_adopted() {
     let stopped = env.run(&limited);
     assert!(stopped.contains("limit of 1 turns"), "{stopped}");
     let told = env.run(&["run", "--script", "script.json", "--session", "s1", "More."]);
-    assert!(told.contains("the tools changed since the conversation was kept"), "{told}");
-    assert!(told.contains("again with `--adopt`"), "{told}");
+    assert!(told.contains("the tools changed since the conversation started"), "{told}");
+    assert!(told.contains("add `--adopt`"), "{told}");
     let told = env.run(&["resume", "s1", "--tools", "read", "--max-turns", "9"]);
     assert!(told.contains("threadfold resume s1 --adopt"), "{told}");
     let adopted = ["resume", "s1", "--tools", "read", "--max-turns", "9", "--adopt"];
     assert_eq!(env.done(&adopted), "It ran.\n");
     let again = env.run(&["resume", "s1"]);
-    assert!(again.contains("it was finished already"), "what was adopted was noted: {again}");
+    assert!(
+        again.contains("the run was already finished"),
+        "the adopted setup was recorded: {again}"
+    );
 }
 
 #[test]
@@ -211,7 +214,7 @@ fn another_agents_session_is_not_gone_on_in() {
     shell_script(&env, "true");
     let id = entry["id"].as_str().unwrap();
     let told = env.run(&["run", "--script", "script.json", "--session", id, "Go."]);
-    assert!(told.contains("is another agent's"), "{told}");
+    assert!(told.contains("belongs to another agent"), "{told}");
 }
 
 #[test]

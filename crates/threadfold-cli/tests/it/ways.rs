@@ -110,10 +110,10 @@ impl Fixture {
     }
 
     fn watched(&self) -> Vec<(&'static str, Outcome)> {
-        let mut found = vec![("watch FILE", self.watch_file()), ("watch FOLDER", self.watch_folder())];
+        let mut found =
+            vec![("watch FILE", self.watch_file()), ("watch FOLDER", self.watch_folder())];
         if self.is_one_file {
-            let mut command =
-                self.env.command(&["watch", "-", "--json", "--store", "stdin.db"]);
+            let mut command = self.env.command(&["watch", "-", "--json", "--store", "stdin.db"]);
             let input = File::open(self.path()).unwrap();
             let output = command.stdin(input).output().unwrap();
             assert!(output.status.success(), "{}: {}", self.name, seen(&output));
@@ -257,7 +257,8 @@ fn recorded_streams_have_one_state_on_every_way_3() {
 #[test]
 fn recorded_transcripts_have_one_state_on_every_way() {
     let cases = fs::read_dir(data().join("claude")).unwrap().map(|it| it.unwrap().path());
-    let mut folders: Vec<_> = cases.map(|it| it.join("transcript")).filter(|it| it.is_dir()).collect();
+    let mut folders: Vec<_> =
+        cases.map(|it| it.join("transcript")).filter(|it| it.is_dir()).collect();
     folders.sort();
     assert!(folders.len() > 60, "{}", folders.len());
     for folder in folders {
@@ -355,8 +356,7 @@ fn a_session_has_one_id_however_it_was_taken_in() {
                 fs::remove_file(env.path("project/copy-of-mine.jsonl")).ok();
             }
             let mut command = env.command(&arguments);
-            let mut watch =
-                command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             if is_folder {
                 first_line(watch.stderr.take().unwrap());
                 env.write("project/copy-of-mine.jsonl", fs::read(&name[0]).unwrap());

@@ -1,6 +1,6 @@
 //! Compactions: a summary stands for what went before.
 
-use threadfold_core::{Block, ContextChange, ContextChanged, Payload, System};
+use threadfold_core::{Block, ContextChange, ContextChanged, Payload, SystemBlock};
 
 use super::memory::key;
 use super::said::Said;
@@ -20,7 +20,9 @@ pub(super) fn boundary(said: &mut Said<'_>, line: &Line<'_>) {
         summary: None,
     }));
     let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", said.line), str::to_owned);
-    let body =
-        System { subtype: "compaction".into(), message: Some("The context was compacted".into()) };
+    let body = SystemBlock {
+        subtype: "compaction".into(),
+        message: Some("The context was compacted".into()),
+    };
     said.block(Block::new(id, body));
 }

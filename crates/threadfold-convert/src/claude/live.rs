@@ -4,8 +4,9 @@
 //! is taken back.
 
 use threadfold_core::{
-    AssistantText, Block, BlockStatus, ContextChange, ContextChanged, ConversationId, Empty, Json,
-    Payload, QueryCompleted, QueryFailed, QueryStarted, RemoveReason, System, TextField, Thinking,
+    AssistantTextBlock, Block, BlockStatus, ContextChange, ContextChanged, ConversationId,
+    EmptyPayload, Json, Payload, QueryCompleted, QueryFailed, QueryStarted, RemoveReason,
+    SystemBlock, TextField, ThinkingBlock,
 };
 
 use super::memory::{Preview, key};
@@ -156,12 +157,12 @@ fn stream_event(said: &mut Said<'_>, line: &Line<'_>, event: &StreamEvent<'_>) {
 fn first_look(message: &str, index: u64, block: &ContentBlock<'_>) -> Option<Block> {
     let id = piece_id(message, index);
     let mut shown = match block.kind.as_deref()? {
-        "text" => Block::new(id, AssistantText { content: "".into(), model: None }),
+        "text" => Block::new(id, AssistantTextBlock { content: "".into(), model: None }),
         "thinking" => {
-            Block::new(id, Thinking { content: "".into(), signature: None, redacted: false })
+            Block::new(id, ThinkingBlock { content: "".into(), signature: None, redacted: false })
         }
         "redacted_thinking" => {
-            Block::new(id, Thinking { content: "".into(), signature: None, redacted: true })
+            Block::new(id, ThinkingBlock { content: "".into(), signature: None, redacted: true })
         }
         "tool_use" | "server_tool_use" | "mcp_tool_use" => {
             let call = block.id.as_deref()?;
@@ -216,7 +217,7 @@ fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
     let Some(subtype) = line.subtype.as_deref() else { return false };
     match subtype {
         "init" => {
-            said.say(Payload::SessionInitialized(Empty {}));
+            said.say(Payload::SessionInitialized(EmptyPayload {}));
             for (name, value) in
                 [("model", &line.model), ("cwd", &line.cwd), ("version", &line.version)]
             {
@@ -275,6 +276,6 @@ fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
 /// Says a word of the agent's own.
 pub(super) fn notice(said: &mut Said<'_>, line: &Line<'_>, subtype: &str, words: String) {
     let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", said.line), str::to_owned);
-    let body = System { subtype: subtype.into(), message: Some(words.into()) };
+    let body = SystemBlock { subtype: subtype.into(), message: Some(words.into()) };
     said.block(Block::new(id, body));
 }

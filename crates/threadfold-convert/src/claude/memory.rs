@@ -4,7 +4,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use threadfold_core::{BlockId, ConversationId, Place, ToolUseId};
+use threadfold_core::{BlockId, ConversationId, Placement, ToolUseId};
 
 /// A map whose hasher has no random seed: two runs do the same.
 #[expect(clippy::disallowed_types, reason = "the hasher is a fixed one")]
@@ -131,10 +131,10 @@ pub(super) struct AgentCall {
 
 impl Side {
     /// Returns where a new block of the conversation stands: behind the last one.
-    pub(super) fn place(&self, conversation: &ConversationId) -> Place {
+    pub(super) fn place(&self, conversation: &ConversationId) -> Placement {
         match self.last.get(conversation) {
-            Some(block) => Place::After(block.clone()),
-            None => Place::First,
+            Some(block) => Placement::After(block.clone()),
+            None => Placement::First,
         }
     }
 }

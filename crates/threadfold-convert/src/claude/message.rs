@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use threadfold_core::{
-    AssistantText, Block, BlockId, BlockStatus, Content as ToModel, Error, Fields, FilePart,
-    ImagePart, Json, Part, PartBody, System, Text, Thinking, ToolResult, ToolUse, Unknown,
-    UserMessage,
+    AssistantTextBlock, Block, BlockId, BlockStatus, Content as ToModel, ErrorBlock, Fields,
+    FilePart, ImagePart, Json, Part, PartBody, SystemBlock, Text, ThinkingBlock, ToolResultBlock,
+    ToolUseBlock, UnknownBlock, UserMessageBlock,
 };
 
 use super::memory::{Seen, call_id, hashed, key};
@@ -104,9 +104,9 @@ fn words_of(line: &Line<'_>, id: BlockId, words: Text) -> Block {
     let failed =
         line.is_api_error_message || (line.error.is_some() && model == Some("<synthetic>"));
     if failed {
-        return Block::new(id, Error { message: words, code: line.error.map(Json::from) });
+        return Block::new(id, ErrorBlock { message: words, code: line.error.map(Json::from) });
     }
-    Block::new(id, AssistantText { content: words, model: model.map(Into::into) })
+    Block::new(id, AssistantTextBlock { content: words, model: model.map(Into::into) })
 }
 
 /// Converts one block of a message of the model's.
@@ -123,15 +123,17 @@ fn piece(
         "text" => Some(words_of(line, id, Words::text(&block.text))),
         "thinking" => Some(Block::new(
             id,
-            Thinking {
+            ThinkingBlock {
                 content: Words::text(&block.thinking),
                 signature: block.signature.as_ref().map(|it| it.0.clone()),
                 redacted: false,
             },
         )),
         "redacted_thinking" => {
-            let mut thought =
-                Block::new(id, Thinking { content: "".into(), signature: None, redacted: true });
+            let mut thought = Block::new(
+                id,
+                ThinkingBlock { content: "".into(), signature: None, redacted: true },
+            );
             if let Some(data) = block.data.as_deref() {
                 thought.metadata.insert("data", Json::string(data));
             }
@@ -151,12 +153,12 @@ fn piece(
             let call = block.tool_use_id.as_deref()?;
             Some(result(line, call, block))
         }
-        _ => Some(Block::new(id, Unknown { record: raw_block(text, line, block) })),
+        _ => Some(Block::new(id, UnknownBlock { record: raw_block(text, line, block) })),
     }
 }
 
-pub(super) fn tool_use(call: &str, name: &str, input: Option<&RawValue>) -> ToolUse {
-    ToolUse {
+pub(super) fn tool_use(call: &str, name: &str, input: Option<&RawValue>) -> ToolUseBlock {
+    ToolUseBlock {
         tool_name: name.into(),
         tool_use_id: call_id(call),
         input: input.map(Json::from),
@@ -235,13 +237,13 @@ fn words_to_model(line: &Line<'_>, id: BlockId, parts: Vec<Part>) -> Block {
     let text = only_text(&parts);
     if let Some(subtype) = text.as_deref().and_then(|text| harness_word(line, text)) {
         let message = text.as_deref().map(Into::into);
-        return Block::new(id, System { subtype: subtype.into(), message });
+        return Block::new(id, SystemBlock { subtype: subtype.into(), message });
     }
     let content = match text {
         Some(text) => ToModel::from(text.as_str()),
         None => ToModel::Parts(parts),
     };
-    Block::new(id, UserMessage { content })
+    Block::new(id, UserMessageBlock { content })
 }
 
 /// Returns the text if there is nothing else.
@@ -306,7 +308,7 @@ fn part(block: &ContentBlock<'_>) -> Part {
 fn result(line: &Line<'_>, call: &str, block: &ContentBlock<'_>) -> Block {
     let mut made = Block::new(
         ["result:", call].concat(),
-        ToolResult {
+        ToolResultBlock {
             tool_use_id: call_id(call),
             output: block.content.map(Json::from),
             is_error: block.is_error.unwrap_or(false),

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, Empty, Fields,
-    Payload, Place, RemoveReason, SessionEvent, SessionId, Source, TextField, Unread,
+    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, EmptyPayload,
+    EventSource, Fields, Payload, Placement, RemoveReason, SessionEvent, SessionId, TextField,
+    UnknownFields,
 };
 
 use super::memory::{Memory, Side};
@@ -13,7 +14,7 @@ use crate::salvage;
 /// One record in the making: its context and the events so far.
 pub(super) struct Said<'a> {
     pub(super) memory: &'a mut Memory,
-    pub(super) source: &'a Source,
+    pub(super) source: &'a EventSource,
     pub(super) is_stream: bool,
     /// The main one, until the record tells another.
     pub(super) conversation: ConversationId,
@@ -53,7 +54,7 @@ impl Said<'_> {
     /// Says something of another conversation.
     pub(super) fn say_in(&mut self, conversation: &ConversationId, payload: Payload) {
         let context = self.context(conversation);
-        self.out.push(SessionEvent { payload, context, unread: Unread::default() });
+        self.out.push(SessionEvent { payload, context, unknown_fields: UnknownFields::default() });
     }
 
     /// Says a whole block, behind the one that its source said before.
@@ -63,15 +64,15 @@ impl Said<'_> {
         self.block_at(block, place);
     }
 
-    fn block_at(&mut self, mut block: Block, after: Place) {
+    fn block_at(&mut self, mut block: Block, after: Placement) {
         let conversation = self.conversation.clone();
         block.conversation_id = conversation.clone();
         if block.timestamp.is_none() {
             block.timestamp = self.timestamp.clone();
         }
         // A block that is said again stays where it is.
-        let again = self.is_again || after == Place::After(block.id.clone());
-        let after = if again { Place::Unsaid } else { after };
+        let again = self.is_again || after == Placement::After(block.id.clone());
+        let after = if again { Placement::Unspecified } else { after };
         if !self.is_again {
             self.side().last.insert(conversation, block.id.clone());
         }
@@ -89,7 +90,7 @@ impl Said<'_> {
         block.conversation_id = conversation.clone();
         let after = match self.memory.stream.previews.last() {
             Some(preview) if preview.conversation == conversation => {
-                Place::After(preview.block.clone())
+                Placement::After(preview.block.clone())
             }
             _ => self.memory.stream.place(&conversation),
         };
@@ -116,7 +117,7 @@ impl Said<'_> {
     }
 
     pub(super) fn idle_in(&mut self, conversation: &ConversationId) {
-        self.say_in(conversation, Payload::SessionIdle(Empty {}));
+        self.say_in(conversation, Payload::SessionIdle(EmptyPayload {}));
     }
 
     /// Says that something of a record could not be used.

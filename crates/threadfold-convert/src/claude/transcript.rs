@@ -334,5 +334,5 @@ fn queued_prompt(said: &mut Said<'_>, line: &Line<'_>, prompt: &str) {
         return;
     }
     let content = threadfold_core::Content::from(prompt);
-    said.block(threadfold_core::Block::new(id, threadfold_core::UserMessage { content }));
+    said.block(threadfold_core::Block::new(id, threadfold_core::UserMessageBlock { content }));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use threadfold_core::{BlockId, ConversationId, Place};
+use threadfold_core::{BlockId, ConversationId, Placement};
 
 /// What the converter remembers between records.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -64,11 +64,16 @@ pub(super) struct OpenText {
 
 impl Side {
     /// Remembers a block in its place, and returns where that is.
-    pub(super) fn place(&mut self, conversation: &ConversationId, key: Key, id: &BlockId) -> Place {
+    pub(super) fn place(
+        &mut self,
+        conversation: &ConversationId,
+        key: Key,
+        id: &BlockId,
+    ) -> Placement {
         let order = self.order.entry(conversation.clone()).or_default();
         let before = order.range(..key.clone()).next_back().map(|(_, id)| id.clone());
         order.insert(key, id.clone());
-        before.map_or(Place::First, Place::After)
+        before.map_or(Placement::First, Placement::After)
     }
 }
 

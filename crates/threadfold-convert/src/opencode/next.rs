@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    AssistantText, Block, BlockBody, BlockId, BlockStatus, Content, ConversationId, Error, Json,
-    System, TextField, Thinking, ToolResult, ToolUse, UserMessage,
+    AssistantTextBlock, Block, BlockBody, BlockId, BlockStatus, Content, ConversationId,
+    ErrorBlock, Json, SystemBlock, TextField, ThinkingBlock, ToolResultBlock, ToolUseBlock,
+    UserMessageBlock,
 };
 
 use super::memory::{Message, OpenText};
@@ -63,13 +64,13 @@ impl Next<'_> {
 
     fn prompted(&self, said: &mut Said<'_>) {
         let words = self.about.prompt.as_ref().and_then(|it| it.text.as_deref()).unwrap_or("");
-        let block = Block::new(&*self.message, UserMessage { content: Content::from(words) });
+        let block = Block::new(&*self.message, UserMessageBlock { content: Content::from(words) });
         said.block(&self.conversation, key(&self.message, ""), block);
     }
 
     fn notice(&self, said: &mut Said<'_>) {
         let words = self.about.text.as_deref().unwrap_or("");
-        let body = System { subtype: "notice".into(), message: Some(words.into()) };
+        let body = SystemBlock { subtype: "notice".into(), message: Some(words.into()) };
         said.block(&self.conversation, key(&self.message, ""), Block::new(&*self.message, body));
     }
 
@@ -90,17 +91,19 @@ impl Next<'_> {
     fn step_failed(&self, said: &mut Said<'_>) {
         said.abandon(|text| text.message == self.message);
         let body =
-            Error { message: self.about.error.map_or("", |raw| raw.get()).into(), code: None };
+            ErrorBlock { message: self.about.error.map_or("", |raw| raw.get()).into(), code: None };
         let block = Block::new(format!("error:{}", self.message), body);
         said.block(&self.conversation, key(&self.message, "\u{10ffff}"), block);
     }
 
     fn words(&self, said: &Said<'_>, words: &str) -> BlockBody {
         match self.about.reasoning_id {
-            Some(_) => Thinking { content: words.into(), signature: None, redacted: false }.into(),
+            Some(_) => {
+                ThinkingBlock { content: words.into(), signature: None, redacted: false }.into()
+            }
             None => {
                 let model = said.memory.messages.get(&self.message).and_then(|it| it.model.clone());
-                AssistantText { content: words.into(), model }.into()
+                AssistantTextBlock { content: words.into(), model }.into()
             }
         }
     }
@@ -163,7 +166,7 @@ impl Next<'_> {
     fn tool_use(&self, call: &str, name: &str) -> Block {
         let mut block = Block::new(
             call,
-            ToolUse {
+            ToolUseBlock {
                 tool_name: name.into(),
                 tool_use_id: call.into(),
                 input: self.about.input.map(Json::from),
@@ -198,7 +201,7 @@ impl Next<'_> {
         let output = if failed { self.about.error } else { self.about.content };
         let mut block = Block::new(
             format!("result:{call}"),
-            ToolResult {
+            ToolResultBlock {
                 tool_use_id: call.into(),
                 output: output.map(Json::from),
                 is_error: failed,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use threadfold_core::{
-    AssistantText, Block, BlockBody, BlockId, BlockStatus, Content, ContextChange, ContextChanged,
-    ConversationId, Error, Fields, FilePart, ImagePart, Json, MetadataUpdate, Part as WordPart,
-    PartBody, Payload, System, TextField, Thinking, ToolResult, ToolUse, Unknown, UserMessage,
+    AssistantTextBlock, Block, BlockBody, BlockId, BlockStatus, Content, ContextChange,
+    ContextChanged, ConversationId, ErrorBlock, Fields, FilePart, ImagePart, Json, MetadataUpdate,
+    Part as WordPart, PartBody, Payload, SystemBlock, TextField, ThinkingBlock, ToolResultBlock,
+    ToolUseBlock, UnknownBlock, UserMessageBlock,
 };
 
 use super::memory::{Message, OpenText};
@@ -143,7 +144,7 @@ fn counted(tokens: &RawValue) -> Json {
 /// Returns what went wrong in `what`, a message or what else failed, as a block.
 pub(super) fn error_block(what: &str, error: &RawValue) -> Block {
     let (message, code) = told_error(error);
-    Block::new(format!("error:{what}"), Error { message: message.into(), code })
+    Block::new(format!("error:{what}"), ErrorBlock { message: message.into(), code })
 }
 
 fn told_error(error: &RawValue) -> (String, Option<Json>) {
@@ -191,10 +192,10 @@ pub(super) fn part(said: &mut Said<'_>, part: &Part<'_>, raw: &RawValue) -> bool
         "tool" => tool(said, part, id, message_id, &conversation),
         "file" => {
             let content = Content::Parts(vec![file(part)]);
-            show(said, UserMessage { content }.into());
+            show(said, UserMessageBlock { content }.into());
         }
         "compaction" => {
-            let body = System {
+            let body = SystemBlock {
                 subtype: "compaction".into(),
                 message: Some("The context was compacted".into()),
             };
@@ -210,7 +211,7 @@ pub(super) fn part(said: &mut Said<'_>, part: &Part<'_>, raw: &RawValue) -> bool
             said.say(&conversation, Payload::ContextChanged(changed));
         }
         "patch" => {
-            let mut block = Block::new(id, System { subtype: "patch".into(), message: None });
+            let mut block = Block::new(id, SystemBlock { subtype: "patch".into(), message: None });
             block.timestamp = timestamp.clone();
             if let Some(files) = part.files {
                 block.metadata.insert("files", files.into());
@@ -223,11 +224,11 @@ pub(super) fn part(said: &mut Said<'_>, part: &Part<'_>, raw: &RawValue) -> bool
         }
         "snapshot" | "agent" | "retry" => {}
         "subtask" => {
-            let body = System { subtype: "subtask".into(), message: None };
+            let body = SystemBlock { subtype: "subtask".into(), message: None };
             show(said, body.into());
         }
         _ => {
-            show(said, Unknown { record: raw.into() }.into());
+            show(said, UnknownBlock { record: raw.into() }.into());
             return false;
         }
     }
@@ -247,7 +248,7 @@ fn step(
     if let Some(before) = before.filter(|before| **before != *id) {
         said.abandon(|text| *text.message == *message);
         let words = "this attempt failed and was made again";
-        let body = System { subtype: "attempt".into(), message: Some(words.into()) };
+        let body = SystemBlock { subtype: "attempt".into(), message: Some(words.into()) };
         let mut block = Block::new(&*before, body);
         block.timestamp = timestamp;
         said.block(conversation, key(message, &before), block);
@@ -309,13 +310,13 @@ impl Text<'_> {
         let body: BlockBody = match (self.kind, message.is_user) {
             ("reasoning", _) => {
                 let signature = self.part.metadata.and_then(signature);
-                Thinking { content: words.into(), signature, redacted: false }.into()
+                ThinkingBlock { content: words.into(), signature, redacted: false }.into()
             }
             (_, true) if aside => {
-                System { subtype: "notice".into(), message: Some(words.into()) }.into()
+                SystemBlock { subtype: "notice".into(), message: Some(words.into()) }.into()
             }
-            (_, true) => UserMessage { content: Content::from(words) }.into(),
-            _ => AssistantText { content: words.into(), model: message.model.clone() }.into(),
+            (_, true) => UserMessageBlock { content: Content::from(words) }.into(),
+            _ => AssistantTextBlock { content: words.into(), model: message.model.clone() }.into(),
         };
         Block::new(self.id, body)
     }
@@ -360,7 +361,7 @@ fn tool(
     let name = part.tool.as_deref().unwrap_or("");
     let mut block = Block::new(
         id,
-        ToolUse {
+        ToolUseBlock {
             tool_name: name.into(),
             tool_use_id: call.into(),
             input: state.input.filter(|_| status != "pending").map(Json::from),
@@ -382,7 +383,7 @@ fn tool(
     };
     let mut result = Block::new(
         format!("result:{id}"),
-        ToolResult {
+        ToolResultBlock {
             tool_use_id: call.into(),
             output: output.map(Json::from),
             is_error,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, Empty, Payload,
-    RemoveReason, SessionEvent, SessionId, Source, TextField,
+    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, EmptyPayload,
+    EventSource, Payload, RemoveReason, SessionEvent, SessionId, TextField,
 };
 
 use super::memory::{Key, Memory, Side};
@@ -12,7 +12,7 @@ use super::memory::{Key, Memory, Side};
 /// One record in the making: its source and the events so far.
 pub(super) struct Said<'a> {
     pub(super) memory: &'a mut Memory,
-    pub(super) source: &'a Source,
+    pub(super) source: &'a EventSource,
     pub(super) is_stream: bool,
     pub(super) out: &'a mut Vec<SessionEvent>,
 }
@@ -104,7 +104,7 @@ impl Said<'_> {
     }
 
     pub(super) fn idle(&mut self, conversation: &ConversationId) {
-        self.say(conversation, Payload::SessionIdle(Empty {}));
+        self.say(conversation, Payload::SessionIdle(EmptyPayload {}));
     }
 
     /// Takes back the texts that `which` names: they were begun and not ended.

@@ -1,4 +1,4 @@
-//! What a person says: text, or parts of several kinds.
+//! The content of a message: text, or a list of typed parts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::json::{Fields, Json};
 use crate::object::{DecodeError, Field, Object, RawFields, objects};
 use crate::text::Text;
 
-/// Text, or parts of several kinds.
+/// Text, or a list of typed parts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// Plain text.
@@ -19,43 +19,43 @@ pub enum Content {
     Parts(Vec<Part>),
 }
 
-/// A part of what a person says.
+/// One part of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// What it is.
+    /// The part's type and its fields.
     pub body: PartBody,
     /// Fields that this version does not know.
     pub extra: Fields,
 }
 
-/// What a part is.
+/// The type of a part, with the fields of that type.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PartBody {
-    /// Words.
+    /// Text.
     Text(TextPart),
-    /// A picture.
+    /// An image.
     Image(ImagePart),
     /// A file.
     File(FilePart),
-    /// A kind that this version does not know; its fields are the part's `extra`.
+    /// A type that this version does not know. Its fields are in the part's `extra`.
     Other(Arc<str>),
 }
 
 objects! {
-    /// Words.
+    /// Text.
     pub struct TextPart {
-        /// The words.
+        /// The text.
         text: Text = "text",
     }
 
-    /// A picture.
+    /// An image.
     pub struct ImagePart {
         /// Its media type, such as `image/png`.
         media_type: Option<Arc<str>> = "mediaType",
-        /// The picture itself, in base64.
+        /// The image data, in base64.
         data: Option<Arc<str>> = "data",
-        /// Where it can be found.
+        /// The image's URL.
         url: Option<Arc<str>> = "url",
     }
 
@@ -65,15 +65,15 @@ objects! {
         name: Option<Arc<str>> = "name",
         /// Its media type.
         media_type: Option<Arc<str>> = "mediaType",
-        /// The file itself, in base64.
+        /// The file data, in base64.
         data: Option<Arc<str>> = "data",
-        /// Where it can be found.
+        /// The file's URL.
         url: Option<Arc<str>> = "url",
     }
 }
 
 impl Part {
-    /// Returns a part of words.
+    /// Returns a text part.
     pub fn text(text: impl Into<Text>) -> Self {
         PartBody::Text(TextPart { text: text.into() }).into()
     }
@@ -121,7 +121,7 @@ impl Serialize for Part {
 }
 
 impl Content {
-    /// Says whether nothing is said.
+    /// Returns true if there is no text and no part.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Text(text) => text.is_empty(),

@@ -1,14 +1,14 @@
-//! One block out of what two sources said of it.
+//! Merges two reports of one block into the block that readers see.
 
 use super::{Block, BlockBody, Content};
 use crate::event::TextField;
 use crate::text::Text;
 
 impl Block {
-    /// Returns this block with what it lacks taken from `under`, of a lower rank.
+    /// Returns this block with missing fields filled in from `under`, a report of lower rank.
     ///
-    /// Empty text counts as lacking: some files keep a thought's signature and not its words.
-    /// Status and marks are not merged here, for they are not said by a block alone.
+    /// Empty text counts as missing, because some transcripts store a thought's signature without
+    /// its text. Status and flags are not merged here: they also depend on turns and results.
     pub(crate) fn over(&self, under: &Block) -> Block {
         let mut merged = self.clone();
         fill(&mut merged.timestamp, &under.timestamp);
@@ -21,7 +21,7 @@ impl Block {
         merged
     }
 
-    /// Returns the text that a delta for `field` would grow, as it is now.
+    /// Returns the current value of the text that a delta for `field` extends.
     pub(crate) fn text(&self, field: TextField) -> Option<Text> {
         match (field, &self.body) {
             (TextField::Content, BlockBody::AssistantText(body)) => Some(body.content.clone()),
@@ -40,7 +40,7 @@ impl Block {
         }
     }
 
-    /// Returns the text that a delta for `field` would grow.
+    /// Returns the text that a delta for `field` extends.
     pub(crate) fn text_mut(&mut self, field: TextField) -> Option<&mut Text> {
         match (field, &mut self.body) {
             (TextField::Content, BlockBody::AssistantText(body)) => Some(&mut body.content),

@@ -1,4 +1,4 @@
-//! From the state before a step and what moved, the state after it.
+//! Applies changes to a state.
 
 use std::sync::Arc;
 
@@ -6,16 +6,17 @@ use crate::block::{Block, BlockStatus};
 use crate::event::Rank;
 use crate::id::{BlockId, ConversationId};
 use crate::state::{
-    Conversation, ConversationState, Done, Facts, RANKS, Ranked, Run, Slot, Subagent,
+    Conversation, ConversationState, Facts, RANKS, RankedValue, Run, RunEnd, Slot, Subagent,
     SubagentHeader,
 };
 
 use super::Change;
 
-/// Returns `state` with `changes` made to it.
+/// Returns `state` with `changes` applied.
 ///
-/// What it shows is what the reducer's state shows. It does not know who said what, so it is
-/// for looking at, not for folding on. A change that does not fit is passed over.
+/// The result shows the same as the reducer's state, but it does not know which source reported
+/// what. Use it to display a session, not to fold further events. A change that does not fit is
+/// skipped.
 ///
 /// ```
 /// use threadfold_core::{ConversationState, SessionEvent, apply_changes};
@@ -138,7 +139,7 @@ fn edit(
     Some(())
 }
 
-/// Returns the subagent whose conversation goes by this very name.
+/// Returns the subagent whose conversation is shown under exactly this name.
 fn find(state: &ConversationState, name: &ConversationId) -> Option<usize> {
     let settled = &state.settled;
     let shown = |index: &usize| settled.subagents[*index].conversation.name == *name;
@@ -174,7 +175,10 @@ fn set_header(state: &mut ConversationState, name: &ConversationId, header: &Sub
     subagent.names.agent_id.clone_from(&header.agent_id);
     subagent.runs = runs(header);
     for rank in RANKS {
-        subagent.idle.set(rank, header.status == BlockStatus::Success);
+        match header.status {
+            BlockStatus::Success => subagent.idle.insert(rank),
+            _ => subagent.idle.remove(rank),
+        }
     }
     let calls: Vec<_> = subagent.runs.iter().map(|run| run.tool_use_id.clone()).collect();
     for call in calls {
@@ -200,11 +204,11 @@ fn runs(header: &SubagentHeader) -> Vec<Run> {
         .into_iter()
         .map(|shown| {
             let mut run = Run::of(shown.tool_use_id);
-            run.prompt = shown.prompt.map(|value| Ranked { rank, value });
+            run.prompt = shown.prompt.map(|value| RankedValue { rank, value });
             if !shown.status.is_open() {
                 let failed = shown.status == BlockStatus::Error;
                 let (output, duration_ms) = (shown.output, shown.duration_ms);
-                run.end(rank, Done { failed, output, duration_ms });
+                run.end(rank, RunEnd { failed, output, duration_ms });
             }
             run
         })

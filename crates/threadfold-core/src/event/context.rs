@@ -1,4 +1,4 @@
-//! Where and when an event was heard.
+//! The context of an event: session, conversation, source and time.
 
 use std::sync::Arc;
 
@@ -10,64 +10,65 @@ use crate::id::{ConversationId, SessionId, SourceId};
 use crate::json::{Fields, Json};
 use crate::object::{DecodeError, Field, RawFields, value_fields};
 
-/// Where and when an event was heard.
+/// The context of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Context {
     /// The session.
     pub session_id: Option<SessionId>,
-    /// The conversation: `main`, or any name of the subagent.
+    /// The conversation: `main`, or any name of a subagent.
     pub conversation_id: ConversationId,
-    /// The source's own time, as it spelt it; many stream messages have none.
+    /// The source's own time, verbatim; many stream messages have none.
     pub timestamp: Option<Arc<str>>,
-    /// Who says so.
-    pub source: Option<Source>,
-    /// The record's place in the session's log, once stored.
+    /// The source that reported the event.
+    pub source: Option<EventSource>,
+    /// The sequence number of the record in the session's log, once stored.
     pub seq: Option<u64>,
-    /// The version of the event's form, once stored.
+    /// The version of the event format, once stored.
     pub v: Option<u64>,
     /// Fields that this version does not know.
     pub extra: Fields,
 }
 
-/// Who says something.
+/// The source that reported an event.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Source {
-    /// Its name.
+pub struct EventSource {
+    /// Its id.
     pub id: Option<SourceId>,
     /// The agent that it belongs to.
     pub agent: Option<Arc<str>>,
-    /// What it is.
+    /// Its kind.
     pub kind: SourceKind,
-    /// How far it has been read.
+    /// The position in the source.
     pub position: Option<Json>,
     /// Fields that this version does not know.
     pub extra: Fields,
 }
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceKind {
-    /// What an agent says while it works.
+    /// An agent's live output.
     Stream,
-    /// What an agent keeps on disk.
+    /// An agent's files on disk.
     Transcript,
     /// The server that runs the agent.
     Server,
-    /// A loop of our own.
+    /// Our own agent loop.
     Loop,
 }
 
-/// How much a source's word counts against another's.
+/// The precedence of a source.
 ///
-/// A lower rank only fills what is absent; an equal one replaces; a higher one replaces and
-/// keeps what it lacks. Events that name no source are of one rank, the stream's.
+/// A report of lower rank only fills in missing fields, one of equal rank replaces the earlier
+/// report, and one of higher rank wins but keeps fields that it lacks. Events without a source have
+/// the stream's rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rank {
-    /// What is said while it happens.
+    /// Reported live.
     Stream,
-    /// What is kept on disk.
+    /// Read from disk.
     Transcript,
 }
 
@@ -76,10 +77,10 @@ value_fields! {
 }
 
 impl Context {
-    /// Returns how much this source's word counts.
+    /// Returns the rank of the event's source.
     pub fn rank(&self) -> Rank {
         match &self.source {
-            Some(Source { kind: SourceKind::Transcript, .. }) => Rank::Transcript,
+            Some(EventSource { kind: SourceKind::Transcript, .. }) => Rank::Transcript,
             _ => Rank::Stream,
         }
     }
@@ -114,14 +115,14 @@ impl Default for Context {
     }
 }
 
-impl Source {
+impl EventSource {
     /// Returns a source of which only the kind is known.
     pub fn of_kind(kind: SourceKind) -> Self {
         Self { id: None, agent: None, kind, position: None, extra: Fields::default() }
     }
 }
 
-impl Field for Source {
+impl Field for EventSource {
     fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError> {
         let mut fields = RawFields::parse(raw.unwrap_or(RawValue::NULL))?;
         Ok(Self {
@@ -138,7 +139,7 @@ impl Field for Source {
     }
 }
 
-impl Serialize for Source {
+impl Serialize for EventSource {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         self.id.write("id", &mut map)?;

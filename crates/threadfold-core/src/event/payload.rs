@@ -1,4 +1,4 @@
-//! The payloads of the events, one type each.
+//! The payloads of events, one type each.
 
 use std::sync::Arc;
 
@@ -12,214 +12,214 @@ use crate::json::{Fields, Json};
 use crate::object::{DecodeError, Field, objects, value_fields};
 
 objects! {
-    /// Nothing but the fact itself.
-    pub struct Empty {}
+    /// The payload of an event that carries no data.
+    pub struct EmptyPayload {}
 
-    /// A whole block: new, or in place of what was said of it before.
+    /// A whole block: new, or replacing what the source reported before.
     pub struct BlockUpsert {
         /// The block.
         block: Block = "block",
-        /// Where it stands in its source.
-        after: Place = "after",
-        /// A block whose place it takes, such as a prompt shown before its source named it.
+        /// The block's position in its source.
+        after: Placement = "after",
+        /// A block that this one replaces, such as a prompt shown before its source assigned an id.
         replaces: Option<BlockId> = "replaces",
-        /// The source has not confirmed it yet and may take it back.
+        /// The source has not confirmed the block yet and may abandon it.
         preview: bool = "preview",
     }
 
-    /// Text that a block grew by.
+    /// Text appended to a block.
     pub struct BlockDelta {
         /// The block.
         block_id: BlockId = "blockId",
-        /// The new text.
+        /// The appended text.
         delta: Arc<str> = "delta",
-        /// Which of the block's texts.
+        /// The text field.
         field: TextField = "field",
-        /// How many UTF-8 bytes stand before it.
+        /// The number of UTF-8 bytes before the delta, if known. Makes the delta idempotent.
         offset: Option<u64> = "offset",
     }
 
-    /// A block is taken out.
+    /// A block was removed.
     pub struct BlockRemove {
         /// The block.
         block_id: BlockId = "blockId",
-        /// Why.
+        /// The reason.
         reason: RemoveReason = "reason",
     }
 
     /// The active path changed.
     pub struct ContextChanged {
-        /// How.
+        /// The kind of change.
         kind: ContextChange = "kind",
-        /// For a compaction or a reset: the first block that stays active; all before it go.
-        /// For a rewind, an edit or a revert: the last block that stays active; all after it go.
-        /// Absent: all blocks go.
+        /// For a compaction or reset: the first block that stays active; all earlier blocks become
+        /// inactive. For a rewind, edit or revert: the last block that stays active; all later
+        /// blocks become inactive. Absent: all blocks become inactive.
         head: Option<BlockId> = "head",
-        /// What stands in place of the blocks that went.
+        /// The text that replaces the inactive blocks.
         summary: Option<Arc<str>> = "summary",
     }
 
-    /// A call made a subagent.
+    /// A call spawned a subagent.
     pub struct SubagentSpawned {
         /// The call.
         tool_use_id: ToolUseId = "toolUseId",
-        /// The subagent, if its name is known by now.
+        /// The subagent's id, if known.
         agent_id: Option<AgentId> = "agentId",
-        /// Another name of the subagent, as older programs gave it.
+        /// Another id of the subagent, from older versions.
         subagent_id: Option<AgentId> = "subagentId",
-        /// What it was asked.
+        /// The prompt.
         prompt: Option<Arc<str>> = "prompt",
-        /// Its type.
+        /// The subagent's type.
         subagent_type: Option<Arc<str>> = "subagentType",
-        /// What it is for.
+        /// The task, in a few words.
         description: Option<Arc<str>> = "description",
-        /// It works on after its caller's turn: the caller's idle does not close it.
+        /// The subagent outlives its caller's turn: the caller's idle does not close it.
         background: bool = "background",
     }
 
-    /// A subagent answered its call.
+    /// A subagent finished its call.
     pub struct SubagentCompleted {
         /// The call.
         tool_use_id: ToolUseId = "toolUseId",
         /// The subagent.
         agent_id: Option<AgentId> = "agentId",
-        /// Another name of the subagent, as older programs gave it.
+        /// Another id of the subagent, from older versions.
         subagent_id: Option<AgentId> = "subagentId",
-        /// How it ended.
+        /// How the run ended.
         status: CompletedStatus = "status",
-        /// What it answered.
+        /// The answer.
         output: Option<Json> = "output",
-        /// How long it took.
+        /// How long the run took.
         duration_ms: Option<u64> = "durationMs",
     }
 
-    /// Usage, cost, model, title and the like.
+    /// Usage, cost, model, title and similar facts.
     pub struct MetadataUpdate {
-        /// What is new, by name.
+        /// The updated values.
         metadata: Fields = "metadata",
     }
 
-    /// The agent was asked something.
+    /// The agent received a query.
     pub struct QueryStarted {
-        /// What.
+        /// The query.
         message: Option<Json> = "message",
     }
 
-    /// The agent answered.
+    /// The agent answered the query.
     pub struct QueryCompleted {
-        /// How long it took.
+        /// How long the query took.
         duration_ms: Option<u64> = "durationMs",
     }
 
-    /// The agent could not answer.
+    /// The agent failed to answer the query.
     pub struct QueryFailed {
-        /// Why.
+        /// The error.
         error: Option<Json> = "error",
     }
 
-    /// The state of an execution environment: the agent's process or server.
-    pub struct Environment {
-        /// Its state, in its own words.
+    /// The state of an execution environment, which is the agent's process or server.
+    pub struct EnvironmentPayload {
+        /// The status, in the environment's own terms.
         status: Option<Arc<str>> = "status",
-        /// What is wrong.
+        /// The error.
         error: Option<Json> = "error",
     }
 
-    /// A file of the agent's work.
-    pub struct File {
-        /// Where it is.
+    /// A file in the agent's workspace.
+    pub struct FilePayload {
+        /// The path.
         path: Arc<str> = "path",
-        /// Its content, by reference.
+        /// A reference to the content.
         content: Option<Json> = "content",
     }
 
-    /// An agent's own file.
-    pub struct Transcript {
-        /// Which file.
+    /// An agent's transcript.
+    pub struct TranscriptPayload {
+        /// The file.
         file: Option<Arc<str>> = "file",
-        /// How far.
+        /// The position in the file.
         position: Option<Json> = "position",
     }
 
-    /// An agent waits for a person.
+    /// An agent asked a person for permission.
     pub struct PermissionRequested {
-        /// The question's name.
+        /// The id of the question.
         request_id: RequestId = "requestId",
-        /// The call that waits for it.
+        /// The call that waits for the answer.
         tool_use_id: Option<ToolUseId> = "toolUseId",
-        /// What is asked.
+        /// The question.
         question: Option<Json> = "question",
-        /// What can be answered.
+        /// The possible answers.
         options: Option<Json> = "options",
     }
 
-    /// A person answered.
+    /// A person answered a permission request.
     pub struct PermissionResolved {
-        /// The question's name.
+        /// The id of the question.
         request_id: RequestId = "requestId",
-        /// What was answered.
+        /// The answer.
         answer: Option<Json> = "answer",
     }
 
-    /// A line of a log.
-    pub struct Log {
-        /// How grave it is.
+    /// A log line.
+    pub struct LogPayload {
+        /// The severity.
         level: Option<Arc<str>> = "level",
-        /// What it says.
+        /// The message.
         message: Option<Arc<str>> = "message",
     }
 
-    /// Something went wrong.
+    /// An error.
     pub struct ErrorPayload {
-        /// What.
+        /// The message.
         message: Option<Arc<str>> = "message",
-        /// The source's own mark for it.
+        /// The source's error code.
         code: Option<Json> = "code",
     }
 
     /// The session's options changed.
     pub struct OptionsUpdate {
-        /// What is new, by name.
+        /// The updated options.
         options: Option<Fields> = "options",
     }
 
     /// The session ended.
     pub struct SessionEnded {
-        /// Why.
+        /// The reason.
         reason: Option<Arc<str>> = "reason",
     }
 }
 
-/// Where a block stands in its source.
+/// The position of a block in its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
-    /// Not said: a new block goes to the end.
+pub enum Placement {
+    /// The source does not say. A new block is appended at the end.
     #[default]
-    Unsaid,
-    /// Before all others; `null` on the wire.
+    Unspecified,
+    /// Before all other blocks; `null` on the wire.
     First,
-    /// Behind this one.
+    /// After this block.
     After(BlockId),
 }
 
-/// One of a block's texts.
+/// One of a block's text fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextField {
-    /// What it says.
+    /// The content.
     #[default]
     Content,
-    /// A tool's input as it is written.
+    /// A tool's input while it streams in.
     Input,
 }
 
-/// Why a block is taken out.
+/// Why a block was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemoveReason {
-    /// A preview that its source never confirmed. Takes nothing that was confirmed.
+    /// A preview that its source never confirmed. A confirmed block is kept.
     Abandoned,
-    /// Another block stands for it now.
+    /// Another block replaces it.
     Superseded,
     /// Its source deleted it.
     Deleted,
@@ -229,25 +229,25 @@ pub enum RemoveReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextChange {
-    /// Back to an earlier block.
+    /// Returned to an earlier block.
     Rewind,
-    /// A prompt was said anew.
+    /// A prompt was edited and sent again.
     Edit,
-    /// Work was undone, and perhaps done again.
+    /// Work was undone, and perhaps redone.
     Revert,
-    /// A summary stands for what went before.
+    /// A summary replaces the earlier blocks.
     Compaction,
-    /// Begun anew.
+    /// The conversation started over.
     Reset,
 }
 
-/// How a subagent ended.
+/// How a subagent's run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletedStatus {
-    /// Well.
+    /// Successfully.
     Completed,
-    /// Badly.
+    /// With an error.
     Error,
 }
 
@@ -273,10 +273,10 @@ impl Field for TextField {
     }
 }
 
-impl Field for Place {
+impl Field for Placement {
     fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError> {
         match raw {
-            None => Ok(Self::Unsaid),
+            None => Ok(Self::Unspecified),
             Some(raw) if raw.get() == "null" => Ok(Self::First),
             raw => BlockId::read(raw).map(Self::After),
         }
@@ -284,7 +284,7 @@ impl Field for Place {
 
     fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error> {
         match self {
-            Self::Unsaid => Ok(()),
+            Self::Unspecified => Ok(()),
             Self::First => map.serialize_entry(name, &()),
             Self::After(block) => map.serialize_entry(name, block),
         }
@@ -292,7 +292,7 @@ impl Field for Place {
 }
 
 impl SubagentSpawned {
-    /// Returns the spawning by `call` of a subagent of which nothing else is known.
+    /// Returns a spawn by `call` with nothing else known.
     pub fn by(call: impl Into<ToolUseId>) -> Self {
         Self {
             tool_use_id: call.into(),

@@ -1,7 +1,7 @@
-//! The payloads of a loop's own events: turns, tool calls, checkpoints.
+//! The payloads of our loop's events: turns, tool calls and checkpoints.
 //!
-//! Each is durable before what it tells has an effect: what is sent before it is sent, an answer
-//! before its tools start, a start before the tool runs, a result before the model sees it.
+//! Each event is durable before the action that it announces: a request before it is sent, an
+//! answer before its tools start, a start before the tool runs, a result before the model sees it.
 
 use std::sync::Arc;
 
@@ -14,37 +14,36 @@ use crate::object::{Object, RawFields, deserialize_with, objects, value_fields};
 use crate::turn::ConversationMessage;
 
 objects! {
-    /// A turn began: all that is sent to the model, as far as it was not sent before.
+    /// A turn started. Carries the part of the request that earlier turns did not send.
     pub struct TurnStarted {
-        /// The turn, counted from 1.
+        /// The turn number, from 1.
         turn: u64 = "turn",
-        /// The run of the loop that it is part of.
+        /// The evaluation that the turn belongs to.
         evaluation_id: EvaluationId = "evaluationId",
-        /// Who is asked.
+        /// The provider.
         provider: Arc<str> = "provider",
-        /// Which model is asked.
+        /// The model.
         model: Arc<str> = "model",
-        /// Where the prompt is kept, in words of whoever keeps it.
+        /// The namespace of the prompt, chosen by the caller.
         prompt_namespace: Option<Arc<str>> = "promptNamespace",
-        /// The prompt's name there.
+        /// The key of the prompt within its namespace.
         prompt_key: Option<Arc<str>> = "promptKey",
-        /// The system prompt, exactly; absent if it is the one of the turn before.
+        /// The system prompt, verbatim; absent if unchanged since the previous turn.
         system: Option<Arc<str>> = "system",
-        /// The tools, exactly; absent if they are those of the turn before.
+        /// The tools, verbatim; absent if unchanged since the previous turn.
         tools: Option<Json> = "tools",
-        /// What else the request says, exactly; absent if it is as in the turn before.
+        /// Other request parameters, verbatim; absent if unchanged since the previous turn.
         parameters: Option<Json> = "parameters",
-        /// The messages that were not sent before. Results of calls are not among them: the
-        /// ledger has those.
+        /// The messages that were not sent before, without tool results: those are in the ledger.
         messages: Vec<ConversationMessage> = "messages",
-        /// What is added to the list that the request carries, each item exactly as it is sent:
-        /// the answer of the turn before, the results of its calls, the messages.
+        /// The items that the turn appends to the request's list, each verbatim as sent: the
+        /// previous turn's answer, the results of its calls, the messages.
         items: Vec<Json> = "items",
-        /// The request's list begins anew with these items: what was sent before is not sent.
+        /// The request's list starts over with these items; earlier items are not sent.
         restart: bool = "restart",
-        /// What the turn before said is taken back: it found no answer, and is not sent again.
+        /// Withdraws the previous turn's prompt, which got no answer and is not sent again.
         withdraws: bool = "withdraws",
-        /// The hash of all that was sent and answered before.
+        /// The hash of everything sent and answered before this turn.
         prefix_hash: ContentHash = "prefixHash",
     }
 
@@ -54,29 +53,29 @@ objects! {
         turn: u64 = "turn",
         /// The answer, with its tool calls.
         message: ConversationMessage = "message",
-        /// The answer as the provider gave it.
+        /// The answer, as the provider returned it.
         payload: Json = "payload",
-        /// What it used, in the provider's words.
+        /// The token usage, as the provider reported it.
         usage: Option<Json> = "usage",
-        /// Why the model stopped, in the provider's words.
+        /// Why the model stopped, as the provider reported it.
         stop_reason: Option<Arc<str>> = "stopReason",
     }
 
-    /// A turn is closed: nothing of it is open.
+    /// A turn is complete: no call of it is open.
     pub struct TurnCompleted {
         /// The turn.
         turn: u64 = "turn",
     }
 
-    /// The model asked for a tool.
+    /// The model requested a tool call.
     pub struct ToolRequested {
         /// The turn.
         turn: u64 = "turn",
         /// The call.
         call_id: CallId = "callId",
-        /// Its place among the answer's calls, counted from 0.
+        /// The call's index within the answer, from 0.
         ordinal: u64 = "ordinal",
-        /// Its name towards the tool.
+        /// The idempotency key that the tool receives.
         key: CallKey = "key",
         /// The tool.
         name: Arc<str> = "name",
@@ -88,13 +87,13 @@ objects! {
     pub struct ToolStarted {
         /// The call.
         call_id: CallId = "callId",
-        /// Its name towards the tool.
+        /// The idempotency key that the tool receives.
         key: CallKey = "key",
-        /// How often it was tried with this, counted from 1.
+        /// The attempt number for this key, from 1.
         attempt: u64 = "attempt",
-        /// What running it twice would do.
+        /// The effect of running the tool twice.
         effect: Effect = "effect",
-        /// The attempt that this one takes back; the tool itself runs with the next.
+        /// The attempt that this one undoes. The tool itself runs again with the next attempt.
         undoes: Option<u64> = "undoes",
     }
 
@@ -102,77 +101,77 @@ objects! {
     pub struct ToolFinished {
         /// The call.
         call_id: CallId = "callId",
-        /// The attempt that gave it; 0 if the tool never ran.
+        /// The attempt that produced the result; 0 if the tool never ran.
         attempt: u64 = "attempt",
-        /// What the model is told.
+        /// The message for the model.
         result: ConversationMessage = "result",
         /// The call failed.
         is_error: bool = "isError",
         /// How long it took.
         duration_ms: Option<u64> = "durationMs",
-        /// Who says so.
+        /// Where the result comes from.
         source: ResultSource = "source",
     }
 
-    /// An attempt failed; the tool says so itself.
+    /// An attempt failed, as the tool itself reported.
     pub struct ToolFailed {
         /// The call.
         call_id: CallId = "callId",
         /// The attempt.
         attempt: u64 = "attempt",
-        /// Why.
+        /// The error.
         error: Json = "error",
     }
 
-    /// What became of an attempt is not known.
+    /// The outcome of an attempt is unknown.
     pub struct ToolUnknown {
         /// The call.
         call_id: CallId = "callId",
         /// The attempt.
         attempt: u64 = "attempt",
-        /// Why it is not known.
+        /// The reason.
         reason: Arc<str> = "reason",
     }
 
-    /// There is a place to resume from.
+    /// A checkpoint was saved.
     pub struct CheckpointSaved {
-        /// The place.
+        /// The checkpoint.
         checkpoint_id: CheckpointId = "checkpointId",
-        /// The record that it stands behind.
+        /// The record that the checkpoint follows.
         seq: Option<u64> = "seq",
     }
 }
 
-/// What running a tool twice would do, from harmless to harmful.
+/// The effect of running a tool twice, from harmless to harmful.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Nothing: it only looks.
+    /// None: the tool only reads.
     Pure,
-    /// Nothing, if it is given the same key.
+    /// None, if both runs use the same key.
     Idempotent,
-    /// It can be asked whether it happened.
+    /// The tool can report whether an earlier attempt took effect.
     Probe,
-    /// It can be undone.
+    /// The tool can undo an earlier attempt.
     Compensable,
-    /// Harm, for all that is known.
+    /// Possibly harmful. The default for unknown tools.
     #[default]
     Unsafe,
 }
 
-/// Who says what a call gave.
+/// Where a call's result comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultSource {
     /// The tool, when it ran.
     Tool,
-    /// A person, in its place.
+    /// A person, in the tool's place.
     Person,
-    /// The tool, when it was asked whether it happened.
+    /// The tool, when it was probed.
     Probe,
-    /// Nobody: the result only says that the outcome is not known.
+    /// Nobody: the result only states that the outcome is unknown.
     Repair,
 }
 
@@ -181,7 +180,7 @@ value_fields! {
     ResultSource: "a source: `tool`, `person`, `probe` or `repair`",
 }
 
-/// Makes payloads data of their own, for a loop's state keeps them.
+/// Implements `Serialize` and `Deserialize` for payloads that `TurnState` stores.
 macro_rules! kept {
     ($($type:ident),*) => {$(
         impl Serialize for $type {

@@ -1,33 +1,33 @@
-//! The one spelling of a JSON value that hashes are made of.
+//! The canonical form of a JSON value, which hashes are computed from.
 //!
-//! Works on a flat list of nodes instead of by recursion, for input may be nested without bound.
+//! Uses a flat list of nodes instead of recursion, because input may be nested without bound.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-/// Returns `raw` with keys sorted, strings in their shortest spelling and no white space.
+/// Returns `raw` with sorted keys, strings in their shortest escape form and no white space.
 ///
-/// Numbers stay as spelt. Of equal keys all are kept, in their order.
+/// Numbers keep their spelling. Duplicate keys are all kept, in their order.
 pub(crate) fn canonical(raw: &RawValue) -> String {
     let mut out = String::new();
     canonical_parts(raw.get(), |part| out.push_str(part));
     out
 }
 
-/// Hands out the canonical spelling of text that is known to be JSON, part after part.
-pub(crate) fn canonical_parts(json: &str, hand_out: impl FnMut(&str)) {
-    write(&read(json), hand_out);
+/// Emits the canonical form of valid JSON text, piece by piece.
+pub(crate) fn canonical_parts(json: &str, emit: impl FnMut(&str)) {
+    write(&read(json), emit);
 }
 
 enum Node<'a> {
-    /// A number, `true`, `false`, `null` or a string, as it is written.
+    /// A number, `true`, `false`, `null` or a string, in its final spelling.
     Leaf(Cow<'a, str>),
     Array(Vec<usize>),
     Object(Vec<(Cow<'a, str>, usize)>),
 }
 
-/// Reads text that is known to be JSON; the first node is the whole value.
+/// Reads valid JSON text. The first node is the whole value.
 fn read(text: &str) -> Vec<Node<'_>> {
     let bytes = text.as_bytes();
     let mut nodes: Vec<Node<'_>> = Vec::new();
@@ -120,7 +120,7 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Returns the canonical spelling of a string, which stands between its quotes.
+/// Returns the canonical form of a string, quotes included.
 fn string(quoted: &str) -> Cow<'_, str> {
     if is_canonical(quoted) {
         return Cow::Borrowed(quoted);
@@ -150,14 +150,14 @@ fn string(quoted: &str) -> Cow<'_, str> {
     }
 }
 
-/// Says whether a string has none of the escapes that have a shorter spelling.
+/// Returns true if no escape in the string has a shorter form.
 fn is_canonical(quoted: &str) -> bool {
     let mut rest = quoted;
     while let Some((_, escaped)) = rest.split_once('\\') {
         if escaped.starts_with(['u', '/']) {
             return false;
         }
-        // What was escaped may be a backslash.
+        // Skips the escaped character, which may itself be a backslash.
         rest = escaped.get(1..).unwrap_or_default();
     }
     true
@@ -190,7 +190,7 @@ fn unicode_escape(rest: &mut std::str::Chars<'_>, out: &mut String) {
         Some('\u{c}') => out.push_str("\\f"),
         Some('\r') => out.push_str("\\r"),
         Some(letter) if letter >= ' ' => out.push(letter),
-        // A control character, or half of a surrogate pair, which no letter stands for.
+        // A control character or a lone surrogate has no unescaped form.
         _ => out.push_str(&format!("\\u{code:04x}")),
     }
 }
@@ -245,7 +245,7 @@ fn write(nodes: &[Node<'_>], mut out: impl FnMut(&str)) {
     }
 }
 
-/// A key that another begins with stands before it, so the closing quote must not count.
+/// Strips the quotes, so that a key sorts before any longer key that starts with it.
 fn between_quotes(key: &str) -> &[u8] {
     key.as_bytes().get(1..key.len() - 1).unwrap_or_default()
 }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_sorted_and_white_space_goes() {
+    fn keys_are_sorted_and_white_space_is_removed() {
         assert_eq!(
             canonical(" { \"b\" : [ 1 , 2.50 , { } ] , \"a\" : null } "),
             r#"{"a":null,"b":[1,2.50,{}]}"#
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_another_begins_with_stands_before_it() {
+    fn a_key_sorts_before_longer_keys_with_the_same_prefix() {
         assert_eq!(
             canonical(r#"{"a b":1,"a!":2,"a":3,"":4,"B":5}"#),
             r#"{"":4,"B":5,"a":3,"a b":1,"a!":2}"#
@@ -275,18 +275,18 @@ mod tests {
     }
 
     #[test]
-    fn repeated_keys_stay_in_their_order() {
+    fn duplicate_keys_keep_their_order() {
         assert_eq!(canonical(r#"{"k":2,"a":0,"k":1}"#), r#"{"a":0,"k":2,"k":1}"#);
     }
 
     #[test]
-    fn numbers_stay_as_spelt() {
+    fn numbers_keep_their_spelling() {
         let text = "[1e400,-0,1.0,0.10,12345678901234567890123]";
         assert_eq!(canonical(text), text);
     }
 
     #[test]
-    fn strings_take_their_shortest_spelling() {
+    fn strings_use_their_shortest_escape_form() {
         assert_eq!(
             canonical(r#"["\u0041\/\u00e9\u000a\u0001\ud83d\ude00\ud800x\udc00","\"\\"]"#),
             "[\"A/é\\n\\u0001😀\\ud800x\\udc00\",\"\\\"\\\\\"]"
@@ -294,19 +294,19 @@ mod tests {
     }
 
     #[test]
-    fn strings_that_are_short_already_stay_as_they_are() {
+    fn strings_without_redundant_escapes_are_unchanged() {
         let text = r#"["\\u0041","\\/","\\\"\n","é\\"]"#;
         assert_eq!(canonical(text), text);
         assert_eq!(canonical(r#""\\\u0041""#), r#""\\A""#);
     }
 
     #[test]
-    fn a_string_as_key_and_value_is_told_apart() {
+    fn keys_and_string_values_are_distinguished() {
         assert_eq!(canonical(r#"{"a":"b","c":["d"],"":""}"#), r#"{"":"","a":"b","c":["d"]}"#);
     }
 
     #[test]
-    fn deep_nesting_takes_no_stack() {
+    fn deep_nesting_does_not_overflow_the_stack() {
         let deep = format!("{}{}", "[{\"a\":".repeat(100_000), "0") + &"}]".repeat(100_000);
         assert_eq!(canonical(&deep), deep);
     }

@@ -1,4 +1,4 @@
-//! Named JSON values in the order they came: metadata, and what a type does not know.
+//! Named JSON values in insertion order: metadata, and the fields that a type does not know.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Json;
 
-/// Named JSON values in the order they came.
+/// Named JSON values in insertion order.
 ///
-/// Cheap to clone; none at all costs nothing.
+/// Cheap to clone. An empty set allocates nothing.
 #[derive(Clone, Default)]
 pub struct Fields(Option<Arc<Vec<Pair>>>);
 
 type Pair = (Arc<str>, Json);
 
 impl Fields {
-    /// Says whether there are none.
+    /// Returns true if there are no fields.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Returns the value of `name`; of equal names the last.
+    /// Returns the value of `name`. The last of several duplicates wins.
     pub fn get(&self, name: &str) -> Option<&Json> {
         self.pairs().iter().rev().find(|(key, _)| &**key == name).map(|(_, value)| value)
     }
 
-    /// Returns names and values in their order.
+    /// Returns the names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.pairs().iter().map(|(key, value)| (&**key, value))
     }
@@ -42,7 +42,7 @@ impl Fields {
         }
     }
 
-    /// Takes from `other` what is absent here.
+    /// Copies the fields from `other` that are missing here.
     pub fn fill_from(&mut self, other: &Fields) {
         if self.is_empty() {
             self.0.clone_from(&other.0);
@@ -71,7 +71,7 @@ impl FromIterator<(Arc<str>, Json)> for Fields {
     }
 }
 
-/// Equal if the same names have the same values, in any order.
+/// Two sets are equal if the same names have the same values, in any order.
 impl PartialEq for Fields {
     fn eq(&self, other: &Self) -> bool {
         self.pairs() == other.pairs() || Json::of(self) == Json::of(other)

@@ -18,7 +18,7 @@ fn hear(lines: &str) -> String {
 
 fn event(line: &str) -> SessionEvent {
     if let Some(time) = line.strip_prefix("@ ") {
-        let mut event = SessionEvent::new(Payload::SessionIdle(crate::event::Empty {}));
+        let mut event = SessionEvent::new(Payload::SessionIdle(crate::event::EmptyPayload {}));
         event.context.timestamp = Some(time.into());
         return event;
     }

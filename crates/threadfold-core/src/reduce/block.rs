@@ -1,13 +1,13 @@
-//! Whole blocks: said, said again, and taken out.
+//! Whole blocks: inserted, replaced and removed.
 
 use std::sync::Arc;
 
 use crate::block::{Block, BlockBody, BlockStatus};
 use crate::change::Change;
-use crate::event::{BlockRemove, BlockUpsert, Place, Rank, RemoveReason};
+use crate::event::{BlockRemove, BlockUpsert, Placement, Rank, RemoveReason};
 use crate::id::{BlockId, ConversationId, ToolUseId};
 use crate::outcome::{Anomaly, Outcome};
-use crate::state::{Entry, Facts, News, RANKS, Slot};
+use crate::state::{Entry, Facts, Occurrence, RANKS, Slot};
 
 use super::placement::{insert, insert_at, place};
 use super::step::Step;
@@ -16,40 +16,40 @@ use super::subagent;
 pub(super) fn upsert(
     step: &mut Step<'_>,
     conversation: &ConversationId,
-    said: &BlockUpsert,
+    payload: &BlockUpsert,
 ) -> Outcome {
-    let slot = step.find_or_make(conversation);
-    let id = step.conversation(slot).resolve(&said.block.id).clone();
-    if let Some(&by) = step.conversation(slot).rare.taken_out.get(&id) {
+    let slot = step.find_or_create(conversation);
+    let id = step.conversation(slot).resolve(&payload.block.id).clone();
+    if let Some(&by) = step.conversation(slot).rare.removed.get(&id) {
         if by != step.rank {
-            return Outcome::Ignored(Anomaly::TakenOut { block: id, by });
+            return Outcome::Ignored(Anomaly::Removed { block: id, by });
         }
         let conversation = step.conversation_mut(slot);
-        Arc::make_mut(&mut conversation.rare).taken_out.remove(&id);
+        Arc::make_mut(&mut conversation.rare).removed.remove(&id);
     }
-    if let BlockBody::Subagent(edge) = &said.block.body {
-        subagent::heard_from_edge(step, edge, said.block.status);
+    if let BlockBody::Subagent(edge) = &payload.block.body {
+        subagent::update_from_edge(step, edge, payload.block.status);
     }
-    // Two subagents may have become one just now, so the conversation is looked up again.
-    let slot = step.find_or_make(conversation);
-    subagent::heard_as(step, slot, conversation);
+    // Updating the edge may have merged two subagents, so the slot found above may be gone.
+    let slot = step.find_or_create(conversation);
+    subagent::adopt_shorter_name(step, slot, conversation);
     let id = step.conversation(slot).resolve(&id).clone();
-    if let Some(old) = &said.replaces {
+    if let Some(old) = &payload.replaces {
         adopt(step, slot, old, &id);
     }
     step.state.settle_block(slot, &id);
     wake(step, slot);
-    put(step, slot, id, said)
+    put(step, slot, id, payload)
 }
 
-/// Stores what was said of a block.
-fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, said: &BlockUpsert) -> Outcome {
+/// Stores the reported block.
+fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, payload: &BlockUpsert) -> Outcome {
     let rank = step.rank;
     let position = step.conversation(slot).position(&id);
     let known = position.and_then(|at| step.conversation(slot).at(at)).cloned();
     let mut facts = known.as_ref().map(|entry| entry.facts().into_owned()).unwrap_or_default();
 
-    if said.preview && facts.is_firm() {
+    if payload.preview && facts.is_firm() {
         if !facts.confirmed
             && let Some(position) = position
         {
@@ -58,10 +58,10 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, said: &BlockUpsert) -> Outc
         }
         return step.outcome();
     }
-    let news = facts.hear(rank, layer(step, slot, &id, said), said);
-    let left = match &said.block.body {
+    let occurrence = facts.apply_upsert(rank, layer(step, slot, &id, payload), payload);
+    let left = match &payload.block.body {
         BlockBody::ToolUse(_) | BlockBody::Subagent(_) => {
-            facts.call = subagent::run_of(step, slot, &id, &said.block).or(facts.call);
+            facts.call = subagent::run_of(step, slot, &id, &payload.block).or(facts.call);
             None
         }
         _ => facts.call.take(),
@@ -74,30 +74,30 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, said: &BlockUpsert) -> Outc
         (Some(position), Some(known)) => {
             anomaly = type_change(&known.shown(), &step.show(slot, &id, &facts));
             step.set(slot, position, facts);
-            place(step, slot, position, &said.after, news);
+            place(step, slot, position, &payload.after, occurrence);
         }
-        _ => insert(step, slot, id.clone(), facts, &said.after),
+        _ => insert(step, slot, id.clone(), facts, &payload.after),
     }
-    if let Place::After(after) = &said.after
+    if let Placement::After(after) = &payload.after
         && step.conversation(slot).position(after).is_none()
     {
         let after = after.clone();
         let block = id.clone();
-        anomaly = anomaly.or(Some(Anomaly::UnknownPlace { block, after }));
+        anomaly = anomaly.or(Some(Anomaly::UnknownAnchor { block, after }));
     }
     if let Some(call) = left {
-        subagent::stands_no_more(step, &call, slot);
+        subagent::drop_edge(step, &call, slot);
     }
     let is_result = step.conversation(slot).entry(&id).and_then(|it| it.result_of());
     for call in was_result.iter().chain(&is_result) {
         answer_call(step, slot, call);
     }
-    step.outcome_noting(anomaly)
+    step.outcome_with(anomaly)
 }
 
-/// Returns the block as the state keeps it.
-fn layer(step: &Step<'_>, slot: Slot, id: &BlockId, said: &BlockUpsert) -> Block {
-    let mut block = said.block.clone();
+/// Returns the block in the form that the state stores.
+fn layer(step: &Step<'_>, slot: Slot, id: &BlockId, payload: &BlockUpsert) -> Block {
+    let mut block = payload.block.clone();
     block.id = id.clone();
     block.conversation_id = step.conversation(slot).name.clone();
     block.inactive = false;
@@ -110,18 +110,18 @@ fn layer(step: &Step<'_>, slot: Slot, id: &BlockId, said: &BlockUpsert) -> Block
 }
 
 impl Facts {
-    /// Hears a whole block from a source of `rank`.
-    fn hear(&mut self, rank: Rank, mut block: Block, said: &BlockUpsert) -> News {
+    /// Applies a whole block from a source of `rank`.
+    fn apply_upsert(&mut self, rank: Rank, mut block: Block, payload: &BlockUpsert) -> Occurrence {
         let was_preview = self.preview;
-        if was_preview && !said.preview {
+        if was_preview && !payload.preview {
             self.preview = false;
             self.confirmed = true;
             if rank == Rank::Transcript {
                 self.stream = Facts::default().stream;
             }
         }
-        self.preview |= said.preview;
-        let mine = self.said_mut(rank);
+        self.preview |= payload.preview;
+        let mine = self.report_mut(rank);
         if let Some(old) = &mine.block
             && !was_preview
             && old.body.kind() == block.body.kind()
@@ -131,12 +131,12 @@ impl Facts {
             block.status = old.status;
             block.interrupted = old.interrupted;
         }
-        let news = if mine.known { News::SaidBefore } else { News::FirstSaid };
+        let occurrence = if mine.known { Occurrence::Repeated } else { Occurrence::First };
         mine.block = Some(Arc::new(block));
         mine.known = true;
         mine.idle = false;
-        mine.inactive |= said.block.inactive;
-        news
+        mine.inactive |= payload.block.inactive;
+        occurrence
     }
 }
 
@@ -150,7 +150,7 @@ fn type_change(old: &Block, new: &Block) -> Option<Anomaly> {
     })
 }
 
-/// A subagent that nobody called works again when it speaks again.
+/// A subagent without a caller is running again as soon as it emits a block.
 fn wake(step: &mut Step<'_>, slot: Slot) {
     if let Slot::Subagent(index) = slot
         && step.settled().subagents[index].idle.has(step.rank)
@@ -158,14 +158,14 @@ fn wake(step: &mut Step<'_>, slot: Slot) {
         let rank = step.rank;
         let subagent = step.state.settled_mut().subagent_mut(index);
         let before = subagent.header();
-        subagent.idle.set(rank, false);
+        subagent.idle.remove(rank);
         if subagent.header() != before {
-            step.header_moved(index);
+            step.header_changed(index);
         }
     }
 }
 
-/// Returns how a call was answered, if it was.
+/// Returns the status that a call's result gives it, if there is a result.
 fn answer(
     step: &Step<'_>,
     slot: Slot,
@@ -182,7 +182,7 @@ fn answer(
     }
 }
 
-/// Tells a call that its result came or went.
+/// Updates a call after its result was added or removed.
 pub(super) fn answer_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId) {
     let Some(position) = step.conversation(slot).call(call) else {
         return;
@@ -205,7 +205,7 @@ pub(super) fn answer_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId) {
     }
 }
 
-/// Gives the block `old` the name `new`, as its source does.
+/// Renames the block `old` to `new`, because its source did.
 pub(super) fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockId) {
     let old = step.conversation(slot).resolve(old).clone();
     if old == *new {
@@ -224,8 +224,8 @@ pub(super) fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockI
                 };
                 let mut joined = entry.facts().into_owned();
                 for rank in RANKS {
-                    if joined.said(rank).block.is_none() {
-                        *joined.said_mut(rank) = std::mem::take(facts.said_mut(rank));
+                    if joined.report(rank).block.is_none() {
+                        *joined.report_mut(rank) = std::mem::take(facts.report_mut(rank));
                     }
                 }
                 step.set(slot, target, joined);
@@ -242,13 +242,13 @@ pub(super) fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockI
 pub(super) fn remove(
     step: &mut Step<'_>,
     conversation: &ConversationId,
-    said: &BlockRemove,
+    payload: &BlockRemove,
 ) -> Outcome {
-    let unknown = || Outcome::Ignored(Anomaly::UnknownBlock { block: said.block_id.clone() });
+    let unknown = || Outcome::Ignored(Anomaly::UnknownBlock { block: payload.block_id.clone() });
     let Some(slot) = step.find(conversation) else {
         return unknown();
     };
-    let id = step.conversation(slot).resolve(&said.block_id).clone();
+    let id = step.conversation(slot).resolve(&payload.block_id).clone();
     let Some(position) = step.conversation(slot).position(&id) else {
         return unknown();
     };
@@ -257,7 +257,7 @@ pub(super) fn remove(
     };
 
     let rank = step.rank;
-    if said.reason == RemoveReason::Abandoned {
+    if payload.reason == RemoveReason::Abandoned {
         let facts = entry.facts();
         let others = facts.transcript.block.is_some() && rank == Rank::Stream;
         if others || facts.confirmed || facts.call.is_some() {
@@ -266,9 +266,9 @@ pub(super) fn remove(
     }
     step.state.settle_block(slot, &id);
     let entry = take_out(step, slot, position);
-    if said.reason != RemoveReason::Abandoned {
+    if payload.reason != RemoveReason::Abandoned {
         let conversation = step.conversation_mut(slot);
-        Arc::make_mut(&mut conversation.rare).taken_out.insert(id, rank);
+        Arc::make_mut(&mut conversation.rare).removed.insert(id, rank);
     }
     if let Some(call) = entry.result_of() {
         answer_call(step, slot, &call);
@@ -279,10 +279,10 @@ pub(super) fn remove(
 fn take_out(step: &mut Step<'_>, slot: Slot, position: usize) -> Entry {
     let entry = step.conversation_mut(slot).remove(position);
     if let Some(call) = entry.call() {
-        subagent::stands_no_more(step, call, slot);
+        subagent::drop_edge(step, call, slot);
     }
     let block_id = entry.id.clone();
-    step.moved(|settled| Change::BlockRemoved {
+    step.record_change(|settled| Change::BlockRemoved {
         conversation_id: settled.conversation(slot).name.clone(),
         block_id,
     });

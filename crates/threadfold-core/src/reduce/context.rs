@@ -1,4 +1,4 @@
-//! The active path: blocks that went off it stay, and are marked.
+//! The active path: blocks that leave it stay in the state, marked inactive.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use crate::state::Slot;
 
 use super::step::Step;
 
-/// Marks the blocks that went off the active path, and those that came back onto it.
+/// Marks the blocks that left the active path, and those that returned to it.
 ///
-/// Each source marks only what it has said itself, so the order in which sources speak does not
+/// Each source marks only blocks that it reported itself, so the order of the sources does not
 /// matter.
 pub(super) fn changed(
     step: &mut Step<'_>,
     conversation: &ConversationId,
-    said: &ContextChanged,
+    payload: &ContextChanged,
 ) -> Outcome {
     let Some(slot) = step.find(conversation) else {
         let conversation = conversation.clone();
         return Outcome::Ignored(Anomaly::UnknownConversation { conversation });
     };
-    let head = match &said.head {
+    let head = match &payload.head {
         None => None,
         Some(head) => match step.conversation(slot).position(head) {
             Some(position) => Some(position),
@@ -33,7 +33,7 @@ pub(super) fn changed(
     };
     step.state.settle_conversation(slot);
     let length = step.conversation(slot).len();
-    match said.kind {
+    match payload.kind {
         ContextChange::Compaction | ContextChange::Reset => {
             compact(step, slot, head.unwrap_or(length));
         }
@@ -44,14 +44,15 @@ pub(super) fn changed(
     step.outcome()
 }
 
-/// Marks all before `end`. What an earlier compaction marked is not looked at again.
+/// Marks all blocks before `end`. Blocks that an earlier compaction marked are skipped, so repeated
+/// compactions stay linear.
 fn compact(step: &mut Step<'_>, slot: Slot, end: usize) {
     let rank = step.rank;
     let conversation = step.conversation(slot);
     let marked = conversation.rare.compacted[rank as usize].as_ref();
     let start = marked.and_then(|id| conversation.position(id)).map_or(0, |at| at + 1);
     for position in start..end {
-        mark(step, slot, position, true);
+        deactivate(step, slot, position);
     }
     let conversation = step.conversation(slot);
     let last = (start..end)
@@ -65,13 +66,13 @@ fn compact(step: &mut Step<'_>, slot: Slot, end: usize) {
     }
 }
 
-/// Marks all behind `head`. A head that was off comes back, with the run of blocks before it
-/// that went off with it.
+/// Marks all blocks after `head`. If `head` was inactive, it becomes active again, together with
+/// the run of inactive blocks before it.
 fn go_back(step: &mut Step<'_>, slot: Slot, head: Option<usize>) {
     let rank = step.rank;
     let first_to_go = head.map_or(0, |at| at + 1);
     for position in first_to_go..step.conversation(slot).len() {
-        mark(step, slot, position, true);
+        deactivate(step, slot, position);
     }
     let mut back = head;
     while let Some(position) = back {
@@ -80,19 +81,27 @@ fn go_back(step: &mut Step<'_>, slot: Slot, head: Option<usize>) {
         if !is_off {
             break;
         }
-        mark(step, slot, position, false);
+        activate(step, slot, position);
         back = position.checked_sub(1);
     }
 }
 
-fn mark(step: &mut Step<'_>, slot: Slot, position: usize, inactive: bool) {
+fn deactivate(step: &mut Step<'_>, slot: Slot, position: usize) {
+    set_inactive(step, slot, position, true);
+}
+
+fn activate(step: &mut Step<'_>, slot: Slot, position: usize) {
+    set_inactive(step, slot, position, false);
+}
+
+fn set_inactive(step: &mut Step<'_>, slot: Slot, position: usize, inactive: bool) {
     let rank = step.rank;
     let Some(entry) = step.conversation(slot).at(position) else {
         return;
     };
     if entry.is_known(rank) && entry.is_inactive(rank) != inactive {
         let mut facts = entry.facts().into_owned();
-        facts.said_mut(rank).inactive = inactive;
+        facts.report_mut(rank).inactive = inactive;
         step.set(slot, position, facts);
     }
 }

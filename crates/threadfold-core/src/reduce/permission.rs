@@ -1,7 +1,7 @@
-//! Questions that wait for a person.
+//! Questions to a person.
 
-use crate::block::{Block, BlockBody, BlockStatus, Permission};
-use crate::event::{BlockUpsert, PermissionRequested, PermissionResolved, Place};
+use crate::block::{Block, BlockBody, BlockStatus, PermissionBlock};
+use crate::event::{BlockUpsert, PermissionRequested, PermissionResolved, Placement};
 use crate::id::{BlockId, ConversationId, RequestId};
 use crate::outcome::{Anomaly, Outcome};
 
@@ -11,16 +11,16 @@ use super::step::Step;
 pub(super) fn requested(
     step: &mut Step<'_>,
     conversation: &ConversationId,
-    said: &PermissionRequested,
+    payload: &PermissionRequested,
 ) -> Outcome {
-    let body = Permission {
-        request_id: said.request_id.clone(),
-        tool_use_id: said.tool_use_id.clone(),
-        question: said.question.clone(),
-        options: said.options.clone(),
+    let body = PermissionBlock {
+        request_id: payload.request_id.clone(),
+        tool_use_id: payload.tool_use_id.clone(),
+        question: payload.question.clone(),
+        options: payload.options.clone(),
         answer: None,
     };
-    let mut question = Block::new(block_id(&said.request_id), body);
+    let mut question = Block::new(block_id(&payload.request_id), body);
     question.status = BlockStatus::Pending;
     if let Some(known) =
         step.find(conversation).and_then(|slot| step.conversation(slot).entry(&question.id))
@@ -35,32 +35,36 @@ pub(super) fn requested(
 pub(super) fn resolved(
     step: &mut Step<'_>,
     conversation: &ConversationId,
-    said: &PermissionResolved,
+    payload: &PermissionResolved,
 ) -> Outcome {
     let known = step
         .find(conversation)
-        .and_then(|slot| step.conversation(slot).entry(&block_id(&said.request_id)))
+        .and_then(|slot| step.conversation(slot).entry(&block_id(&payload.request_id)))
         .map(|entry| Block::clone(&entry.shown()))
         .filter(|block| matches!(block.body, BlockBody::Permission(_)));
     let Some(mut question) = known else {
-        let request = said.request_id.clone();
+        let request = payload.request_id.clone();
         return Outcome::Ignored(Anomaly::UnknownRequest { request });
     };
     if let BlockBody::Permission(body) = &mut question.body {
-        body.answer.clone_from(&said.answer);
+        body.answer.clone_from(&payload.answer);
     }
     question.status = BlockStatus::Complete;
     question.interrupted = false;
     say(step, conversation, question)
 }
 
-/// Returns the name of the block that a request is shown as.
+/// Returns the id of the block that shows a request.
 fn block_id(request: &RequestId) -> BlockId {
     format!("permission:{request}").into()
 }
 
 fn say(step: &mut Step<'_>, conversation: &ConversationId, question: Block) -> Outcome {
-    let said =
-        BlockUpsert { block: question, after: Place::Unsaid, replaces: None, preview: false };
-    block::upsert(step, conversation, &said)
+    let payload = BlockUpsert {
+        block: question,
+        after: Placement::Unspecified,
+        replaces: None,
+        preview: false,
+    };
+    block::upsert(step, conversation, &payload)
 }

@@ -1,16 +1,22 @@
-//! Where blocks go, and what that moves.
+//! Inserts blocks at their position and moves them.
 
 use crate::change::Change;
-use crate::event::Place;
+use crate::event::Placement;
 use crate::id::BlockId;
-use crate::state::{Facts, News, Slot};
+use crate::state::{Facts, Occurrence, Slot};
 
 use super::step::Step;
-use super::subagent::stands_in;
+use super::subagent::add_edge;
 
-/// Puts a block that is not there yet where its source has it.
-pub(super) fn insert(step: &mut Step<'_>, slot: Slot, id: BlockId, facts: Facts, place: &Place) {
-    let position = step.conversation(slot).place_of_new(step.rank, place);
+/// Inserts a new block at the position that its source gives it.
+pub(super) fn insert(
+    step: &mut Step<'_>,
+    slot: Slot,
+    id: BlockId,
+    facts: Facts,
+    place: &Placement,
+) {
+    let position = step.conversation(slot).position_for_new(step.rank, place);
     insert_at(step, slot, position, id, facts);
 }
 
@@ -22,26 +28,33 @@ pub(super) fn insert_at(
     facts: Facts,
 ) {
     if let Some(call) = &facts.call {
-        stands_in(step, call, slot);
+        add_edge(step, call, slot);
     }
     let block = step.show(slot, &id, &facts);
     step.conversation_mut(slot).insert(position, id, facts, block.clone());
-    step.moved(|settled| Change::BlockInserted {
+    step.record_change(|settled| Change::BlockInserted {
         conversation_id: settled.conversation(slot).name.clone(),
         after: settled.conversation(slot).id_before(position),
         block,
     });
 }
 
-/// Brings the block at `position`, just said, where its source has it.
-pub(super) fn place(step: &mut Step<'_>, slot: Slot, position: usize, place: &Place, news: News) {
-    if *place == Place::Unsaid {
+/// Moves the block at `position`, which was just reported, to the position that its source gives
+/// it.
+pub(super) fn place(
+    step: &mut Step<'_>,
+    slot: Slot,
+    position: usize,
+    place: &Placement,
+    occurrence: Occurrence,
+) {
+    if *place == Placement::Unspecified {
         return;
     }
     let rank = step.rank;
-    let moved = step.conversation_mut(slot).bring_into_place(rank, position, place, news);
+    let moved = step.conversation_mut(slot).move_into_place(rank, position, place, occurrence);
     for id in moved {
-        step.moved(|settled| {
+        step.record_change(|settled| {
             let conversation = settled.conversation(slot);
             Change::BlockMoved {
                 conversation_id: conversation.name.clone(),

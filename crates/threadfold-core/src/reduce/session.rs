@@ -8,10 +8,10 @@ use crate::state::Slot;
 
 use super::step::Step;
 
-/// Closes what the source that is idle has left open in this conversation.
+/// Closes the blocks that the idle source left open in this conversation.
 ///
-/// Each source closes only what it has said itself: the end of an earlier turn, read from a
-/// file, does not close what the stream has just begun.
+/// Each source closes only blocks that it reported itself: the end of an earlier turn, read from a
+/// transcript, must not close what the stream has just started.
 pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcome {
     let Some(slot) = step.find(conversation) else {
         let conversation = conversation.clone();
@@ -35,21 +35,21 @@ pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcom
                 continue;
             };
             let mut facts = entry.facts().into_owned();
-            facts.said_mut(rank).idle = true;
+            facts.report_mut(rank).idle = true;
             step.set(slot, position, facts);
         }
     }
     if let Slot::Subagent(index) = slot {
         let before = step.settled().subagents[index].header();
-        step.state.settled_mut().subagent_mut(index).idle.set(rank, true);
+        step.state.settled_mut().subagent_mut(index).idle.insert(rank);
         if step.settled().subagents[index].header() != before {
-            step.header_moved(index);
+            step.header_changed(index);
         }
     }
     step.outcome()
 }
 
-/// Ends a run whose caller's turn is over, unless it works on in the background.
+/// Ends a run whose caller's turn is over, unless it runs in the background.
 fn end_run(step: &mut Step<'_>, call: &crate::id::ToolUseId) {
     let rank = step.rank;
     let Some(&index) = step.settled().calls.get(call) else {
@@ -57,13 +57,13 @@ fn end_run(step: &mut Step<'_>, call: &crate::id::ToolUseId) {
     };
     let before = Arc::clone(&step.settled().subagents[index]);
     let Some(run) = before.run(call) else { return };
-    if run.background || run.done().is_some() || !run.said.has(rank) || run.idle.has(rank) {
+    if run.background || run.done().is_some() || !run.reported.has(rank) || run.idle.has(rank) {
         return;
     }
     let subagent = step.state.settled_mut().subagent_mut(index);
-    subagent.run_mut(call).idle.set(rank, true);
+    subagent.run_mut(call).idle.insert(rank);
     if subagent.header() != before.header() {
-        step.header_moved(index);
+        step.header_changed(index);
     }
     step.refresh_call(call);
 }

@@ -1,4 +1,4 @@
-//! One step in the making: the state, who speaks, and what has moved so far.
+//! One step in progress: the state, the rank of the source, and the changes so far.
 
 use std::sync::Arc;
 
@@ -7,7 +7,9 @@ use crate::change::Change;
 use crate::event::Rank;
 use crate::id::{AgentId, ConversationId, ToolUseId, bare_agent_name};
 use crate::outcome::{Anomaly, Outcome};
-use crate::state::{Conversation, ConversationState, Facts, NameKind, Settled, Slot, Subagent};
+use crate::state::{
+    Conversation, ConversationState, Facts, NameKind, SettledState, Slot, Subagent,
+};
 
 pub(super) struct Step<'a> {
     pub(super) state: &'a mut ConversationState,
@@ -17,16 +19,22 @@ pub(super) struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    pub(super) fn new(
-        state: &'a mut ConversationState,
-        rank: Rank,
-        changes: Option<&'a mut Vec<Change>>,
-    ) -> Self {
-        Self { state, rank, changes, changed: false }
+    /// Returns a step whose changes nobody needs.
+    pub(super) fn new(state: &'a mut ConversationState, rank: Rank) -> Self {
+        Self { state, rank, changes: None, changed: false }
     }
 
-    /// Notes that something moved.
-    pub(super) fn moved(&mut self, change: impl FnOnce(&Settled) -> Change) {
+    /// Returns a step that appends its changes to `changes`.
+    pub(super) fn recording(
+        state: &'a mut ConversationState,
+        rank: Rank,
+        changes: &'a mut Vec<Change>,
+    ) -> Self {
+        Self { state, rank, changes: Some(changes), changed: false }
+    }
+
+    /// Records a change.
+    pub(super) fn record_change(&mut self, change: impl FnOnce(&SettledState) -> Change) {
         self.changed = true;
         if let Some(changes) = &mut self.changes {
             changes.push(change(&self.state.settled));
@@ -37,7 +45,7 @@ impl<'a> Step<'a> {
         if self.changed { Outcome::Applied } else { Outcome::Unchanged }
     }
 
-    pub(super) fn outcome_noting(&self, anomaly: Option<Anomaly>) -> Outcome {
+    pub(super) fn outcome_with(&self, anomaly: Option<Anomaly>) -> Outcome {
         match anomaly {
             Some(anomaly) if self.changed => Outcome::Noted(anomaly),
             Some(anomaly) => Outcome::Ignored(anomaly),
@@ -45,7 +53,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    pub(super) fn settled(&self) -> &Settled {
+    pub(super) fn settled(&self) -> &SettledState {
         &self.state.settled
     }
 
@@ -61,18 +69,19 @@ impl<'a> Step<'a> {
         self.settled().resolve(name)
     }
 
-    /// Returns the conversation of this name; one that was never spawned is made.
-    pub(super) fn find_or_make(&mut self, name: &ConversationId) -> Slot {
+    /// Returns the conversation with this name. Creates a subagent if there is none, because its
+    /// blocks may arrive before it is spawned.
+    pub(super) fn find_or_create(&mut self, name: &ConversationId) -> Slot {
         if let Some(slot) = self.find(name) {
             return slot;
         }
         let mut subagent = Subagent::nameless();
         let bare: Arc<str> = bare_agent_name(name.as_str()).into();
         subagent.conversation.name = name.clone();
-        subagent.names.hear(&AgentId::from(name.as_str()), NameKind::Guessed);
+        subagent.names.add(&AgentId::from(name.as_str()), NameKind::Guessed);
         let index = self.add_subagent(subagent);
         self.state.settled_mut().names.insert(bare, index);
-        self.header_moved(index);
+        self.header_changed(index);
         Slot::Subagent(index)
     }
 
@@ -82,28 +91,29 @@ impl<'a> Step<'a> {
         subagents.len() - 1
     }
 
-    pub(super) fn header_moved(&mut self, index: usize) {
-        self.moved(|settled| Change::SubagentChanged {
+    pub(super) fn header_changed(&mut self, index: usize) {
+        self.record_change(|settled| Change::SubagentChanged {
             conversation_id: settled.subagents[index].conversation.name.clone(),
             subagent: settled.subagents[index].header(),
         });
     }
 
-    /// Returns what readers see of a block of which `facts` are known.
+    /// Returns the block that readers see, given `facts`.
     pub(super) fn show(&self, slot: Slot, id: &crate::id::BlockId, facts: &Facts) -> Arc<Block> {
         let run = self.settled().run(facts.call.as_ref());
         facts.show(id, &self.conversation(slot).name, run.as_ref())
     }
 
-    /// Sets what is known of the block at `position`, and says what that moves.
+    /// Stores facts about the block at `position`, and records the resulting change.
     pub(super) fn set(&mut self, slot: Slot, position: usize, facts: Facts) {
         let entry = self.conversation(slot).at(position).expect("the position was just found");
         let (id, old) = (entry.id.clone(), entry.shown().into_owned());
         let shown = self.show(slot, &id, &facts);
+        // Reusing the old `Arc` keeps the cached hash valid and avoids an empty change.
         let shown = if shown == old { old.clone() } else { shown };
         self.conversation_mut(slot).set(position, facts, shown.clone());
         if !Arc::ptr_eq(&shown, &old) {
-            self.moved(|settled| {
+            self.record_change(|settled| {
                 let conversation_id = settled.conversation(slot).name.clone();
                 if differ_in_marks_only(&old, &shown) {
                     Change::BlockMarked {
@@ -120,7 +130,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Shows the block at `position` anew, after something it depends on moved.
+    /// Recomputes the block at `position` after something that it depends on changed.
     pub(super) fn refresh(&mut self, slot: Slot, position: usize) {
         if let Some(entry) = self.conversation(slot).at(position) {
             let facts = entry.facts().into_owned();
@@ -128,7 +138,7 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// Shows the blocks of a call anew, wherever they stand.
+    /// Recomputes the blocks of a call in every conversation that contains it.
     pub(super) fn refresh_call(&mut self, call: &ToolUseId) {
         let Some(&index) = self.settled().calls.get(call) else {
             return;

@@ -1,13 +1,13 @@
-//! Subagents: spawned, heard of under several names, and done.
+//! Subagents: spawned, known under several names, and completed.
 
 use std::sync::Arc;
 
 use crate::block::{self, Block, BlockBody, BlockStatus};
 use crate::change::Change;
-use crate::event::{CompletedStatus, Place, SubagentCompleted, SubagentSpawned};
+use crate::event::{CompletedStatus, Placement, SubagentCompleted, SubagentSpawned};
 use crate::id::{AgentId, BlockId, ConversationId, ToolUseId, bare_agent_name};
 use crate::outcome::{Anomaly, Outcome};
-use crate::state::{Done, Facts, NameKind, Slot, Subagent, SubagentHeader, fill};
+use crate::state::{Facts, NameKind, RunEnd, Slot, Subagent, SubagentHeader, fill};
 
 use super::placement::insert;
 use super::step::Step;
@@ -16,49 +16,53 @@ use super::unite::unite;
 pub(super) fn spawned(
     step: &mut Step<'_>,
     conversation: &ConversationId,
-    said: &SubagentSpawned,
+    payload: &SubagentSpawned,
 ) -> Outcome {
-    step.find_or_make(conversation);
-    let names = names(&said.agent_id, &said.subagent_id);
-    let heard = hear_of(step, &said.tool_use_id, names, |rank, run| {
-        run.said.set(rank, true);
-        run.background |= said.background;
-        fill(&mut run.prompt, rank, said.prompt.clone());
-        fill(&mut run.subagent_type, rank, said.subagent_type.clone());
-        fill(&mut run.description, rank, said.description.clone());
+    step.find_or_create(conversation);
+    let names = names(&payload.agent_id, &payload.subagent_id);
+    let anomaly = update_run(step, &payload.tool_use_id, names, |rank, run| {
+        run.reported.insert(rank);
+        run.background |= payload.background;
+        fill(&mut run.prompt, rank, payload.prompt.clone());
+        fill(&mut run.subagent_type, rank, payload.subagent_type.clone());
+        fill(&mut run.description, rank, payload.description.clone());
     });
-    // Two subagents may have become one just now, so the caller is looked up again.
-    let caller = step.find_or_make(conversation);
-    heard_as(step, caller, conversation);
-    stand(step, caller, &said.tool_use_id);
-    step.outcome_noting(heard)
+    // The update may have merged two subagents, so the caller's slot may have changed.
+    let caller = step.find_or_create(conversation);
+    adopt_shorter_name(step, caller, conversation);
+    show_in_caller(step, caller, &payload.tool_use_id);
+    step.outcome_with(anomaly)
 }
 
 pub(super) fn completed(
     step: &mut Step<'_>,
     conversation: &ConversationId,
-    said: &SubagentCompleted,
+    payload: &SubagentCompleted,
 ) -> Outcome {
-    step.find_or_make(conversation);
-    let names = names(&said.agent_id, &said.subagent_id);
-    let heard = hear_of(step, &said.tool_use_id, names, |rank, run| {
+    step.find_or_create(conversation);
+    let names = names(&payload.agent_id, &payload.subagent_id);
+    let anomaly = update_run(step, &payload.tool_use_id, names, |rank, run| {
         run.end(
             rank,
-            Done {
-                failed: said.status == CompletedStatus::Error,
-                output: said.output.clone(),
-                duration_ms: said.duration_ms,
+            RunEnd {
+                failed: payload.status == CompletedStatus::Error,
+                output: payload.output.clone(),
+                duration_ms: payload.duration_ms,
             },
         );
     });
-    let caller = step.find_or_make(conversation);
-    heard_as(step, caller, conversation);
-    stand(step, caller, &said.tool_use_id);
-    step.outcome_noting(heard)
+    let caller = step.find_or_create(conversation);
+    adopt_shorter_name(step, caller, conversation);
+    show_in_caller(step, caller, &payload.tool_use_id);
+    step.outcome_with(anomaly)
 }
 
-/// Hears of a subagent from the block that shows it.
-pub(super) fn heard_from_edge(step: &mut Step<'_>, edge: &block::Subagent, status: BlockStatus) {
+/// Updates a subagent from the block that shows it.
+pub(super) fn update_from_edge(
+    step: &mut Step<'_>,
+    edge: &block::SubagentBlock,
+    status: BlockStatus,
+) {
     let Some(call) = &edge.tool_use_id else {
         return;
     };
@@ -66,21 +70,21 @@ pub(super) fn heard_from_edge(step: &mut Step<'_>, edge: &block::Subagent, statu
         Some(text) => text.into(),
         None => input.as_str().into(),
     });
-    // A name that belongs to another is said when a subagent event says it.
-    let _: Option<Anomaly> = hear_of(step, call, names(&edge.agent_id, &None), |rank, run| {
-        run.said.set(rank, true);
+    // A naming conflict is reported by the subagent event, not by the block.
+    let _: Option<Anomaly> = update_run(step, call, names(&edge.agent_id, &None), |rank, run| {
+        run.reported.insert(rank);
         fill(&mut run.prompt, rank, prompt);
         fill(&mut run.subagent_type, rank, Some(edge.name.clone()));
         fill(&mut run.description, rank, edge.description.clone());
         if !status.is_open() {
             let failed = status == BlockStatus::Error;
             let (output, duration_ms) = (edge.output.clone(), edge.duration_ms);
-            run.end(rank, Done { failed, output, duration_ms });
+            run.end(rank, RunEnd { failed, output, duration_ms });
         }
     });
 }
 
-/// Returns the call of this block if it made a subagent, and remembers where the call stands.
+/// Returns the block's call if it spawned a subagent, and records that the block shows it.
 pub(super) fn run_of(
     step: &mut Step<'_>,
     slot: Slot,
@@ -95,12 +99,12 @@ pub(super) fn run_of(
     if !step.conversation(slot).may_claim(id, call) {
         return None;
     }
-    stands_in(step, call, slot)?;
+    add_edge(step, call, slot)?;
     Some(call.clone())
 }
 
-/// Remembers that a call that made a subagent stands in a conversation.
-pub(super) fn stands_in(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) -> Option<()> {
+/// Records that a conversation contains a call that spawned a subagent.
+pub(super) fn add_edge(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) -> Option<()> {
     let index = *step.settled().calls.get(call)?;
     if !step.settled().subagents[index].run(call)?.edges.contains(&slot) {
         step.state.settled_mut().subagent_mut(index).run_mut(call).edges.push(slot);
@@ -108,8 +112,8 @@ pub(super) fn stands_in(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) -> Op
     Some(())
 }
 
-/// Forgets that a call stands in a conversation, if it does no more.
-pub(super) fn stands_no_more(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) {
+/// Forgets that a conversation contains a call, unless another block still shows it.
+pub(super) fn drop_edge(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) {
     let Some(&index) = step.settled().calls.get(call) else {
         return;
     };
@@ -119,7 +123,7 @@ pub(super) fn stands_no_more(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) 
     }
 }
 
-/// A name, and what it is.
+/// A name and its kind.
 type Name<'a> = (&'a AgentId, NameKind);
 
 fn names<'a>(own: &'a Option<AgentId>, older: &'a Option<AgentId>) -> Vec<Name<'a>> {
@@ -127,40 +131,41 @@ fn names<'a>(own: &'a Option<AgentId>, older: &'a Option<AgentId>) -> Vec<Name<'
     own.chain(older.iter().map(|name| (name, NameKind::Older))).collect()
 }
 
-/// Finds or makes the subagent of this call and these names, and lets `tell` add to the run.
-fn hear_of(
+/// Finds or creates the subagent with this call and these names, and lets `update` modify the run.
+fn update_run(
     step: &mut Step<'_>,
     call: &ToolUseId,
     names: Vec<Name<'_>>,
-    tell: impl FnOnce(crate::event::Rank, &mut crate::state::Run),
+    update: impl FnOnce(crate::event::Rank, &mut crate::state::Run),
 ) -> Option<Anomaly> {
-    let (index, before, anomaly) = find_or_make(step, call, names);
+    let (index, before, anomaly) = find_or_create(step, call, names);
     let rank = step.rank;
-    tell(rank, step.state.settled_mut().subagent_mut(index).run_mut(call));
+    update(rank, step.state.settled_mut().subagent_mut(index).run_mut(call));
     rename(step, index);
     let now = step.settled().subagents[index].header();
     if before.as_ref() == Some(&now) {
-        // The type and the description are shown by the block alone.
+        // Only the block shows the type and the description, so it may change even if the header
+        // did not.
         step.refresh_call(call);
     } else if before.is_some_and(|before| before.agent_id == now.agent_id) {
-        step.header_moved(index);
+        step.header_changed(index);
         step.refresh_call(call);
     } else {
-        show_anew(step, index);
+        refresh_subagent(step, index);
     }
     anomaly
 }
 
-/// Finds or makes the subagent of this call, which may be known by its other names, and tells
-/// what was shown of it before.
-fn find_or_make(
+/// Finds or creates the subagent of this call, by any of its names. Also returns its header as it
+/// was before.
+fn find_or_create(
     step: &mut Step<'_>,
     call: &ToolUseId,
     names: Vec<Name<'_>>,
 ) -> (usize, Option<SubagentHeader>, Option<Anomaly>) {
     let settled = step.settled();
     let by_call = settled.calls.get(call).copied().or_else(|| {
-        // A conversation that was only ever called by this name is the call's.
+        // A conversation known only under the call's id belongs to the call.
         let index = *settled.names.get(bare_agent_name(call.as_str()))?;
         settled.subagents[index].names.is_guess().then_some(index)
     });
@@ -176,7 +181,7 @@ fn find_or_make(
                 && (kind == NameKind::Own || settled.has_another_name(index, name))
         };
         if by_call.is_some_and(taken) {
-            anomaly = Some(Anomaly::NameTaken { call: call.clone(), agent: name.clone() });
+            anomaly = Some(Anomaly::NameConflict { call: call.clone(), agent: name.clone() });
         } else if !found.contains(&index) {
             found.push(index);
         }
@@ -205,28 +210,27 @@ fn find_or_make(
     if anomaly.is_none() {
         names.into_iter().for_each(|(name, kind)| settled.name(index, name, kind));
     }
-    shadow(step, call);
+    rename_shadowed(step, call);
     (index, before, anomaly)
 }
 
-impl crate::state::Settled {
-    /// Says whether this subagent is known by a name of its own that is not `name`.
+impl crate::state::SettledState {
+    /// Returns true if the subagent has an id of its own that is not `name`.
     fn has_another_name(&self, index: usize, name: &AgentId) -> bool {
         let names = &self.subagents[index].names;
         names.kind == NameKind::Own
             && names.agent_id.as_ref().is_some_and(|mine| mine.bare() != name.bare())
     }
 
-    /// Gives a subagent a name.
+    /// Adds a name to a subagent.
     fn name(&mut self, index: usize, name: &AgentId, kind: NameKind) {
-        self.subagent_mut(index).names.hear(name, kind);
+        self.subagent_mut(index).names.add(name, kind);
         self.names.entry(name.bare().into()).or_insert(index);
     }
 }
 
-/// A subagent's conversation was called by this name, which may be a shorter spelling of the
-/// one that is shown.
-pub(super) fn heard_as(step: &mut Step<'_>, slot: Slot, name: &ConversationId) {
+/// Adopts `name` for the subagent if it is a shorter spelling of the name shown.
+pub(super) fn adopt_shorter_name(step: &mut Step<'_>, slot: Slot, name: &ConversationId) {
     let Slot::Subagent(index) = slot else {
         return;
     };
@@ -238,27 +242,27 @@ pub(super) fn heard_as(step: &mut Step<'_>, slot: Slot, name: &ConversationId) {
         let name = AgentId::from(name.as_str());
         step.state.settled_mut().name(index, &name, NameKind::Guessed);
         rename(step, index);
-        show_anew(step, index);
+        refresh_subagent(step, index);
     }
 }
 
-/// Shows a subagent and all its calls anew, after something about it moved.
-fn show_anew(step: &mut Step<'_>, index: usize) {
-    step.header_moved(index);
+/// Recomputes a subagent's header and the blocks of all its calls.
+fn refresh_subagent(step: &mut Step<'_>, index: usize) {
+    step.header_changed(index);
     let runs = &step.settled().subagents[index].runs;
     let calls: Vec<_> = runs.iter().map(|run| run.tool_use_id.clone()).collect();
     calls.iter().for_each(|call| step.refresh_call(call));
 }
 
-/// A call's name counts before any other, so a subagent that went by the same name is shown by
-/// another.
-fn shadow(step: &mut Step<'_>, call: &ToolUseId) {
+/// Renames a subagent that is shown under a call's id. A call id takes precedence over every other
+/// name, so the subagent that held the name needs another one.
+fn rename_shadowed(step: &mut Step<'_>, call: &ToolUseId) {
     if let Some(&other) = step.settled().names.get(bare_agent_name(call.as_str())) {
         rename(step, other);
     }
 }
 
-/// Lets a subagent's conversation go by its best name: its own, else its first call's.
+/// Shows a subagent's conversation under its best name: its own id, else its first call.
 fn rename(step: &mut Step<'_>, index: usize) {
     let settled = step.settled();
     let subagent = &settled.subagents[index];
@@ -285,12 +289,12 @@ fn rename(step: &mut Step<'_>, index: usize) {
         conversation.set(position, facts, Arc::new(shown));
     }
     if !old.as_str().is_empty() {
-        step.moved(|_| Change::ConversationRenamed { from: old, to: best });
+        step.record_change(|_| Change::ConversationRenamed { from: old, to: best });
     }
 }
 
-/// Shows the call in its caller's conversation as the subagent that it made.
-fn stand(step: &mut Step<'_>, caller: Slot, call: &ToolUseId) {
+/// Shows the call in the caller's conversation as the subagent that it spawned.
+fn show_in_caller(step: &mut Step<'_>, caller: Slot, call: &ToolUseId) {
     let rank = step.rank;
     let Some(&index) = step.settled().calls.get(call) else {
         return;
@@ -303,7 +307,7 @@ fn stand(step: &mut Step<'_>, caller: Slot, call: &ToolUseId) {
     if position.is_none() && !run.edges.is_empty() {
         return;
     }
-    step.state.settled_mut().subagent_mut(index).run_mut(call).stands_in(caller);
+    step.state.settled_mut().subagent_mut(index).run_mut(call).add_edge(caller);
     let known = position.and_then(|at| step.conversation(caller).at(at)).cloned();
     match (position, known) {
         (Some(position), Some(entry)) => {
@@ -313,13 +317,13 @@ fn stand(step: &mut Step<'_>, caller: Slot, call: &ToolUseId) {
             };
             let mut facts = entry.facts().into_owned();
             facts.call = Some(call.clone());
-            facts.said_mut(rank).known = true;
+            facts.report_mut(rank).known = true;
             step.set(caller, position, facts);
         }
         _ => {
             let mut facts = Facts { call: Some(call.clone()), ..Facts::default() };
-            facts.said_mut(rank).known = true;
-            insert(step, caller, BlockId::from(call), facts, &Place::Unsaid);
+            facts.report_mut(rank).known = true;
+            insert(step, caller, BlockId::from(call), facts, &Placement::Unspecified);
         }
     }
 }

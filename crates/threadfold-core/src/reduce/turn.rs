@@ -1,13 +1,14 @@
-//! A loop of ours, shown like any agent's session: its messages and calls become blocks.
+//! Shows our own loop like any agent's session: its messages and calls become blocks.
 
 use std::collections::BTreeSet;
 
 use crate::block::{
-    AssistantText, Block, BlockBody, BlockStatus, Content, Part, PartBody, System, Thinking,
-    ToolResult, ToolUse, Unknown, UserMessage,
+    AssistantTextBlock, Block, BlockBody, BlockStatus, Content, Part, PartBody, SystemBlock,
+    ThinkingBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, UserMessageBlock,
 };
 use crate::event::{
-    BlockUpsert, Context, Place, ToolFailed, ToolFinished, ToolUnknown, TurnAnswered, TurnStarted,
+    BlockUpsert, Context, Placement, ToolFailed, ToolFinished, ToolUnknown, TurnAnswered,
+    TurnStarted,
 };
 use crate::id::{BlockId, CallId, ConversationId, ToolUseId};
 use crate::json::Json;
@@ -17,90 +18,90 @@ use crate::turn::{ConversationMessage, MessagePart, MessagePartBody, Role, ToolC
 use super::block;
 use super::step::Step;
 
-/// What the ledger knows of a call, in the metadata of its blocks.
+/// Metadata keys under which blocks carry the ledger's facts about a call.
 const FAILED: &str = "failedAttempt";
 const FINISHED: &str = "finishedAttempt";
 const UNKNOWN: &str = "unknownOutcome";
 
-pub(super) fn started(step: &mut Step<'_>, context: &Context, said: &TurnStarted) -> Outcome {
+pub(super) fn started(step: &mut Step<'_>, context: &Context, payload: &TurnStarted) -> Outcome {
     let mut blocks = Blocks::default();
-    for (index, message) in said.messages.iter().enumerate() {
+    for (index, message) in payload.messages.iter().enumerate() {
         let name = match &message.message_id {
             Some(id) => id.to_string(),
-            None => format!("turn:{}:{index}", said.turn),
+            None => format!("turn:{}:{index}", payload.turn),
         };
         blocks.add_message(message, &name);
     }
     blocks.say(step, context)
 }
 
-pub(super) fn answered(step: &mut Step<'_>, context: &Context, said: &TurnAnswered) -> Outcome {
-    let name = match &said.message.message_id {
+pub(super) fn answered(step: &mut Step<'_>, context: &Context, payload: &TurnAnswered) -> Outcome {
+    let name = match &payload.message.message_id {
         Some(id) => id.to_string(),
-        None => format!("turn:{}:answer", said.turn),
+        None => format!("turn:{}:answer", payload.turn),
     };
     let mut blocks = Blocks::default();
-    blocks.add_message(&said.message, &name);
+    blocks.add_message(&payload.message, &name);
     blocks.say(step, context)
 }
 
-/// Shows a result. Of several the first counts, as in the ledger.
-pub(super) fn finished(step: &mut Step<'_>, context: &Context, said: &ToolFinished) -> Outcome {
-    let call = ToolUseId::from(&said.call_id);
-    let mut block = result_block(&call, &said.result);
+/// Shows a result. The first result wins, as in the ledger.
+pub(super) fn finished(step: &mut Step<'_>, context: &Context, payload: &ToolFinished) -> Outcome {
+    let call = ToolUseId::from(&payload.call_id);
+    let mut block = result_block(&call, &payload.result);
     if let BlockBody::ToolResult(body) = &mut block.body {
-        body.is_error |= said.is_error;
-        body.duration_ms = said.duration_ms;
+        body.is_error |= payload.is_error;
+        body.duration_ms = payload.duration_ms;
     }
-    block.metadata.insert(FINISHED, Json::of(&said.attempt));
+    block.metadata.insert(FINISHED, Json::of(&payload.attempt));
     if let Some(known) = said_before(step, &context.conversation_id, &block.id)
         && known.metadata.get(FINISHED).is_some()
         && (&known.body, &known.metadata) != (&block.body, &block.metadata)
     {
-        return Outcome::Ignored(Anomaly::CallFinished { call: said.call_id.clone() });
+        return Outcome::Ignored(Anomaly::CallFinished { call: payload.call_id.clone() });
     }
     say(step, context, block)
 }
 
-pub(super) fn failed(step: &mut Step<'_>, context: &Context, said: &ToolFailed) -> Outcome {
-    let call = ToolUseId::from(&said.call_id);
+pub(super) fn failed(step: &mut Step<'_>, context: &Context, payload: &ToolFailed) -> Outcome {
+    let call = ToolUseId::from(&payload.call_id);
     if is_finished(step, &context.conversation_id, &call) {
-        return Outcome::Ignored(Anomaly::CallFinished { call: said.call_id.clone() });
+        return Outcome::Ignored(Anomaly::CallFinished { call: payload.call_id.clone() });
     }
-    let body = ToolResult {
+    let body = ToolResultBlock {
         tool_use_id: call.clone(),
-        output: Some(said.error.clone()),
+        output: Some(payload.error.clone()),
         is_error: true,
         duration_ms: None,
     };
     let mut block = Block::new(result_id(&call), body);
-    block.metadata.insert(FAILED, Json::of(&said.attempt));
+    block.metadata.insert(FAILED, Json::of(&payload.attempt));
     say(step, context, block)
 }
 
-/// Marks a call whose outcome is not known.
-pub(super) fn unknown(step: &mut Step<'_>, context: &Context, said: &ToolUnknown) -> Outcome {
-    let call = ToolUseId::from(&said.call_id);
+/// Marks a call as having an unknown outcome.
+pub(super) fn unknown(step: &mut Step<'_>, context: &Context, payload: &ToolUnknown) -> Outcome {
+    let call = ToolUseId::from(&payload.call_id);
     if is_finished(step, &context.conversation_id, &call) {
-        return Outcome::Ignored(Anomaly::CallFinished { call: said.call_id.clone() });
+        return Outcome::Ignored(Anomaly::CallFinished { call: payload.call_id.clone() });
     }
     let known = step.find(&context.conversation_id).and_then(|slot| {
         let conversation = step.conversation(slot);
         let entry = conversation.at(conversation.call(&call)?)?;
-        entry.facts().said(step.rank).block.as_deref().cloned()
+        entry.facts().report(step.rank).block.as_deref().cloned()
     });
     let Some(mut block) = known.filter(|it| matches!(it.body, BlockBody::ToolUse(_))) else {
-        return Outcome::Ignored(Anomaly::UnknownCall { call: said.call_id.clone() });
+        return Outcome::Ignored(Anomaly::UnknownCall { call: payload.call_id.clone() });
     };
-    block.metadata.insert(UNKNOWN, Json::string(&said.reason));
+    block.metadata.insert(UNKNOWN, Json::string(&payload.reason));
     say(step, context, block)
 }
 
-/// Returns what this source said of a block last.
+/// Returns this source's last report of a block.
 fn said_before(step: &Step<'_>, conversation: &ConversationId, id: &BlockId) -> Option<Block> {
     let conversation = step.conversation(step.find(conversation)?);
     let entry = conversation.entry(conversation.resolve(id))?;
-    entry.facts().said(step.rank).block.as_deref().cloned()
+    entry.facts().report(step.rank).block.as_deref().cloned()
 }
 
 fn is_finished(step: &Step<'_>, conversation: &ConversationId, call: &ToolUseId) -> bool {
@@ -118,7 +119,7 @@ fn result_block(call: &ToolUseId, message: &ConversationMessage) -> Block {
         true => Json::string(&message.to_text()),
         false => Json::of(&message.content),
     };
-    let body = ToolResult {
+    let body = ToolResultBlock {
         tool_use_id: call.clone(),
         output: Some(output),
         is_error: message.is_error,
@@ -133,11 +134,13 @@ fn say(step: &mut Step<'_>, context: &Context, mut block: Block) -> Outcome {
     if block.timestamp.is_none() {
         block.timestamp.clone_from(&context.timestamp);
     }
-    let said = BlockUpsert { block, after: Place::Unsaid, replaces: None, preview: false };
-    block::upsert(step, &context.conversation_id, &said)
+    let payload =
+        BlockUpsert { block, after: Placement::Unspecified, replaces: None, preview: false };
+    block::upsert(step, &context.conversation_id, &payload)
 }
 
-/// The blocks of one event, each of another name: saying them again changes nothing.
+/// The blocks of one event. Each has a unique id derived from the event, so applying the event
+/// twice is idempotent.
 #[derive(Default)]
 struct Blocks {
     blocks: Vec<Block>,
@@ -149,11 +152,11 @@ impl Blocks {
         let first = self.blocks.len();
         match (message.role, &message.tool_call_id) {
             (Role::User, _) => {
-                self.add(name.into(), UserMessage { content: content(message) }.into());
+                self.add(name.into(), UserMessageBlock { content: content(message) }.into());
             }
             (Role::System, _) => {
                 let message = Some(message.to_text().into());
-                self.add(name.into(), System { subtype: "prompt".into(), message }.into());
+                self.add(name.into(), SystemBlock { subtype: "prompt".into(), message }.into());
             }
             (Role::Tool, Some(call)) => self.add_result(call, message),
             (Role::Assistant, _) | (Role::Tool, None) => {
@@ -199,7 +202,7 @@ impl Blocks {
             Ok(input) => (Some(input), None),
             Err(_) => (None, Some(call.arguments.as_ref().into())),
         };
-        let body = ToolUse {
+        let body = ToolUseBlock {
             tool_name: call.name.clone(),
             tool_use_id,
             input,
@@ -227,7 +230,7 @@ impl Blocks {
             let outcome = say(step, context, block);
             anomaly = anomaly.or_else(|| outcome.anomaly().cloned());
         }
-        step.outcome_noting(anomaly)
+        step.outcome_with(anomaly)
     }
 }
 
@@ -246,7 +249,8 @@ fn content(message: &ConversationMessage) -> Content {
     }
 }
 
-/// Says whether a part is a call as its provider spelt it, which is shown as the call that it is.
+/// Returns true if the part is a provider's native form of a call, which is shown as the call
+/// itself.
 fn is_call(message: &ConversationMessage, part: &MessagePart) -> bool {
     let MessagePartBody::Native(native) = &part.body else { return false };
     native
@@ -257,17 +261,17 @@ fn is_call(message: &ConversationMessage, part: &MessagePart) -> bool {
 fn part_body(part: &MessagePart) -> BlockBody {
     match &part.body {
         MessagePartBody::Text(body) => {
-            AssistantText { content: body.text.clone(), model: None }.into()
+            AssistantTextBlock { content: body.text.clone(), model: None }.into()
         }
-        MessagePartBody::Thinking(body) => Thinking {
+        MessagePartBody::Thinking(body) => ThinkingBlock {
             content: body.text.clone(),
             signature: body.signature.clone(),
             redacted: false,
         }
         .into(),
-        MessagePartBody::Native(body) => Unknown { record: body.item.clone() }.into(),
+        MessagePartBody::Native(body) => UnknownBlock { record: body.item.clone() }.into(),
         MessagePartBody::Image(_) | MessagePartBody::Other(_) => {
-            Unknown { record: Json::of(part) }.into()
+            UnknownBlock { record: Json::of(part) }.into()
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Two subagents that turn out to be one.
+//! Merges two subagents that turn out to be the same one.
 
 use std::sync::Arc;
 
 use crate::change::Change;
-use crate::event::Place;
+use crate::event::Placement;
 use crate::id::BlockId;
-use crate::state::{Entry, Facts, Map, News, RANKS, Slot, Subagent};
+use crate::state::{Entry, Facts, Map, Occurrence, RANKS, Slot, Subagent};
 
 use super::block::{adopt, answer_call};
 use super::step::Step;
 
-/// Makes `younger` a part of `elder`, each block once.
+/// Merges `younger` into `elder`, without duplicating blocks.
 pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
     step.state.settle_conversation(Slot::Subagent(elder));
     step.state.settle_conversation(Slot::Subagent(younger));
@@ -26,7 +26,7 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
     }
     let target = settled.subagent_mut(elder);
     if let Some(name) = &young.names.agent_id {
-        target.names.hear(name, young.names.kind);
+        target.names.add(name, young.names.kind);
     }
     for bare in young.names.bare {
         if !target.names.bare.contains(&bare) {
@@ -37,14 +37,11 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
         let call = run.tool_use_id.clone();
         target.run_mut(&call).unite(run);
     }
-    for rank in RANKS {
-        let idle = target.idle.has(rank) || young.idle.has(rank);
-        target.idle.set(rank, idle);
-    }
+    target.idle.extend(young.idle);
     let rare = Arc::make_mut(&mut target.conversation.rare);
     rare.aliases = followed(&young.conversation.rare.aliases.clone().union(rare.aliases.clone()));
     let mut adopted: Vec<_> = rare.aliases.clone().into_iter().collect();
-    rare.taken_out = young.conversation.rare.taken_out.clone().union(rare.taken_out.clone());
+    rare.removed = young.conversation.rare.removed.clone().union(rare.removed.clone());
     let name = young.conversation.name.clone();
     let entries: Vec<_> = young.conversation.entries().cloned().collect();
     let slot = Slot::Subagent(elder);
@@ -60,7 +57,7 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
         step.conversation(slot).entries().filter_map(|entry| entry.result_of()).collect();
     answered.iter().for_each(|call| answer_call(step, slot, call));
 
-    step.moved(|settled| Change::SubagentUnited {
+    step.record_change(|settled| Change::SubagentUnited {
         conversation_id: name,
         into: settled.conversation(slot).name.clone(),
         blocks: settled
@@ -71,8 +68,7 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
     });
 }
 
-/// Returns each name with the last of the names that it leads to; names that lead to each other
-/// in a ring lead nowhere.
+/// Resolves each alias to the end of its chain. Aliases that form a cycle are dropped.
 fn followed(aliases: &Map<BlockId, BlockId>) -> Map<BlockId, BlockId> {
     let last = |old: &BlockId| {
         let mut name = old;
@@ -87,7 +83,7 @@ fn followed(aliases: &Map<BlockId, BlockId>) -> Map<BlockId, BlockId> {
     aliases.keys().filter_map(last).collect()
 }
 
-/// The calls that stood in the younger's conversation stand in the elder's now.
+/// Moves the calls in the younger's conversation to the elder's.
 fn move_edges(step: &mut Step<'_>, entries: &[Arc<Entry>], elder: usize, younger: usize) {
     let settled = step.state.settled_mut();
     for call in entries.iter().filter_map(|entry| entry.call()) {
@@ -96,14 +92,14 @@ fn move_edges(step: &mut Step<'_>, entries: &[Arc<Entry>], elder: usize, younger
         };
         let run = settled.subagent_mut(index).run_mut(call);
         run.edges.retain(|&slot| slot != Slot::Subagent(younger));
-        run.stands_in(Slot::Subagent(elder));
+        run.add_edge(Slot::Subagent(elder));
     }
 }
 
 fn take_in(step: &mut Step<'_>, slot: Slot, entries: &[Arc<Entry>]) {
     let heard = |rank| step.conversation(slot).entries().any(|entry| entry.is_known(rank));
     let start = |rank| {
-        if heard(rank) { Place::Unsaid } else { Place::First }
+        if heard(rank) { Placement::Unspecified } else { Placement::First }
     };
     let mut behind = RANKS.map(start);
     for entry in entries {
@@ -127,32 +123,32 @@ fn take_in(step: &mut Step<'_>, slot: Slot, entries: &[Arc<Entry>]) {
             }
             match conversation.position(&id) {
                 None => {
-                    let position = conversation.place_of_new(rank, behind);
+                    let position = conversation.position_for_new(rank, behind);
                     conversation.insert(position, id.clone(), facts.clone(), shown.clone());
                 }
                 Some(position) => {
                     let first = joined.as_ref().is_none_or(|mine| !mine.is_known(rank));
-                    let news = if first { News::FirstSaid } else { News::SaidBefore };
+                    let occurrence = if first { Occurrence::First } else { Occurrence::Repeated };
                     conversation.set(position, facts.clone(), shown.clone());
-                    conversation.bring_into_place(rank, position, behind, news);
+                    conversation.move_into_place(rank, position, behind, occurrence);
                 }
             }
-            *behind = Place::After(id.clone());
+            *behind = Placement::After(id.clone());
         }
     }
 }
 
-/// Returns what both knew of one block; of equal rank, the younger's word is the later one.
+/// Merges the facts about one block. At equal rank the younger's report wins, because it is later.
 fn join(mine: &Facts, its: &Facts) -> Facts {
     let mut joined = mine.clone();
     for rank in RANKS {
-        let (said, other) = (joined.said_mut(rank), its.said(rank));
+        let (report, other) = (joined.report_mut(rank), its.report(rank));
         if other.block.is_some() {
-            said.block.clone_from(&other.block);
-            said.idle = other.idle;
+            report.block.clone_from(&other.block);
+            report.idle = other.idle;
         }
-        said.known |= other.known;
-        said.inactive |= other.inactive;
+        report.known |= other.known;
+        report.inactive |= other.inactive;
     }
     joined.preview = mine.preview && its.preview;
     joined.confirmed = mine.confirmed || its.confirmed;

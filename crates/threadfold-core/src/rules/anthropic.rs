@@ -1,25 +1,25 @@
-//! The rules of Anthropic's Messages.
+//! The rules of Anthropic's Messages API.
 
 use std::collections::BTreeSet;
 
 use serde_json::value::RawValue;
 
 use super::request::{Item, Request, list, text};
-use super::violation::{Rule, Violation};
+use super::violation::{ProviderRule, Violation};
 
 const REQUEST_LIMIT: usize = 32_000_000;
-/// In base64, so that it holds however the provider counts.
+/// Counted in base64, so that the limit holds whichever way the provider counts.
 pub(super) const IMAGE_LIMIT: usize = 5_000_000;
 const MARK_LIMIT: usize = 4;
 
-/// Checks a request to Anthropic's Messages, or its list of messages, against all rules that it
-/// can break by itself.
+/// Checks a request to Anthropic's Messages API, or its list of messages, against every rule that a
+/// single request can break.
 ///
 /// ```
-/// use threadfold_core::{Rule, check_anthropic};
+/// use threadfold_core::{ProviderRule, check_anthropic};
 ///
 /// let broken = check_anthropic(br#"[{"role":"user","content":" "}]"#);
-/// assert_eq!(broken[0].rule, Rule::A4);
+/// assert_eq!(broken[0].rule, ProviderRule::A4);
 /// ```
 pub fn check_anthropic(request: &[u8]) -> Vec<Violation> {
     let read = match Request::read(request, "messages") {
@@ -35,7 +35,7 @@ pub fn check_anthropic(request: &[u8]) -> Vec<Violation> {
     check.server_tools();
     check.marks(&read.fields);
     if request.len() > REQUEST_LIMIT {
-        check.add(Rule::A8, "", format!("a request of {} bytes", request.len()));
+        check.add(ProviderRule::A8, "", format!("a request of {} bytes", request.len()));
     }
     check.found
 }
@@ -49,7 +49,7 @@ pub(super) struct Block<'a> {
     pub(super) kind: String,
     pub(super) raw: Option<&'a RawValue>,
     fields: Item<'a>,
-    /// The text of a message that has no blocks.
+    /// The text of a message whose content is a plain string.
     plain: Option<String>,
 }
 
@@ -58,20 +58,20 @@ impl Block<'_> {
         matches!(&*self.kind, "thinking" | "redacted_thinking")
     }
 
-    /// Says whether it is a text that says nothing.
+    /// Returns true for a text block without visible text.
     pub(super) fn is_blank(&self) -> bool {
         let text = || self.plain.clone().or_else(|| self.fields.text("text"));
         self.kind == "text" && text().is_none_or(|text| text.trim().is_empty())
     }
 }
 
-/// Says whether a block of this kind is a call of a tool that ran at the provider's side:
-/// `server_tool_use`, `mcp_tool_use`.
+/// Returns true if a block of this kind is a server-side tool call: `server_tool_use`,
+/// `mcp_tool_use`.
 pub(super) fn is_server_call(kind: &str) -> bool {
     kind.ends_with("_tool_use")
 }
 
-/// Says whether a block of this kind is the result of such a call.
+/// Returns true if a block of this kind is the result of a server-side tool call.
 pub(super) fn is_server_result(kind: &str) -> bool {
     kind.ends_with("_tool_result")
 }
@@ -106,7 +106,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn add(&mut self, rule: Rule, place: impl Into<String>, found: impl Into<String>) {
+    fn add(&mut self, rule: ProviderRule, place: impl Into<String>, found: impl Into<String>) {
         self.found.push(Violation::new(rule, place, found));
     }
 
@@ -125,7 +125,7 @@ impl Check<'_> {
             let results = self.ids(at + 1, "tool_result", "tool_use_id");
             for call in calls.iter().filter(|call| !results.contains(call)) {
                 let found = format!("call `{call}` has no result in the next message");
-                self.add(Rule::A1, format!("messages.{at}"), found);
+                self.add(ProviderRule::A1, format!("messages.{at}"), found);
             }
             let kinds: Vec<_> = self.messages[at].blocks.iter().map(|it| &*it.kind).collect();
             let others = kinds.iter().position(|kind| *kind != "tool_result");
@@ -133,8 +133,8 @@ impl Check<'_> {
             if let (Some(other), Some(last)) = (others, last)
                 && other < last
             {
-                let found = format!("a result behind `{}`", kinds[other]);
-                self.add(Rule::A1, format!("messages.{at}.content.{last}"), found);
+                let found = format!("a result after `{}`", kinds[other]);
+                self.add(ProviderRule::A1, format!("messages.{at}.content.{last}"), found);
             }
         }
     }
@@ -147,7 +147,7 @@ impl Check<'_> {
             calls.extend(self.ids_of(at, is_server_call, "id"));
             for call in calls {
                 if !seen.insert(call.clone()) {
-                    self.add(Rule::A2, &place, format!("a second call `{call}`"));
+                    self.add(ProviderRule::A2, &place, format!("a second call `{call}`"));
                 }
             }
             let made = match at {
@@ -158,12 +158,12 @@ impl Check<'_> {
             for result in self.ids(at, "tool_result", "tool_use_id") {
                 if !made.contains(&result) {
                     self.add(
-                        Rule::A2,
+                        ProviderRule::A2,
                         &place,
-                        format!("a result for `{result}`, which is no call of the message before"),
+                        format!("a result for `{result}`, which the previous message did not call"),
                     );
                 } else if !answered.insert(result.clone()) {
-                    self.add(Rule::A2, &place, format!("a second result for `{result}`"));
+                    self.add(ProviderRule::A2, &place, format!("a second result for `{result}`"));
                 }
             }
         }
@@ -172,11 +172,11 @@ impl Check<'_> {
     fn system(&mut self, request: &Item<'_>) {
         for (at, block) in request.items("system").iter().enumerate() {
             if block.word("type") == "text" && block.word("text").trim().is_empty() {
-                self.add(Rule::A4, format!("system.{at}"), "an empty text");
+                self.add(ProviderRule::A4, format!("system.{at}"), "an empty text");
             }
         }
         if request.get("messages").is_some() && self.messages.is_empty() {
-            self.add(Rule::A3, "messages", "nobody speaks first");
+            self.add(ProviderRule::A3, "messages", "an empty list of messages");
         }
     }
 
@@ -188,7 +188,8 @@ impl Check<'_> {
                 found.push((place.clone(), format!("the role `{}`", message.role)));
             }
             if at == 0 && message.role != "user" {
-                found.push((place.clone(), format!("`{}` speaks first", message.role)));
+                found
+                    .push((place.clone(), format!("the first message is from `{}`", message.role)));
             }
             if message.role == "assistant"
                 && let Some(last) = message.blocks.last().filter(|it| it.is_thinking())
@@ -196,14 +197,14 @@ impl Check<'_> {
                 found.push((place, format!("the message ends with `{}`", last.kind)));
             }
         }
-        found.into_iter().for_each(|(place, found)| self.add(Rule::A3, place, found));
+        found.into_iter().for_each(|(place, found)| self.add(ProviderRule::A3, place, found));
     }
 
     fn contents(&mut self) {
         let mut found = Vec::new();
         for (at, message) in self.messages.iter().enumerate() {
             if message.blocks.is_empty() {
-                found.push((Rule::A4, format!("messages.{at}"), "no content".to_owned()));
+                found.push((ProviderRule::A4, format!("messages.{at}"), "no content".to_owned()));
             }
             for (index, block) in message.blocks.iter().enumerate() {
                 let place = format!("messages.{at}.content.{index}");
@@ -235,7 +236,7 @@ impl Check<'_> {
             let orphans = open.into_iter();
             found.extend(orphans.map(|(id, place)| (place, format!("`{id}` has no result"))));
         }
-        found.into_iter().for_each(|(place, found)| self.add(Rule::A10, place, found));
+        found.into_iter().for_each(|(place, found)| self.add(ProviderRule::A10, place, found));
     }
 
     fn marks(&mut self, request: &Item<'_>) {
@@ -249,29 +250,32 @@ impl Check<'_> {
             marks += block.fields.items("content").iter().filter(|it| is_marked(it)).count();
         }
         if marks > MARK_LIMIT {
-            self.add(Rule::A9, "", format!("{marks} marks `cache_control`"));
+            self.add(ProviderRule::A9, "", format!("{marks} `cache_control` marks"));
         }
     }
 }
 
-/// Checks what a block is by itself.
-fn check_block(role: &str, block: &Block<'_>) -> Vec<(Rule, String)> {
+/// Checks a block by itself.
+fn check_block(role: &str, block: &Block<'_>) -> Vec<(ProviderRule, String)> {
     let fields = &block.fields;
     let is_blank = |text: Option<String>| text.is_none_or(|text| text.trim().is_empty());
     match &*block.kind {
-        "text" if block.is_blank() => vec![(Rule::A4, "an empty text".to_owned())],
+        "text" if block.is_blank() => vec![(ProviderRule::A4, "an empty text".to_owned())],
         "tool_result" => check_output(fields),
         "thinking" | "redacted_thinking" => {
             let mark = if block.kind == "thinking" { "signature" } else { "data" };
             let mut found = Vec::new();
             if is_blank(fields.text(mark)) {
-                found.push((Rule::A5, format!("`{}` without `{mark}`", block.kind)));
+                found.push((ProviderRule::A5, format!("`{}` without `{mark}`", block.kind)));
             }
             if fields.get("cache_control").is_some() {
-                found.push((Rule::A5, format!("`{}` with `cache_control`", block.kind)));
+                found.push((ProviderRule::A5, format!("`{}` with `cache_control`", block.kind)));
             }
             if role != "assistant" {
-                found.push((Rule::A5, format!("`{}` that is not the model's", block.kind)));
+                found.push((
+                    ProviderRule::A5,
+                    format!("`{}` outside an assistant message", block.kind),
+                ));
             }
             found
         }
@@ -280,8 +284,8 @@ fn check_block(role: &str, block: &Block<'_>) -> Vec<(Rule, String)> {
     }
 }
 
-fn check_output(fields: &Item<'_>) -> Vec<(Rule, String)> {
-    let empty = || (Rule::A4, "an empty output".to_owned());
+fn check_output(fields: &Item<'_>) -> Vec<(ProviderRule, String)> {
+    let empty = || (ProviderRule::A4, "an empty output".to_owned());
     if let Some(text) = fields.text("content") {
         return if text.trim().is_empty() { vec![empty()] } else { Vec::new() };
     }
@@ -300,7 +304,7 @@ fn check_output(fields: &Item<'_>) -> Vec<(Rule, String)> {
     found
 }
 
-fn check_image(fields: &Item<'_>) -> Option<(Rule, String)> {
+fn check_image(fields: &Item<'_>) -> Option<(ProviderRule, String)> {
     let size = Item::read(fields.get("source")?).text("data")?.len();
-    (size > IMAGE_LIMIT).then(|| (Rule::A8, format!("an image of {size} bytes in base64")))
+    (size > IMAGE_LIMIT).then(|| (ProviderRule::A8, format!("an image of {size} bytes in base64")))
 }

@@ -1,15 +1,16 @@
-//! The rules of Anthropic's Messages that take two requests to break: what came back changed.
+//! The rules of Anthropic's Messages API that concern two requests: returned content must be
+//! unchanged.
 
 use super::anthropic::{Message, read_messages};
 use super::request::{Item, Request};
-use super::violation::{Rule, Violation};
+use super::violation::{ProviderRule, Violation};
 
-/// Checks that `request` goes on from the request `before`, which got the answer `answer`.
+/// Checks that `request` continues the request `before`, which got the answer `answer`.
 ///
-/// Thinking that the model is to go on from, because it waits for its tools, must be there byte
-/// for byte and in its place. Where thinking goes back, all that stood before it must be
-/// unchanged, by bytes; where that changed, no thinking is missed. Thinking that only
-/// empty text follows cannot go back, for no message may end with it.
+/// Thinking that the model continues from, because it waits for tools, must be present byte for
+/// byte and in place. If thinking is returned, everything before it must be unchanged, byte for
+/// byte; if that changed, thinking may be absent. Thinking followed only by empty text cannot be
+/// returned, because no message may end with it.
 pub fn check_anthropic_continuation(
     before: &[u8],
     answer: &[u8],
@@ -21,7 +22,7 @@ pub fn check_anthropic_continuation(
         (Err(violation), _) | (_, Err(violation)) => return vec![violation],
     };
     let Ok(answer) = serde_json::from_slice(answer) else {
-        return vec![Violation::new(Rule::A7, "", "an answer that is not JSON")];
+        return vec![Violation::new(ProviderRule::A7, "", "an answer that is not JSON")];
     };
     let answered = read_messages(&[answer]);
     let messages = read_messages(&request.messages);
@@ -32,12 +33,12 @@ pub fn check_anthropic_continuation(
     let returned = thinking(messages.get(place));
     let changed = changed(&before, &request);
     let waits = answered.iter().flat_map(|it| &it.blocks).any(|it| it.kind == "tool_use");
-    // Where something else stands in the answer's place, it was put before the answer.
+    // If another message occupies the answer's position, it was inserted before the answer.
     let is_there = messages.get(place).is_none_or(|it| it.role == "assistant");
     let is_missed = waits && changed.is_empty() && is_there;
     if returned != given && (is_missed || !returned.is_empty()) {
-        let told = format!("{} thinking blocks, not as the {} given", returned.len(), given.len());
-        found.push(Violation::new(Rule::A5, format!("messages.{place}"), told));
+        let count = format!("{} thinking blocks, not as the {} given", returned.len(), given.len());
+        found.push(Violation::new(ProviderRule::A5, format!("messages.{place}"), count));
     }
     if !returned.is_empty() {
         found.extend(changed);
@@ -45,7 +46,7 @@ pub fn check_anthropic_continuation(
     found
 }
 
-/// Returns a message's thinking that something follows, each with its place.
+/// Returns a message's thinking blocks that other content follows, each with its index.
 fn thinking<'a>(message: Option<&Message<'a>>) -> Vec<(usize, &'a str)> {
     let blocks = message.map_or(&[][..], |it| &it.blocks);
     let length =
@@ -58,13 +59,15 @@ fn thinking<'a>(message: Option<&Message<'a>>) -> Vec<(usize, &'a str)> {
         .collect()
 }
 
-/// Returns what of `before` is not the same in `request`.
+/// Returns the parts of `before` that differ in `request`.
 fn changed(before: &Request<'_>, request: &Request<'_>) -> Vec<Violation> {
-    let spelt = |item: &Item<'_>, name| item.get(name).map(|raw| raw.get().to_owned());
+    let text_of = |item: &Item<'_>, name| item.get(name).map(|raw| raw.get().to_owned());
     let parts = ["system", "tools"].into_iter();
     let mut found: Vec<_> = parts
-        .filter(|name| spelt(&before.fields, name) != spelt(&request.fields, name))
-        .map(|name| Violation::new(Rule::A6, name, "it changed since the thinking was made"))
+        .filter(|name| text_of(&before.fields, name) != text_of(&request.fields, name))
+        .map(|name| {
+            Violation::new(ProviderRule::A6, name, "changed since the thinking was produced")
+        })
         .collect();
     let first =
         before.messages.iter().enumerate().find(|(at, message)| {
@@ -72,7 +75,11 @@ fn changed(before: &Request<'_>, request: &Request<'_>) -> Vec<Violation> {
         });
     if let Some((at, _)) = first {
         let place = format!("messages.{at}");
-        found.push(Violation::new(Rule::A6, place, "it changed since the thinking was made"));
+        found.push(Violation::new(
+            ProviderRule::A6,
+            place,
+            "changed since the thinking was produced",
+        ));
     }
     found
 }

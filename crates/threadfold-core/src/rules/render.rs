@@ -1,7 +1,7 @@
-//! Messages as a provider wants them: the same messages give the same bytes.
+//! Renders messages for a provider: the same messages always give the same bytes.
 //!
-//! A provider's own items go back as they came. What a provider would refuse in any case (an
-//! empty text, thinking without its mark, another provider's items) is left out, each time.
+//! Native items are returned verbatim. What a provider would refuse in any case (an empty text,
+//! thinking without a signature, another provider's items) is always omitted.
 
 use serde::Serialize;
 
@@ -22,32 +22,32 @@ pub use chat::render_chat;
 pub use dialect::Dialect;
 pub use responses::render_responses;
 
-/// What stands for a tool's output that is empty.
+/// Replaces empty tool output.
 const NO_OUTPUT: &str = "(no output)";
 
-/// What stands for a picture where only words can.
+/// Replaces an image where only text is allowed.
 const UNSHOWN_IMAGE: &str = "(an image, which cannot be shown here)";
 
-/// An item of a request, with its fields in the order that they are written.
+/// Returns an item of a request. Fields are written in declaration order.
 fn item<T: Serialize>(value: &T) -> Json {
     Json::of(value)
 }
 
-/// A part as far as every provider knows it.
+/// A part in the form that every provider supports.
 enum Plain<'a> {
     Text(String),
     Image(&'a ImagePart),
 }
 
-/// Returns the words and pictures of a message that are there at all.
+/// Returns the non-empty texts and images of a message.
 fn plain_parts(message: &ConversationMessage) -> impl Iterator<Item = Plain<'_>> {
     message.content.iter().filter_map(plain)
 }
 
-/// Returns the item in which `provider` said these words, if it can go back.
+/// Returns the native item that `provider` produced for this text, if it can be sent back.
 fn own_form(part: &MessagePart, provider: &str) -> Option<Json> {
     matches!(plain(part), Some(Plain::Text(_)))
-        .then(|| part.form(provider))
+        .then(|| part.native_form(provider))
         .flatten()
         .filter(|item| !surrogate::has_lone(item.as_str()))
 }
@@ -65,7 +65,7 @@ fn plain(part: &MessagePart) -> Option<Plain<'_>> {
     }
 }
 
-/// Returns where a picture is: its address, or itself as one.
+/// Returns an image's URL, or a data URL with its content.
 fn image_url(image: &ImagePart) -> Option<String> {
     match (&image.data, &image.url) {
         (Some(data), _) => {
@@ -77,26 +77,29 @@ fn image_url(image: &ImagePart) -> Option<String> {
     }
 }
 
-/// Returns the kind and the call of a provider's own item.
+/// Returns the type and the call id of a native item.
 fn kind_and_call(native: &NativePart, call: &str) -> (String, String) {
     let item = Item::read(native.item.raw());
     (item.word("type"), item.word(call))
 }
 
-/// Says whether a message makes the call of this name.
+/// Returns true if the message makes this call.
 fn makes_call(message: &ConversationMessage, call: &str) -> bool {
     message.tool_calls.iter().any(|it| it.call_id.as_str() == call)
 }
 
-/// Returns the calls that no item of the provider's own stood for.
+/// Returns the calls that no native item represents.
 fn other_calls<'a>(
     message: &'a ConversationMessage,
-    told: &'a [String],
+    represented: &'a [String],
 ) -> impl Iterator<Item = &'a ToolCall> {
-    message.tool_calls.iter().filter(|call| !told.iter().any(|it| it == call.call_id.as_str()))
+    message
+        .tool_calls
+        .iter()
+        .filter(|call| !represented.iter().any(|it| it == call.call_id.as_str()))
 }
 
-/// Returns the words of a message as OpenAI spelt it.
+/// Returns the text of an OpenAI message item.
 pub(super) fn words_of(native: &NativePart) -> String {
     let parts = Item::read(native.item.raw()).items("content");
     parts.iter().map(|part| part.word("text")).collect()

@@ -1,8 +1,8 @@
-//! A history that was cut anywhere, made into one that every provider takes.
+//! Repairs a history that was truncated at any point, so that every provider accepts it.
 //!
-//! Repair appends: a call without a result gets one that says so. What stands before the first
-//! defect is never touched. Where something behind it must change, thinking is dropped from
-//! there on, for a provider holds it to what stood before; and every change is told.
+//! Repair appends: a call without a result gets one that says so. Messages before the first defect
+//! are never changed. Where something after it must change, thinking is dropped from there on,
+//! because a provider binds it to everything before it. Every change is reported.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,21 +15,21 @@ mod parts;
 
 use parts::{Changed, Parts};
 
-/// What the model is told of a call that was interrupted.
-pub const INTERRUPTED: &str = "interrupted; its outcome is not known";
+/// The result of an interrupted call, for the model.
+const INTERRUPTED: &str = "interrupted; its outcome is not known";
 
-/// A history that was repaired.
+/// A repaired history.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Repaired {
+pub struct RepairedHistory {
     /// The messages.
     pub messages: Vec<ConversationMessage>,
-    /// What was done, in order; empty if nothing was wrong.
+    /// The repairs, in order; empty if the history was valid.
     pub repairs: Vec<Repair>,
-    /// How many messages at the beginning are as they were.
+    /// How many messages at the beginning are unchanged.
     pub untouched: usize,
 }
 
-/// One thing that was done to a history.
+/// One change to a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Repair {
@@ -38,46 +38,46 @@ pub enum Repair {
         /// The call.
         call: CallId,
     },
-    /// A result stood too far behind its call, and was moved to it.
+    /// A result did not follow its call, and was moved there.
     ResultMoved {
         /// The call.
         call: CallId,
     },
-    /// A result had no call, or its call had one already.
+    /// A result had no call, or its call already had a result.
     ResultDropped {
-        /// The call that it names.
+        /// The call that the result names.
         call: Option<CallId>,
-        /// Which message of the history it was.
+        /// The index of the message in the history.
         message: usize,
     },
-    /// Two calls had one name.
+    /// Two calls had the same id.
     CallRenamed {
-        /// The name.
+        /// The old id.
         from: CallId,
-        /// The name it has now.
+        /// The new id.
         to: CallId,
     },
-    /// A provider's own item cannot be sent: it stands alone, or twice, or is not text.
+    /// A native item cannot be sent: it is unpaired, duplicated or not valid text.
     ItemDropped {
         /// The provider.
         provider: Arc<str>,
-        /// Which message of the history it was in.
+        /// The index of the message in the history.
         message: usize,
     },
-    /// An image was too large to be sent.
+    /// An image was too large to send.
     ImageDropped {
-        /// Which message of the history it was in.
+        /// The index of the message in the history.
         message: usize,
     },
-    /// Thinking was dropped, for something before it changed.
+    /// Thinking was dropped, because something before it changed.
     ThinkingDropped {
-        /// Which message of the history it was in.
+        /// The index of the message in the history.
         message: usize,
     },
 }
 
 impl Repair {
-    /// Counts messages from further before: for one who repaired the end of a history alone.
+    /// Shifts message indexes by `count`, for a caller that repaired only the end of a history.
     pub fn move_by(&mut self, count: usize) {
         match self {
             Self::ResultDropped { message, .. }
@@ -92,33 +92,35 @@ impl Repair {
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ResultAdded { call } => write!(f, "call `{call}` had no result: one was added"),
+            Self::ResultAdded { call } => {
+                write!(f, "added a result for call `{call}`, which had none")
+            }
             Self::ResultMoved { call } => {
-                write!(f, "the result of call `{call}` was moved to its call")
+                write!(f, "moved the result of call `{call}` to its call")
             }
             Self::ResultDropped { call: Some(call), message } => {
-                write!(f, "message {message} was dropped: nothing waits for a result of `{call}`")
+                write!(f, "dropped message {message}: no open call `{call}` for this result")
             }
             Self::ResultDropped { call: None, message } => {
-                write!(f, "message {message} was dropped: a result of no call")
+                write!(f, "dropped message {message}: a result without a call")
             }
             Self::CallRenamed { from, to } => {
-                write!(f, "a second call `{from}` was renamed to `{to}`")
+                write!(f, "renamed a second call `{from}` to `{to}`")
             }
             Self::ItemDropped { provider, message } => {
-                write!(f, "an item of `{provider}` was dropped from message {message}")
+                write!(f, "dropped an item of `{provider}` from message {message}")
             }
             Self::ImageDropped { message } => {
-                write!(f, "an image that was too large was dropped from message {message}")
+                write!(f, "dropped an image that is too large from message {message}")
             }
             Self::ThinkingDropped { message } => {
-                write!(f, "thinking was dropped from message {message}")
+                write!(f, "dropped thinking from message {message}")
             }
         }
     }
 }
 
-/// Returns a history that every provider takes, once it is rendered for it.
+/// Returns a history that every provider accepts once it is rendered.
 ///
 /// ```
 /// use threadfold_core::{ConversationMessage, Role, ToolCall, repair};
@@ -129,9 +131,9 @@ impl fmt::Display for Repair {
 /// let repaired = repair(&history);
 /// assert_eq!(repaired.messages[..2], history);
 /// assert_eq!(repaired.messages[2].to_text(), "interrupted; its outcome is not known");
-/// assert_eq!(repaired.repairs[0].to_string(), "call `c1` had no result: one was added");
+/// assert_eq!(repaired.repairs[0].to_string(), "added a result for call `c1`, which had none");
 /// ```
-pub fn repair(history: &[ConversationMessage]) -> Repaired {
+pub fn repair(history: &[ConversationMessage]) -> RepairedHistory {
     let mut work = Work {
         history,
         taken: BTreeSet::new(),
@@ -145,26 +147,26 @@ pub fn repair(history: &[ConversationMessage]) -> Repaired {
         work.take(at);
     }
     let same = history.iter().zip(&work.messages).take_while(|(before, after)| before == after);
-    Repaired { untouched: same.count(), messages: work.messages, repairs: work.repairs }
+    RepairedHistory { untouched: same.count(), messages: work.messages, repairs: work.repairs }
 }
 
-/// Returns a history without what a provider holds to the request that it was made in.
+/// Returns a history without content that a provider binds to the request that produced it.
 ///
-/// For a conversation that is sent anew with another prompt, other tools or another model.
-/// Thinking goes, and so do the items that were made with OpenAI's reasoning; what they said
-/// stays as words and calls that every provider takes.
+/// Used when a conversation is sent again with another prompt, other tools or another model.
+/// Removes thinking and the items produced with OpenAI's reasoning; their text and calls stay, in a
+/// form that every provider accepts.
 ///
 /// ```
-/// use threadfold_core::{ConversationMessage, MessagePart, Role, unbound};
+/// use threadfold_core::{ConversationMessage, MessagePart, Role, without_bound_content};
 ///
 /// let mut answer = ConversationMessage::text(Role::Assistant, "It is done.");
 /// answer.content.insert(0, MessagePart::thinking("hm", "signed"));
-/// let sent = unbound(vec![ConversationMessage::text(Role::User, "look"), answer]);
+/// let sent = without_bound_content(vec![ConversationMessage::text(Role::User, "look"), answer]);
 /// assert_eq!(sent[1], ConversationMessage::text(Role::Assistant, "It is done."));
 /// ```
-pub fn unbound(mut messages: Vec<ConversationMessage>) -> Vec<ConversationMessage> {
+pub fn without_bound_content(mut messages: Vec<ConversationMessage>) -> Vec<ConversationMessage> {
     for message in &mut messages {
-        message.content.iter_mut().for_each(MessagePart::forget_form);
+        message.content.iter_mut().for_each(MessagePart::drop_native);
         parts::drop_bound(&mut message.content, Changed::ALL);
     }
     messages
@@ -172,25 +174,25 @@ pub fn unbound(mut messages: Vec<ConversationMessage>) -> Vec<ConversationMessag
 
 struct Work<'a> {
     history: &'a [ConversationMessage],
-    /// The results that stand where they belong by now.
+    /// The results that are already in place.
     taken: BTreeSet<usize>,
     calls: BTreeSet<CallId>,
     parts: Parts,
     messages: Vec<ConversationMessage>,
     repairs: Vec<Repair>,
-    /// For whom something changed that was not only appended.
+    /// The providers for which something changed that was not only appended.
     changed: Changed,
 }
 
 /// A call that waits for its result.
 struct Waiting {
-    /// Its name in the history.
+    /// Its id in the history.
     from: CallId,
-    /// Its name from now on.
+    /// Its new id.
     to: CallId,
-    /// It has its result by now.
+    /// Its result is in place.
     is_answered: bool,
-    /// A result that stands further behind may still be its own.
+    /// A result further on may still belong to it.
     is_open: bool,
 }
 
@@ -212,7 +214,8 @@ impl Work<'_> {
             Role::System | Role::User | Role::Tool => Vec::new(),
         };
         let is_renamed = waiting.iter().any(|it| it.from != it.to);
-        // Calls stand behind thinking, but reasoning belongs to the call that follows it.
+        // Calls follow thinking, so thinking survives a rename; reasoning is bound to the call
+        // after it.
         let renamed = if is_renamed { Changed::behind_all(&message) } else { Changed::default() };
         self.mend(&mut message, at, before.or(renamed));
         self.messages.push(message);
@@ -224,7 +227,7 @@ impl Work<'_> {
         self.repairs.push(repair);
     }
 
-    /// Gives each call a name of its own.
+    /// Gives each call a unique id.
     fn name_calls(&mut self, message: &mut ConversationMessage) -> Vec<Waiting> {
         let mut waiting = Vec::new();
         for ordinal in 0..message.tool_calls.len() {
@@ -243,14 +246,14 @@ impl Work<'_> {
         waiting
     }
 
-    /// Takes out of a message what cannot be sent, and what is held to something that changed.
+    /// Removes from a message what cannot be sent, and what is bound to content that changed.
     fn mend(&mut self, message: &mut ConversationMessage, at: usize, before: Changed) {
         let dropped = self.parts.drop_unsendable(message, at);
         self.repairs.extend(dropped.repairs);
         let changed = before.or(dropped.first);
-        // Words stay, but not as an item that its provider holds to the thinking before it.
+        // The text stays, but not as an item that its provider binds to the thinking before it.
         if let Some(first) = changed.first() {
-            message.content.iter_mut().skip(first).for_each(MessagePart::forget_form);
+            message.content.iter_mut().skip(first).for_each(MessagePart::drop_native);
         }
         if parts::drop_bound(&mut message.content, changed) {
             self.repairs.push(Repair::ThinkingDropped { message: at });
@@ -258,8 +261,8 @@ impl Work<'_> {
         self.changed = self.changed.or(dropped.first.behind());
     }
 
-    /// Puts results behind the calls of the message at `at`: those that stand there, those that
-    /// stand further behind, and for the rest new ones.
+    /// Places the results of the calls in message `at`: those that follow it directly, those
+    /// further on, and new ones for the rest.
     fn answer(&mut self, mut waiting: Vec<Waiting>, at: usize) {
         let next = (at + 1..self.history.len()).find(|&it| self.history[it].role != Role::Tool);
         let next = next.unwrap_or(self.history.len());
@@ -267,7 +270,7 @@ impl Work<'_> {
             self.place(&mut waiting, result);
         }
         for result in next..self.history.len() {
-            // A later call of the same name has the results behind it for itself.
+            // A later call with the same id claims the results after it.
             let calls = &self.history[result].tool_calls;
             for it in &mut waiting {
                 it.is_open &= !calls.iter().any(|call| call.call_id == it.from);
@@ -288,7 +291,7 @@ impl Work<'_> {
         }
     }
 
-    /// Puts a result behind the call that waits for it, if one does.
+    /// Moves a result to the call that waits for it, if there is one.
     fn place(&mut self, waiting: &mut [Waiting], at: usize) -> Option<CallId> {
         let message = &self.history[at];
         let named = message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool)?;
@@ -307,7 +310,7 @@ impl Work<'_> {
     }
 }
 
-/// Returns the result of a call of which nothing is known.
+/// Returns the result for a call with an unknown outcome.
 fn interrupted(call: CallId) -> ConversationMessage {
     let mut message = ConversationMessage::new(Role::Tool);
     message.content.push(MessagePart::text(INTERRUPTED));

@@ -1,4 +1,4 @@
-//! A request as JSON, read no deeper than the rules look.
+//! A request as JSON, parsed only as deep as the rules need.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::surrogate;
-use super::violation::{Rule, Violation};
+use super::violation::{ProviderRule, Violation};
 
-/// An object of a request: its fields, unread.
+/// An object of a request, with its fields unparsed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Item<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
 
@@ -25,7 +25,7 @@ impl<'a> Item<'a> {
         self.get(name).and_then(text)
     }
 
-    /// Returns the text of `name`, or an empty one.
+    /// Returns the text of `name`, or an empty string.
     pub(super) fn word(&self, name: &str) -> String {
         self.text(name).unwrap_or_default()
     }
@@ -47,16 +47,16 @@ pub(super) fn list(raw: &RawValue) -> Option<Vec<&RawValue>> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// A request: its own fields, and its messages.
+/// A request: its fields, and its messages.
 pub(super) struct Request<'a> {
     pub(super) fields: Item<'a>,
     pub(super) messages: Vec<&'a RawValue>,
 }
 
 impl<'a> Request<'a> {
-    /// Reads a request, or only its list of messages, which stands under `name`.
+    /// Reads a request, or only its list of messages, which is the field `name`.
     pub(super) fn read(bytes: &'a [u8], name: &str) -> Result<Self, Violation> {
-        let wrong = |found: String| Violation::new(Rule::A7, "", found);
+        let wrong = |found: String| Violation::new(ProviderRule::A7, "", found);
         let text = std::str::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
         let raw: &RawValue =
             serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -69,7 +69,7 @@ impl<'a> Request<'a> {
         let fields = Item::read(raw);
         let messages = fields
             .list(name)
-            .ok_or_else(|| Violation::new(Rule::A7, name, "no list of messages"))?;
+            .ok_or_else(|| Violation::new(ProviderRule::A7, name, "no list of messages"))?;
         Ok(Self { fields, messages })
     }
 }

@@ -1,15 +1,15 @@
-//! The rules of OpenAI's Responses.
+//! The rules of OpenAI's Responses API.
 
 use std::collections::BTreeSet;
 
 use super::request::{Item, Request};
-use super::violation::{Rule, Violation};
+use super::violation::{ProviderRule, Violation};
 
-/// Checks a request to OpenAI's Responses, or its list `input`.
+/// Checks a request to OpenAI's Responses API, or its list `input`.
 ///
-/// `is_stored` says whether a response of that id was stored. A bare list counts as a request
-/// that is not to be stored, for that is the stricter case. Whether an item lacks the reasoning
-/// that it was made with cannot be told from a request: only whoever gave the item out knows it.
+/// `is_stored` returns whether the provider stored the response with that id. A bare list is
+/// checked as a request that is not stored, which is the stricter case. A request alone does not
+/// show whether an item lacks the reasoning that it was produced with, so that is not checked.
 pub fn check_responses(request: &[u8], is_stored: impl Fn(&str) -> bool) -> Vec<Violation> {
     let request = match Request::read(request, "input") {
         Ok(request) => request,
@@ -20,8 +20,8 @@ pub fn check_responses(request: &[u8], is_stored: impl Fn(&str) -> bool) -> Vec<
     let stores = request.fields.get("store").is_some_and(|it| it.get() == "true");
     let mut found = Vec::new();
     if let Some(id) = previous.as_deref().filter(|id| !is_stored(id)) {
-        let told = format!("response `{id}` was not stored");
-        found.push(Violation::new(Rule::O5, "previous_response_id", told));
+        let missing = format!("response `{id}` was not stored");
+        found.push(Violation::new(ProviderRule::O5, "previous_response_id", missing));
     }
     calls(&items, previous.is_some(), &mut found);
     reasoning(&items, &mut found);
@@ -34,7 +34,8 @@ pub fn check_responses(request: &[u8], is_stored: impl Fn(&str) -> bool) -> Vec<
 fn calls(items: &[Item<'_>], goes_on: bool, found: &mut Vec<Violation>) {
     let mut open: Vec<(String, usize)> = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut add = |at, told| found.push(Violation::new(Rule::O2, format!("input.{at}"), told));
+    let mut add =
+        |at, what| found.push(Violation::new(ProviderRule::O2, format!("input.{at}"), what));
     for (at, item) in items.iter().enumerate() {
         let id = item.word("call_id");
         match &*item.word("type") {
@@ -46,9 +47,9 @@ fn calls(items: &[Item<'_>], goes_on: bool, found: &mut Vec<Violation>) {
             }
             "function_call_output" => match open.iter().position(|(call, _)| *call == id) {
                 Some(place) => _ = open.remove(place),
-                // A response that is gone on from may have made the call.
+                // The call may be part of the previous response.
                 None if goes_on && !seen.contains(&id) => {}
-                None => add(at, format!("an output for `{id}`, which waits for none")),
+                None => add(at, format!("an output for `{id}`, which is not an open call")),
             },
             _ => {}
         }
@@ -59,19 +60,19 @@ fn calls(items: &[Item<'_>], goes_on: bool, found: &mut Vec<Violation>) {
 fn reasoning(items: &[Item<'_>], found: &mut Vec<Violation>) {
     let mut seen = BTreeSet::new();
     for (at, item) in items.iter().enumerate() {
-        let mut add = |told: String| {
-            found.push(Violation::new(Rule::O3, format!("input.{at}"), told));
+        let mut add = |what: String| {
+            found.push(Violation::new(ProviderRule::O3, format!("input.{at}"), what));
         };
         if let Some(id) = item.text("id").filter(|id| !seen.insert(id.clone())) {
             add(format!("a second item `{id}`"));
         }
         if item.word("type") == "reasoning" && !items.get(at + 1).is_some_and(is_models) {
-            add("reasoning without the item that it belongs to".to_owned());
+            add("reasoning without the item that follows it".to_owned());
         }
     }
 }
 
-/// Says whether an item is the model's own.
+/// Returns true if the model produced the item.
 fn is_models(item: &Item<'_>) -> bool {
     match &*item.word("type") {
         "function_call_output" => false,
@@ -82,13 +83,13 @@ fn is_models(item: &Item<'_>) -> bool {
 
 fn by_id(items: &[Item<'_>], found: &mut Vec<Violation>) {
     for (at, item) in items.iter().enumerate() {
-        let told = match &*item.word("type") {
+        let what = match &*item.word("type") {
             "reasoning" if item.word("encrypted_content").is_empty() => {
                 "reasoning without `encrypted_content`"
             }
-            "item_reference" => "an item by its id",
+            "item_reference" => "a reference to an item by id",
             _ => continue,
         };
-        found.push(Violation::new(Rule::O4, format!("input.{at}"), told));
+        found.push(Violation::new(ProviderRule::O4, format!("input.{at}"), what));
     }
 }

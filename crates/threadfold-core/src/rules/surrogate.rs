@@ -1,16 +1,16 @@
-//! Lone surrogates: halves of a letter, written as an escape that stands for no text.
+//! Lone surrogates: escapes of half a surrogate pair, which are not valid text.
 
 use std::borrow::Cow;
 
 const ESCAPE: usize = 6;
 const REPLACEMENT: &str = "\\ufffd";
 
-/// Says whether a JSON text has a lone surrogate.
+/// Returns true if a JSON text has a lone surrogate.
 pub(super) fn has_lone(json: &str) -> bool {
     next_lone(json, 0).is_some()
 }
 
-/// Returns a JSON text with the sign for what is not text in place of each lone surrogate.
+/// Returns a JSON text with each lone surrogate replaced by U+FFFD.
 ///
 /// ```
 /// use threadfold_core::without_lone_surrogates;
@@ -19,21 +19,21 @@ pub(super) fn has_lone(json: &str) -> bool {
 /// assert_eq!(without_lone_surrogates(r#""\ud83d\ude00""#), r#""\ud83d\ude00""#);
 /// ```
 pub fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
-    let mut mended = String::new();
+    let mut replaced = String::new();
     let mut kept = 0;
     while let Some(at) = next_lone(json, kept) {
-        mended.push_str(&json[kept..at]);
-        mended.push_str(REPLACEMENT);
+        replaced.push_str(&json[kept..at]);
+        replaced.push_str(REPLACEMENT);
         kept = at + ESCAPE;
     }
     if kept == 0 {
         return Cow::Borrowed(json);
     }
-    mended.push_str(&json[kept..]);
-    Cow::Owned(mended)
+    replaced.push_str(&json[kept..]);
+    Cow::Owned(replaced)
 }
 
-/// Returns where the next lone surrogate stands.
+/// Returns the offset of the next lone surrogate.
 fn next_lone(json: &str, from: usize) -> Option<usize> {
     let bytes = json.as_bytes();
     let mut at = from;
@@ -55,7 +55,7 @@ fn next_lone(json: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// Returns the number of the escape that stands at `at`.
+/// Returns the UTF-16 code unit of the escape at `at`.
 fn unit(bytes: &[u8], at: usize) -> Option<u16> {
     let digits = bytes.get(at..at + ESCAPE)?.strip_prefix(b"\\u")?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

@@ -1,40 +1,40 @@
-//! The rules by name, and how one is broken.
+//! The rules by name, and how a request breaks them.
 
 use std::fmt;
 
 /// A rule that a provider enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
-    /// Each `tool_use` is answered in the very next message; all results of a message stand in
-    /// one, before anything else in it.
+pub enum ProviderRule {
+    /// Each `tool_use` has its result in the next message, and all results of a message come first
+    /// in one message.
     A1,
-    /// No `tool_result` without its `tool_use`; ids are unique, and each has one result.
+    /// No `tool_result` without its `tool_use`; ids are unique, and each call has one result.
     A2,
-    /// The first message is the user's; no assistant's message ends with `thinking`.
+    /// The first message is the user's; no assistant message ends with `thinking`.
     A3,
-    /// No text is empty or white space only, and no tool's output either.
+    /// No text is empty or blank, and no tool output either.
     A4,
-    /// Thinking goes back byte for byte, signed, in its place, without `cache_control`.
+    /// Thinking is returned byte for byte, signed, in place, without `cache_control`.
     A5,
-    /// What stands before a thinking block is unchanged since that was made.
+    /// Everything before a thinking block is unchanged since it was produced.
     A6,
-    /// Valid UTF-8 and JSON, without a lone surrogate. Holds for every provider.
+    /// Valid UTF-8 and JSON, without a lone surrogate. Applies to every provider.
     A7,
     /// A request has at most 32 MB, an image at most 5 MB.
     A8,
-    /// At most 4 marks `cache_control`.
+    /// At most 4 `cache_control` marks.
     A9,
-    /// A tool that ran at the provider's side has its result, and the reverse.
+    /// Each server-side tool call has its result, and vice versa.
     A10,
     /// Chat Completions: `tool_calls` are followed by one `tool` message for each id.
     O1,
-    /// Responses: each `function_call` has its output, and the reverse.
+    /// Responses: each `function_call` has its output, and vice versa.
     O2,
-    /// Responses: `reasoning` is followed by the item that it belongs to; ids are kept.
+    /// Responses: `reasoning` is followed by its item; ids are unchanged.
     O3,
-    /// Responses that are not stored: reasoning goes back encrypted, nothing by id.
+    /// Responses that are not stored: reasoning is returned encrypted, and nothing by id.
     O4,
-    /// `previous_response_id` names a response that was stored.
+    /// `previous_response_id` refers to a stored response.
     O5,
 }
 
@@ -42,9 +42,9 @@ pub enum Rule {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{rule}{}: {found}", at(.place))]
 pub struct Violation {
-    /// Which.
-    pub rule: Rule,
-    /// Where, such as `messages.3.content.0`.
+    /// The rule.
+    pub rule: ProviderRule,
+    /// The path, such as `messages.3.content.0`.
     pub place: String,
     /// What was found there.
     pub found: String,
@@ -55,13 +55,17 @@ fn at(place: &str) -> String {
 }
 
 impl Violation {
-    pub(super) fn new(rule: Rule, place: impl Into<String>, found: impl Into<String>) -> Self {
+    pub(super) fn new(
+        rule: ProviderRule,
+        place: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Self {
         Self { rule, place: place.into(), found: found.into() }
     }
 }
 
-impl Rule {
-    /// All rules, in their order.
+impl ProviderRule {
+    /// All rules, in order.
     pub const ALL: &'static [Self] = &[
         Self::A1,
         Self::A2,
@@ -81,7 +85,7 @@ impl Rule {
     ];
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for ProviderRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }

@@ -1,11 +1,11 @@
-//! When two states are equal: when they show the same.
+//! Equality of states: two states are equal if they show the same.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::{Blocks, ConversationState, Slot};
 
-/// Equal if they show the same blocks and subagents; who said what does not count.
+/// Two states are equal if they show the same blocks and subagents, whichever source reported them.
 impl PartialEq for ConversationState {
     fn eq(&self, other: &Self) -> bool {
         if Arc::ptr_eq(&self.settled, &other.settled)

@@ -1,4 +1,4 @@
-//! One conversation: its blocks in order, found by name.
+//! One conversation: its blocks in order, indexed by id.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::block::{Block, BlockBody};
 use crate::event::Rank;
 use crate::id::{BlockId, ConversationId, ToolUseId};
 
-use super::entry::{Entry, Facts, Kept};
+use super::entry::{Entry, Facts, Residence};
 use super::order::Label;
 
-/// A map that shares structure. Its hasher has no random seed: two runs do the same.
+/// A map with structural sharing. Its hasher has no random seed, so two runs behave the same.
 pub(crate) type Map<K, V> =
     imbl::GenericHashMap<K, V, BuildHasherDefault<DefaultHasher>, DefaultSharedPtr>;
 
@@ -24,27 +24,28 @@ pub(crate) struct Conversation {
     pub(crate) name: ConversationId,
     pub(super) entries: Vector<Arc<Entry>>,
     pub(super) index: Map<BlockId, Label>,
-    /// Blocks that are shown as not done.
+    /// The blocks whose status is open.
     pub(crate) open: OrdSet<BlockId>,
-    /// Blocks that are shown as subagents.
+    /// The blocks that are shown as subagents.
     pub(crate) edges: OrdSet<BlockId>,
-    pub(crate) rare: Arc<Rare>,
-    /// Blocks that changed since blocks were put away; nothing if none ever were.
+    pub(crate) rare: Arc<RareFacts>,
+    /// The blocks that changed since the last spill; `None` if nothing was ever spilled.
     pub(super) fresh: Option<Vector<BlockId>>,
 }
 
-/// What most conversations do not have.
+/// Tables that are empty in most conversations. They share one `Arc`, so that cloning a
+/// conversation stays cheap.
 #[derive(Clone, Default)]
-pub(crate) struct Rare {
-    /// Names whose block goes by another now.
+pub(crate) struct RareFacts {
+    /// Maps a former block id to the current one.
     pub(crate) aliases: Map<BlockId, BlockId>,
-    /// Blocks that were taken out, and who did it.
-    pub(crate) taken_out: Map<BlockId, Rank>,
-    /// Calls whose block has another name than the call.
+    /// Removed blocks, with the rank that removed each.
+    pub(crate) removed: Map<BlockId, Rank>,
+    /// Maps a call to its block, where the block's id differs from the call's.
     pub(crate) calls: Map<ToolUseId, BlockId>,
-    /// Results whose block is not named after the call.
+    /// Maps a call to its result's block, where the block does not have the usual id.
     pub(crate) results: Map<ToolUseId, BlockId>,
-    /// The last block before the latest compaction, by rank: all before it are off already.
+    /// The last block before the latest compaction, by rank. All blocks before it are inactive.
     pub(crate) compacted: [Option<BlockId>; 2],
 }
 
@@ -73,7 +74,7 @@ impl Conversation {
         self.entries.get(position)
     }
 
-    /// Returns the name that `id` goes by now.
+    /// Returns the current id of the block that `id` refers to.
     pub(crate) fn resolve<'a>(&'a self, id: &'a BlockId) -> &'a BlockId {
         if self.rare.aliases.is_empty() || self.index.contains_key(id) {
             return id;
@@ -90,12 +91,12 @@ impl Conversation {
         self.position(id).map(|position| &self.entries[position])
     }
 
-    /// Returns the name of the block that stands before `position`.
+    /// Returns the id of the block before `position`.
     pub(crate) fn id_before(&self, position: usize) -> Option<BlockId> {
         position.checked_sub(1).map(|at| self.entries[at].id.clone())
     }
 
-    /// Returns the place of the block that is this call.
+    /// Returns the position of the block that is this call.
     pub(crate) fn call(&self, call: &ToolUseId) -> Option<usize> {
         match self.rare.calls.get(call) {
             Some(block) => self.position(block),
@@ -111,10 +112,10 @@ impl Conversation {
         }
     }
 
-    /// Sets what is known and shown of the block at `position`.
+    /// Sets the facts and the shown form of the block at `position`.
     pub(crate) fn set(&mut self, position: usize, facts: Facts, shown: Arc<Block>) {
-        let shelf = self.entries[position].away().map(|away| away.shelf().clone());
-        let old = self.entries[position].fetched();
+        let store = self.entries[position].spilled().map(|spilled| spilled.store().clone());
+        let old = self.entries[position].loaded();
         let mut entry = Entry::new(old.id.clone(), facts, shown);
         entry.label = old.label;
         if Arc::ptr_eq(&old.shown(), &entry.shown()) {
@@ -127,14 +128,14 @@ impl Conversation {
             self.forget_call(&old);
         }
         self.name_call(&entry);
-        if let Some(shelf) = shelf {
-            entry = entry.put_back(&self.name, &shelf);
+        if let Some(store) = store {
+            entry = entry.spill_again(&self.name, &store);
         }
         self.note_fresh(&entry);
         self.entries.set(position, Arc::new(entry));
     }
 
-    /// Puts a new block at `position`.
+    /// Inserts a new block at `position`.
     pub(crate) fn insert(&mut self, position: usize, id: BlockId, facts: Facts, shown: Arc<Block>) {
         let entry = Entry::new(id, facts, shown);
         self.enlist(&entry);
@@ -143,7 +144,7 @@ impl Conversation {
         self.put_in(position, entry);
     }
 
-    /// Takes the block at `position` out, with all that leads to it.
+    /// Removes the block at `position`, and every index entry that refers to it.
     pub(crate) fn remove(&mut self, position: usize) -> Entry {
         let entry = self.take_out(position);
         self.open.remove(&entry.id);
@@ -152,7 +153,7 @@ impl Conversation {
         entry
     }
 
-    /// Moves the block at `from` so that it stands at `to`.
+    /// Moves the block at `from` to `to`.
     pub(crate) fn shift(&mut self, from: usize, to: usize) {
         let entry = self.take_out(from);
         self.put_in(to, entry);
@@ -175,7 +176,7 @@ impl Conversation {
     }
 
     fn note_fresh(&mut self, entry: &Entry) {
-        if let (Some(fresh), Kept::Here { .. }) = (&mut self.fresh, &entry.kept) {
+        if let (Some(fresh), Residence::InMemory { .. }) = (&mut self.fresh, &entry.residence) {
             fresh.push_back(entry.id.clone());
         }
     }
@@ -194,8 +195,8 @@ impl Conversation {
         }
     }
 
-    /// Remembers the way from a call to its block, where the names differ. A call that two
-    /// blocks claim stays with the first.
+    /// Indexes a call's block where the two ids differ. If two blocks claim a call, the first one
+    /// keeps it.
     fn name_call(&mut self, entry: &Entry) {
         if let Some(call) = entry.facts().call_of_block()
             && call.as_str() != entry.id.as_str()
@@ -212,7 +213,7 @@ impl Conversation {
         }
     }
 
-    /// Forgets the way from a call to a block that is not the call's any more.
+    /// Removes the index entry from a call to a block that is no longer the call's.
     fn forget_call(&mut self, entry: &Entry) {
         if self.rare.calls.is_empty() && self.rare.results.is_empty() {
             return;
@@ -230,7 +231,7 @@ impl Conversation {
         }
     }
 
-    /// Says whether the block `id` may show the subagent that `call` made.
+    /// Returns true if the block `id` may show the subagent that `call` spawned.
     pub(crate) fn may_claim(&self, id: &BlockId, call: &ToolUseId) -> bool {
         id.as_str() == call.as_str() || self.rare.calls.get(call).is_none_or(|block| block == id)
     }
@@ -239,7 +240,7 @@ impl Conversation {
         claims.get(call).is_some_and(|block| self.index.contains_key(block))
     }
 
-    /// Returns the places of the blocks that show this call's subagent.
+    /// Returns the positions of the blocks that show this call's subagent.
     pub(crate) fn edges_of(&self, call: &ToolUseId) -> impl Iterator<Item = usize> {
         let named = self.rare.calls.get(call).and_then(|block| self.position(block));
         let usual = self.position(&BlockId::from(call)).filter(|at| Some(*at) != named);
@@ -248,7 +249,7 @@ impl Conversation {
     }
 }
 
-/// Returns the usual name of the block that is a call's result.
+/// Returns the usual id of the block that is a call's result.
 pub(crate) fn result_id(call: &ToolUseId) -> BlockId {
     ["result:", call.as_str()].concat().into()
 }

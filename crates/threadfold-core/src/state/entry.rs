@@ -1,35 +1,35 @@
-//! One block's place in a conversation: what each source said of it, and what is shown.
+//! One block in a conversation: what each rank reported, and what is shown.
 //!
-//! What is shown is a function of what was said, so the order in which sources of different
-//! rank speak cannot matter.
+//! What is shown is a pure function of what was reported, so the order in which sources of
+//! different rank report cannot matter.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use crate::block::{Block, BlockBody, BlockStatus, Subagent};
+use crate::block::{Block, BlockBody, BlockStatus, SubagentBlock};
 use crate::event::Rank;
 use crate::id::{BlockId, ConversationId, ToolUseId};
 use crate::json::Json;
 
 use super::order::Label;
-use super::shelf::Away;
-use super::subagent::RunShown;
+use super::spill::SpilledBlock;
+use super::subagent::RunView;
 
-/// What one rank of sources has said and done about a block.
+/// What the sources of one rank reported about a block.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Said {
-    /// The block, as it was last said.
+pub(crate) struct RankReport {
+    /// The block, as last reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) block: Option<Arc<Block>>,
-    /// This rank has given the block a place, with or without saying it.
+    /// This rank has placed the block, with or without reporting it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) known: bool,
-    /// A turn ended since it was said.
+    /// A turn ended since the block was reported.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) idle: bool,
-    /// It went off the active path.
+    /// The block left the active path.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) inactive: bool,
 }
@@ -38,78 +38,83 @@ pub(crate) fn is_false(mark: &bool) -> bool {
     !mark
 }
 
-/// One block's place in a conversation.
+/// One block in a conversation.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) label: Label,
     pub(crate) id: BlockId,
-    /// The hash of what readers see, once someone asked.
+    /// The hash of the shown block, computed on first use.
     pub(crate) hash: OnceLock<[u8; 32]>,
-    pub(super) kept: Kept,
+    pub(super) residence: Residence,
 }
 
-/// What is known of a block, and what readers see.
+/// Where the facts about a block are held.
 #[derive(Clone)]
-pub(super) enum Kept {
-    Here { facts: Facts, shown: Arc<Block> },
-    Away(Away),
+pub(super) enum Residence {
+    InMemory { facts: Facts, shown: Arc<Block> },
+    Spilled(SpilledBlock),
 }
 
 impl Entry {
-    /// Returns an entry that has no place yet.
+    /// Returns an entry without a position.
     pub(super) fn new(id: BlockId, facts: Facts, shown: Arc<Block>) -> Self {
-        Self { label: 0, id, hash: OnceLock::new(), kept: Kept::Here { facts, shown } }
+        Self {
+            label: 0,
+            id,
+            hash: OnceLock::new(),
+            residence: Residence::InMemory { facts, shown },
+        }
     }
 
-    /// Returns all that is known of the block.
+    /// Returns the facts about the block.
     pub(crate) fn facts(&self) -> Cow<'_, Facts> {
-        match &self.kept {
-            Kept::Here { facts, .. } => Cow::Borrowed(facts),
-            Kept::Away(away) => Cow::Owned(away.facts()),
+        match &self.residence {
+            Residence::InMemory { facts, .. } => Cow::Borrowed(facts),
+            Residence::Spilled(spilled) => Cow::Owned(spilled.facts()),
         }
     }
 
-    /// Returns what readers see.
+    /// Returns the block that readers see.
     pub(crate) fn shown(&self) -> Cow<'_, Arc<Block>> {
-        match &self.kept {
-            Kept::Here { shown, .. } => Cow::Borrowed(shown),
-            Kept::Away(away) => Cow::Owned(away.shown(&self.id)),
+        match &self.residence {
+            Residence::InMemory { shown, .. } => Cow::Borrowed(shown),
+            Residence::Spilled(spilled) => Cow::Owned(spilled.shown(&self.id)),
         }
     }
 
-    /// Says whether a source of this rank has given the block a place.
+    /// Returns true if a source of this rank has placed the block.
     pub(crate) fn is_known(&self, rank: Rank) -> bool {
-        match &self.kept {
-            Kept::Here { facts, .. } => facts.said(rank).known,
-            Kept::Away(away) => away.is_known(rank),
+        match &self.residence {
+            Residence::InMemory { facts, .. } => facts.report(rank).known,
+            Residence::Spilled(spilled) => spilled.is_known(rank),
         }
     }
 
-    /// Says whether the block went off the active path of a source of this rank.
+    /// Returns true if the block left the active path of a source of this rank.
     pub(crate) fn is_inactive(&self, rank: Rank) -> bool {
-        match &self.kept {
-            Kept::Here { facts, .. } => facts.said(rank).inactive,
-            Kept::Away(away) => away.is_inactive(rank),
+        match &self.residence {
+            Residence::InMemory { facts, .. } => facts.report(rank).inactive,
+            Residence::Spilled(spilled) => spilled.is_inactive(rank),
         }
     }
 
-    /// Returns the call that made a subagent. A block that shows one is never put away.
+    /// Returns the call that spawned a subagent. A block that shows one is never spilled.
     pub(crate) fn call(&self) -> Option<&ToolUseId> {
-        match &self.kept {
-            Kept::Here { facts, .. } => facts.call.as_ref(),
-            Kept::Away(_) => None,
+        match &self.residence {
+            Residence::InMemory { facts, .. } => facts.call.as_ref(),
+            Residence::Spilled(_) => None,
         }
     }
 
-    /// Says whether the block may be shown as one of this type.
+    /// Returns true if the block may be shown with this type.
     pub(crate) fn may_be(&self, kind: &str) -> bool {
-        match &self.kept {
-            Kept::Here { shown, .. } => shown.body.kind() == kind,
-            Kept::Away(away) => away.may_be(kind),
+        match &self.residence {
+            Residence::InMemory { shown, .. } => shown.body.kind() == kind,
+            Residence::Spilled(spilled) => spilled.may_be(kind),
         }
     }
 
-    /// Returns the call whose result this is.
+    /// Returns the call whose result this block is.
     pub(crate) fn result_of(&self) -> Option<ToolUseId> {
         if !self.may_be("tool_result") {
             return None;
@@ -121,23 +126,23 @@ impl Entry {
     }
 }
 
-/// All that is known of a block; what is shown follows from it.
+/// All facts about a block. What is shown is computed from them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Facts {
     #[serde(default)]
-    pub(crate) stream: Said,
+    pub(crate) stream: RankReport,
     #[serde(default)]
-    pub(crate) transcript: Said,
-    /// The stream's word is a preview that may be taken back.
+    pub(crate) transcript: RankReport,
+    /// The stream's report is a preview that the source may abandon.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) preview: bool,
-    /// A preview was confirmed: taking it back takes nothing.
+    /// A preview was confirmed, so abandoning it has no effect.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) confirmed: bool,
-    /// How the tool call was answered.
+    /// The status that the call's result gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<BlockStatus>,
-    /// The call that made a subagent.
+    /// The call that spawned a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) call: Option<ToolUseId>,
 }
@@ -145,26 +150,26 @@ pub(crate) struct Facts {
 pub(crate) const RANKS: [Rank; 2] = [Rank::Transcript, Rank::Stream];
 
 impl Facts {
-    pub(crate) fn said(&self, rank: Rank) -> &Said {
+    pub(crate) fn report(&self, rank: Rank) -> &RankReport {
         match rank {
             Rank::Stream => &self.stream,
             Rank::Transcript => &self.transcript,
         }
     }
 
-    pub(crate) fn said_mut(&mut self, rank: Rank) -> &mut Said {
+    pub(crate) fn report_mut(&mut self, rank: Rank) -> &mut RankReport {
         match rank {
             Rank::Stream => &mut self.stream,
             Rank::Transcript => &mut self.transcript,
         }
     }
 
-    /// Says whether some source has said the block for good.
+    /// Returns true if a source has reported the block for good.
     pub(crate) fn is_firm(&self) -> bool {
         self.transcript.block.is_some() || (self.stream.block.is_some() && !self.preview)
     }
 
-    /// Returns the only rank that said the block, if it is the only one.
+    /// Returns the rank that reported the block, if only one did.
     pub(crate) fn only_rank(&self) -> Option<Rank> {
         match (&self.stream.block, &self.transcript.block) {
             (Some(_), None) => Some(Rank::Stream),
@@ -173,30 +178,39 @@ impl Facts {
         }
     }
 
-    /// Returns the tool call that this block is, whatever it is shown as.
+    /// Returns the tool call that the block is, whatever it is shown as.
     pub(crate) fn tool_use_id(&self) -> Option<&ToolUseId> {
-        RANKS.iter().find_map(|&rank| match &self.said(rank).block.as_ref()?.body {
+        RANKS.iter().find_map(|&rank| match &self.report(rank).block.as_ref()?.body {
             BlockBody::ToolUse(body) => Some(&body.tool_use_id),
             _ => None,
         })
     }
 
-    /// Returns the call that this block is, whether or not it made a subagent.
+    /// Returns the call that the block is, whether or not it spawned a subagent.
     pub(crate) fn call_of_block(&self) -> Option<&ToolUseId> {
         self.call.as_ref().or_else(|| self.tool_use_id())
     }
 
-    /// Returns what readers see.
+    /// Returns the block that readers see, for one that spawned no subagent.
+    pub(crate) fn show_without_run(
+        &self,
+        id: &BlockId,
+        conversation: &ConversationId,
+    ) -> Arc<Block> {
+        self.show(id, conversation, None)
+    }
+
+    /// Returns the block that readers see.
     pub(crate) fn show(
         &self,
         id: &BlockId,
         conversation: &ConversationId,
-        run: Option<&RunShown>,
+        run: Option<&RunView>,
     ) -> Arc<Block> {
         let said = match (&self.transcript.block, &self.stream.block) {
             (Some(top), Some(under)) => Arc::new(top.over(under)),
             (Some(only), None) | (None, Some(only)) => only.clone(),
-            (None, None) => Arc::new(Block::new(id.clone(), Subagent::unsaid())),
+            (None, None) => Arc::new(Block::new(id.clone(), SubagentBlock::empty())),
         };
         let (status, interrupted) = match run {
             Some(run) => (run.status, run.interrupted),
@@ -222,11 +236,11 @@ impl Facts {
         Arc::new(shown)
     }
 
-    /// Returns how far the block has come: what its source closed counts before an answer,
-    /// an answer before the end of a turn.
+    /// Returns the status and whether the block was interrupted. A close by its source takes
+    /// precedence over a result, and a result over the end of a turn.
     fn closing(&self, said: &Block) -> (BlockStatus, bool) {
         let closed_by_source = RANKS.iter().find_map(|&rank| {
-            self.said(rank).block.as_ref().filter(|block| !block.status.is_open())
+            self.report(rank).block.as_ref().filter(|block| !block.status.is_open())
         });
         if let Some(block) = closed_by_source {
             return match (self.answer, block.interrupted) {
@@ -237,7 +251,7 @@ impl Facts {
         if let Some(answer) = self.answer {
             return (answer, false);
         }
-        let ended = RANKS.iter().any(|&rank| self.said(rank).idle);
+        let ended = RANKS.iter().any(|&rank| self.report(rank).idle);
         match (ended, &said.body) {
             (false, _) => (said.status, said.interrupted),
             (true, BlockBody::Subagent(_)) => (BlockStatus::Error, true),
@@ -247,8 +261,9 @@ impl Facts {
 }
 
 impl Block {
-    /// Turns the call into the subagent it made; the call's own words stay in the metadata.
-    fn become_subagent(&mut self, run: &RunShown) {
+    /// Turns the call into the subagent that it spawned. The call's own fields stay in the
+    /// metadata.
+    fn become_subagent(&mut self, run: &RunView) {
         let mut subagent = match &self.body {
             BlockBody::Subagent(body) => body.clone(),
             BlockBody::ToolUse(call) => {
@@ -256,9 +271,9 @@ impl Block {
                 if let Some(input) = &call.input {
                     self.metadata.insert("input", input.clone());
                 }
-                Subagent { description: call.description.clone(), ..Subagent::unsaid() }
+                SubagentBlock { description: call.description.clone(), ..SubagentBlock::empty() }
             }
-            _ => Subagent::unsaid(),
+            _ => SubagentBlock::empty(),
         };
         subagent.tool_use_id = Some(run.tool_use_id.clone());
         subagent.agent_id = run.agent_id.clone().or(subagent.agent_id);
@@ -271,8 +286,8 @@ impl Block {
     }
 }
 
-impl Subagent {
-    fn unsaid() -> Self {
+impl SubagentBlock {
+    fn empty() -> Self {
         Self {
             tool_use_id: None,
             agent_id: None,

@@ -1,8 +1,8 @@
-//! Texts that are growing right now, kept outside the trees.
+//! Open texts: texts that are growing, kept outside the trees.
 //!
-//! The tree holds a block's text as a length in a shared buffer; a delta writes into the buffer
-//! and raises the length here. Only when something else happens to the block, or when too many
-//! texts grow at once, is the length written back into the tree.
+//! The tree stores a block's text as a length in a shared buffer. A delta writes into the buffer
+//! and raises the length here. The length is written back into the tree only when another event
+//! concerns the block, or when too many texts grow at once.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::text::{Buffer, Text};
 
 use super::{ConversationState, Entry, Slot};
 
-/// How many texts can grow at once before one is written back.
+/// How many texts can be open at once before one is written back.
 pub(crate) const OPEN_LIMIT: usize = 16;
 
 /// A text that is growing.
 #[derive(Clone)]
 pub(crate) struct OpenText {
     pub(crate) slot: Slot,
-    /// The conversation's name as the deltas say it.
-    pub(crate) said_as: ConversationId,
-    /// The conversation's name as the state shows it.
+    /// The conversation's name, as the deltas spell it.
+    pub(crate) addressed_as: ConversationId,
+    /// The conversation's name, as the state shows it.
     pub(crate) name: ConversationId,
     pub(crate) block: BlockId,
     pub(crate) field: TextField,
@@ -37,7 +37,7 @@ impl OpenText {
 }
 
 impl ConversationState {
-    /// Lets a text grow outside the tree, where its length is `length` for now.
+    /// Opens a text whose current length is `length`.
     pub(crate) fn open_text(&mut self, text: OpenText, length: u32) -> usize {
         if self.open.len() == OPEN_LIMIT {
             self.settle(0);
@@ -48,7 +48,7 @@ impl ConversationState {
         index
     }
 
-    /// Returns the block with its growing text as long as it is in this state.
+    /// Returns the block with its open text at the length that it has in this state.
     pub(crate) fn with_open_text(&self, slot: Slot, entry: &Entry) -> Option<Block> {
         let grown =
             self.open.iter().zip(self.lengths).find(|(open, _)| open.is_of(slot, &entry.id));
@@ -60,14 +60,14 @@ impl ConversationState {
         Some(shown)
     }
 
-    /// Writes the growing texts of one block back into the tree.
+    /// Writes the open texts of one block back into the tree.
     pub(crate) fn settle_block(&mut self, slot: Slot, block: &BlockId) {
         while let Some(index) = self.open.iter().position(|open| open.is_of(slot, block)) {
             self.settle(index);
         }
     }
 
-    /// Writes the growing texts of a conversation back into the tree.
+    /// Writes the open texts of a conversation back into the tree.
     pub(crate) fn settle_conversation(&mut self, slot: Slot) {
         while let Some(index) = self.open.iter().position(|open| open.slot == slot) {
             self.settle(index);
@@ -87,13 +87,14 @@ impl ConversationState {
         };
 
         let mut facts = entry.facts().into_owned();
-        if let Some(block) = &mut facts.said_mut(open.rank).block
+        if let Some(block) = &mut facts.report_mut(open.rank).block
             && let Some(text) = Arc::make_mut(block).text_mut(open.field)
         {
             *text = Text::in_buffer(open.buffer, length);
         }
-        // Only the word of one rank is ever open, and never a subagent's.
-        let shown = facts.show(&open.block, &conversation.name, None);
+        // No run is passed: only a block that a single rank reported can be open, never a
+        // subagent's.
+        let shown = facts.show_without_run(&open.block, &conversation.name);
         conversation.set(position, facts, shown);
     }
 }

@@ -1,26 +1,27 @@
-//! The order of blocks: labels that leave room between them, and where a block goes.
+//! The order of blocks: labels with gaps between them, and the position of a new block.
 //!
-//! A block is found by its label, so that one put in the middle renumbers only its neighbours.
+//! Blocks are looked up by label, so inserting in the middle renumbers only the neighbours.
 
 use std::sync::Arc;
 
-use crate::event::{Place, Rank};
+use crate::event::{Placement, Rank};
 use crate::id::BlockId;
 
 use super::conversation::Conversation;
 use super::entry::Entry;
 
-/// A number that grows along a conversation.
+/// A number that increases along a conversation.
 pub(crate) type Label = u64;
 
 const FIRST: Label = 1 << 62;
 const STEP: Label = 1 << 32;
-/// Where a new label goes within its gap: near the left, for insertions come in rising order.
+/// A new label is placed at this fraction of its gap: near the left, because insertions usually
+/// arrive in ascending order.
 const SHARE: Label = 16;
 const ROOM: Label = 1 << 12;
 
 impl Conversation {
-    /// Returns a label for a block that is about to be put at `position`.
+    /// Returns a label for a block that is about to be inserted at `position`.
     pub(super) fn label_at(&mut self, position: usize) -> Label {
         if let Some(label) = self.free_label(position) {
             return label;
@@ -29,10 +30,10 @@ impl Conversation {
         self.free_label(position).expect("room was made for it")
     }
 
-    /// Returns where the block of this label stands.
+    /// Returns the position of the block with this label.
     ///
-    /// Blocks that came one after another are a step apart, so the distance from the end is
-    /// mostly known without a search.
+    /// Appended blocks are one step apart, so the distance from the end usually gives the position
+    /// without a search.
     pub(super) fn position_of(&self, label: Label) -> Option<usize> {
         let steps = self.entries.back()?.label.checked_sub(label)? / STEP;
         let guess = (self.entries.len() - 1).checked_sub(steps as usize);
@@ -59,7 +60,7 @@ impl Conversation {
         }
     }
 
-    /// Spreads the labels around `position` over the smallest stretch that has room.
+    /// Spreads the labels around `position` over the smallest range that has enough room.
     fn make_room(&mut self, position: usize) {
         let mut reach = 16;
         loop {
@@ -82,15 +83,16 @@ impl Conversation {
         }
     }
 
-    /// Returns where a block goes that is not there yet.
+    /// Returns the position at which to insert a new block.
     ///
-    /// Between two blocks that both sources know, what only the file has stands before what only
-    /// the stream has.
-    pub(crate) fn place_of_new(&self, rank: Rank, place: &Place) -> usize {
+    /// Between two blocks that both sources know, blocks that only the transcript has precede
+    /// blocks that only the stream has. Without that rule the order would depend on which source
+    /// was read first.
+    pub(crate) fn position_for_new(&self, rank: Rank, place: &Placement) -> usize {
         let start = match place {
-            Place::Unsaid => return self.entries.len(),
-            Place::First => 0,
-            Place::After(block) => match self.position(block) {
+            Placement::Unspecified => return self.entries.len(),
+            Placement::First => 0,
+            Placement::After(block) => match self.position(block) {
                 Some(position) => position + 1,
                 None => return self.entries.len(),
             },
@@ -102,15 +104,15 @@ impl Conversation {
     }
 
     fn skip_unknown_to(&self, rank: Rank, start: usize) -> usize {
-        // Skipping an iterator would walk all that stands before.
+        // An index is used because skipping an iterator would walk all preceding entries.
         (start..self.entries.len())
             .find(|&at| self.entries[at].is_known(rank))
             .unwrap_or(self.entries.len())
     }
 
-    /// Says whether the block at `position` stands behind `wanted`, but for blocks that a source
-    /// of this rank does not know.
-    fn stands_behind(&self, rank: Rank, position: usize, wanted: Option<&BlockId>) -> bool {
+    /// Returns true if the block at `position` follows `wanted`, ignoring blocks that a source of
+    /// this rank does not know.
+    fn follows(&self, rank: Rank, position: usize, wanted: Option<&BlockId>) -> bool {
         let before = (0..position)
             .rev()
             .map(|at| &self.entries[at])
@@ -118,30 +120,32 @@ impl Conversation {
         before.map(|entry| &entry.id) == wanted
     }
 
-    /// Moves blocks so that the one at `position`, just said by `rank`, stands where its source
-    /// has it. Returns the names of those that moved, in the order they moved.
-    pub(crate) fn bring_into_place(
+    /// Moves blocks so that the one at `position`, just reported by `rank`, is where its source has
+    /// it. Returns the ids of the blocks that moved, in the order they moved.
+    pub(crate) fn move_into_place(
         &mut self,
         rank: Rank,
         position: usize,
-        place: &Place,
-        news: News,
+        place: &Placement,
+        occurrence: Occurrence,
     ) -> Vec<BlockId> {
         let wanted = match place {
-            Place::Unsaid => return Vec::new(),
-            Place::First => None,
-            Place::After(block) => match self.position(block) {
+            Placement::Unspecified => return Vec::new(),
+            Placement::First => None,
+            Placement::After(block) => match self.position(block) {
                 Some(at) => Some(self.entries[at].id.clone()),
                 None => return Vec::new(),
             },
         };
         let id = self.entries[position].id.clone();
-        if wanted.as_ref() == Some(&id) || self.stands_behind(rank, position, wanted.as_ref()) {
+        if wanted.as_ref() == Some(&id) || self.follows(rank, position, wanted.as_ref()) {
             return Vec::new();
         }
         if rank == Rank::Stream && self.entries[position].is_known(Rank::Transcript) {
-            return match (news, wanted) {
-                (News::FirstSaid, Some(before)) => self.bring_stream_only_before(position, &before),
+            return match (occurrence, wanted) {
+                (Occurrence::First, Some(before)) => {
+                    self.move_stream_only_before(position, &before)
+                }
                 _ => Vec::new(),
             };
         }
@@ -158,11 +162,11 @@ impl Conversation {
         if target == position { Vec::new() } else { vec![id] }
     }
 
-    /// Moves what only the stream has, up to `last`, before the block at `position`.
+    /// Moves the blocks that only the stream has, up to `last`, before the block at `position`.
     ///
-    /// The file had shown that block; now the stream reached it, so all that the stream said
-    /// before belongs before it.
-    fn bring_stream_only_before(&mut self, position: usize, last: &BlockId) -> Vec<BlockId> {
+    /// The transcript had already shown that block. Now the stream has reached it, so everything
+    /// that the stream reported earlier belongs before it.
+    fn move_stream_only_before(&mut self, position: usize, last: &BlockId) -> Vec<BlockId> {
         let Some(end) = self.position(last).filter(|&end| end > position) else {
             return Vec::new();
         };
@@ -185,9 +189,9 @@ impl Conversation {
     }
 }
 
-/// Whether a source says a block for the first time.
+/// Whether a source reports a block for the first time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
-    FirstSaid,
-    SaidBefore,
+pub(crate) enum Occurrence {
+    First,
+    Repeated,
 }

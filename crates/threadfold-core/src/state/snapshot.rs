@@ -1,4 +1,4 @@
-//! A state as pure data: all that is known, so that folding can go on from it.
+//! Snapshots: a state as plain data, complete enough to fold further events.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,12 @@ mod restore;
 
 pub use parts::SnapshotPart;
 
-/// All that a state knows: what it shows, who said what, and under which names.
+/// The complete data of a state: what it shows, which source reported what, and all names.
 ///
-/// A snapshot and the events after it give the state that all events give.
+/// Restoring a snapshot and folding the later events gives the same state as folding all events.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Snapshot {
+pub struct StateSnapshot {
     version: u32,
     main: ConversationFacts<Vec<BlockFacts>>,
     subagents: Vec<SubagentFacts<Vec<BlockFacts>>>,
@@ -33,23 +33,23 @@ const VERSION: u32 = 1;
 #[non_exhaustive]
 pub enum SnapshotError {
     /// Use a newer program, or fold the session again.
-    #[error("the snapshot has version {found}, and this program reads version {VERSION}")]
+    #[error("the snapshot has version {found}, but this program reads version {VERSION}")]
     Version {
         /// The snapshot's version.
         found: u32,
     },
     /// Fold the session again.
-    #[error("block `{block}` stands twice in conversation `{conversation}`")]
-    BlockTwice {
+    #[error("the snapshot contains block `{block}` of conversation `{conversation}` twice")]
+    DuplicateBlock {
         /// The block.
         block: BlockId,
-        /// Where.
+        /// The conversation.
         conversation: ConversationId,
     },
     /// Fold the session again.
-    #[error("the snapshot cannot be read: {reason}")]
+    #[error("the snapshot is corrupt: {reason}")]
     Unreadable {
-        /// What is wrong with its JSON.
+        /// The JSON error.
         reason: String,
     },
 }
@@ -67,8 +67,8 @@ struct ConversationFacts<B> {
     blocks: B,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     aliases: Vec<(BlockId, BlockId)>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    taken_out: Vec<(BlockId, Rank)>,
+    #[serde(rename = "takenOut", default, skip_serializing_if = "Vec::is_empty")]
+    removed: Vec<(BlockId, Rank)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     calls: Vec<(ToolUseId, BlockId)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -96,8 +96,8 @@ struct SubagentFacts<B> {
 }
 
 impl ConversationState {
-    /// Returns all that the state knows, as pure data.
-    pub fn snapshot(&self) -> Snapshot {
+    /// Returns the complete data of the state.
+    pub fn snapshot(&self) -> StateSnapshot {
         let state = self.without_open_texts();
         let subagents = state.settled.subagents.iter().map(|subagent| SubagentFacts {
             names: subagent.names.clone(),
@@ -106,7 +106,7 @@ impl ConversationState {
             united: subagent.united,
             conversation: conversation_facts(&subagent.conversation),
         });
-        Snapshot {
+        StateSnapshot {
             version: VERSION,
             main: conversation_facts(&state.settled.main),
             subagents: subagents.collect(),
@@ -132,7 +132,7 @@ fn conversation_facts(conversation: &Conversation) -> ConversationFacts<Vec<Bloc
             .map(|entry| BlockFacts { id: entry.id.clone(), facts: entry.facts().into_owned() })
             .collect(),
         aliases: sorted(&rare.aliases),
-        taken_out: sorted(&rare.taken_out),
+        removed: sorted(&rare.removed),
         calls: sorted(&rare.calls),
         results: sorted(&rare.results),
         compacted: rare.compacted.clone(),

@@ -11,7 +11,7 @@ use crate::json::Json;
 
 use super::Slot;
 use super::conversation::Conversation;
-use super::entry::{RANKS, is_false};
+use super::entry::is_false;
 
 /// A subagent.
 #[derive(Clone)]
@@ -19,17 +19,17 @@ pub(crate) struct Subagent {
     pub(crate) conversation: Conversation,
     pub(crate) names: Names,
     pub(crate) runs: Vec<Run>,
-    /// Ranks that said its turn is over.
+    /// The ranks that reported the end of its turn.
     pub(crate) idle: RankSet,
-    /// It turned out to be another; that one has its blocks.
+    /// It was merged into another subagent, which now holds its blocks.
     pub(crate) united: bool,
 }
 
-/// What a subagent is called, beside its calls.
+/// The names of a subagent, besides its call ids.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Names {
     pub(crate) agent_id: Option<AgentId>,
-    /// What `agent_id` is.
+    /// The kind of `agent_id`.
     #[serde(default)]
     pub(crate) kind: NameKind,
     /// All names, without `agent-`.
@@ -37,27 +37,27 @@ pub(crate) struct Names {
     pub(crate) bare: Vec<Arc<str>>,
 }
 
-/// What a name is; a later kind is shown before an earlier one, whichever was heard first.
+/// The kind of a name. A later kind is preferred over an earlier one, whichever was reported first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NameKind {
-    /// A conversation's name of which nobody said what it names.
+    /// A conversation's name, of unknown kind.
     #[default]
     Guessed,
-    /// The name that older programs gave.
+    /// An id from an older version.
     Older,
-    /// The agent's own.
+    /// The agent's own id.
     Own,
 }
 
 impl Names {
-    /// Says whether all that is known is a conversation's name.
+    /// Returns true if only a conversation's name is known.
     pub(crate) fn is_guess(&self) -> bool {
         self.agent_id.is_some() && self.kind == NameKind::Guessed
     }
 
-    /// Hears a name. Of two spellings of one name the shorter is shown.
-    pub(crate) fn hear(&mut self, name: &AgentId, kind: NameKind) {
+    /// Adds a name. The shorter of two spellings is shown.
+    pub(crate) fn add(&mut self, name: &AgentId, kind: NameKind) {
         match &self.agent_id {
             Some(known) if known.bare() == name.bare() => {
                 if name.as_str().len() < known.as_str().len() {
@@ -83,38 +83,38 @@ impl Names {
 pub(crate) struct Run {
     pub(crate) tool_use_id: ToolUseId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) prompt: Option<Ranked<Arc<str>>>,
+    pub(crate) prompt: Option<RankedValue<Arc<str>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) subagent_type: Option<Ranked<Arc<str>>>,
+    pub(crate) subagent_type: Option<RankedValue<Arc<str>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) description: Option<Ranked<Arc<str>>>,
-    /// How it ended, by rank.
+    pub(crate) description: Option<RankedValue<Arc<str>>>,
+    /// How the run ended, by rank.
     #[serde(default)]
-    pub(crate) done: [Option<Done>; 2],
+    pub(crate) done: [Option<RunEnd>; 2],
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) background: bool,
-    /// Ranks that said that it runs.
-    #[serde(default)]
-    pub(crate) said: RankSet,
-    /// Ranks whose turn ended while it ran.
+    /// The ranks that reported the run.
+    #[serde(rename = "said", default)]
+    pub(crate) reported: RankSet,
+    /// The ranks whose turn ended during the run.
     #[serde(default)]
     pub(crate) idle: RankSet,
-    /// The conversations in which the call stands as a block.
+    /// The conversations that contain the call as a block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) edges: Vec<Slot>,
 }
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Done {
+pub(crate) struct RunEnd {
     pub(crate) failed: bool,
     pub(crate) output: Option<Json>,
     pub(crate) duration_ms: Option<u64>,
 }
 
-/// A value and the rank of who said it.
+/// A value, and the rank that reported it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Ranked<T> {
+pub(crate) struct RankedValue<T> {
     pub(crate) rank: Rank,
     pub(crate) value: T,
 }
@@ -129,8 +129,18 @@ impl RankSet {
         self.0[rank as usize]
     }
 
-    pub(crate) fn set(&mut self, rank: Rank, member: bool) {
-        self.0[rank as usize] = member;
+    pub(crate) fn insert(&mut self, rank: Rank) {
+        self.0[rank as usize] = true;
+    }
+
+    pub(crate) fn remove(&mut self, rank: Rank) {
+        self.0[rank as usize] = false;
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        let [stream, transcript] = other.0;
+        self.0[0] |= stream;
+        self.0[1] |= transcript;
     }
 
     pub(crate) fn is_empty(self) -> bool {
@@ -138,12 +148,12 @@ impl RankSet {
     }
 }
 
-/// Keeps what was said first, unless a higher rank says something.
-pub(crate) fn fill<T>(slot: &mut Option<Ranked<T>>, rank: Rank, value: Option<T>) {
+/// Keeps the first value, unless a higher rank reports one.
+pub(crate) fn fill<T>(slot: &mut Option<RankedValue<T>>, rank: Rank, value: Option<T>) {
     if let Some(value) = value
         && slot.as_ref().is_none_or(|known| known.rank < rank)
     {
-        *slot = Some(Ranked { rank, value });
+        *slot = Some(RankedValue { rank, value });
     }
 }
 
@@ -156,29 +166,29 @@ impl Run {
             description: None,
             done: [None, None],
             background: false,
-            said: RankSet::default(),
+            reported: RankSet::default(),
             idle: RankSet::default(),
             edges: Vec::new(),
         }
     }
 
-    /// Remembers that the call stands in a conversation.
-    pub(crate) fn stands_in(&mut self, slot: Slot) {
+    /// Records that a conversation contains the call.
+    pub(crate) fn add_edge(&mut self, slot: Slot) {
         if !self.edges.contains(&slot) {
             self.edges.push(slot);
         }
     }
 
-    /// Hears how the run ended.
-    pub(crate) fn end(&mut self, rank: Rank, done: Done) {
+    /// Records how the run ended.
+    pub(crate) fn end(&mut self, rank: Rank, done: RunEnd) {
         self.done[rank as usize] = Some(done);
     }
 
     /// Returns how the run ended, if it did.
-    pub(crate) fn done(&self) -> Option<Done> {
+    pub(crate) fn done(&self) -> Option<RunEnd> {
         let [stream, transcript] = &self.done;
         match (transcript, stream) {
-            (Some(top), Some(under)) => Some(Done {
+            (Some(top), Some(under)) => Some(RunEnd {
                 failed: top.failed,
                 output: top.output.clone().or_else(|| under.output.clone()),
                 duration_ms: top.duration_ms.or(under.duration_ms),
@@ -201,16 +211,14 @@ impl Run {
             *mine = its.or(mine.take());
         }
         self.background |= other.background;
-        other.edges.into_iter().for_each(|slot| self.stands_in(slot));
-        for rank in RANKS {
-            self.said.set(rank, self.said.has(rank) || other.said.has(rank));
-            self.idle.set(rank, self.idle.has(rank) || other.idle.has(rank));
-        }
+        other.edges.into_iter().for_each(|slot| self.add_edge(slot));
+        self.reported.extend(other.reported);
+        self.idle.extend(other.idle);
     }
 
     fn closing(&self) -> (BlockStatus, bool) {
         match self.done() {
-            Some(Done { failed: true, .. }) => (BlockStatus::Error, false),
+            Some(RunEnd { failed: true, .. }) => (BlockStatus::Error, false),
             Some(_) => (BlockStatus::Success, false),
             None if !self.idle.is_empty() => (BlockStatus::Error, true),
             None => (BlockStatus::Running, false),
@@ -218,9 +226,9 @@ impl Run {
     }
 }
 
-/// A run as its block in the caller's conversation shows it.
+/// A run, as its block in the caller's conversation shows it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RunShown {
+pub(crate) struct RunView {
     pub(crate) tool_use_id: ToolUseId,
     pub(crate) agent_id: Option<AgentId>,
     pub(crate) subagent_type: Option<Arc<str>>,
@@ -258,11 +266,11 @@ impl Subagent {
         &mut self.runs[place]
     }
 
-    pub(crate) fn show_run(&self, call: &ToolUseId) -> Option<RunShown> {
+    pub(crate) fn show_run(&self, call: &ToolUseId) -> Option<RunView> {
         let run = self.run(call)?;
         let (status, interrupted) = run.closing();
         let done = run.done();
-        Some(RunShown {
+        Some(RunView {
             tool_use_id: run.tool_use_id.clone(),
             agent_id: self.names.agent_id.clone(),
             subagent_type: value(&run.subagent_type),
@@ -275,7 +283,7 @@ impl Subagent {
         })
     }
 
-    /// Returns all that is shown of the subagent but its blocks.
+    /// Returns everything about the subagent except its blocks.
     pub(crate) fn header(&self) -> SubagentHeader {
         let runs: Vec<_> = self.runs.iter().map(run_header).collect();
         let latest = runs.last().cloned();
@@ -290,7 +298,8 @@ impl Subagent {
         }
     }
 
-    /// Nobody called it, so nobody waits for its answer: the end of its turn is its end.
+    /// Returns the status of a subagent without a caller. Nobody waits for its answer, so the end
+    /// of its turn ends it.
     fn idle_status(&self) -> BlockStatus {
         if self.idle.is_empty() { BlockStatus::Running } else { BlockStatus::Success }
     }
@@ -307,34 +316,34 @@ fn run_header(run: &Run) -> RunHeader {
     }
 }
 
-fn value<T: Clone>(ranked: &Option<Ranked<T>>) -> Option<T> {
+fn value<T: Clone>(ranked: &Option<RankedValue<T>>) -> Option<T> {
     ranked.as_ref().map(|ranked| ranked.value.clone())
 }
 
-/// All that a state shows of a subagent but its blocks.
+/// Everything that a state shows about a subagent except its blocks.
 ///
-/// The fields beside `runs` are those of the latest call.
+/// All fields except `runs` describe the latest call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubagentHeader {
-    /// The call; absent where nobody called it.
+    /// The call; absent if the subagent has no caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<ToolUseId>,
-    /// The subagent's own name.
+    /// The subagent's own id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// How far it has come.
+    /// The status of the run.
     pub status: BlockStatus,
-    /// What it was asked.
+    /// The prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Arc<str>>,
-    /// What it answered.
+    /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Json>,
-    /// How long it took.
+    /// How long the run took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Every call, where there was more than one.
+    /// All calls, if there was more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunHeader>,
 }
@@ -345,15 +354,15 @@ pub struct SubagentHeader {
 pub struct RunHeader {
     /// The call.
     pub tool_use_id: ToolUseId,
-    /// What it asked.
+    /// The prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Arc<str>>,
-    /// How far it has come.
+    /// The status of the run.
     pub status: BlockStatus,
-    /// What was answered.
+    /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Json>,
-    /// How long it took.
+    /// How long the run took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Reading a state: blocks in order, subagents with their names.
+//! Read access to a state: blocks in order, subagents with their names.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ impl<'a> Blocks<'a> {
         self.state.settled.conversation(self.slot)
     }
 
-    /// Returns how many there are.
+    /// Returns the number of blocks.
     pub fn len(&self) -> usize {
         self.conversation().len()
     }
 
-    /// Says whether there are none.
+    /// Returns true if there are no blocks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -44,12 +44,12 @@ impl<'a> Blocks<'a> {
         self.conversation().at(position).map(|entry| self.shown(entry))
     }
 
-    /// Returns the block of this name.
+    /// Returns the block with this id.
     pub fn find(&self, id: &BlockId) -> Option<Cow<'a, Block>> {
         self.conversation().entry(id).map(|entry| self.shown(entry))
     }
 
-    /// Returns the place of the block of this name.
+    /// Returns the position of the block with this id.
     pub fn position(&self, id: &BlockId) -> Option<usize> {
         self.conversation().position(id)
     }
@@ -60,7 +60,7 @@ impl<'a> Blocks<'a> {
         self.conversation().entries().map(move |entry| blocks.shown(entry))
     }
 
-    /// Returns the blocks of one type in order, without fetching others that are put away.
+    /// Returns the blocks of one type in order, without reading back spilled blocks of other types.
     pub fn of_kind(&self, kind: &'a str) -> impl Iterator<Item = Cow<'a, Block>> + use<'a> {
         let blocks = *self;
         let entries = self.conversation().entries().filter(move |entry| entry.may_be(kind));
@@ -113,17 +113,17 @@ impl<'a> SubagentRef<'a> {
         self.subagent().runs.last().map(|run| run.tool_use_id.clone())
     }
 
-    /// Returns its own name.
+    /// Returns its own id.
     pub fn agent_id(&self) -> Option<&'a AgentId> {
         self.subagent().names.agent_id.as_ref()
     }
 
-    /// Returns how far it has come.
+    /// Returns its status.
     pub fn status(&self) -> BlockStatus {
         self.header().status
     }
 
-    /// Returns all that is shown of it but its blocks.
+    /// Returns everything about it except its blocks.
     pub fn header(&self) -> SubagentHeader {
         self.subagent().header()
     }

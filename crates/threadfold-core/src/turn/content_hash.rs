@@ -1,16 +1,17 @@
-//! Hashes of what was sent, and the names of calls towards their tools.
+//! Content hashes of what was sent, and the idempotency keys of calls.
 //!
-//! Pieces are hashed with their lengths before them, so that no two lists of pieces are alike.
+//! Each piece is hashed with its length as a prefix, so that different lists of pieces never
+//! produce the same input.
 
 use crate::id::{CallKey, ContentHash};
 use crate::json::Json;
 use crate::turn::record::ConversationTurn;
 
-/// Returns a call's name towards its tool.
+/// Returns the idempotency key that a tool receives with a call.
 ///
-/// It follows from where the call stands in the log and from nothing else: a resume finds the
-/// same one, and two equal calls have two. `seq_of_answer` is the record of the answer that made
-/// the call, `ordinal` its place among that answer's calls, from 0.
+/// The key depends only on the call's place in the log: a resume computes the same key, and two
+/// equal calls get different ones. `seq_of_answer` is the record of the answer that contains the
+/// call, `ordinal` the call's index within that answer, from 0.
 ///
 /// ```
 /// use threadfold_core::call_key;
@@ -26,12 +27,12 @@ pub fn call_key(log_id: &str, seq_of_answer: u64, ordinal: u64) -> CallKey {
     pieces.finish().as_str().into()
 }
 
-/// Returns the hash of a conversation that nothing was said in.
+/// Returns the hash of an empty conversation.
 pub(crate) fn empty_prefix() -> ContentHash {
     Pieces::new("threadfold prefix 1\n").finish()
 }
 
-/// Returns the hash of what `prefix` stands for, and then `turn`.
+/// Returns the hash of the conversation that `prefix` stands for, extended by `turn`.
 pub(crate) fn with_turn(prefix: &ContentHash, turn: &ConversationTurn) -> ContentHash {
     let mut pieces = Pieces::new("threadfold prefix 1\n");
     pieces.add(prefix.as_str().as_bytes());
@@ -46,7 +47,7 @@ pub(crate) fn with_turn(prefix: &ContentHash, turn: &ConversationTurn) -> Conten
     pieces.finish()
 }
 
-/// Returns the hash of some text, or of there being none.
+/// Returns the hash of a text, or of its absence.
 pub(crate) fn of_text(text: Option<&str>) -> ContentHash {
     let mut pieces = Pieces::new("threadfold content 1\n");
     if let Some(text) = text {

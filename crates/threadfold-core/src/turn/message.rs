@@ -1,4 +1,4 @@
-//! A message of a conversation with a model, in words that are no provider's own.
+//! A message of a conversation with a model, in a provider-neutral form.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,41 +15,41 @@ use crate::turn::part::{MessagePart, MessagePartBody};
 
 /// A message of a conversation with a model.
 ///
-/// What only one provider knows is kept beside the rest, as that provider spelt it: see
+/// What only one provider understands is kept beside the rest, verbatim: see
 /// [`NativePart`](crate::NativePart).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConversationMessage {
-    /// Who speaks.
+    /// The author's role.
     pub role: Role,
-    /// What is said, in order.
+    /// The parts, in order.
     pub content: Vec<MessagePart>,
-    /// The tools that the model asks for, in order.
+    /// The tool calls that the model requests, in order.
     pub tool_calls: Vec<ToolCall>,
-    /// The call that a tool's message answers.
+    /// The call that a tool message answers.
     pub tool_call_id: Option<CallId>,
-    /// Who speaks, by name: the tool, for one.
+    /// The author's name, such as the tool's.
     pub name: Option<Arc<str>>,
-    /// A tool's message that tells of a failure.
+    /// True for a tool message that reports a failure.
     pub is_error: bool,
-    /// When it was made, as its maker spelt it.
+    /// When the message was created, as its author wrote it.
     pub created_at: Option<Arc<str>>,
-    /// Its name.
+    /// The message id.
     pub message_id: Option<MessageId>,
     /// Fields that this version does not know.
     pub extra: Fields,
 }
 
-/// Who speaks.
+/// The role of a message's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Whoever runs the loop.
+    /// The program that runs the loop.
     System,
-    /// The person, or something in their place.
+    /// A person, or a program in their place.
     User,
     /// The model.
     Assistant,
-    /// A tool that the model asked for.
+    /// A tool that the model called.
     Tool,
 }
 
@@ -57,14 +57,14 @@ value_fields! {
     Role: "a role: `system`, `user`, `assistant` or `tool`",
 }
 
-/// A tool that the model asks for.
+/// A tool call that the model requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// The call, as the model named it.
+    /// The call's id, as the model chose it.
     pub call_id: CallId,
     /// The tool.
     pub name: Arc<str>,
-    /// The arguments, exactly as the model wrote them; they need not be JSON.
+    /// The arguments, exactly as the model wrote them. They need not be valid JSON.
     pub arguments: Arc<str>,
     /// Fields that this version does not know.
     pub extra: Fields,
@@ -82,7 +82,7 @@ impl fmt::Display for Role {
 }
 
 impl ConversationMessage {
-    /// Returns a message that says nothing yet.
+    /// Returns a message without content.
     pub fn new(role: Role) -> Self {
         Self {
             role,
@@ -97,12 +97,12 @@ impl ConversationMessage {
         }
     }
 
-    /// Returns a message of words.
+    /// Returns a message with one text part.
     pub fn text(role: Role, text: &str) -> Self {
         Self { content: vec![MessagePart::text(text)], ..Self::new(role) }
     }
 
-    /// Returns what `call` gave, in words.
+    /// Returns a tool message with the text result of `call`.
     pub fn result(call: impl Into<CallId>, text: &str) -> Self {
         Self { tool_call_id: Some(call.into()), ..Self::text(Role::Tool, text) }
     }
@@ -127,9 +127,10 @@ impl ConversationMessage {
         })
     }
 
-    /// Gives a call another name, also where its provider spelt it.
+    /// Renames a call, also in its native form.
     ///
-    /// Of calls of one name, the first that was not renamed yet stands first in both forms.
+    /// If several calls share an id, the nth of them corresponds to the nth native item with that
+    /// id.
     pub fn rename_call(&mut self, ordinal: usize, to: CallId) {
         let Some(from) = self.tool_calls.get(ordinal).map(|call| call.call_id.clone()) else {
             return;
@@ -146,14 +147,14 @@ impl ConversationMessage {
         self.tool_calls[ordinal].call_id = to;
     }
 
-    /// Returns all its words, without thoughts and pictures.
+    /// Returns the text, without reasoning and images.
     pub fn to_text(&self) -> String {
         self.content.iter().filter_map(MessagePart::to_text).collect()
     }
 }
 
 impl ToolCall {
-    /// Returns a call.
+    /// Returns a tool call.
     pub fn new(call_id: impl Into<CallId>, name: &str, arguments: &str) -> Self {
         Self {
             call_id: call_id.into(),

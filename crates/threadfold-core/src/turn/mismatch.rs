@@ -1,4 +1,4 @@
-//! Whether a loop that goes on is the loop that stopped: prompt, tools and model, by content.
+//! Detects whether the prompt, the tools or the model changed between a run and its resume.
 
 use std::fmt;
 
@@ -8,36 +8,35 @@ use crate::id::ContentHash;
 use crate::json::Json;
 use crate::turn::content_hash::of_text;
 
-/// What a loop is run with.
+/// What a loop runs with.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// The system prompt.
     pub system: Option<&'a str>,
-    /// The tools, as they are told to the model.
+    /// The tools, in the form sent to the model.
     pub tools: Option<&'a Json>,
-    /// Who is asked.
+    /// The provider.
     pub provider: &'a str,
-    /// Which model is asked.
+    /// The model.
     pub model: &'a str,
 }
 
-/// The hashes of what a loop is run with.
+/// The hashes of what a loop runs with.
 ///
-/// Of the tools neither white space nor the order of keys counts, and no tools are as an empty
-/// list of them.
+/// White space and key order in the tools are ignored, and an absent tool list equals an empty one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fingerprint {
-    /// Of the system prompt.
+    /// The hash of the system prompt.
     pub system: ContentHash,
-    /// Of the tools.
+    /// The hash of the tools.
     pub tools: ContentHash,
-    /// Of the provider and its model.
+    /// The hash of the provider and model.
     pub model: ContentHash,
 }
 
 impl Setup<'_> {
-    /// Returns the hashes of all of it.
+    /// Returns the hashes.
     pub fn fingerprint(&self) -> Fingerprint {
         let tools = self.tools.filter(|it| !it.is_empty_list());
         Fingerprint {
@@ -48,33 +47,33 @@ impl Setup<'_> {
     }
 }
 
-/// A loop cannot simply go on: what it is run with has changed since.
+/// A loop cannot resume as is: the setup has changed since the conversation started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} changed since the conversation was kept", listed(.changed))]
+#[error("{} changed since the conversation started", list(.changed))]
 pub struct ConversationStateMismatch {
-    /// What changed; never empty.
+    /// The changes; never empty.
     pub changed: Vec<Mismatch>,
 }
 
-/// One thing that changed.
+/// One change to the setup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What.
+    /// The part that changed.
     pub part: SetupPart,
     /// Its hash in the conversation.
     pub kept: ContentHash,
-    /// Its hash today.
+    /// Its current hash.
     pub found: ContentHash,
 }
 
-/// A part of what a loop is run with.
+/// A part of what a loop runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupPart {
     /// The system prompt.
     SystemPrompt,
     /// The tools.
     Tools,
-    /// The provider and its model.
+    /// The provider and model.
     Model,
 }
 
@@ -88,13 +87,13 @@ impl fmt::Display for SetupPart {
     }
 }
 
-fn listed(changed: &[Mismatch]) -> String {
+fn list(changed: &[Mismatch]) -> String {
     let parts: Vec<_> = changed.iter().map(|it| it.part.to_string()).collect();
     parts.join(" and ")
 }
 
 impl Fingerprint {
-    /// Compares what was kept with what there is today.
+    /// Compares the stored fingerprint with the current one.
     pub fn compare(&self, today: &Self) -> Result<(), ConversationStateMismatch> {
         let parts = [
             (SetupPart::SystemPrompt, &self.system, &today.system),

@@ -1,4 +1,4 @@
-//! The parts of a message: words, pictures, thoughts, and what only its provider understands.
+//! The parts of a message: text, images, reasoning, and provider-native items.
 
 use std::sync::Arc;
 
@@ -20,39 +20,38 @@ pub struct MessagePart {
     pub extra: Fields,
 }
 
-/// The field that holds the provider's own form of a part.
+/// The field that holds a part's native form.
 const FORM: &str = "native";
 
-/// What a part of a message is.
+/// The type of a part, with the fields of that type.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MessagePartBody {
-    /// Words.
+    /// Text.
     Text(TextPart),
-    /// A picture.
+    /// An image.
     Image(ImagePart),
-    /// What the model thought.
+    /// The model's reasoning.
     Thinking(ThinkingPart),
-    /// What only its provider understands.
+    /// An item that only its provider understands.
     Native(NativePart),
-    /// A kind that this version does not know; its fields are the part's `extra`.
+    /// A type that this version does not know. Its fields are in the part's `extra`.
     Other(Arc<str>),
 }
 
 objects! {
-    /// What the model thought.
+    /// The model's reasoning.
     pub struct ThinkingPart {
-        /// The words.
+        /// The text.
         text: Text = "text",
-        /// The provider's mark that must go back unchanged.
+        /// The provider's signature, which must be sent back unchanged.
         signature: Option<Arc<str>> = "signature",
     }
 
-    /// A provider's own item, as that provider spelt it: a thought that only it can read, a tool
-    /// that ran at its side. Of what another part says too, it would be a second telling; only a
-    /// call may stand in both forms.
+    /// A provider-native item, verbatim, such as encrypted reasoning or a server-side tool call. It
+    /// must not repeat what another part contains; only a call may appear in both forms.
     pub struct NativePart {
-        /// The provider: `anthropic` or `openai`, or any other.
+        /// The provider: `anthropic`, `openai` or another.
         provider: Arc<str> = "provider",
         /// The item.
         item: Json = "item",
@@ -60,13 +59,13 @@ objects! {
 }
 
 impl NativePart {
-    /// Returns the call that the item is, by its name.
+    /// Returns the id of the call that the item represents.
     pub(crate) fn call(&self) -> Option<String> {
         let item: Fields = serde_json::from_str(self.item.as_str()).ok()?;
         item.get(name_of_call(&item)?)?.to_text()
     }
 
-    /// Gives the call that the item is another name; all else stays as it was spelt.
+    /// Renames the call that the item represents. Everything else stays verbatim.
     pub(crate) fn rename_call(&mut self, to: &str) {
         let item: Result<Fields, _> = serde_json::from_str(self.item.as_str());
         if let Ok(mut item) = item
@@ -78,7 +77,7 @@ impl NativePart {
     }
 }
 
-/// Returns the field that names the call which a provider's item is.
+/// Returns the field with the call id, if a native item represents a call.
 fn name_of_call(item: &Fields) -> Option<&'static str> {
     match item.get("type")?.to_text()?.as_str() {
         "tool_use" | "function" => Some("id"),
@@ -88,26 +87,26 @@ fn name_of_call(item: &Fields) -> Option<&'static str> {
 }
 
 impl MessagePart {
-    /// Returns a part of words.
+    /// Returns a text part.
     pub fn text(text: &str) -> Self {
         MessagePartBody::Text(TextPart { text: text.into() }).into()
     }
 
-    /// Returns a thought with the mark of its provider.
+    /// Returns a reasoning part with the provider's signature.
     pub fn thinking(text: &str, signature: &str) -> Self {
         let signature = Some(signature.into());
         MessagePartBody::Thinking(ThinkingPart { text: text.into(), signature }).into()
     }
 
-    /// Returns an item of `provider`'s own.
+    /// Returns an item native to `provider`.
     pub fn native(provider: &str, item: Json) -> Self {
         MessagePartBody::Native(NativePart { provider: provider.into(), item }).into()
     }
 
-    /// Returns the part with the item in which its provider said it: that goes back to that
-    /// provider as it is, in place of what would be made of the part.
+    /// Attaches the native item that `provider` produced for this part. That provider receives the
+    /// item verbatim instead of a rendering of the part.
     #[must_use]
-    pub fn spelt(mut self, provider: &str, item: Json) -> Self {
+    pub fn with_native(mut self, provider: &str, item: Json) -> Self {
         let mut form = Fields::default();
         form.insert("provider", Json::string(provider));
         form.insert("item", item);
@@ -115,26 +114,27 @@ impl MessagePart {
         self
     }
 
-    /// Returns the item in which `provider` said it, if that is known.
-    pub fn form(&self, provider: &str) -> Option<Json> {
+    /// Returns the native item that `provider` produced for this part, if known.
+    pub fn native_form(&self, provider: &str) -> Option<Json> {
         let form: Fields = serde_json::from_str(self.extra.get(FORM)?.as_str()).ok()?;
         let is_its = form.get("provider")?.to_text()? == provider;
         form.get("item").filter(|_| is_its).cloned()
     }
 
-    /// Returns the id that `provider` gave the item in which it said this.
+    /// Returns the id that `provider` assigned to this part's item.
     pub fn item_id(&self, provider: &str) -> Option<String> {
         let item = match &self.body {
             MessagePartBody::Native(native) => {
                 (&*native.provider == provider).then(|| native.item.clone())
             }
-            _ => self.form(provider),
+            _ => self.native_form(provider),
         };
         let item: Fields = serde_json::from_str(item?.as_str()).ok()?;
         item.get("id")?.to_text()
     }
 
-    /// Gives the item in which `provider` said this another id; all else stays as it was spelt.
+    /// Changes the id of the item that `provider` produced for this part. Everything else stays
+    /// verbatim.
     pub fn rename_item(&mut self, provider: &str, to: &str) {
         let renamed = |item: &Json| {
             let mut item: Fields = serde_json::from_str(item.as_str()).ok()?;
@@ -146,22 +146,22 @@ impl MessagePart {
                 native.item = renamed(&native.item).unwrap_or(native.item.clone());
             }
             _ => {
-                if let Some(item) = self.form(provider).as_ref().and_then(renamed) {
-                    *self = self.clone().spelt(provider, item);
+                if let Some(item) = self.native_form(provider).as_ref().and_then(renamed) {
+                    *self = self.clone().with_native(provider, item);
                 }
             }
         }
     }
 
-    /// Forgets the item in which its provider said it.
-    pub(crate) fn forget_form(&mut self) {
+    /// Drops the native item that a provider produced for this part.
+    pub(crate) fn drop_native(&mut self) {
         if self.extra.get(FORM).is_some() {
             let others = self.extra.iter().filter(|(name, _)| *name != FORM);
             self.extra = others.map(|(name, value)| (name.into(), value.clone())).collect();
         }
     }
 
-    /// Returns the words, if it is words.
+    /// Returns the text of a text part.
     pub fn to_text(&self) -> Option<String> {
         match &self.body {
             MessagePartBody::Text(part) => Some(part.text.to_str().into_owned()),

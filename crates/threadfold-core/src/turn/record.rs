@@ -1,4 +1,4 @@
-//! One turn as it is kept: what was sent, the answer, and the ledger of its calls.
+//! One turn in the ledger: what was sent, the answer, and the state of its calls.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::id::{CallId, CallKey, EvaluationId};
 use crate::json::Json;
 use crate::turn::message::{ConversationMessage, Role};
 
-/// One turn: what was sent, what was answered, and what became of each call.
+/// One turn: what was sent, what was answered, and the state of each call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConversationTurn {
@@ -25,61 +25,61 @@ pub struct ConversationTurn {
     pub(crate) created_at: Option<Arc<str>>,
 }
 
-/// An entry of the ledger: a call and what became of it.
+/// A ledger entry: a call and its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallRecord {
-    /// The call, as the model named it.
+    /// The call's id, as the model chose it.
     pub call_id: CallId,
-    /// Its place among the answer's calls, from 0.
+    /// The call's index within the answer, from 0.
     pub ordinal: u64,
     /// The tool.
     pub name: Arc<str>,
     /// The arguments, exactly as the model wrote them.
     pub arguments: Arc<str>,
-    /// Its name towards the tool, once it was said.
+    /// The idempotency key that the tool receives, once recorded.
     pub key: Option<CallKey>,
-    /// The last attempt, from 1; 0 if there was none.
+    /// The latest attempt, from 1; 0 before the first.
     pub attempt: u64,
-    /// What running it twice would do, as was said when it was started.
+    /// The effect of running it twice, as recorded at its start.
     pub effect: Option<Effect>,
-    /// How far it has come.
+    /// The call's progress.
     pub state: CallState,
 }
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CallState {
-    /// The model asked for it.
+    /// The model requested the call.
     Requested,
     /// The tool was about to run, or ran.
     Started,
-    /// It has its result, and the model may have seen it.
+    /// The call has its result, which the model may have seen.
     Finished(CallResult),
-    /// The last attempt failed, and the model was not told yet.
+    /// The latest attempt failed, and the model has not seen the failure yet.
     Failed {
-        /// Why.
+        /// The error.
         error: Json,
     },
-    /// What became of the last attempt is not known.
+    /// The outcome of the latest attempt is unknown.
     Unknown {
-        /// Why not.
+        /// The reason.
         reason: Arc<str>,
     },
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallResult {
-    /// What the model is told.
+    /// The message for the model.
     pub message: ConversationMessage,
     /// The call failed.
     pub is_error: bool,
     /// How long it took.
     pub duration_ms: Option<u64>,
-    /// Who says so.
+    /// Where the result comes from.
     pub source: ResultSource,
 }
 
@@ -95,65 +95,66 @@ impl ConversationTurn {
         }
     }
 
-    /// Returns the turn's number, from 1.
+    /// Returns the turn number, from 1.
     pub fn number(&self) -> u64 {
         self.sent.turn
     }
 
-    /// Returns the run of the loop that it is part of.
+    /// Returns the evaluation that the turn belongs to.
     pub fn evaluation_id(&self) -> &EvaluationId {
         &self.sent.evaluation_id
     }
 
-    /// Returns what was sent, as far as it was not sent before.
+    /// Returns what the turn sent, beyond what earlier turns sent.
     pub fn sent(&self) -> &TurnStarted {
         &self.sent
     }
 
-    /// Returns the answer, once it is there.
+    /// Returns the answer, once recorded.
     pub fn answer(&self) -> Option<&TurnAnswered> {
         self.answer.as_deref()
     }
 
-    /// Returns the record of the answer in the log, which names its calls; see
-    /// [`call_key`](crate::call_key).
+    /// Returns the log record of the answer, from which [`call_key`](crate::call_key) derives the
+    /// keys of its calls.
     pub fn answer_seq(&self) -> Option<u64> {
         self.answer_seq
     }
 
-    /// Returns the model's message, once it is there.
+    /// Returns the model's message, once recorded.
     pub fn assistant_message(&self) -> Option<&ConversationMessage> {
         self.answer().map(|answer| &answer.message)
     }
 
-    /// Returns the answer as the provider gave it.
+    /// Returns the answer as the provider returned it.
     pub fn provider_payload(&self) -> Option<&Json> {
         self.answer().map(|answer| &answer.payload)
     }
 
-    /// Returns the calls in the order that the model made them.
+    /// Returns the calls in the order in which the model made them.
     pub fn calls(&self) -> impl ExactSizeIterator<Item = &Arc<ToolCallRecord>> {
         self.calls.iter()
     }
 
-    /// Returns what the model is told of its calls, in the order that it made them.
+    /// Returns the tool messages for the model, in the order in which it made the calls.
     pub fn tool_messages(&self) -> impl Iterator<Item = ConversationMessage> {
         self.calls.iter().filter_map(|call| call.tool_message())
     }
 
-    /// Says whether nothing more will come of it.
+    /// Returns true if the turn is complete.
     pub fn is_completed(&self) -> bool {
         self.is_completed
     }
 
-    /// Returns when it began, by the clock of whoever ran the loop.
+    /// Returns when the turn started, by the clock of the process that ran the loop.
     pub fn created_at(&self) -> Option<&str> {
         self.created_at.as_deref()
     }
 
-    /// Returns all that was said in it, in the order that a model is told it.
+    /// Returns the turn's messages in the order in which the model sees them.
     ///
-    /// A result among the messages sent is left out if the ledger has it: it is told once.
+    /// A tool result among the sent messages is skipped if the ledger has it, so that it appears
+    /// once.
     pub(crate) fn messages(&self, is_kept: impl Fn(&CallId) -> bool) -> Vec<ConversationMessage> {
         let sent = self.sent.messages.iter().filter(|message| {
             let answers = message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool);
@@ -164,7 +165,7 @@ impl ConversationTurn {
 }
 
 impl ToolCallRecord {
-    /// Returns what it gave, once that is there.
+    /// Returns the result, once recorded.
     pub fn result(&self) -> Option<&CallResult> {
         match &self.state {
             CallState::Finished(result) => Some(result),
@@ -172,7 +173,7 @@ impl ToolCallRecord {
         }
     }
 
-    /// Returns what the model is told, once that is there.
+    /// Returns the tool message for the model, once there is a result.
     pub fn tool_message(&self) -> Option<ConversationMessage> {
         let result = self.result()?;
         let mut message = result.message.clone();

@@ -1,4 +1,4 @@
-//! Dispatch: one event moves a loop's state by one step.
+//! Dispatch: applies one event to a loop's state.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ pub(super) fn apply(state: &mut TurnState, event: &SessionEvent) -> Outcome {
         return Outcome::Unchanged;
     }
     match &event.payload {
-        Payload::TurnStarted(said) => started(state, said, &event.context),
-        Payload::TurnAnswered(said) => answered(state, said, &event.context),
-        Payload::TurnCompleted(said) => completed(state, said),
-        Payload::ToolRequested(said) => call::requested(state, said),
-        Payload::ToolStarted(said) => call::started(state, said),
-        Payload::ToolFinished(said) => call::finished(state, said),
-        Payload::ToolFailed(said) => call::failed(state, said),
-        Payload::ToolUnknown(said) => call::unknown(state, said),
-        Payload::CheckpointSaved(said) => checkpoint(state, said),
+        Payload::TurnStarted(payload) => started(state, payload, &event.context),
+        Payload::TurnAnswered(payload) => answered(state, payload, &event.context),
+        Payload::TurnCompleted(payload) => completed(state, payload),
+        Payload::ToolRequested(payload) => call::requested(state, payload),
+        Payload::ToolStarted(payload) => call::started(state, payload),
+        Payload::ToolFinished(payload) => call::finished(state, payload),
+        Payload::ToolFailed(payload) => call::failed(state, payload),
+        Payload::ToolUnknown(payload) => call::unknown(state, payload),
+        Payload::CheckpointSaved(payload) => checkpoint(state, payload),
         Payload::BlockUpsert(_)
         | Payload::BlockDelta(_)
         | Payload::BlockRemove(_)
@@ -60,14 +60,13 @@ pub(super) fn apply(state: &mut TurnState, event: &SessionEvent) -> Outcome {
     }
 }
 
-/// Begins a turn behind one that is closed, or behind one that was never answered and is given
-/// up.
-fn started(state: &mut TurnState, said: &TurnStarted, context: &Context) -> Outcome {
-    let turn = said.turn;
+/// Starts a turn after a completed one, or after an unanswered one that is abandoned.
+fn started(state: &mut TurnState, payload: &TurnStarted, context: &Context) -> Outcome {
+    let turn = payload.turn;
     if let Some(known) = known_turn(state, turn) {
-        return match *known.sent == *said {
+        return match *known.sent == *payload {
             true => Outcome::Unchanged,
-            false => Outcome::Ignored(Anomaly::OtherTurn { turn }),
+            false => Outcome::Ignored(Anomaly::TurnMismatch { turn }),
         };
     }
     let expected = state.facts.turns.len() as u64 + 1;
@@ -81,7 +80,7 @@ fn started(state: &mut TurnState, said: &TurnStarted, context: &Context) -> Outc
         return Outcome::Ignored(Anomaly::TurnOpen { turn: last.number() });
     }
     let prefix = state.prefix_hash();
-    let is_other = prefix != said.prefix_hash;
+    let is_other = prefix != payload.prefix_hash;
     let facts = &mut state.facts;
     facts.prefix = prefix;
     if facts.turns.is_empty() {
@@ -94,44 +93,45 @@ fn started(state: &mut TurnState, said: &TurnStarted, context: &Context) -> Outc
             })
         });
     }
-    facts.system = said.system.clone().or(facts.system.take());
-    facts.tools = said.tools.clone().or(facts.tools.take());
-    facts.parameters = said.parameters.clone().or(facts.parameters.take());
-    facts.fingerprint = Some(fingerprint(facts.fingerprint.take(), said));
-    let record = ConversationTurn::new(said.clone(), context.timestamp.clone());
+    facts.system = payload.system.clone().or(facts.system.take());
+    facts.tools = payload.tools.clone().or(facts.tools.take());
+    facts.parameters = payload.parameters.clone().or(facts.parameters.take());
+    facts.fingerprint = Some(fingerprint(facts.fingerprint.take(), payload));
+    let record = ConversationTurn::new(payload.clone(), context.timestamp.clone());
     facts.turns.push_back(Arc::new(record));
-    if is_other { Outcome::Noted(Anomaly::OtherPrefix { turn }) } else { Outcome::Applied }
+    if is_other { Outcome::Noted(Anomaly::PrefixMismatch { turn }) } else { Outcome::Applied }
 }
 
-/// Returns the hashes of what a turn is run with; what is as before is not hashed again.
-fn fingerprint(known: Option<Fingerprint>, said: &TurnStarted) -> Fingerprint {
+/// Returns the fingerprint of a turn. Unchanged parts are absent from the event, so their hashes
+/// are taken over.
+fn fingerprint(known: Option<Fingerprint>, payload: &TurnStarted) -> Fingerprint {
     let setup = Setup {
-        system: said.system.as_deref(),
-        tools: said.tools.as_ref(),
-        provider: &said.provider,
-        model: &said.model,
+        system: payload.system.as_deref(),
+        tools: payload.tools.as_ref(),
+        provider: &payload.provider,
+        model: &payload.model,
     };
     let mut made = setup.fingerprint();
     if let Some(known) = known {
-        if said.system.is_none() {
+        if payload.system.is_none() {
             made.system = known.system;
         }
-        if said.tools.is_none() {
+        if payload.tools.is_none() {
             made.tools = known.tools;
         }
     }
     made
 }
 
-fn answered(state: &mut TurnState, said: &TurnAnswered, context: &Context) -> Outcome {
-    let turn = said.turn;
+fn answered(state: &mut TurnState, payload: &TurnAnswered, context: &Context) -> Outcome {
+    let turn = payload.turn;
     let Some(known) = known_turn(state, turn) else {
         return Outcome::Ignored(Anomaly::UnknownTurn { turn });
     };
     if let Some(answer) = &known.answer {
-        return match **answer == *said {
+        return match **answer == *payload {
             true => Outcome::Unchanged,
-            false => Outcome::Ignored(Anomaly::OtherTurn { turn }),
+            false => Outcome::Ignored(Anomaly::TurnMismatch { turn }),
         };
     }
     let place = state.facts.turns.len() - 1;
@@ -139,17 +139,17 @@ fn answered(state: &mut TurnState, said: &TurnAnswered, context: &Context) -> Ou
         let expected = place as u64 + 1;
         return Outcome::Ignored(Anomaly::TurnOutOfOrder { turn, expected });
     }
-    let found = said.message.role;
+    let found = payload.message.role;
     if found != Role::Assistant {
         return Outcome::Ignored(Anomaly::WrongRole { found, wanted: Role::Assistant });
     }
     let mut twice = None;
     let record = Arc::make_mut(&mut state.facts.turns[place]);
-    record.answer = Some(Arc::new(said.clone()));
+    record.answer = Some(Arc::new(payload.clone()));
     record.answer_seq = context.seq;
-    for (ordinal, call) in said.message.tool_calls.iter().enumerate() {
+    for (ordinal, call) in payload.message.tool_calls.iter().enumerate() {
         if state.places.get(&call.call_id).is_some_and(|&(at, _)| at == place) {
-            twice = Some(Anomaly::CallTwice { call: call.call_id.clone() });
+            twice = Some(Anomaly::DuplicateCall { call: call.call_id.clone() });
             continue;
         }
         state.places.insert(call.call_id.clone(), (place, record.calls.len()));
@@ -167,8 +167,8 @@ fn answered(state: &mut TurnState, said: &TurnAnswered, context: &Context) -> Ou
     twice.map_or(Outcome::Applied, Outcome::Noted)
 }
 
-fn completed(state: &mut TurnState, said: &TurnCompleted) -> Outcome {
-    let turn = said.turn;
+fn completed(state: &mut TurnState, payload: &TurnCompleted) -> Outcome {
+    let turn = payload.turn;
     let Some(known) = known_turn(state, turn) else {
         return Outcome::Ignored(Anomaly::UnknownTurn { turn });
     };
@@ -185,11 +185,11 @@ fn completed(state: &mut TurnState, said: &TurnCompleted) -> Outcome {
     Outcome::Applied
 }
 
-fn checkpoint(state: &mut TurnState, said: &CheckpointSaved) -> Outcome {
-    if state.facts.checkpoint.as_ref() == Some(said) {
+fn checkpoint(state: &mut TurnState, payload: &CheckpointSaved) -> Outcome {
+    if state.facts.checkpoint.as_ref() == Some(payload) {
         return Outcome::Unchanged;
     }
-    state.facts.checkpoint = Some(said.clone());
+    state.facts.checkpoint = Some(payload.clone());
     Outcome::Applied
 }
 

@@ -1,4 +1,4 @@
-//! A loop's state as pure data, and back.
+//! Serializes a loop's state, and restores it.
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -14,53 +14,54 @@ struct Versioned<F> {
     facts: F,
 }
 
-/// Why a kept state of a loop cannot be gone on with.
+/// Why the state of a loop cannot be restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SnapshotRestoreError {
+pub enum TurnRestoreError {
     /// Use a newer program, or fold the session again.
-    #[error("the loop's state has version {found}, and this program reads version {VERSION}")]
+    #[error("the loop state has version {found}, but this program reads version {VERSION}")]
     Version {
         /// The version found.
         found: u32,
     },
     /// Fold the session again.
-    #[error("the loop's state cannot be read")]
+    #[error("the loop state is corrupt")]
     Unreadable(#[source] serde_json::Error),
     /// Fold the session again.
-    #[error("turn {found} stands where turn {expected} should")]
+    #[error("found turn {found}, expected turn {expected}")]
     OutOfOrder {
-        /// The turn that should stand there.
+        /// The expected turn.
         expected: u64,
-        /// The turn that does.
+        /// The turn found.
         found: u64,
     },
 }
 
 impl TurnState {
-    /// Returns all that is known, as pure data; [`restore`](Self::restore) goes on from it.
+    /// Returns the complete state as plain data, for [`restore`](Self::restore).
     pub fn to_json(&self) -> Json {
         Json::of(self)
     }
 
-    /// Returns the state that was kept.
-    pub fn restore(kept: &Json) -> Result<Self, SnapshotRestoreError> {
+    /// Restores a state from [`to_json`](Self::to_json).
+    pub fn restore(kept: &Json) -> Result<Self, TurnRestoreError> {
         #[derive(Deserialize)]
         struct Version {
             version: u32,
         }
+        // The version is read by itself, because a newer version's data may not parse at all.
         let Version { version: found } =
-            serde_json::from_str(kept.as_str()).map_err(SnapshotRestoreError::Unreadable)?;
+            serde_json::from_str(kept.as_str()).map_err(TurnRestoreError::Unreadable)?;
         if found != VERSION {
-            return Err(SnapshotRestoreError::Version { found });
+            return Err(TurnRestoreError::Version { found });
         }
         let kept: Versioned<Facts> =
-            serde_json::from_str(kept.as_str()).map_err(SnapshotRestoreError::Unreadable)?;
+            serde_json::from_str(kept.as_str()).map_err(TurnRestoreError::Unreadable)?;
         let mut state = Self { facts: kept.facts, places: imbl::OrdMap::new() };
         for (place, turn) in state.facts.turns.iter().enumerate() {
             let (expected, found) = (place as u64 + 1, turn.number());
             if expected != found {
-                return Err(SnapshotRestoreError::OutOfOrder { expected, found });
+                return Err(TurnRestoreError::OutOfOrder { expected, found });
             }
             let calls = turn.calls.iter().enumerate();
             state.places.extend(calls.map(|(at, call)| (call.call_id.clone(), (place, at))));

@@ -1,14 +1,14 @@
-//! What is done with a loop that stopped anywhere: the recovery table.
+//! The recovery table: what to do with each call of a loop that stopped at any point.
 //!
-//! | found on resume | done |
+//! | found on resume | action |
 //! |---|---|
-//! | finished | its result is replayed; the tool does not run |
-//! | requested, not started | runs |
-//! | failed | the failure is told to the model; the tool does not run |
-//! | started or unknown, and the tool is pure | runs again |
-//! | … idempotent | runs again with the same key |
-//! | … probe | the tool is asked whether it happened |
-//! | … compensable | it is undone, then runs again |
+//! | finished | replay its result; do not run the tool |
+//! | requested, not started | run |
+//! | failed | report the failure to the model; do not run the tool |
+//! | started or unknown, and the tool is pure | run again |
+//! | … idempotent | run again with the same key |
+//! | … probe | ask the tool whether the attempt took effect |
+//! | … compensable | undo, then run again |
 //! | … unsafe | a person decides |
 
 use std::fmt;
@@ -20,16 +20,16 @@ use crate::json::Json;
 use crate::turn::record::{CallState, ConversationTurn, ToolCallRecord};
 use crate::turn::state::TurnState;
 
-/// What is done to go on with a loop.
+/// How to resume a loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResumePlan {
-    /// What comes next.
+    /// The next step.
     pub next: NextStep,
-    /// What is done with each call of the last turn, in the order that the model made them.
+    /// The action for each call of the last turn, in the order in which the model made them.
     pub calls: Vec<PlannedCall>,
 }
 
-/// What a loop does next.
+/// The next step of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep {
     /// Begin this turn: nothing of it was sent.
@@ -37,105 +37,105 @@ pub enum NextStep {
         /// The turn.
         turn: u64,
     },
-    /// Ask the model again, with the bytes that were kept: its answer never came.
+    /// Send the recorded request again: no answer was recorded.
     AskAgain {
         /// The turn.
         turn: u64,
     },
-    /// See to the calls that have no result yet.
+    /// Run or settle the calls without a result.
     RunTools {
         /// The turn.
         turn: u64,
     },
-    /// Close the turn: all that it wanted is there.
+    /// Complete the turn: every call has its result.
     CloseTurn {
         /// The turn.
         turn: u64,
     },
-    /// Nothing: the model asked for nothing more.
+    /// Nothing: the model requested nothing more.
     Done,
 }
 
-/// A call and what is done with it.
+/// A call and the action for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedCall {
     /// The call.
     pub call: Arc<ToolCallRecord>,
-    /// What is done with it.
+    /// The action.
     pub action: CallAction,
 }
 
-/// What is done with a call.
+/// The action for a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallAction {
-    /// Its result is told again, byte for byte; the tool does not run.
+    /// Replay its result byte for byte; do not run the tool.
     Replay,
-    /// The tool runs, for the first time.
+    /// Run the tool for the first time.
     Run,
-    /// The tool runs again.
+    /// Run the tool again.
     RunAgain,
-    /// The tool runs again, with the same key.
+    /// Run the tool again, with the same key.
     RunAgainWithKey,
-    /// The tool is asked whether it happened.
+    /// Ask the tool whether the attempt took effect.
     Probe,
-    /// What it may have done is undone, then the tool runs again.
+    /// Undo what the attempt may have done, then run the tool again.
     UndoThenRun,
-    /// The failure is told to the model; the tool does not run.
-    TellFailure {
-        /// Why it failed.
+    /// Report the failure to the model; do not run the tool.
+    ReportFailure {
+        /// The error.
         error: Json,
     },
-    /// A person decides; until then the tool does not run.
+    /// Do not run the tool until a person decides.
     Decide(ToolIdempotencyError),
 }
 
-/// A call may have happened, and must not happen twice: a person decides.
+/// A call may have taken effect and must not run twice, so a person has to decide.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "call `{call}` of tool `{tool}` was started and its outcome is not known after attempt \
-     {attempt}: run it again, give its result, or give it up"
+    "the outcome of call `{call}` of tool `{tool}` is unknown after attempt {attempt}: \
+         retry it, supply its result, or give it up"
 )]
 pub struct ToolIdempotencyError {
     /// The call.
     pub call: CallId,
     /// The tool.
     pub tool: Arc<str>,
-    /// The attempt whose outcome is not known.
+    /// The attempt whose outcome is unknown.
     pub attempt: u64,
 }
 
-/// What a person can decide about a call that may have happened.
+/// A decision that a person can make about a call with an unknown outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WayOut {
-    /// It is run again.
+pub enum DecisionOption {
+    /// Run it again.
     Retry,
-    /// The person tells its result.
-    GiveResult,
-    /// The model is told that its outcome is not known.
+    /// Supply its result.
+    SupplyResult,
+    /// Report to the model that the outcome is unknown.
     GiveUp,
 }
 
 impl ToolIdempotencyError {
-    /// Returns what a person can decide.
-    pub fn ways_out(&self) -> [WayOut; 3] {
-        [WayOut::Retry, WayOut::GiveResult, WayOut::GiveUp]
+    /// Returns the possible decisions.
+    pub fn options(&self) -> [DecisionOption; 3] {
+        [DecisionOption::Retry, DecisionOption::SupplyResult, DecisionOption::GiveUp]
     }
 }
 
-impl fmt::Display for WayOut {
+impl fmt::Display for DecisionOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Retry => "run it again",
-            Self::GiveResult => "give its result",
+            Self::Retry => "retry it",
+            Self::SupplyResult => "supply its result",
             Self::GiveUp => "give it up",
         })
     }
 }
 
-/// Returns what is done to go on with a loop.
+/// Returns how to resume a loop.
 ///
-/// `effect_of` says what running a tool of that name twice would do. Where that was said
-/// otherwise when the call was started, the more careful of both counts.
+/// `effect_of` returns the effect of running a tool twice. If the ledger recorded another effect
+/// when the call started, the more cautious of the two applies.
 ///
 /// ```
 /// use threadfold_core::{Effect, NextStep, TurnState, resume_plan};
@@ -185,7 +185,7 @@ fn action(call: &ToolCallRecord, effect_of: impl Fn(&str) -> Effect) -> CallActi
     match &call.state {
         CallState::Finished(_) => CallAction::Replay,
         CallState::Requested => CallAction::Run,
-        CallState::Failed { error } => CallAction::TellFailure { error: error.clone() },
+        CallState::Failed { error } => CallAction::ReportFailure { error: error.clone() },
         CallState::Started | CallState::Unknown { .. } => {
             let today = effect_of(&call.name);
             match call.effect.map_or(today, |then| then.max(today)) {

@@ -1,4 +1,4 @@
-//! All that is known of a loop: enough to go on with it.
+//! The state of a loop, complete enough to resume it.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::turn::mismatch::{ConversationStateMismatch, Fingerprint};
 use crate::turn::record::{ConversationTurn, ToolCallRecord};
 use crate::turn::reduce;
 
-/// All that is known of a loop: its turns, what they were run with, and the ledger of calls.
+/// The state of a loop: its turns, their setup, and the ledger of calls.
 ///
-/// Cloning it takes constant time, and an older one stays as it was. It hears the events of one
-/// conversation; those of others pass.
+/// Cloning takes constant time, and older clones stay unchanged. Only events of one conversation
+/// apply; all others leave the state unchanged.
 ///
 /// ```
 /// use threadfold_core::{SessionEvent, TurnState};
@@ -37,11 +37,12 @@ use crate::turn::reduce;
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnState {
     pub(crate) facts: Facts,
-    /// Where each call stands: the turn's place and the call's. Of equal names the last.
+    /// The position of each call: the index of its turn, and its index within the turn. If an id
+    /// occurs twice, the last occurrence wins.
     pub(crate) places: OrdMap<CallId, (usize, usize)>,
 }
 
-/// What is kept of a loop; the rest follows from it.
+/// The serialized part of the state. Everything else is derived from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Facts {
@@ -52,7 +53,7 @@ pub(crate) struct Facts {
     pub(crate) tools: Option<Json>,
     pub(crate) parameters: Option<Json>,
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// The hash of all that stands before the last turn.
+    /// The hash of everything before the last turn.
     pub(crate) prefix: ContentHash,
     pub(crate) checkpoint: Option<CheckpointSaved>,
     pub(crate) turns: Vector<Arc<ConversationTurn>>,
@@ -65,7 +66,7 @@ impl Default for TurnState {
 }
 
 impl TurnState {
-    /// Returns the state of a loop in `conversation` that has not begun.
+    /// Returns the initial state of a loop in `conversation`.
     pub fn of(conversation: ConversationId) -> Self {
         let facts = Facts {
             conversation_id: conversation,
@@ -82,71 +83,71 @@ impl TurnState {
         Self { facts, places: OrdMap::new() }
     }
 
-    /// Moves the state by one event, in place.
+    /// Applies one event in place.
     ///
-    /// Total and deterministic: an event that does not fit leaves the state equal, and the
-    /// outcome says why.
+    /// Total and deterministic: an event that does not fit leaves the state equal, and the outcome
+    /// says why.
     pub fn apply(&mut self, event: &SessionEvent) -> Outcome {
         reduce::apply(self, event)
     }
 
-    /// Returns the conversation whose turns these are.
+    /// Returns the conversation of the loop.
     pub fn conversation_id(&self) -> &ConversationId {
         &self.facts.conversation_id
     }
 
-    /// Returns its name: the session's, and the conversation's if that is not the main one.
+    /// Returns the state's id: the session id, followed by the conversation id unless that is
+    /// `main`.
     pub fn state_id(&self) -> Option<&StateId> {
         self.facts.state_id.as_ref()
     }
 
-    /// Returns when the first turn began, by the clock of whoever ran the loop.
+    /// Returns when the first turn started, by the clock of the process that ran the loop.
     pub fn created_at(&self) -> Option<&str> {
         self.facts.created_at.as_deref()
     }
 
-    /// Returns the run of the loop that the last turn is part of.
+    /// Returns the evaluation that the last turn belongs to.
     pub fn evaluation_id(&self) -> Option<&EvaluationId> {
         self.last().map(|turn| turn.evaluation_id())
     }
 
-    /// Returns where the last turn's prompt is kept.
+    /// Returns the namespace of the last turn's prompt.
     pub fn prompt_namespace(&self) -> Option<&str> {
         self.last()?.sent.prompt_namespace.as_deref()
     }
 
-    /// Returns the name of the last turn's prompt.
+    /// Returns the key of the last turn's prompt.
     pub fn prompt_key(&self) -> Option<&str> {
         self.last()?.sent.prompt_key.as_deref()
     }
 
-    /// Returns the system prompt, exactly as it was sent last.
+    /// Returns the system prompt, exactly as last sent.
     pub fn system(&self) -> Option<&str> {
         self.facts.system.as_deref()
     }
 
-    /// Returns the tools, exactly as they were sent last; nothing if there are none.
+    /// Returns the tools, exactly as last sent; `None` if there are none.
     pub fn tools(&self) -> Option<&Json> {
         self.facts.tools.as_ref().filter(|it| !it.is_empty_list())
     }
 
-    /// Returns what else the request said, exactly as it was sent last.
+    /// Returns the other request parameters, exactly as last sent.
     pub fn parameters(&self) -> Option<&Json> {
         self.facts.parameters.as_ref()
     }
 
-    /// Returns the hashes of the system prompt, the tools and the model; none before the first
-    /// turn.
+    /// Returns the hashes of the system prompt, tools and model; `None` before the first turn.
     pub fn fingerprint(&self) -> Option<&Fingerprint> {
         self.facts.fingerprint.as_ref()
     }
 
-    /// Checks that a loop which is run with `today` can go on with this conversation.
+    /// Checks that a loop with this fingerprint can resume the conversation.
     pub fn check(&self, today: &Fingerprint) -> Result<(), ConversationStateMismatch> {
         self.fingerprint().map_or(Ok(()), |kept| kept.compare(today))
     }
 
-    /// Returns the turns in their order.
+    /// Returns the turns in order.
     pub fn turns(&self) -> impl ExactSizeIterator<Item = &Arc<ConversationTurn>> {
         self.facts.turns.iter()
     }
@@ -156,36 +157,37 @@ impl TurnState {
         self.facts.turns.last()
     }
 
-    /// Returns what is known of a call; of equal names the last.
+    /// Returns the ledger entry of a call. If an id occurs twice, the last occurrence wins.
     pub fn call(&self, call: &CallId) -> Option<&Arc<ToolCallRecord>> {
         let &(turn, place) = self.places.get(call)?;
         self.facts.turns.get(turn)?.calls.get(place)
     }
 
-    /// Returns the last place to resume from.
+    /// Returns the latest checkpoint.
     pub fn checkpoint(&self) -> Option<&CheckpointSaved> {
         self.facts.checkpoint.as_ref()
     }
 
-    /// Returns all that was said, in the order that a model is told it, without the system
-    /// prompt. A call that has no result yet has none here.
+    /// Returns the messages in the order in which the model sees them, without the system prompt. A
+    /// call without a result has no tool message here.
     pub fn history(&self) -> Vec<ConversationMessage> {
         let is_kept = |call: &CallId| self.call(call).is_some_and(|it| it.result().is_some());
         let said = self.turns().enumerate().filter(|(place, _)| !self.is_withdrawn(*place));
         said.flat_map(|(_, turn)| turn.messages(is_kept)).collect()
     }
 
-    /// Says whether what a turn said was taken back, for it found no answer.
+    /// Returns true if the next turn withdrew this one, which got no answer.
     fn is_withdrawn(&self, place: usize) -> bool {
         let turns = &self.facts.turns;
         turns.get(place + 1).is_some_and(|next| next.sent.withdraws)
             && turns.get(place).is_some_and(|turn| turn.answer.is_none())
     }
 
-    /// Returns the state as it was before what was said last and found no answer: what a turn
-    /// that [withdraws](crate::TurnStarted) it goes on from.
-    pub fn before_unanswered(&self) -> Self {
+    /// Returns the state without the last unanswered prompt: the state that a turn which
+    /// [withdraws](crate::TurnStarted) that prompt continues from.
+    pub fn without_withdrawn(&self) -> Self {
         let mut before = self.clone();
+        // The unanswered turn may itself have withdrawn an earlier one, which must go as well.
         while let Some(last) = before.last().filter(|turn| turn.answer.is_none()).cloned() {
             before.facts.turns.pop_back();
             if !last.sent.withdraws {
@@ -195,7 +197,7 @@ impl TurnState {
         before
     }
 
-    /// Returns the list that the last turn's request carries, each item exactly as it was sent.
+    /// Returns the list in the last turn's request, each item exactly as it was sent.
     pub fn sent_items(&self) -> Vec<&Json> {
         let since = self.facts.turns.iter().rposition(|turn| turn.sent.restart).unwrap_or_default();
         let turns = self.facts.turns.iter().enumerate().skip(since);
@@ -203,7 +205,7 @@ impl TurnState {
         sent.flat_map(|(_, turn)| &turn.sent.items).collect()
     }
 
-    /// Returns the hash of all that was sent and answered: the next turn's `prefixHash`.
+    /// Returns the hash of everything sent and answered, which is the next turn's `prefixHash`.
     pub fn prefix_hash(&self) -> ContentHash {
         match self.last() {
             Some(turn) => with_turn(&self.facts.prefix, turn),
@@ -212,7 +214,7 @@ impl TurnState {
     }
 }
 
-/// Moves a state by many events, for those who do not look at what each of them did.
+/// Applies many events and discards their outcomes.
 impl<'a> Extend<&'a SessionEvent> for TurnState {
     fn extend<I: IntoIterator<Item = &'a SessionEvent>>(&mut self, events: I) {
         for event in events {

@@ -1,16 +1,16 @@
-//! Each odd case that real agents produce, by name.
+//! Edge cases that real agents produce.
 
 use insta::assert_snapshot;
 use threadfold_core::Outcome;
 use threadfold_testkit::story::{events, play, state};
 
 #[test]
-fn a_delta_before_its_block_is_ignored_and_said() {
-    assert_snapshot!(play("a+=lo"), @"! block `a` is not there");
+fn a_delta_before_its_block_is_ignored_with_an_anomaly() {
+    assert_snapshot!(play("a+=lo"), @"! block `a` does not exist");
 }
 
 #[test]
-fn a_block_of_a_conversation_never_spawned_makes_a_running_subagent() {
+fn a_block_in_an_unknown_conversation_creates_a_running_subagent() {
     assert_snapshot!(play("@ghost say a hello"), @r#"
     [ghost running]
       a assistant_text "hello"
@@ -28,17 +28,17 @@ fn an_empty_delta_changes_nothing() {
 }
 
 #[test]
-fn a_delta_to_a_block_without_that_text_is_ignored_and_said() {
+fn a_delta_to_a_missing_text_field_is_ignored_with_an_anomaly() {
     assert_snapshot!(play("tool c Bash; c+=x; say a hi; input a {"), @r#"
     c tool_use pending "Bash"
     a assistant_text "hi"
-    ! block `c` has no text `content` that can grow
-    ! block `a` has no text `input` that can grow
+    ! block `c` has no text field `content` to append to
+    ! block `a` has no text field `input` to append to
     "#);
 }
 
 #[test]
-fn all_pending_blocks_are_closed_by_idle_as_interrupted() {
+fn idle_closes_all_pending_blocks_as_interrupted() {
     assert_snapshot!(play("start a one; tool c Bash; say b done; start d two; idle"), @r#"
     a assistant_text interrupted "one"
     c tool_use interrupted "Bash"
@@ -48,7 +48,7 @@ fn all_pending_blocks_are_closed_by_idle_as_interrupted() {
 }
 
 #[test]
-fn idle_twice_is_idle_once() {
+fn idle_is_idempotent() {
     assert_eq!(play("start a one; idle"), play("start a one; idle; idle"));
 }
 
@@ -59,7 +59,7 @@ fn an_upsert_after_idle_wins() {
 }
 
 #[test]
-fn spawned_twice_fills_in_what_was_missing() {
+fn a_second_spawn_fills_in_missing_fields() {
     assert_snapshot!(play("spawn c; spawn c agent=A prompt=look type=explorer; spawn c prompt=other"), @r#"
     c subagent running "look -> "
     [A call c running] "look"
@@ -67,7 +67,7 @@ fn spawned_twice_fills_in_what_was_missing() {
 }
 
 #[test]
-fn completed_before_spawned_is_kept_and_then_joined() {
+fn a_completion_before_its_spawn_is_kept_and_merged() {
     assert_snapshot!(play("done c output=found; spawn c agent=A prompt=look"), @r#"
     c subagent success "look -> found"
     [A call c success] "look" -> "found"
@@ -75,7 +75,7 @@ fn completed_before_spawned_is_kept_and_then_joined() {
 }
 
 #[test]
-fn a_tool_use_id_counts_before_an_agent_id_of_the_same_name() {
+fn a_tool_use_id_takes_precedence_over_an_equal_agent_id() {
     assert_snapshot!(play("spawn c agent=x; spawn x agent=B; @x say a hello"), @r#"
     c subagent running " -> "
     x subagent running " -> "
@@ -86,7 +86,7 @@ fn a_tool_use_id_counts_before_an_agent_id_of_the_same_name() {
 }
 
 #[test]
-fn a_nested_subagent_stands_in_the_flat_list_and_its_block_with_its_caller() {
+fn a_nested_subagent_is_in_the_flat_list_and_its_block_with_its_caller() {
     assert_snapshot!(play("spawn a agent=A; @A spawn b agent=B; @B say x deep; spawn c agent=C"), @r#"
     a subagent running " -> "
     c subagent running " -> "
@@ -99,7 +99,7 @@ fn a_nested_subagent_stands_in_the_flat_list_and_its_block_with_its_caller() {
 }
 
 #[test]
-fn one_agent_called_by_two_tool_uses_is_one_subagent_with_two_edges() {
+fn an_agent_called_twice_is_one_subagent_with_two_edges() {
     assert_snapshot!(
         play("spawn c agent=A prompt=one; done c output=1; spawn d agent=A prompt=two; @d say x hello"),
         @r#"
@@ -112,53 +112,53 @@ fn one_agent_called_by_two_tool_uses_is_one_subagent_with_two_edges() {
 }
 
 #[test]
-fn the_same_delta_twice_with_offset_counts_once() {
+fn a_delta_with_an_offset_is_idempotent() {
     assert_snapshot!(play("start a; a+=hel@0; a+=hel@0; a+=ello@1; a+=lo@3"), @r#"a assistant_text pending "hello""#);
 }
 
 #[test]
-fn a_delta_that_repeats_other_text_is_ignored_and_said() {
+fn a_delta_that_contradicts_existing_text_is_ignored_with_an_anomaly() {
     assert_snapshot!(play("start a hello; a+=HELLO!@0; a+=lo!@3; a+=!?@5; a+=?!@5"), @r#"
     a assistant_text pending "hello!?"
-    ! block `a` has other text at offset 0 than the delta repeats
-    ! block `a` has other text at offset 5 than the delta repeats
+    ! the delta at offset 0 differs from the text that block `a` already has
+    ! the delta at offset 5 differs from the text that block `a` already has
     "#);
 }
 
 #[test]
-fn a_delta_behind_a_gap_is_ignored_and_said() {
+fn a_delta_after_a_gap_is_ignored_with_an_anomaly() {
     assert_snapshot!(play("start a hel; a+=o@4"), @r#"
     a assistant_text pending "hel"
-    ! block `a` has 3 bytes of text, and the delta stands behind 4
+    ! block `a` has 3 bytes of text, but the delta starts at offset 4
     "#);
 }
 
 #[test]
-fn a_delta_whose_new_part_begins_within_a_letter_is_ignored_and_said() {
+fn a_delta_that_splits_a_character_is_ignored_with_an_anomaly() {
     assert_snapshot!(play("start a ab; a+=é@1"), @r#"
     a assistant_text pending "ab"
-    ! offset 1 of block `a` lies within a letter
+    ! offset 1 of block `a` is not on a character boundary
     "#);
 }
 
 #[test]
-fn an_upsert_that_changes_the_type_replaces_and_is_said() {
+fn an_upsert_that_changes_the_type_replaces_the_block_with_an_anomaly() {
     assert_snapshot!(play("say a hello; think a hm"), @r#"
     a thinking "hm"
-    ? block `a` was `assistant_text` and became `thinking`
+    ? block `a` changed its type from `assistant_text` to `thinking`
     "#);
 }
 
 #[test]
-fn a_delta_to_a_removed_block_is_ignored_and_said() {
+fn a_delta_to_a_removed_block_is_ignored_with_an_anomaly() {
     assert_snapshot!(play("start a hi; remove a; a+=x; remove a"), @"
-    ! block `a` is not there
-    ! block `a` is not there
+    ! block `a` does not exist
+    ! block `a` does not exist
     ");
 }
 
 #[test]
-fn a_prompt_that_only_the_file_has_stands_before_the_answer_that_the_stream_had() {
+fn a_prompt_only_in_the_transcript_precedes_the_answer_from_the_stream() {
     assert_snapshot!(play("stream say a hello after=-; file prompt u hi after=-"), @r#"
     u user_message "hi"
     a assistant_text "hello"
@@ -173,7 +173,7 @@ fn a_prompt_that_only_the_file_has_stands_before_the_answer_that_the_stream_had(
 }
 
 #[test]
-fn a_stream_record_after_the_files_fills_only_what_was_absent() {
+fn a_stream_record_after_the_transcript_fills_only_missing_fields() {
     assert_snapshot!(play("file think a; stream think a words; file say b file; stream say b stream"), @r#"
     a thinking "words"
     b assistant_text "file"
@@ -181,7 +181,7 @@ fn a_stream_record_after_the_files_fills_only_what_was_absent() {
 }
 
 #[test]
-fn two_subagents_that_turn_out_to_be_one_are_united_each_block_once() {
+fn merging_two_subagents_does_not_duplicate_blocks() {
     assert_snapshot!(
         play(
             "@c say x one; @c say y two; @A say y two; @A say z three; spawn c agent=A prompt=p"
@@ -197,7 +197,7 @@ fn two_subagents_that_turn_out_to_be_one_are_united_each_block_once() {
 }
 
 #[test]
-fn a_block_that_both_of_two_united_subagents_had_is_as_the_later_said_it() {
+fn a_block_of_both_merged_subagents_has_the_later_content() {
     assert_snapshot!(play("@c say y one; @A say y one and more; spawn c agent=A"), @r#"
     c subagent running " -> "
     [A call c running]
@@ -206,7 +206,7 @@ fn a_block_that_both_of_two_united_subagents_had_is_as_the_later_said_it() {
 }
 
 #[test]
-fn after_a_rewind_what_was_left_stays_and_is_inactive() {
+fn blocks_after_a_rewind_stay_and_become_inactive() {
     assert_snapshot!(play("prompt u1 a; say a1 b; prompt u2 c; say a2 d; rewind a1; prompt u3 e"), @r#"
     u1 user_message "a"
     a1 assistant_text "b"
@@ -217,7 +217,7 @@ fn after_a_rewind_what_was_left_stays_and_is_inactive() {
 }
 
 #[test]
-fn going_back_to_a_branch_brings_it_back() {
+fn returning_to_a_branch_reactivates_it() {
     assert_snapshot!(
         play("prompt u1 a; say a1 b; prompt u2 c; say a2 d; rewind a1; prompt u3 e; rewind a2"),
         @r#"
@@ -231,7 +231,7 @@ fn going_back_to_a_branch_brings_it_back() {
 }
 
 #[test]
-fn after_a_compaction_all_before_it_stays_and_is_inactive() {
+fn blocks_before_a_compaction_stay_and_become_inactive() {
     assert_snapshot!(play("prompt u1 a; say a1 b; compaction; prompt u2 c; compaction u2; say a2 d"), @r#"
     u1 user_message inactive "a"
     a1 assistant_text inactive "b"
@@ -241,11 +241,11 @@ fn after_a_compaction_all_before_it_stays_and_is_inactive() {
 }
 
 #[test]
-fn a_head_that_is_not_there_is_ignored_and_said() {
+fn an_unknown_head_is_ignored_with_an_anomaly() {
     assert_snapshot!(play("say a hi; rewind nowhere; @ghost rewind; @ghost idle"), @r#"
     a assistant_text "hi"
-    ! block `nowhere` is not there
-    ! nothing was said in conversation `ghost`
-    ! nothing was said in conversation `ghost`
+    ! block `nowhere` does not exist
+    ! conversation `ghost` does not exist
+    ! conversation `ghost` does not exist
     "#);
 }

@@ -1,4 +1,4 @@
-//! The state hash, computed a second time from `docs/reference/state-hash.md` alone.
+//! The state hash, implemented a second time from `docs/reference/state-hash.md`.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -9,11 +9,11 @@ use threadfold_testkit::story::state;
 
 const PAGE: &str = include_str!("../../../../docs/reference/state-hash.md");
 
-/// The definition, on the JSON that a state is printed as.
+/// The documented definition, on the serialized state.
 ///
-/// A `Value` keeps neither the spelling of numbers nor equal keys, so it is only for states that
-/// have whole numbers and no key twice.
-mod by_the_page {
+/// A `Value` preserves neither number spelling nor duplicate keys, so this only works for states
+/// with integers and unique keys.
+mod as_documented {
     use super::*;
 
     pub(super) fn canonical(value: &Value) -> String {
@@ -87,20 +87,20 @@ fn tool_with(input: &str, more: &str) -> ConversationState {
 
 proptest! {
     #[test]
-    fn any_state_hashes_as_the_page_says(events in hostile()) {
+    fn every_state_hashes_as_documented(events in hostile()) {
         let state = fold(&events);
-        prop_assert_eq!(state.hash().to_string(), by_the_page::state(&printed(&state)));
+        prop_assert_eq!(state.hash().to_string(), as_documented::state(&printed(&state)));
     }
 
     #[test]
-    fn hashing_after_each_step_is_hashing_at_the_end(session in plausible()) {
+    fn caching_hashes_after_each_step_does_not_change_the_final_hash(session in plausible()) {
         let events = interleave(&session, &[]);
         let mut state = ConversationState::default();
         for (step, event) in events.iter().enumerate() {
             state = threadfold_core::reduce(state, event);
             let hash = state.hash();
             if step % 16 == 0 {
-                prop_assert_eq!(hash.to_string(), by_the_page::state(&printed(&state)));
+                prop_assert_eq!(hash.to_string(), as_documented::state(&printed(&state)));
             }
         }
         prop_assert_eq!(state.hash(), fold(&events).hash());
@@ -108,16 +108,16 @@ proptest! {
 }
 
 #[test]
-fn odd_keys_and_letters_hash_as_the_page_says() {
+fn unusual_keys_and_characters_hash_as_documented() {
     let state = tool_with(
         r#"{"a b":1,"a":"\u0041\u000b\u001f\u007f\/\"\\ é😀","\n":[],"z":{"é":null,"":true},"ﬀ":2,"😀":3}"#,
         r#","metadata":{"raw":{"stays":1},"k":-7}"#,
     );
-    assert_eq!(state.hash().to_string(), by_the_page::state(&printed(&state)));
+    assert_eq!(state.hash().to_string(), as_documented::state(&printed(&state)));
 }
 
 #[test]
-fn the_order_of_keys_and_white_space_do_not_count() {
+fn key_order_and_white_space_do_not_affect_the_hash() {
     let one = tool_with(r#"{"a":1,"b":{"c":[1,2],"d":"A"}}"#, "");
     let other = tool_with(r#"{ "b" : {"d":"\u0041", "c":[ 1, 2 ]}, "a" : 1 }"#, "");
     assert_eq!(one.hash(), other.hash());
@@ -125,7 +125,7 @@ fn the_order_of_keys_and_white_space_do_not_count() {
 }
 
 #[test]
-fn the_record_that_a_block_came_from_does_not_count() {
+fn the_raw_record_does_not_affect_the_hash() {
     assert_eq!(tool_with("1", r#","raw":{"line":1}"#).hash(), tool_with("1", "").hash());
     assert_ne!(
         tool_with("1", r#","metadata":{"raw":1}"#).hash(),
@@ -135,7 +135,7 @@ fn the_record_that_a_block_came_from_does_not_count() {
 }
 
 #[test]
-fn the_spelling_of_numbers_and_repeated_keys_count() {
+fn number_spelling_and_duplicate_keys_affect_the_hash() {
     let different = [
         "1",
         "1.0",
@@ -153,7 +153,7 @@ fn the_spelling_of_numbers_and_repeated_keys_count() {
 }
 
 #[test]
-fn a_state_that_differs_in_anything_shown_has_another_hash() {
+fn every_visible_difference_changes_the_hash() {
     let stories = [
         "",
         "say a x",
@@ -181,7 +181,7 @@ fn a_state_that_differs_in_anything_shown_has_another_hash() {
 }
 
 #[test]
-fn the_example_of_the_page_holds() {
+fn the_documented_example_is_correct() {
     let blocks_of_json: Vec<&str> =
         PAGE.split("```json\n").skip(1).map(|rest| rest.split("\n```").next().unwrap()).collect();
     let [event, shown, canonical] = blocks_of_json[..] else { panic!("the page has three") };
@@ -191,13 +191,13 @@ fn the_example_of_the_page_holds() {
     let json: Value = serde_json::from_str(shown).unwrap();
     let mut block = json["blocks"][0].clone();
     let hashes = [
-        by_the_page::hex(&by_the_page::block(&block)),
-        by_the_page::hex(&by_the_page::conversation(&json["blocks"])),
+        as_documented::hex(&as_documented::block(&block)),
+        as_documented::hex(&as_documented::conversation(&json["blocks"])),
         state.hash().to_string(),
         ConversationState::default().hash().to_string(),
     ];
     block.as_object_mut().unwrap().remove("raw");
-    assert_eq!(by_the_page::canonical(&block), canonical);
+    assert_eq!(as_documented::canonical(&block), canonical);
     assert_snapshot!(hashes.join("\n"), @"
     5f79bfedac50a436e40f1b386a6a8538b9acc41cba85830c2b2bcfe29485f4a3
     a9a5a9b226747c4f0242c926904f08f597d051e4fc84f7cb64b370db604d49b6

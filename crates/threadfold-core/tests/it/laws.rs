@@ -1,18 +1,18 @@
-//! The reducer's laws, each for any session that can be made up.
+//! Property tests of the reducer, on generated sessions.
 //!
-//! Every run tries 256 sessions a law; `PROPTEST_CASES=20000` in the environment asks for more.
+//! Each test runs 256 cases; set `PROPTEST_CASES=20000` for more.
 
 use proptest::prelude::*;
 use threadfold_core::{
-    AssistantText, Block, BlockDelta, BlockStatus, ConversationState, Outcome, Payload,
-    SessionEvent, Snapshot, TextField, apply_changes, fold,
+    AssistantTextBlock, Block, BlockDelta, BlockStatus, ConversationState, Outcome, Payload,
+    SessionEvent, StateSnapshot, TextField, apply_changes, fold,
 };
 use threadfold_testkit::sessions::{any_event, hostile, interleave, plausible};
 use threadfold_testkit::story::show;
 
 fn restored(state: &ConversationState) -> ConversationState {
     let json = serde_json::to_string(&state.snapshot()).expect("a snapshot is plain data");
-    let snapshot: Snapshot = serde_json::from_str(&json).expect("it was just written");
+    let snapshot: StateSnapshot = serde_json::from_str(&json).expect("it was just written");
     ConversationState::restore(&snapshot).expect("it was just taken")
 }
 
@@ -28,9 +28,9 @@ proptest! {
     }
 
     #[test]
-    fn an_event_said_twice_is_said_once(events in hostile(), mut event in any_event()) {
+    fn applying_an_event_twice_is_idempotent(events in hostile(), mut event in any_event()) {
         if let Payload::BlockDelta(delta) = &mut event.payload {
-            // Without an offset, the same text twice is twice the text.
+            // A delta without an offset is not idempotent.
             delta.offset.get_or_insert(0);
         }
         let once = fold(events.iter().chain([&event]));
@@ -40,12 +40,12 @@ proptest! {
     }
 
     #[test]
-    fn however_a_text_was_cut_the_state_is_one(
+    fn the_state_does_not_depend_on_how_text_is_split_into_deltas(
         text in "\\PC{0,40}",
         cuts in prop::collection::vec(0usize..41, 0..8),
         offsets in any::<bool>(),
     ) {
-        let mut block = Block::new("a", AssistantText { content: "".into(), model: None });
+        let mut block = Block::new("a", AssistantTextBlock { content: "".into(), model: None });
         block.status = BlockStatus::Pending;
         let mut places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
         places.push(text.len());
@@ -61,7 +61,7 @@ proptest! {
                 offset: offsets.then_some(pair[0] as u64),
             }))
         }));
-        block.body = AssistantText { content: text.into(), model: None }.into();
+        block.body = AssistantTextBlock { content: text.into(), model: None }.into();
         let whole = fold(&[SessionEvent::upsert(block)]);
         let cut = fold(&events);
         prop_assert_eq!(cut.hash(), whole.hash());
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn a_prefix_and_then_the_rest_is_the_whole(
+    fn folding_a_prefix_and_the_rest_equals_folding_all(
         events in prop_oneof![hostile(), plausible().prop_map(|session| session.stream)],
         at in any::<prop::sample::Index>(),
     ) {
@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn a_snapshot_and_the_tail_is_the_whole(events in hostile(), at in 0usize..60) {
+    fn restoring_a_snapshot_and_folding_the_rest_equals_folding_all(events in hostile(), at in 0usize..60) {
         let at = at.min(events.len());
         let prefix = fold(&events[..at]);
         let back = restored(&prefix);
@@ -96,7 +96,7 @@ proptest! {
     }
 
     #[test]
-    fn the_changes_of_a_step_turn_the_old_state_into_the_new(events in hostile()) {
+    fn applying_the_changes_of_a_step_gives_the_new_state(events in hostile()) {
         let mut state = ConversationState::default();
         let mut shown = ConversationState::default();
         for event in &events {
@@ -149,7 +149,7 @@ proptest! {
                         | Payload::BlockRemove(_)
                         | Payload::SessionIdle(_)
                         | Payload::ContextChanged(_)
-                ) && !event_names_a_subagent(event)
+                ) && !mentions_a_subagent(event)
             });
             texts.cloned().map(|event| event.within(name)).collect()
         };
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn stream_and_file_in_any_interleaving_end_in_one_state(
+    fn every_interleaving_of_stream_and_transcript_gives_the_same_state(
         session in plausible(),
         turns in prop::collection::vec(any::<bool>(), 0..80),
     ) {
@@ -190,9 +190,9 @@ proptest! {
     }
 }
 
-fn event_names_a_subagent(event: &SessionEvent) -> bool {
-    let Payload::BlockUpsert(said) = &event.payload else {
+fn mentions_a_subagent(event: &SessionEvent) -> bool {
+    let Payload::BlockUpsert(upsert) = &event.payload else {
         return false;
     };
-    said.block.body.kind() == "subagent"
+    upsert.block.body.kind() == "subagent"
 }

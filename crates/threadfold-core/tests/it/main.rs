@@ -1,4 +1,4 @@
-//! The reducer's rules, by example and as laws.
+//! Tests of the reducer: examples and property tests.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
@@ -7,6 +7,6 @@ mod hash;
 mod laws;
 mod providers;
 mod rules;
-mod shelf;
+mod spill;
 mod turns;
 mod wire;

@@ -1,22 +1,23 @@
-//! What providers refuse: each rule is broken once, and every repaired history breaks none.
+//! Provider rules: each violation is detected, and a repaired history has none.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use proptest::sample::select;
 use threadfold_core::{
-    ConversationMessage, Dialect, Json, MessagePart, Repaired, Role, Rule, ToolCall, TurnState,
-    Violation, check_anthropic, check_anthropic_continuation, check_chat, check_responses,
-    render_anthropic, render_chat, render_responses, repair, unbound,
+    ConversationMessage, Dialect, Json, MessagePart, ProviderRule, RepairedHistory, Role, ToolCall,
+    TurnState, Violation, check_anthropic, check_anthropic_continuation, check_chat,
+    check_responses, render_anthropic, render_chat, render_responses, repair,
+    without_bound_content,
 };
 use threadfold_testkit::loops::plausible_loop;
 
-mod broken;
 mod laws;
-mod rendered;
-mod repaired;
-mod unbound;
+mod render;
+mod repair;
+mod violations;
+mod without_bound_content;
 
-fn listed(violations: &[Violation]) -> String {
+fn list(violations: &[Violation]) -> String {
     violations.iter().map(Violation::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -41,7 +42,7 @@ fn native(provider: &str, item: &str) -> MessagePart {
     MessagePart::native(provider, Json::parse(item).unwrap())
 }
 
-/// Returns all rules that a repaired history breaks, with any provider.
+/// Returns the violations of a repaired history, for all providers.
 fn broken(messages: &[ConversationMessage]) -> Vec<Violation> {
     let mut found = check_anthropic(render_anthropic(messages).as_str().as_bytes());
     found.extend(check_chat(render_chat(messages).as_str().as_bytes()));

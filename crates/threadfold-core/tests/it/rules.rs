@@ -1,12 +1,12 @@
-//! The rules of the reducer, by name.
+//! The rules of the reducer, by example.
 
 use insta::assert_snapshot;
-use threadfold_core::{ConversationState, SessionEvent, Snapshot, fold};
+use threadfold_core::{ConversationState, SessionEvent, StateSnapshot, fold};
 use threadfold_testkit::story::{events, play, show, state};
 
 fn restored(state: &ConversationState) -> ConversationState {
     let json = serde_json::to_string(&state.snapshot()).unwrap();
-    let snapshot: Snapshot = serde_json::from_str(&json).unwrap();
+    let snapshot: StateSnapshot = serde_json::from_str(&json).unwrap();
     ConversationState::restore(&snapshot).unwrap()
 }
 
@@ -18,7 +18,7 @@ mod tools {
     use super::*;
 
     #[test]
-    fn a_call_is_pending_until_its_result_is_there() {
+    fn a_call_is_pending_until_its_result_arrives() {
         assert_snapshot!(play("tool c Bash; say a meanwhile; tool d Bash; result c ok"), @r#"
         c tool_use "Bash"
         a assistant_text "meanwhile"
@@ -28,7 +28,7 @@ mod tools {
     }
 
     #[test]
-    fn a_result_before_its_call_answers_it() {
+    fn a_result_before_its_call_closes_the_call() {
         assert_snapshot!(play("result c ok; tool c Bash"), @r#"
         result:c tool_result "ok"
         c tool_use "Bash"
@@ -44,12 +44,12 @@ mod tools {
     }
 
     #[test]
-    fn a_call_is_open_again_when_its_result_is_taken_out() {
+    fn removing_a_result_reopens_its_call() {
         assert_snapshot!(play("tool c Bash; result c ok; remove result:c"), @r#"c tool_use pending "Bash""#);
     }
 
     #[test]
-    fn a_result_after_idle_closes_the_call_for_good() {
+    fn a_result_after_idle_closes_the_call_without_interruption() {
         assert_snapshot!(play("tool c Bash; idle; result c ok"), @r#"
         c tool_use "Bash"
         result:c tool_result "ok"
@@ -57,7 +57,7 @@ mod tools {
     }
 
     #[test]
-    fn an_input_as_it_is_written_goes_when_it_is_whole() {
+    fn streamed_input_text_is_dropped_once_the_input_is_complete() {
         assert_snapshot!(play(r#"tool c Bash; input c {"a; input c ":1}"#), @r#"c tool_use pending "Bash {\"a\":1}""#);
         let whole = SessionEvent::from_json(
             r#"{"type":"block:upsert","payload":{"block":{"id":"c","type":"tool_use",
@@ -74,17 +74,17 @@ mod previews {
     use super::*;
 
     #[test]
-    fn a_preview_that_was_confirmed_cannot_be_abandoned() {
+    fn a_confirmed_preview_cannot_be_abandoned() {
         assert_snapshot!(play("preview start a; a+=hel; say a hello; remove a abandoned"), @r#"a assistant_text "hello""#);
     }
 
     #[test]
-    fn a_preview_that_was_never_confirmed_is_taken_back() {
+    fn an_unconfirmed_preview_can_be_abandoned() {
         assert_snapshot!(play("say b first; preview start a; a+=hel; remove a abandoned"), @r#"b assistant_text "first""#);
     }
 
     #[test]
-    fn what_was_taken_back_can_be_said_again_by_anyone() {
+    fn any_source_can_report_an_abandoned_block_again() {
         assert_snapshot!(
             play("stream preview start a; stream remove a abandoned; file say a hello"),
             @r#"a assistant_text "hello""#
@@ -92,7 +92,7 @@ mod previews {
     }
 
     #[test]
-    fn the_file_confirms_a_preview_of_the_stream() {
+    fn the_transcript_confirms_a_preview_of_the_stream() {
         assert_snapshot!(
             play("stream preview start a; stream a+=hel; file say a hello; stream remove a abandoned"),
             @r#"a assistant_text "hello""#
@@ -100,7 +100,7 @@ mod previews {
     }
 
     #[test]
-    fn a_preview_after_the_file_changes_nothing() {
+    fn a_preview_after_the_transcript_changes_nothing() {
         let file = "file say a hello; file think t";
         assert_eq!(
             play(&format!(
@@ -112,10 +112,10 @@ mod previews {
 
     #[test]
     fn a_preview_after_the_whole_block_changes_nothing() {
-        let said = "stream say a hello";
+        let report = "stream say a hello";
         assert_eq!(
-            play(&format!("{said}; stream preview start a; stream preview say a bye")),
-            play(said)
+            play(&format!("{report}; stream preview start a; stream preview say a bye")),
+            play(report)
         );
     }
 }
@@ -124,24 +124,24 @@ mod closing {
     use super::*;
 
     #[test]
-    fn a_pending_upsert_does_not_reopen_what_its_source_closed() {
+    fn a_pending_upsert_does_not_reopen_a_block_that_its_source_closed() {
         assert_snapshot!(play("say a one; start a one more"), @r#"a assistant_text "one more""#);
         assert_snapshot!(play("file say a one; file start a one more"), @r#"a assistant_text "one more""#);
     }
 
     #[test]
-    fn what_one_source_closed_is_closed_though_the_other_has_it_open() {
+    fn a_block_closed_by_one_source_stays_closed() {
         assert_eq!(play("stream say a x; file start a x"), play("file start a x; stream say a x"));
         assert_snapshot!(play("stream say a x; file start a x"), @r#"a assistant_text "x""#);
     }
 
     #[test]
-    fn what_idle_closed_is_open_again_when_it_goes_on() {
+    fn an_upsert_reopens_a_block_that_idle_closed() {
         assert_snapshot!(play("start a one; idle; start a one more"), @r#"a assistant_text pending "one more""#);
     }
 
     #[test]
-    fn the_idle_of_a_file_does_not_close_what_only_the_stream_has_open() {
+    fn idle_in_the_transcript_does_not_close_blocks_only_in_the_stream() {
         assert_snapshot!(
             play("file prompt u hi; stream start a hello; stream tool c Bash; file idle"),
             @r#"
@@ -153,7 +153,7 @@ mod closing {
     }
 
     #[test]
-    fn the_idle_of_a_file_closes_what_it_has_open_itself() {
+    fn idle_in_the_transcript_closes_its_own_open_blocks() {
         assert_snapshot!(play("stream tool c Bash; file tool c Bash; file idle"), @r#"c tool_use interrupted "Bash""#);
     }
 
@@ -167,17 +167,17 @@ mod closing {
     }
 }
 
-mod taken_out {
+mod removed {
     use super::*;
 
     #[test]
-    fn what_one_source_took_out_stays_out_though_the_other_says_it() {
-        assert_snapshot!(play("stream say a x; stream remove a; file say a x"), @"! block `a` was taken out by the stream");
-        assert_snapshot!(play("file say a x; file remove a superseded; stream say a x"), @"! block `a` was taken out by the transcript");
+    fn a_block_removed_by_one_source_stays_removed_for_the_other() {
+        assert_snapshot!(play("stream say a x; stream remove a; file say a x"), @"! block `a` was removed by the stream");
+        assert_snapshot!(play("file say a x; file remove a superseded; stream say a x"), @"! block `a` was removed by the transcript");
     }
 
     #[test]
-    fn it_comes_back_when_the_same_source_says_it() {
+    fn the_same_source_can_restore_a_removed_block() {
         assert_snapshot!(
             play("stream say a x; stream remove a; stream say a y; file say a z"),
             @r#"a assistant_text "z""#
@@ -189,7 +189,7 @@ mod replaced {
     use super::*;
 
     #[test]
-    fn a_block_that_replaces_another_takes_its_place() {
+    fn a_replacement_takes_the_position_of_the_old_block() {
         assert_snapshot!(play("prompt tmp hi; say a hello; prompt u1 hi replaces=tmp"), @r#"
         u1 user_message "hi"
         a assistant_text "hello"
@@ -197,7 +197,7 @@ mod replaced {
     }
 
     #[test]
-    fn what_is_said_to_the_old_name_reaches_the_new_block() {
+    fn events_for_the_old_id_reach_the_new_block() {
         assert_snapshot!(
             play("start tmp he; start u1 he replaces=tmp; tmp+=llo; prompt p q; tmp+=!"),
             @r#"
@@ -210,7 +210,7 @@ mod replaced {
     }
 
     #[test]
-    fn the_old_name_can_be_stood_behind_and_taken_out() {
+    fn the_old_id_can_be_an_anchor_and_can_be_removed() {
         assert_snapshot!(
             play("prompt tmp hi; prompt z end; prompt u1 hi replaces=tmp; say a hello after=tmp; remove tmp"),
             @r#"
@@ -221,12 +221,12 @@ mod replaced {
     }
 
     #[test]
-    fn a_name_that_was_not_there_is_adopted_all_the_same() {
+    fn replacing_an_unknown_id_still_records_the_alias() {
         assert_snapshot!(play("prompt u1 hi replaces=tmp; prompt tmp hi there"), @r#"u1 user_message "hi there""#);
     }
 
     #[test]
-    fn a_name_adopted_in_one_of_two_united_subagents_is_adopted_in_both() {
+    fn aliases_of_merged_subagents_apply_to_both() {
         let united = "@A say tmp one; @c say u one replaces=tmp; spawn c agent=A";
         assert_snapshot!(play(united), @r#"
         c subagent running " -> "
@@ -242,12 +242,12 @@ mod replaced {
         c subagent running " -> "
         [A call c running]
           v assistant_text "two"
-        ! block `tmp` is not there
+        ! block `tmp` does not exist
         "#);
     }
 
     #[test]
-    fn names_adopted_one_after_the_other_in_two_united_subagents_lead_to_the_last() {
+    fn chained_aliases_of_merged_subagents_resolve_to_the_last() {
         let one = "@A say t1 one; @A say t2 one replaces=t1";
         let other = "@c say t2 one; @c say u one replaces=t2";
         let united = play(&format!("{one}; {other}; spawn c agent=A; @A say t1 two; @c t2+=!"));
@@ -266,7 +266,7 @@ mod replaced {
     }
 
     #[test]
-    fn a_new_name_that_is_there_already_stays_where_it_is() {
+    fn replacing_with_an_existing_id_keeps_its_position() {
         assert_snapshot!(
             play("stream prompt tmp hi; stream say a hello; file prompt u1 hi after=-; file prompt u1 hi replaces=tmp"),
             @r#"
@@ -281,7 +281,7 @@ mod subagents {
     use super::*;
 
     #[test]
-    fn a_background_subagent_survives_its_callers_idle() {
+    fn a_background_subagent_outlives_its_callers_turn() {
         assert_snapshot!(play("spawn c agent=A background; idle"), @r#"
         c subagent running " -> "
         [A call c running]
@@ -289,7 +289,7 @@ mod subagents {
     }
 
     #[test]
-    fn a_foreground_subagent_ends_with_its_callers_turn_as_interrupted() {
+    fn a_foreground_subagent_is_interrupted_by_the_end_of_its_callers_turn() {
         assert_snapshot!(play("spawn c agent=A prompt=look; idle"), @r#"
         c subagent error interrupted "look -> "
         [A call c error] "look"
@@ -363,7 +363,7 @@ mod subagents {
     }
 
     #[test]
-    fn an_agents_name_is_one_with_and_without_its_prefix() {
+    fn an_agent_id_with_and_without_its_prefix_is_the_same() {
         assert_snapshot!(
             play("spawn c agent=agent-A; @A say x one; @agent-A say y two; @c say z three; done c agent=A"),
             @r#"
@@ -382,7 +382,7 @@ mod subagents {
     }
 
     #[test]
-    fn the_older_name_of_an_agent_leads_to_it() {
+    fn the_older_id_of_an_agent_resolves_to_it() {
         assert_snapshot!(play("spawn c older=S; @S say x one; done c agent=A older=S; @A say y two"), @r#"
         c subagent success " -> "
         [A call c success]
@@ -398,7 +398,7 @@ mod subagents {
     }
 
     #[test]
-    fn the_name_that_is_shown_does_not_depend_on_which_was_heard_first() {
+    fn the_shown_name_does_not_depend_on_the_order_of_events() {
         for [one, other] in [
             ["stream spawn c older=S", "file spawn c agent=A"],
             ["stream @A say x hi", "file @agent-A say x hi"],
@@ -413,7 +413,7 @@ mod subagents {
     }
 
     #[test]
-    fn a_subagent_that_nobody_called_stands_last() {
+    fn a_subagent_without_a_caller_comes_last() {
         assert_snapshot!(play("@warm say x up; spawn c agent=A; @A spawn d agent=B; @warm idle"), @r#"
         c subagent running " -> "
         [A call c running]
@@ -425,7 +425,7 @@ mod subagents {
     }
 
     #[test]
-    fn a_subagent_that_nobody_called_works_again_when_it_speaks() {
+    fn a_subagent_without_a_caller_runs_again_when_it_emits_a_block() {
         assert_snapshot!(play("@warm say x up; @warm idle; @warm say y more"), @r#"
         [warm running]
           x assistant_text "up"
@@ -434,7 +434,7 @@ mod subagents {
     }
 
     #[test]
-    fn a_subagent_spawned_from_inside_itself_is_there_once() {
+    fn a_subagent_that_spawns_itself_appears_once() {
         assert_snapshot!(play("@A spawn c agent=A; @A say x me"), @r#"
         [A call c running]
           c subagent running " -> "
@@ -452,7 +452,7 @@ mod subagents {
     }
 
     #[test]
-    fn a_call_whose_block_went_by_another_name_and_is_gone_is_told_anew() {
+    fn a_call_whose_renamed_block_was_removed_is_shown_again() {
         let call = SessionEvent::from_json(
             r#"{"type":"block:upsert","payload":{"block":{"id":"x","type":"tool_use",
                 "status":"pending","toolName":"Task","toolUseId":"c"}}}"#,
@@ -470,13 +470,13 @@ mod subagents {
     }
 
     #[test]
-    fn a_call_of_another_agent_is_said_and_does_not_unite() {
+    fn a_call_of_another_agent_is_an_anomaly_and_does_not_merge() {
         assert_snapshot!(play("spawn c agent=A; spawn d agent=B; done c agent=B"), @r#"
         c subagent success " -> "
         d subagent running " -> "
         [A call c success]
         [B call d running]
-        ? call `c` belongs to another agent than `B`
+        ? call `c` belongs to another agent, not to `B`
         "#);
     }
 }
@@ -493,10 +493,10 @@ mod permissions {
     }
 
     #[test]
-    fn an_answer_without_a_question_is_ignored_and_said() {
+    fn an_answer_without_a_question_is_ignored_with_an_anomaly() {
         assert_snapshot!(play("answer q1 yes; @ghost answer q1 yes"), @"
-        ! request `q1` was never made
-        ! request `q1` was never made
+        ! request `q1` does not exist
+        ! request `q1` does not exist
         ");
     }
 
@@ -506,17 +506,17 @@ mod permissions {
     }
 
     #[test]
-    fn an_answer_after_idle_counts() {
+    fn an_answer_after_idle_is_applied() {
         assert_snapshot!(play("ask q1 may I?; idle"), @r#"permission:q1 permission interrupted "may I? -> ""#);
         assert_snapshot!(play("ask q1 may I?; idle; answer q1 no"), @r#"permission:q1 permission "may I? -> no""#);
     }
 }
 
-mod places {
+mod placement {
     use super::*;
 
     #[test]
-    fn what_only_the_file_has_stands_before_what_only_the_stream_has() {
+    fn blocks_only_in_the_transcript_precede_blocks_only_in_the_stream() {
         let stream = "stream say a 1 after=-; stream say s 2 after=a; stream say b 3 after=s";
         let file = "file say a 1 after=-; file say f 2 after=a; file say b 3 after=f";
         assert_snapshot!(play(&format!("{stream}; {file}")), @r#"
@@ -529,16 +529,16 @@ mod places {
     }
 
     #[test]
-    fn a_place_that_is_not_there_is_said_and_the_end_is_taken() {
+    fn a_block_with_an_unknown_anchor_is_appended_with_an_anomaly() {
         assert_snapshot!(play("say a x; say b y after=nowhere"), @r#"
         a assistant_text "x"
         b assistant_text "y"
-        ? block `b` should stand behind `nowhere`, which is not there; it went to the end
+        ? block `b` should follow `nowhere`, which does not exist; it was appended at the end
         "#);
     }
 
     #[test]
-    fn a_block_that_its_source_moves_is_moved() {
+    fn a_source_can_move_its_block() {
         assert_snapshot!(play("say a 1; say b 2; say c 3; say c 3 after=a; say b 2 after=-"), @r#"
         b assistant_text "2"
         a assistant_text "1"
@@ -547,7 +547,7 @@ mod places {
     }
 
     #[test]
-    fn thousands_of_blocks_put_behind_one_stand_in_the_right_order() {
+    fn thousands_of_insertions_after_one_block_keep_the_order() {
         for source in ["file", "stream"] {
             let mut story =
                 events(&format!("{source} say first x after=-; {source} say last x after=first"));
@@ -565,7 +565,7 @@ mod places {
     }
 
     #[test]
-    fn rising_runs_in_the_middle_stand_in_the_right_order() {
+    fn ascending_insertions_in_the_middle_keep_the_order() {
         let mut story = events("file say a x after=-; file say m x after=a; file say z x after=m");
         let mut run = |name: &str, start: &str| {
             let mut before = start.to_owned();
@@ -596,7 +596,7 @@ mod places {
     }
 
     #[test]
-    fn thousands_of_blocks_put_first_stand_in_the_right_order() {
+    fn thousands_of_insertions_at_the_front_keep_the_order() {
         let story: Vec<_> = (0..5_000)
             .flat_map(|number| events(&format!("file say b{number} x after=-")))
             .collect();
@@ -606,7 +606,7 @@ mod places {
         assert_found_and_restored(&state);
     }
 
-    /// Every block is found by its name where it stands, and a snapshot keeps all.
+    /// Checks that every block is found by its id, and that a snapshot preserves the order.
     fn assert_found_and_restored(state: &ConversationState) {
         for (position, block) in state.blocks().iter().enumerate() {
             assert_eq!(state.blocks().position(&block.id), Some(position));
@@ -621,7 +621,7 @@ mod texts {
     use super::*;
 
     #[test]
-    fn more_texts_grow_at_once_than_are_kept_open() {
+    fn more_texts_than_the_open_limit_can_grow_at_once() {
         let count = 40;
         let mut story: Vec<_> =
             (0..count).flat_map(|text| events(&format!("start a{text}"))).collect();
@@ -648,7 +648,7 @@ mod texts {
     }
 
     #[test]
-    fn two_states_that_went_apart_grow_apart() {
+    fn diverged_states_grow_independently() {
         let common = state("start a; a+=x");
         let left = events("a+=left").iter().fold(common.clone(), threadfold_core::reduce);
         let right = events("a+=right").iter().fold(common.clone(), threadfold_core::reduce);

@@ -1,22 +1,22 @@
-//! Turns of a loop: what is kept, what is odd, and what is done on resume.
+//! Turns of a loop: the ledger, anomalies and the resume plan.
 
 use std::sync::Arc;
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
 use threadfold_core::{
-    CallAction, CallState, CheckpointSaved, ConversationMessage, ConversationState, Effect, Json,
-    NextStep, Outcome, Payload, ResultSource, Role, SessionEvent, Setup, SetupPart, ToolCall,
-    ToolFinished, TurnState, WayOut, call_key, resume_plan,
+    CallAction, CallState, CheckpointSaved, ConversationMessage, ConversationState, DecisionOption,
+    Effect, Json, NextStep, Outcome, Payload, ResultSource, Role, SessionEvent, Setup, SetupPart,
+    ToolCall, ToolFinished, TurnState, call_key, resume_plan,
 };
 use threadfold_testkit::loops::{LoopWriter, plausible_loop};
 
-mod keeping;
+mod anomalies;
+mod blocks;
 mod laws;
-mod oddities;
-mod resuming;
-mod sharing;
-mod showing;
+mod ledger;
+mod restore;
+mod resume_plan;
 
 fn fold(events: &[SessionEvent]) -> TurnState {
     let mut state = TurnState::default();
@@ -24,7 +24,7 @@ fn fold(events: &[SessionEvent]) -> TurnState {
     state
 }
 
-/// Returns a loop of one turn with the calls `c1` and `c2`, of which the first has its result.
+/// Returns a loop of one turn with calls `c1` and `c2`, where only `c1` has its result.
 fn half_done() -> LoopWriter {
     let mut writer = LoopWriter::default();
     writer.ask("look").call(&[("c1", "Read"), ("c2", "Pay")]);
@@ -32,7 +32,7 @@ fn half_done() -> LoopWriter {
     writer
 }
 
-fn told(outcome: &Outcome) -> String {
+fn describe(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Applied => "applied".to_owned(),
         Outcome::Noted(anomaly) => format!("noted: {anomaly}"),

@@ -1,11 +1,11 @@
-//! Events and blocks on the wire: exact names, and nothing lost.
+//! The wire format of events and blocks: exact names, no loss.
 
 use insta::assert_snapshot;
 use threadfold_core::{
     Block, BlockBody, ConversationMessage, ConversationState, Json, Outcome, Payload, SessionEvent,
 };
 
-/// One event of each type, with all its fields in the order that they are written.
+/// One event of each type, with all fields in serialization order.
 const PAYLOADS: &[(&str, &str)] = &[
     (
         "block:upsert",
@@ -72,7 +72,7 @@ const PAYLOADS: &[(&str, &str)] = &[
 
 const CONTEXT: &str = r#"{"sessionId":"s","conversationId":"A","timestamp":"2026-01-15T09:30:00Z","source":{"id":"i","agent":"claude","kind":"transcript","position":{"byte":1}},"seq":4,"v":1}"#;
 
-/// What each type of block has beside the fields that all have.
+/// The fields of each block type, besides the common ones.
 const BODIES: &[(&str, &str)] = &[
     (
         "user_message",
@@ -117,12 +117,12 @@ fn assert_block_survives(text: &str) -> Block {
     block
 }
 
-/// A message with all its fields in the order that they are written.
+/// A message with all fields in serialization order.
 const MESSAGE: &str = r#"{"role":"assistant","content":[{"type":"text","text":"t","new":1},{"type":"image","mediaType":"image/png","data":"AA==","url":"u"},{"type":"thinking","text":"hm","signature":"s"},{"type":"native","provider":"openai","item":{ "z":1e400,"a":"\ud800" }},{"type":"hologram","of":{"z":1,"a":2}}],"toolCalls":[{"callId":"c","name":"Bash","arguments":"{ not json","new":[1.0]}],"toolCallId":"d","name":"n","isError":true,"createdAt":"2026-01-15T09:30:00Z","messageId":"m","new":{"z":1,"a":2}}"#;
 
 const PAGE: &str = include_str!("../../../../docs/reference/events.md");
 
-/// Checks that a table of the page has a line for `kind` that names all fields of `sample`.
+/// Checks that a table of the page has a row for `kind` that names all fields of `sample`.
 fn assert_on_page(heading: &str, kind: &str, sample: &str) {
     let section = PAGE.split("\n## ").find(|it| it.starts_with(heading)).unwrap();
     let line = section.lines().find(|line| line.starts_with(&format!("| `{kind}` |")));
@@ -130,12 +130,15 @@ fn assert_on_page(heading: &str, kind: &str, sample: &str) {
     let sample: serde_json::Map<String, serde_json::Value> = serde_json::from_str(sample).unwrap();
     for field in sample.keys() {
         let named = [format!("`{field}`"), format!("`{field}?`")];
-        assert!(named.iter().any(|it| line.contains(it)), "`{field}` is not told of `{kind}`");
+        assert!(
+            named.iter().any(|it| line.contains(it)),
+            "`{field}` of `{kind}` is not documented"
+        );
     }
 }
 
 #[test]
-fn every_type_and_field_is_in_the_reference() {
+fn every_type_and_field_is_documented() {
     let names = |samples: &[(&'static str, &str)]| -> Vec<_> {
         samples.iter().map(|(kind, _)| *kind).collect()
     };
@@ -150,7 +153,7 @@ fn every_type_and_field_is_in_the_reference() {
 }
 
 #[test]
-fn every_event_comes_out_as_it_went_in() {
+fn every_event_survives_a_round_trip() {
     for (kind, payload) in PAYLOADS {
         let event = assert_event_survives(&format!(
             r#"{{"type":"{kind}","payload":{payload},"context":{CONTEXT}}}"#
@@ -161,7 +164,7 @@ fn every_event_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn every_block_comes_out_as_it_went_in() {
+fn every_block_survives_a_round_trip() {
     for (kind, body) in BODIES {
         let block = assert_block_survives(&block(kind, body));
         assert_eq!(block.body.kind(), *kind);
@@ -170,18 +173,18 @@ fn every_block_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn every_message_comes_out_as_it_went_in() {
+fn every_message_survives_a_round_trip() {
     let message = ConversationMessage::from_json(MESSAGE).unwrap();
     assert_eq!(serde_json::to_string(&message).unwrap(), MESSAGE);
     let fields: std::collections::BTreeMap<String, Json> = serde_json::from_str(MESSAGE).unwrap();
     for field in fields.keys().filter(|field| *field != "new") {
         let named = [format!("| `{field}` |"), format!("| `{field}?` |")];
-        assert!(named.iter().any(|it| PAGE.contains(it)), "`{field}` is not told of");
+        assert!(named.iter().any(|it| PAGE.contains(it)), "`{field}` is not documented");
     }
 }
 
 #[test]
-fn every_status_reason_and_kind_comes_out_as_it_went_in() {
+fn every_status_reason_and_kind_survives_a_round_trip() {
     for status in ["pending", "complete", "error"] {
         assert_block_survives(&format!(
             r#"{{"id":"b","type":"error","status":"{status}","conversationId":"main","message":""}}"#
@@ -226,7 +229,7 @@ fn every_status_reason_and_kind_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn first_behind_another_and_unsaid_are_three_places() {
+fn first_after_and_unspecified_are_distinct_placements() {
     for after in [r#","after":null"#, r#","after":"x""#, ""] {
         assert_event_survives(&format!(
             r#"{{"type":"block:upsert","payload":{{"block":{{"id":"a","type":"thinking","status":"complete","conversationId":"main","content":""}}{after}}},"context":{{"conversationId":"main"}}}}"#
@@ -280,7 +283,7 @@ fn a_block_of_an_unknown_type_survives_and_folds() {
 }
 
 #[test]
-fn a_tools_input_is_kept_as_it_was_spelt() {
+fn a_tools_input_is_preserved_verbatim() {
     let deep = format!("{}{}", "[{\"k\":".repeat(50_000), "0") + &"}]".repeat(50_000);
     for input in [
         "1e400",
@@ -310,7 +313,7 @@ fn a_tools_input_is_kept_as_it_was_spelt() {
 }
 
 #[test]
-fn json_that_differs_in_order_and_white_space_is_equal() {
+fn json_equality_ignores_key_order_and_white_space() {
     let json = |text: &str| Json::parse(text).unwrap();
     assert_eq!(json(r#"{"a":1,"b":[1, 2]}"#), json(r#"{ "b":[1,2], "a":1 }"#));
     assert_ne!(json("1.0"), json("1"));
@@ -318,14 +321,14 @@ fn json_that_differs_in_order_and_white_space_is_equal() {
 }
 
 #[test]
-fn what_is_absent_is_the_main_conversation_and_no_marks() {
+fn absent_fields_default_to_the_main_conversation_and_no_flags() {
     let short = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"thinking","status":"complete","content":"","redacted":false,"metadata":null,"model":null}}}"#;
     let event = SessionEvent::from_json(short).unwrap();
     assert_snapshot!(serde_json::to_string(&event).unwrap(), @r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"thinking","status":"complete","conversationId":"main","content":"","model":null}},"context":{"conversationId":"main"}}"#);
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn decode_errors_name_the_path() {
     let upsert =
         |block: &str| format!(r#"{{"type":"block:upsert","payload":{{"block":{block}}}}}"#);
     let long = format!(r#"{{"type":"log","payload":"{}"}}"#, "x".repeat(100));
@@ -353,9 +356,9 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         long,
     ];
-    let told: Vec<_> =
+    let errors: Vec<_> =
         wrong.iter().map(|text| SessionEvent::from_json(text).unwrap_err().to_string()).collect();
-    assert_snapshot!(told.join("\n"), @r#"
+    assert_snapshot!(errors.join("\n"), @r#"
     expected one JSON object, found text that is not JSON (EOF while parsing a value at column 0)
     expected one JSON object, found text that is not JSON (EOF while parsing an object at column 13)
     expected one JSON object, found text that is not JSON (trailing characters at column 16)

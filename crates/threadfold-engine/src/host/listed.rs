@@ -47,7 +47,11 @@ pub struct SessionListPage {
 
 impl Host {
     /// Lists sessions: those of the store, united with those that were found on this machine.
-    pub async fn list(&self, query: &SessionQuery, found: &Discovery) -> Result<SessionListPage, EngineError> {
+    pub async fn list(
+        &self,
+        query: &SessionQuery,
+        found: &Discovery,
+    ) -> Result<SessionListPage, EngineError> {
         let is_wanted = |id: &SessionId| {
             id.as_str().starts_with(&query.prefix)
                 && query.after.as_ref().is_none_or(|after| id.as_str() > after.as_str())

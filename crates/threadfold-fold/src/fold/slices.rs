@@ -272,7 +272,7 @@ impl Fold {
                 };
                 let json = item.get();
                 let state = match self.spill.as_mut().and_then(|it| it.prepare(json.len())) {
-                    Some(shelf) => ConversationState::restore_onto(json, &shelf),
+                    Some(shelf) => ConversationState::restore_spilling(json, &shelf),
                     None => serde_json::from_str(json)
                         .map_err(SnapshotError::from)
                         .and_then(|facts| ConversationState::restore(&facts)),

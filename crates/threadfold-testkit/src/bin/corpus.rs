@@ -13,7 +13,8 @@ use serde_json::Value;
 use threadfold_convert::Agent;
 use threadfold_convert::{claude, opencode};
 use threadfold_core::{
-    Block, BlockBody, ConversationState, Payload, SessionEvent, Snapshot, Unknown, fold, reduce,
+    Block, BlockBody, ConversationState, Payload, SessionEvent, StateSnapshot, UnknownBlock, fold,
+    reduce,
 };
 use threadfold_testkit::raw_count::RawCount;
 use threadfold_testkit::raw_count::opencode::OpencodeCount;
@@ -63,7 +64,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn unknown(&mut self, unknown: &Unknown) {
+    fn unknown(&mut self, unknown: &UnknownBlock) {
         *self.unknown.entry(kind_of(unknown)).or_default() += 1;
     }
 
@@ -227,7 +228,7 @@ impl Shown {
 }
 
 /// Returns type and subtype of a record that was not understood.
-fn kind_of(unknown: &Unknown) -> String {
+fn kind_of(unknown: &UnknownBlock) -> String {
     let record: Value = serde_json::from_str(unknown.record.as_str()).unwrap_or_default();
     match record["type"].as_str() {
         Some(kind) => format!("{kind}/{}", record["subtype"].as_str().unwrap_or("")),
@@ -244,7 +245,7 @@ fn check_prefixes(events: &[SessionEvent], whole: &ConversationState) -> Vec<Str
 fn check_prefix(events: &[SessionEvent], at: usize, whole: &ConversationState) -> Option<String> {
     let (prefix, rest) = events.split_at(at);
     let json = serde_json::to_string(&fold(prefix).snapshot()).expect("a snapshot is plain data");
-    let restored = serde_json::from_str::<Snapshot>(&json)
+    let restored = serde_json::from_str::<StateSnapshot>(&json)
         .map_err(|error| error.to_string())
         .and_then(|it| ConversationState::restore(&it).map_err(|error| error.to_string()));
     match restored {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use threadfold_convert::lines::lines;
 use threadfold_core::{
-    AssistantText, Block, BlockBody, BlockDelta, BlockId, BlockStatus, BlockUpsert, Content,
-    Context, ConversationId, ConversationState, Empty, Fields, Json, MetadataUpdate, Payload,
-    Place, SessionEvent, SessionId, Source, SourceKind, TextField, Thinking, ToolResult, ToolUse,
-    UserMessage,
+    AssistantTextBlock, Block, BlockBody, BlockDelta, BlockId, BlockStatus, BlockUpsert, Content,
+    Context, ConversationId, ConversationState, EmptyPayload, EventSource, Fields, Json,
+    MetadataUpdate, Payload, Placement, SessionEvent, SessionId, SourceKind, TextField,
+    ThinkingBlock, ToolResultBlock, ToolUseBlock, UserMessageBlock,
 };
 
 use super::text;
@@ -30,7 +30,7 @@ struct Loader {
     state: ConversationState,
     messages: HashMap<String, Message>,
     /// What each block stands behind.
-    places: HashMap<String, Place>,
+    places: HashMap<String, Placement>,
     last: Option<BlockId>,
     /// How long the texts are that grow.
     open: HashMap<String, u64>,
@@ -49,7 +49,7 @@ impl Loader {
             "message.updated" => self.message(about),
             "message.part.updated" => self.part(about),
             "message.part.delta" => self.delta(about),
-            "session.idle" => self.say(about, Payload::SessionIdle(Empty {})),
+            "session.idle" => self.say(about, Payload::SessionIdle(EmptyPayload {})),
             _ => {}
         }
     }
@@ -98,10 +98,10 @@ impl Loader {
         let words = text(&part["text"]);
         let body: BlockBody = match text(&part["type"]) {
             "reasoning" => {
-                Thinking { content: words.into(), signature: None, redacted: false }.into()
+                ThinkingBlock { content: words.into(), signature: None, redacted: false }.into()
             }
-            _ if message.is_user => UserMessage { content: Content::from(words) }.into(),
-            _ => AssistantText { content: words.into(), model: message.model.clone() }.into(),
+            _ if message.is_user => UserMessageBlock { content: Content::from(words) }.into(),
+            _ => AssistantTextBlock { content: words.into(), model: message.model.clone() }.into(),
         };
         let id = text(&part["id"]);
         let mut block = Block::new(id, body);
@@ -119,7 +119,7 @@ impl Loader {
     fn tool(&mut self, about: &Value, part: &Value) {
         let (id, call, state) = (text(&part["id"]), text(&part["callID"]), &part["state"]);
         let status = text(&state["status"]);
-        let body = ToolUse {
+        let body = ToolUseBlock {
             tool_name: text(&part["tool"]).into(),
             tool_use_id: call.into(),
             input: (status != "pending").then(|| Json::of(&state["input"])),
@@ -135,7 +135,7 @@ impl Loader {
             return;
         }
         let (start, end) = (state["time"]["start"].as_u64(), state["time"]["end"].as_u64());
-        let body = ToolResult {
+        let body = ToolResultBlock {
             tool_use_id: call.into(),
             output: Some(Json::of(&state["output"])),
             is_error: false,
@@ -168,7 +168,7 @@ impl Loader {
         let after = match self.places.get(block.id.as_str()) {
             Some(place) => place.clone(),
             None => {
-                let place = self.last.take().map_or(Place::First, Place::After);
+                let place = self.last.take().map_or(Placement::First, Placement::After);
                 self.last = Some(block.id.clone());
                 self.places.insert(block.id.to_string(), place.clone());
                 place
@@ -184,7 +184,7 @@ impl Loader {
         let context = Context {
             session_id: about["sessionID"].as_str().map(SessionId::from),
             conversation_id: ConversationId::main(),
-            source: Some(Source::of_kind(SourceKind::Stream)),
+            source: Some(EventSource::of_kind(SourceKind::Stream)),
             ..Context::default()
         };
         let event = SessionEvent { context, ..SessionEvent::new(payload) };

@@ -1,4 +1,4 @@
-//! Messages for Anthropic's Messages.
+//! Renders messages for Anthropic's Messages API.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::{
     NO_OUTPUT, Plain, item, kind_and_call, makes_call, other_calls, own_form, plain, plain_parts,
 };
 
-/// What is said before an answer that nobody asked for.
+/// The user message inserted before a history that starts with the assistant.
 const CONTINUED: &str = "(continued)";
 
 #[derive(Serialize)]
@@ -55,10 +55,10 @@ struct Message {
     content: Vec<Json>,
 }
 
-/// Returns the list `messages` for Anthropic's Messages.
+/// Returns the `messages` list for Anthropic's Messages API.
 ///
-/// A word of the system among the messages is sent as the user's. Arguments that are no JSON
-/// object are sent inside one.
+/// A system message among the messages is sent as the user's. Arguments that are not a JSON object
+/// are wrapped in one.
 ///
 /// ```
 /// use threadfold_core::{ConversationMessage, Role, render_anthropic};
@@ -71,8 +71,8 @@ struct Message {
 /// ```
 pub fn render_anthropic(messages: &[ConversationMessage]) -> Json {
     let mut rendered = render(messages);
-    // Whether something must speak first follows from the first message alone: what is added to
-    // a history changes nothing that was rendered before.
+    // Whether a first message must be inserted depends only on the first message, so appending to a
+    // history never changes what was rendered before.
     let is_prompt = |message: &ConversationMessage| match message.role {
         Role::System | Role::User => plain_parts(message).next().is_some(),
         Role::Assistant => false,
@@ -84,7 +84,7 @@ pub fn render_anthropic(messages: &[ConversationMessage]) -> Json {
     item(&rendered)
 }
 
-/// Returns the items for messages that follow on others.
+/// Returns the items for messages that follow others.
 pub(super) fn items(messages: &[ConversationMessage]) -> Vec<Json> {
     render(messages).iter().map(item).collect()
 }
@@ -101,7 +101,7 @@ fn render(messages: &[ConversationMessage]) -> Vec<Message> {
         if content.is_empty() {
             continue;
         }
-        // All results of one answer stand in one message.
+        // The API requires all results of one answer in one message.
         match rendered.last_mut() {
             Some(results) if last == Some(Role::Tool) && message.role == Role::Tool => {
                 results.content.extend(content);
@@ -149,8 +149,8 @@ fn result(message: &ConversationMessage) -> Json {
 
 fn assistant(message: &ConversationMessage) -> Vec<Json> {
     let mut blocks = Vec::new();
-    let mut told = Vec::new();
-    // Thinking that nothing follows is refused, and so it does not count as content.
+    let mut represented = Vec::new();
+    // The API refuses a message that ends with thinking, so trailing thinking is truncated below.
     let mut length = 0;
     for part in &message.content {
         match &part.body {
@@ -163,7 +163,7 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
                 continue;
             }
             MessagePartBody::Native(native) if &*native.provider == "anthropic" => {
-                match own(message, native, &mut told) {
+                match own(message, native, &mut represented) {
                     Own::Block => blocks.push(native.item.clone()),
                     Own::Thinking => {
                         blocks.push(native.item.clone());
@@ -181,7 +181,7 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
         }
         length = blocks.len();
     }
-    for call in other_calls(message, &told) {
+    for call in other_calls(message, &represented) {
         let (id, name) = (&*id(call.call_id.as_str()), &*call.name);
         blocks.push(item(&Block::ToolUse { id, name, input: input(&call.arguments) }));
         length = blocks.len();
@@ -190,19 +190,19 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
     blocks
 }
 
-/// What an item of Anthropic's own is in a message.
+/// How a native Anthropic item is rendered.
 enum Own {
     Block,
     Thinking,
     LeftOut,
 }
 
-fn own(message: &ConversationMessage, native: &NativePart, told: &mut Vec<String>) -> Own {
+fn own(message: &ConversationMessage, native: &NativePart, represented: &mut Vec<String>) -> Own {
     let (kind, call) = kind_and_call(native, "id");
     match &*kind {
         "thinking" | "redacted_thinking" => Own::Thinking,
         "tool_use" if makes_call(message, &call) => {
-            told.push(call);
+            represented.push(call);
             Own::Block
         }
         "tool_use" | "tool_result" | "text" | "" => Own::LeftOut,
@@ -210,8 +210,9 @@ fn own(message: &ConversationMessage, native: &NativePart, told: &mut Vec<String
     }
 }
 
-/// Returns a call's name of letters, digits, `_` and `-`: no other is taken here, and other
-/// providers have others. What is changed gets a mark of what it was, so that two stay two.
+/// Returns a call id of letters, digits, `_` and `-`. Anthropic accepts no other characters, but
+/// other providers use them. A changed id gets a hash suffix, so that two different ids stay
+/// different.
 fn id(call: &str) -> Cow<'_, str> {
     let is_fine = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     if call.chars().all(is_fine) {
@@ -223,10 +224,10 @@ fn id(call: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{plain}-{}", &mark[..8]))
 }
 
-/// Returns arguments as the object that they should be.
+/// Returns the arguments as a JSON object.
 fn input(arguments: &str) -> Json {
-    let mended = without_lone_surrogates(arguments);
-    match Json::parse(&mended) {
+    let valid = without_lone_surrogates(arguments);
+    match Json::parse(&valid) {
         Ok(json) if json.as_str().starts_with('{') => json,
         _ if arguments.trim().is_empty() => item(&serde_json::Map::new()),
         _ => {

@@ -1,4 +1,4 @@
-//! Messages for OpenAI's Chat Completions.
+//! Renders messages for OpenAI's Chat Completions API.
 
 use std::iter;
 
@@ -10,7 +10,7 @@ use crate::turn::{ConversationMessage, MessagePartBody, Role, ToolCall};
 use super::super::surrogate;
 use super::{NO_OUTPUT, Plain, UNSHOWN_IMAGE, image_url, item, kind_and_call, plain_parts};
 
-/// Whose own items these are: of servers that speak as OpenAI's does.
+/// The provider name of native items from servers with a Chat Completions API.
 const NATIVE: &str = "openai-chat";
 
 #[derive(Serialize)]
@@ -55,14 +55,15 @@ struct Function<'a> {
     arguments: &'a str,
 }
 
-/// Returns the list `messages` for OpenAI's Chat Completions.
+/// Returns the `messages` list for OpenAI's Chat Completions API.
 ///
-/// Thinking has no place there and is left out. Of a picture that a tool gave is only told.
+/// The API has no thinking, so it is omitted. An image in a tool's output is replaced by a
+/// placeholder.
 pub fn render_chat(messages: &[ConversationMessage]) -> Json {
     item(&items(messages))
 }
 
-/// Returns the items for messages that follow on others.
+/// Returns the items for messages that follow others.
 pub(super) fn items(messages: &[ConversationMessage]) -> Vec<Json> {
     messages.iter().filter_map(render).map(|message| item(&message)).collect()
 }
@@ -81,8 +82,8 @@ fn render(message: &ConversationMessage) -> Option<Message<'_>> {
             let content = (!text.trim().is_empty()).then_some(Content::Text(text));
             let calls = message.tool_calls.iter().map(|it| call(message, it));
             let rendered = Message { content, tool_calls: calls.collect(), ..empty };
-            let says = rendered.content.is_some() || !rendered.tool_calls.is_empty();
-            says.then_some(rendered)
+            let has_content = rendered.content.is_some() || !rendered.tool_calls.is_empty();
+            has_content.then_some(rendered)
         }
         Role::System | Role::User => {
             let content = content(message)?;
@@ -91,7 +92,7 @@ fn render(message: &ConversationMessage) -> Option<Message<'_>> {
     }
 }
 
-/// Returns a call: as its server spelt it, where that told more than every server does.
+/// Returns a call: the server's native form if there is one, because it may have extra fields.
 fn call(message: &ConversationMessage, call: &ToolCall) -> Json {
     let id = call.call_id.as_str();
     let natives = message.content.iter().filter_map(|part| match &part.body {
@@ -104,7 +105,7 @@ fn call(message: &ConversationMessage, call: &ToolCall) -> Json {
     own.cloned().unwrap_or_else(|| item(&Call { id, r#type: "function", function }))
 }
 
-/// Returns a tool's output, which is words there and nothing else.
+/// Returns a tool's output, which the API allows only as text.
 fn output(message: &ConversationMessage) -> String {
     let text = message.to_text();
     let images = plain_parts(message).filter(|part| matches!(part, Plain::Image(_))).count();

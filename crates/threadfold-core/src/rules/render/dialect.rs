@@ -1,4 +1,4 @@
-//! The ways in which providers want a conversation to be written.
+//! The request formats of the providers.
 
 use crate::json::Json;
 use crate::rules::{Violation, check_anthropic, check_chat, check_responses};
@@ -6,19 +6,19 @@ use crate::turn::ConversationMessage;
 
 use super::{anthropic, chat, responses};
 
-/// How a provider wants a conversation to be written.
+/// The request format of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// OpenAI's Chat Completions.
+    /// OpenAI's Chat Completions API.
     Chat,
-    /// OpenAI's Responses.
+    /// OpenAI's Responses API.
     Responses,
 }
 
 impl Dialect {
-    /// Returns the name of the list that a request carries.
+    /// Returns the name of the list in a request.
     pub fn list(self) -> &'static str {
         match self {
             Self::Anthropic | Self::Chat => "messages",
@@ -26,9 +26,10 @@ impl Dialect {
         }
     }
 
-    /// Returns what messages add to that list, if they follow on others.
+    /// Returns the items that messages append to that list, if they follow others.
     ///
-    /// The same messages give the same bytes, so what was sent once need not be written again.
+    /// The same messages always give the same bytes, so items that were sent once need not be
+    /// rendered again.
     ///
     /// ```
     /// use threadfold_core::{ConversationMessage, Dialect, Role};
@@ -45,7 +46,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the rules that a request breaks, if the provider keeps no answers.
+    /// Returns the rules that a request breaks, for a provider that stores no responses.
     pub fn check(self, request: &[u8]) -> Vec<Violation> {
         match self {
             Self::Anthropic => check_anthropic(request),

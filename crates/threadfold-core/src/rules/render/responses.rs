@@ -1,4 +1,4 @@
-//! Messages for OpenAI's Responses.
+//! Renders messages for OpenAI's Responses API.
 
 use serde::Serialize;
 
@@ -34,15 +34,16 @@ enum Part {
     OutputText { text: String },
 }
 
-/// Returns the list `input` for OpenAI's Responses, for a request that is not stored.
+/// Returns the `input` list for OpenAI's Responses API, for a request that is not stored.
 ///
-/// Reasoning that is not encrypted could only go back by its id, and is left out. The items that
-/// were made with it then go without their names, for with those they would be refused.
+/// Reasoning that is not encrypted could only be returned by id, so it is omitted. The items
+/// produced with it are then sent without their ids, because the API refuses those ids without the
+/// reasoning.
 pub fn render_responses(messages: &[ConversationMessage]) -> Json {
     item(&items(messages))
 }
 
-/// Returns the items for messages that follow on others.
+/// Returns the items for messages that follow others.
 pub(super) fn items(messages: &[ConversationMessage]) -> Vec<Json> {
     let mut rendered = Vec::new();
     for message in messages {
@@ -63,7 +64,7 @@ fn input(message: &ConversationMessage) -> Option<Json> {
     (!content.is_empty()).then(|| item(&Item::Message { role: message.role, content }))
 }
 
-/// Returns a tool's output: words as a text, and with pictures among them as a list.
+/// Returns a tool's output: a string, or a list if it contains images.
 fn output(message: &ConversationMessage) -> Output {
     let parts = parts(message);
     if parts.iter().any(|part| matches!(part, Part::InputImage { .. })) {
@@ -82,8 +83,8 @@ fn parts(message: &ConversationMessage) -> Vec<Part> {
 
 fn assistant(message: &ConversationMessage) -> Vec<Json> {
     let mut items = Vec::new();
-    let mut told = Vec::new();
-    // Reasoning that nothing follows is refused, and so it does not count as content.
+    let mut represented = Vec::new();
+    // The API refuses reasoning without a following item, so trailing reasoning is truncated below.
     let mut length = 0;
     let is_readable = message.content.iter().all(|part| !is_reasoning_by_id(part));
     for part in &message.content {
@@ -92,7 +93,7 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
                 let (kind, call) = kind_and_call(native, "call_id");
                 match &*kind {
                     "message" if !is_readable => {
-                        items.extend(said(words_of(native)));
+                        items.extend(model_text(words_of(native)));
                     }
                     _ if !is_readable => continue,
                     "reasoning" => {
@@ -100,7 +101,7 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
                         continue;
                     }
                     "function_call" if makes_call(message, &call) => {
-                        told.push(call);
+                        represented.push(call);
                         items.push(native.item.clone());
                     }
                     "message"
@@ -116,14 +117,14 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
             _ => match plain(part) {
                 Some(Plain::Text(text)) => {
                     let own = own_form(part, "openai").filter(|_| is_readable);
-                    items.extend(own.or_else(|| said(text)));
+                    items.extend(own.or_else(|| model_text(text)));
                 }
                 Some(Plain::Image(_)) | None => continue,
             },
         }
         length = items.len();
     }
-    for call in other_calls(message, &told) {
+    for call in other_calls(message, &represented) {
         items.push(item(&Item::FunctionCall {
             call_id: call.call_id.as_str(),
             name: &call.name,
@@ -135,8 +136,8 @@ fn assistant(message: &ConversationMessage) -> Vec<Json> {
     items
 }
 
-/// Returns words of the model's as an item without a name.
-fn said(text: String) -> Option<Json> {
+/// Returns text from the model as an item without an id.
+fn model_text(text: String) -> Option<Json> {
     if text.trim().is_empty() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The parts of a message that a provider would refuse, wherever they stand.
+//! Removes the parts of a message that a provider would refuse.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use super::super::request::Item;
 use super::super::surrogate;
 use super::Repair;
 
-/// What of the parts so far must not come again.
+/// The native items seen so far.
 #[derive(Default)]
 pub(super) struct Parts {
-    /// The ids of providers' own items.
+    /// The provider and id of each item, because no item may be sent twice.
     items: BTreeSet<(Arc<str>, String)>,
 }
 
-/// What was taken out of a message.
+/// What was removed from a message.
 #[derive(Default)]
 pub(super) struct Dropped {
     pub(super) repairs: Vec<Repair>,
-    /// For each provider that would have been sent it, where the first of it stood.
+    /// The index of the first removed part, for each provider that would have received it.
     pub(super) first: Changed,
 }
 
-/// From which part of a message on it is not what a provider was sent before.
+/// The index from which a message differs from what each provider was sent before.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Changed {
     anthropic: Option<usize>,
@@ -34,10 +34,10 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    /// Everything from here on is another for everybody.
+    /// Everything from here on differs, for every provider.
     pub(super) const ALL: Self = Self { anthropic: Some(0), openai: Some(0) };
 
-    /// Takes what comes first of the two.
+    /// Returns the earlier change of the two, for each provider.
     pub(super) fn or(self, other: Self) -> Self {
         let first = |one: Option<usize>, two: Option<usize>| match (one, two) {
             (Some(one), Some(two)) => Some(one.min(two)),
@@ -49,23 +49,23 @@ impl Changed {
         }
     }
 
-    /// Returns the first part that is not as it was for somebody.
+    /// Returns the first part that differs for any provider.
     pub(super) fn first(self) -> Option<usize> {
         [self.anthropic, self.openai].into_iter().flatten().min()
     }
 
-    /// Returns a change that stands behind all parts of a message.
+    /// Returns a change after all parts of a message.
     pub(super) fn behind_all(message: &ConversationMessage) -> Self {
         let end = Some(message.content.len());
         Self { anthropic: end, openai: end }
     }
 
-    /// Returns the same for the messages behind this one.
+    /// Returns the resulting change to the messages after this one.
     pub(super) fn behind(self) -> Self {
         Self { anthropic: self.anthropic.map(|_| 0), openai: self.openai.map(|_| 0) }
     }
 
-    /// Returns a change at a part that only this provider is sent.
+    /// Returns a change to a part that only this provider receives.
     fn of(provider: &str, at: usize) -> Self {
         match provider {
             "anthropic" => Self { anthropic: Some(at), openai: None },
@@ -76,7 +76,7 @@ impl Changed {
 }
 
 impl Parts {
-    /// Takes out of a message what cannot be sent, and tells of each.
+    /// Removes from a message what cannot be sent, and reports each removal.
     pub(super) fn drop_unsendable(
         &mut self,
         message: &mut ConversationMessage,
@@ -124,7 +124,7 @@ impl Parts {
 }
 
 impl Dropped {
-    /// Notes what is wrong with a part, and says whether the part stays.
+    /// Records why a part cannot be sent. Returns true if the part stays.
     fn add(&mut self, wrong: Option<(Repair, Changed)>) -> bool {
         let Some((repair, first)) = wrong else { return true };
         self.repairs.push(repair);
@@ -133,11 +133,11 @@ impl Dropped {
     }
 }
 
-/// Takes out of a message the parts that their provider holds to what is not as it was; says
-/// whether there were some.
+/// Removes the parts that their provider binds to content that changed. Returns true if there were
+/// any.
 ///
-/// With OpenAI's reasoning go the items that were made with it, for they would be refused without
-/// it; a message among them is kept as words. A call as its provider spelt it goes with the
+/// OpenAI's reasoning is removed together with the items produced with it, because they would be
+/// refused without it; a message among them is kept as text. A native call is removed with the
 /// thinking before it, and the neutral call stays.
 pub(super) fn drop_bound(content: &mut Vec<MessagePart>, changed: Changed) -> bool {
     let has_reasoning = content.iter().any(|it| own(it, "openai").as_deref() == Some("reasoning"));
@@ -166,7 +166,7 @@ pub(super) fn drop_bound(content: &mut Vec<MessagePart>, changed: Changed) -> bo
     is_changed
 }
 
-/// Returns the kind of an item of `provider`'s own.
+/// Returns the type of an item native to `provider`.
 fn own(part: &MessagePart, provider: &str) -> Option<String> {
     match &part.body {
         MessagePartBody::Native(native) if &*native.provider == provider => {
@@ -176,7 +176,7 @@ fn own(part: &MessagePart, provider: &str) -> Option<String> {
     }
 }
 
-/// Returns which parts are a tool at the provider's side without its result, or the reverse.
+/// Returns the server-side tool calls without a result, and the results without a call.
 fn alone(parts: &[MessagePart]) -> BTreeSet<usize> {
     let mut alone = BTreeSet::new();
     let mut open: Vec<(String, usize)> = Vec::new();

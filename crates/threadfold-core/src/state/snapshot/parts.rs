@@ -1,4 +1,4 @@
-//! A snapshot as text, part after part: a large one is never in memory as a whole.
+//! Writes a snapshot as text in parts, so that a large one is never in memory as a whole.
 
 use std::collections::VecDeque;
 use std::iter::once;
@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use super::super::conversation::Conversation;
 use super::super::entry::is_false;
-use super::super::shelf::{BlockText, Shelf};
+use super::super::spill::{BlockText, SpillStore};
 use super::super::subagent::{Names, RankSet, Run, Subagent};
 use super::super::{ConversationState, Entry};
 use super::{VERSION, sorted};
 use crate::event::Rank;
 use crate::id::{BlockId, ToolUseId};
 
-/// As much text is gathered before it is handed out.
+/// How much text is collected into one part.
 const BATCH: usize = 64 << 10;
 
 /// A part of a snapshot's JSON.
@@ -23,20 +23,20 @@ const BATCH: usize = 64 << 10;
 pub enum SnapshotPart {
     /// Text.
     Text(String),
-    /// Text that was put away.
-    Away {
-        /// Where it was put.
-        shelf: Arc<dyn Shelf>,
-        /// Where it begins there.
+    /// Spilled text.
+    Spilled {
+        /// The store that holds it.
+        store: Arc<dyn SpillStore>,
+        /// The offset at which it begins.
         place: u64,
-        /// How many bytes it has.
+        /// The number of bytes.
         length: u64,
     },
 }
 
 impl ConversationState {
-    /// Returns the JSON of the state's [`snapshot`](Self::snapshot), part after part. Blocks that
-    /// were put away one after another are one part, and are not fetched.
+    /// Returns the JSON of the state's [`snapshot`](Self::snapshot) in parts. A run of blocks that
+    /// were spilled one after another is one part, and is not read back.
     pub fn snapshot_parts(&self) -> impl Iterator<Item = SnapshotPart> + Send + use<> {
         let settled = self.without_open_texts().settled;
         let subagents = settled.subagents.clone().into_iter().enumerate();
@@ -45,11 +45,11 @@ impl ConversationState {
             .chain(once(Item::Text(",\"subagents\":[".to_owned())))
             .chain(subagents.flat_map(|(index, it)| subagent(index, &it)))
             .chain(once(Item::Text("]}".to_owned())));
-        Parts { items, ready: VecDeque::new(), text: String::new(), away: None }
+        Parts { items, ready: VecDeque::new(), text: String::new(), spilled: None }
     }
 }
 
-/// What a snapshot is made of, in order.
+/// The elements of a snapshot, in order.
 enum Item {
     Text(String),
     /// A block, and whether it is the first of its conversation.
@@ -73,7 +73,7 @@ fn subagent(index: usize, subagent: &Subagent) -> impl Iterator<Item = Item> + S
         united: subagent.united,
     });
     let comma = if index > 0 { "," } else { "" };
-    // The conversation is one more field of that object.
+    // Omits the closing brace, so that the conversation becomes one more field of the object.
     let fields = &head[..head.len() - 1];
     once(Item::Text(format!("{comma}{fields},\"conversation\":")))
         .chain(conversation(&subagent.conversation))
@@ -85,8 +85,8 @@ fn subagent(index: usize, subagent: &Subagent) -> impl Iterator<Item = Item> + S
 struct ConversationTail<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     aliases: Vec<(BlockId, BlockId)>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    taken_out: Vec<(BlockId, Rank)>,
+    #[serde(rename = "takenOut", skip_serializing_if = "Vec::is_empty")]
+    removed: Vec<(BlockId, Rank)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     calls: Vec<(ToolUseId, BlockId)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -98,7 +98,7 @@ fn conversation(conversation: &Conversation) -> impl Iterator<Item = Item> + Sen
     let rare = &conversation.rare;
     let tail = json(&ConversationTail {
         aliases: sorted(&rare.aliases),
-        taken_out: sorted(&rare.taken_out),
+        removed: sorted(&rare.removed),
         calls: sorted(&rare.calls),
         results: sorted(&rare.results),
         compacted: &rare.compacted,
@@ -107,7 +107,7 @@ fn conversation(conversation: &Conversation) -> impl Iterator<Item = Item> + Sen
     let entries = conversation.entries.clone().into_iter().enumerate();
     once(Item::Text(format!("{{\"name\":{name},\"blocks\":[")))
         .chain(entries.map(|(index, entry)| Item::Block(entry, index == 0)))
-        // The fields of the tail are fields of the object that was begun above.
+        // Omits the opening brace, because the tail's fields belong to the object opened above.
         .chain(once(Item::Text(format!("],{}", &tail[1..]))))
 }
 
@@ -115,13 +115,13 @@ fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("plain data has a form in JSON")
 }
 
-/// Gathers items to parts.
+/// Collects items into parts.
 struct Parts<I> {
     items: I,
     ready: VecDeque<SnapshotPart>,
-    /// What comes next: either text or what was put away, up to where that goes.
+    /// The pending part: either text, or a range of spilled text.
     text: String,
-    away: Option<(Arc<dyn Shelf>, u64, u64)>,
+    spilled: Option<(Arc<dyn SpillStore>, u64, u64)>,
 }
 
 impl<I: Iterator<Item = Item>> Iterator for Parts<I> {
@@ -145,30 +145,30 @@ impl<I> Parts<I> {
             Item::Text(text) => return self.gather_text(&text),
             Item::Block(entry, is_first) => (entry, if is_first { "" } else { "," }),
         };
-        let Some(away) = entry.away() else {
+        let Some(spilled) = entry.spilled() else {
             self.gather_text(comma);
             return self.gather_text(&json(&BlockText { id: &entry.id, facts: &entry.facts() }));
         };
-        match &mut self.away {
-            Some((shelf, _, end)) if away.follows(*end, shelf) => *end = away.end(),
+        match &mut self.spilled {
+            Some((store, _, end)) if spilled.follows(*end, store) => *end = spilled.end(),
             _ => {
                 self.gather_text(comma);
                 self.flush();
-                self.away = Some((away.shelf().clone(), away.place, away.end()));
+                self.spilled = Some((spilled.store().clone(), spilled.place, spilled.end()));
             }
         }
     }
 
     fn gather_text(&mut self, text: &str) {
-        if self.away.is_some() || self.text.len() >= BATCH {
+        if self.spilled.is_some() || self.text.len() >= BATCH {
             self.flush();
         }
         self.text.push_str(text);
     }
 
     fn flush(&mut self) {
-        if let Some((shelf, place, end)) = self.away.take() {
-            self.ready.push_back(SnapshotPart::Away { shelf, place, length: end - place });
+        if let Some((store, place, end)) = self.spilled.take() {
+            self.ready.push_back(SnapshotPart::Spilled { store, place, length: end - place });
         }
         if !self.text.is_empty() {
             self.ready.push_back(SnapshotPart::Text(std::mem::take(&mut self.text)));

@@ -1,4 +1,4 @@
-//! A state out of a snapshot, block after block.
+//! Restores a state from a snapshot, block by block.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use serde::de::{SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::super::conversation::Conversation;
-use super::super::shelf::Shelf;
+use super::super::spill::SpillStore;
 use super::super::subagent::Subagent;
-use super::super::{ConversationState, Settled, Slot};
-use super::{BlockFacts, ConversationFacts, Snapshot, SnapshotError, SubagentFacts, VERSION};
+use super::super::{ConversationState, SettledState, Slot};
+use super::{BlockFacts, ConversationFacts, SnapshotError, StateSnapshot, SubagentFacts, VERSION};
 
-/// As much text of blocks is read before those that are closed are put away.
+/// How much block text is read before closed blocks are spilled.
 const BATCH: usize = 1 << 20;
 
-/// A snapshot whose blocks are still text.
+/// A snapshot whose blocks are not parsed yet.
 #[derive(Deserialize)]
 struct SnapshotText<'a> {
     version: u32,
@@ -26,9 +26,9 @@ struct SnapshotText<'a> {
 }
 
 impl ConversationState {
-    /// Returns the state that `snapshot` was taken of.
-    pub fn restore(snapshot: &Snapshot) -> Result<Self, SnapshotError> {
-        let Snapshot { version, main, subagents } = snapshot;
+    /// Restores the state of a snapshot.
+    pub fn restore(snapshot: &StateSnapshot) -> Result<Self, SnapshotError> {
+        let StateSnapshot { version, main, subagents } = snapshot;
         restore(*version, main, subagents, |settled, slot, facts| {
             for BlockFacts { id, facts: known } in &facts.blocks {
                 insert(settled, slot, BlockFacts { id: id.clone(), facts: known.clone() })?;
@@ -37,10 +37,13 @@ impl ConversationState {
         })
     }
 
-    /// Returns the state that the JSON of a snapshot was taken of, with closed blocks put away.
+    /// Restores the state from a snapshot's JSON, and spills closed blocks.
     ///
-    /// Blocks are read one after another, and the state is never in memory as a whole.
-    pub fn restore_onto(json: &str, shelf: &Arc<dyn Shelf>) -> Result<Self, SnapshotError> {
+    /// Blocks are read one by one, so the state is never in memory as a whole.
+    pub fn restore_spilling(
+        json: &str,
+        store: &Arc<dyn SpillStore>,
+    ) -> Result<Self, SnapshotError> {
         let SnapshotText { version, main, subagents } = serde_json::from_str(json)?;
         restore(version, &main, &subagents, |settled, slot, facts| {
             let mut read = 0;
@@ -49,11 +52,11 @@ impl ConversationState {
                 read += text.len();
                 if read >= BATCH {
                     read = 0;
-                    settled.conversation_mut(slot).put_away(shelf, |_| false);
+                    settled.conversation_mut(slot).spill(store, |_| false);
                 }
                 Ok(())
             })?;
-            settled.conversation_mut(slot).put_away(shelf, |_| false);
+            settled.conversation_mut(slot).spill(store, |_| false);
             Ok(())
         })
     }
@@ -64,7 +67,7 @@ fn restore<B>(
     main: &ConversationFacts<B>,
     subagents: &[SubagentFacts<B>],
     mut restore_blocks: impl FnMut(
-        &mut Settled,
+        &mut SettledState,
         Slot,
         &ConversationFacts<B>,
     ) -> Result<(), SnapshotError>,
@@ -97,7 +100,7 @@ fn restore<B>(
         restore_blocks(settled, slot, facts)?;
         let rare = Arc::make_mut(&mut settled.conversation_mut(slot).rare);
         rare.aliases = facts.aliases.iter().cloned().collect();
-        rare.taken_out = facts.taken_out.iter().cloned().collect();
+        rare.removed = facts.removed.iter().cloned().collect();
         rare.calls = facts.calls.iter().cloned().collect();
         rare.results = facts.results.iter().cloned().collect();
         rare.compacted.clone_from(&facts.compacted);
@@ -105,12 +108,12 @@ fn restore<B>(
     Ok(state)
 }
 
-/// Puts a block behind all others of its conversation.
-fn insert(settled: &mut Settled, slot: Slot, block: BlockFacts) -> Result<(), SnapshotError> {
+/// Appends a block to its conversation.
+fn insert(settled: &mut SettledState, slot: Slot, block: BlockFacts) -> Result<(), SnapshotError> {
     let BlockFacts { id, facts } = block;
     if settled.conversation(slot).position(&id).is_some() {
         let conversation = settled.conversation(slot).name.clone();
-        return Err(SnapshotError::BlockTwice { block: id, conversation });
+        return Err(SnapshotError::DuplicateBlock { block: id, conversation });
     }
     let run = settled.run(facts.call.as_ref());
     let conversation = settled.conversation_mut(slot);
@@ -119,7 +122,7 @@ fn insert(settled: &mut Settled, slot: Slot, block: BlockFacts) -> Result<(), Sn
     Ok(())
 }
 
-/// Hands on each element of a list, as text.
+/// Calls `each` with the text of every element of a list.
 fn for_each<'a>(
     list: &'a RawValue,
     each: impl FnMut(&'a str) -> Result<(), SnapshotError>,
@@ -135,7 +138,7 @@ fn for_each<'a>(
 
         fn visit_seq<A: SeqAccess<'a>>(mut self, mut list: A) -> Result<Self::Value, A::Error> {
             let mut done = Ok(());
-            // A list is read to its end, whatever was wrong with an element.
+            // `serde` requires that a list is read to its end, even after an error in an element.
             while let Some(element) = list.next_element::<&'a RawValue>()? {
                 done = done.and_then(|()| (self.0)(element.get()));
             }

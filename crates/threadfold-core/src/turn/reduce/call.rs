@@ -1,4 +1,4 @@
-//! The ledger: what becomes of each call.
+//! The ledger: the state of each call.
 
 use std::sync::Arc;
 
@@ -9,88 +9,98 @@ use crate::turn::message::Role;
 use crate::turn::record::{CallResult, CallState, ToolCallRecord};
 use crate::turn::state::TurnState;
 
-pub(super) fn requested(state: &mut TurnState, said: &ToolRequested) -> Outcome {
-    let turn = state.places.get(&said.call_id).map(|&(turn, _)| turn as u64 + 1);
-    if turn != Some(said.turn) {
-        return Outcome::Ignored(Anomaly::UnknownCall { call: said.call_id.clone() });
+pub(super) fn requested(state: &mut TurnState, payload: &ToolRequested) -> Outcome {
+    let turn = state.places.get(&payload.call_id).map(|&(turn, _)| turn as u64 + 1);
+    if turn != Some(payload.turn) {
+        return Outcome::Ignored(Anomaly::UnknownCall { call: payload.call_id.clone() });
     }
-    change(state, &said.call_id, |call| {
-        let is_same = call.name == said.name
-            && call.arguments == said.arguments
-            && call.ordinal == said.ordinal
-            && call.key.as_ref().is_none_or(|key| *key == said.key);
+    change(state, &payload.call_id, |call| {
+        let is_same = call.name == payload.name
+            && call.arguments == payload.arguments
+            && call.ordinal == payload.ordinal
+            && call.key.as_ref().is_none_or(|key| *key == payload.key);
         if !is_same {
-            return Outcome::Ignored(Anomaly::OtherCall { call: said.call_id.clone() });
+            return Outcome::Ignored(Anomaly::CallMismatch { call: payload.call_id.clone() });
         }
         if call.key.is_some() {
             return Outcome::Unchanged;
         }
-        call.key = Some(said.key.clone());
+        call.key = Some(payload.key.clone());
         Outcome::Applied
     })
 }
 
-pub(super) fn started(state: &mut TurnState, said: &ToolStarted) -> Outcome {
-    change(state, &said.call_id, |call| {
-        if call.key.as_ref().is_some_and(|key| *key != said.key) {
-            return Outcome::Ignored(Anomaly::OtherCall { call: said.call_id.clone() });
+pub(super) fn started(state: &mut TurnState, payload: &ToolStarted) -> Outcome {
+    change(state, &payload.call_id, |call| {
+        if call.key.as_ref().is_some_and(|key| *key != payload.key) {
+            return Outcome::Ignored(Anomaly::CallMismatch { call: payload.call_id.clone() });
         }
-        if said.attempt != 0 && said.attempt == call.attempt {
+        if payload.attempt != 0 && payload.attempt == call.attempt {
             return Outcome::Unchanged;
         }
-        if said.attempt < call.attempt || said.attempt == 0 {
-            return stale(call, said.attempt);
+        if payload.attempt < call.attempt || payload.attempt == 0 {
+            return stale(call, payload.attempt);
         }
         if call.result().is_some() {
-            return Outcome::Ignored(Anomaly::CallFinished { call: said.call_id.clone() });
+            return Outcome::Ignored(Anomaly::CallFinished { call: payload.call_id.clone() });
         }
-        call.key = Some(said.key.clone());
-        call.attempt = said.attempt;
-        call.effect = Some(said.effect);
+        call.key = Some(payload.key.clone());
+        call.attempt = payload.attempt;
+        call.effect = Some(payload.effect);
         call.state = CallState::Started;
         Outcome::Applied
     })
 }
 
-/// Keeps a result. Of several the first counts, for the model may have seen it.
-pub(super) fn finished(state: &mut TurnState, said: &ToolFinished) -> Outcome {
+/// Records a result. The first result wins, because the model may have seen it.
+pub(super) fn finished(state: &mut TurnState, payload: &ToolFinished) -> Outcome {
     let result = CallResult {
-        message: said.result.clone(),
-        is_error: said.is_error,
-        duration_ms: said.duration_ms,
-        source: said.source,
+        message: payload.result.clone(),
+        is_error: payload.is_error,
+        duration_ms: payload.duration_ms,
+        source: payload.source,
     };
-    change(state, &said.call_id, |call| {
+    change(state, &payload.call_id, |call| {
         if let Some(known) = call.result() {
             return match *known == result {
                 true => Outcome::Unchanged,
-                false => Outcome::Ignored(Anomaly::CallFinished { call: said.call_id.clone() }),
+                false => Outcome::Ignored(Anomaly::CallFinished { call: payload.call_id.clone() }),
             };
         }
-        let found = said.result.role;
+        let found = payload.result.role;
         if found != Role::Tool {
             return Outcome::Ignored(Anomaly::WrongRole { found, wanted: Role::Tool });
         }
-        if said.attempt < call.attempt {
-            return stale(call, said.attempt);
+        if payload.attempt < call.attempt {
+            return stale(call, payload.attempt);
         }
-        let was_started = said.attempt == call.attempt;
-        call.attempt = said.attempt;
+        let was_started = payload.attempt == call.attempt;
+        call.attempt = payload.attempt;
         call.state = CallState::Finished(result);
-        if was_started { Outcome::Applied } else { Outcome::Noted(never_started(said)) }
+        if was_started { Outcome::Applied } else { Outcome::Noted(unknown_attempt(payload)) }
     })
 }
 
-fn never_started(said: &ToolFinished) -> Anomaly {
-    Anomaly::NeverStarted { call: said.call_id.clone(), attempt: said.attempt }
+fn unknown_attempt(payload: &ToolFinished) -> Anomaly {
+    Anomaly::UnknownAttempt { call: payload.call_id.clone(), attempt: payload.attempt }
 }
 
-pub(super) fn failed(state: &mut TurnState, said: &ToolFailed) -> Outcome {
-    end(state, &said.call_id, said.attempt, CallState::Failed { error: said.error.clone() })
+pub(super) fn failed(state: &mut TurnState, payload: &ToolFailed) -> Outcome {
+    end(
+        state,
+        &payload.call_id,
+        payload.attempt,
+        CallState::Failed { error: payload.error.clone() },
+    )
 }
 
-pub(super) fn unknown(state: &mut TurnState, said: &ToolUnknown) -> Outcome {
-    end(state, &said.call_id, said.attempt, CallState::Unknown { reason: said.reason.clone() })
+pub(super) fn unknown(state: &mut TurnState, payload: &ToolUnknown) -> Outcome {
+    end(
+        state,
+        &payload.call_id,
+        payload.attempt,
+        CallState::Unknown { reason: payload.reason.clone() },
+    )
 }
 
 /// Ends an attempt without a result.
@@ -107,7 +117,7 @@ fn end(state: &mut TurnState, call: &CallId, attempt: u64, ended: CallState) -> 
         }
         if attempt > call.attempt || call.state == CallState::Requested {
             let call = call.call_id.clone();
-            return Outcome::Ignored(Anomaly::NeverStarted { call, attempt });
+            return Outcome::Ignored(Anomaly::UnknownAttempt { call, attempt });
         }
         call.state = ended;
         Outcome::Applied
@@ -119,7 +129,7 @@ fn stale(call: &ToolCallRecord, attempt: u64) -> Outcome {
     Outcome::Ignored(Anomaly::StaleAttempt { call, attempt, last })
 }
 
-/// Changes a call, and copies nothing if nothing changes.
+/// Changes a ledger entry. Copies the turn only if the entry actually changes.
 fn change(
     state: &mut TurnState,
     call: &CallId,

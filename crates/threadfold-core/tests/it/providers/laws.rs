@@ -1,13 +1,13 @@
-//! Whatever a history is: once repaired, it breaks no rule.
+//! Any repaired history satisfies every rule.
 
 use super::*;
 
-/// Returns a rendered list without what closes it.
+/// Returns a rendered list without its closing bracket.
 fn opened(rendered: &Json) -> String {
     rendered.as_str().trim_end_matches([']', '}']).to_owned()
 }
 
-fn assert_repaired(history: &[ConversationMessage]) -> Result<Repaired, TestCaseError> {
+fn assert_repaired(history: &[ConversationMessage]) -> Result<RepairedHistory, TestCaseError> {
     let repaired = repair(history);
     prop_assert_eq!(broken(&repaired.messages), [], "{:?}", repaired);
     let kept = &history[..repaired.untouched];
@@ -64,7 +64,7 @@ fn any_message() -> impl Strategy<Value = ConversationMessage> {
 
 proptest! {
     #[test]
-    fn a_loop_cut_at_every_event_is_taken_by_every_provider(events in plausible_loop()) {
+    fn every_provider_accepts_a_loop_truncated_at_any_event(events in plausible_loop()) {
         let mut turns = TurnState::default();
         for cut in 0..=events.len() {
             let repaired = assert_repaired(&turns.history())?;
@@ -79,23 +79,23 @@ proptest! {
     }
 
     #[test]
-    fn any_history_is_taken_by_every_provider_once_repaired(
+    fn every_provider_accepts_any_repaired_history(
         history in prop::collection::vec(any_message(), 0..12),
     ) {
         assert_repaired(&history)?;
     }
 
     #[test]
-    fn a_repaired_history_is_taken_by_every_provider_once_it_is_unbound(
+    fn every_provider_accepts_a_repaired_history_without_bound_content(
         history in prop::collection::vec(any_message(), 0..12),
     ) {
-        let left = unbound(repair(&history).messages);
+        let left = without_bound_content(repair(&history).messages);
         prop_assert_eq!(broken(&left), []);
-        prop_assert_eq!(unbound(left.clone()), left);
+        prop_assert_eq!(without_bound_content(left.clone()), left);
     }
 
     #[test]
-    fn a_check_never_panics(request in "[\\[\\]{}\",:a-z_\\\\ud8]{0,60}") {
+    fn checks_never_panic(request in "[\\[\\]{}\",:a-z_\\\\ud8]{0,60}") {
         let bytes = request.as_bytes();
         check_anthropic(bytes);
         check_chat(bytes);

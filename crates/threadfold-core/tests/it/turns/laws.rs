@@ -1,10 +1,10 @@
-//! Whatever a loop did: said twice, in any order, kept and gone on with.
+//! Property tests of a loop's state.
 
 use super::*;
 
 proptest! {
     #[test]
-    fn an_event_of_a_loop_said_twice_is_said_once(events in plausible_loop()) {
+    fn applying_a_loop_event_twice_is_idempotent(events in plausible_loop()) {
         let mut state = TurnState::default();
         for event in &events {
             prop_assert_eq!(state.apply(event), Outcome::Applied);
@@ -19,7 +19,7 @@ proptest! {
     }
 
     #[test]
-    fn events_of_a_loop_in_any_order_break_nothing(
+    fn loop_events_in_any_order_keep_the_invariants(
         events in plausible_loop(),
         order in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
     ) {
@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn a_kept_loop_and_the_rest_is_the_whole(
+    fn restoring_a_loop_and_folding_the_rest_equals_folding_all(
         events in plausible_loop(),
         at in any::<prop::sample::Index>(),
     ) {
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_stopped_a_loop_finished_calls_are_replayed_and_no_others(
+    fn only_finished_calls_are_replayed_wherever_a_loop_stopped(
         events in plausible_loop(),
         at in any::<prop::sample::Index>(),
     ) {

@@ -9,8 +9,9 @@ use std::{
 
 use serde_json::value::RawValue;
 use threadfold_core::{
-    ConversationMessage, Json, Repaired, Violation, check_anthropic, check_anthropic_continuation,
-    check_chat, check_responses, render_anthropic, render_chat, render_responses, repair,
+    ConversationMessage, Json, RepairedHistory, Violation, check_anthropic,
+    check_anthropic_continuation, check_chat, check_responses, render_anthropic, render_chat,
+    render_responses, repair,
 };
 use threadfold_testkit::strict::{Endpoint, Keeping, StrictServer};
 
@@ -191,7 +192,7 @@ fn continued(run: &Run, answer: &Answer, body: &str) -> Vec<Violation> {
 }
 
 /// Checks that what stands before the first defect is rendered as it was, byte for byte.
-fn assert_untouched(history: &[ConversationMessage], repaired: &Repaired, place: &str) {
+fn assert_untouched(history: &[ConversationMessage], repaired: &RepairedHistory, place: &str) {
     let kept = &history[..repaired.untouched];
     for render in [render_anthropic, render_chat, render_responses] {
         let (was, is) = (render(history), render(&repaired.messages));

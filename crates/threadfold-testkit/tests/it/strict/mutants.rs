@@ -1,7 +1,7 @@
 //! One mutant for each rule: a good request with one thing changed, which breaks that rule only.
 
 use threadfold_core::{
-    Rule, check_anthropic, check_anthropic_continuation, check_chat, check_responses,
+    ProviderRule, check_anthropic, check_anthropic_continuation, check_chat, check_responses,
 };
 use threadfold_testkit::strict::{Endpoint, Keeping, StrictProvider, StrictServer};
 
@@ -21,43 +21,43 @@ const STORED: &str = r#"{"id":"resp_0","output":[]}"#;
 const RESPONSES: &str = r#"{"model":"m","store":false,"previous_response_id":"resp_0","input":[{"type":"message","role":"user","content":"look"},{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"AA=="},{"type":"function_call","id":"fc_1","call_id":"c1","name":"Bash","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"out"}]}"#;
 
 /// Returns the mutant of a rule; a rule without one stops the build.
-fn mutant(rule: Rule) -> (Endpoint, String) {
+fn mutant(rule: ProviderRule) -> (Endpoint, String) {
     let messages = |from: &str, to: &str| (Endpoint::Messages, changed(MESSAGES, from, to));
     let responses = |from: &str, to: &str| (Endpoint::Responses, changed(RESPONSES, from, to));
     let mark = r#""cache_control":{"type":"ephemeral"}"#;
     match rule {
-        Rule::A1 => messages(r#",{"type":"tool_result","tool_use_id":"c2","content":"out"}"#, ""),
-        Rule::A2 => {
+        ProviderRule::A1 => messages(r#",{"type":"tool_result","tool_use_id":"c2","content":"out"}"#, ""),
+        ProviderRule::A2 => {
             messages(r#""content":"out"},{"type":"text""#, r#""content":"out"},{"type":"tool_result","tool_use_id":"c9","content":"out"},{"type":"text""#)
         }
-        Rule::A3 => (
+        ProviderRule::A3 => (
             Endpoint::Messages,
             r#"{"model":"m","max_tokens":9,"messages":[{"role":"assistant","content":"hi"}]}"#.to_owned(),
         ),
-        Rule::A4 => messages("go on", r"\n "),
-        Rule::A5 => messages(r#""thinking":"hm""#, r#""thinking":"Hm""#),
-        Rule::A6 => messages(r#""content":"look""#, r#""content":"look!""#),
-        Rule::A7 => messages("go on", r"go \ud800 on"),
-        Rule::A8 => messages("go on", &"a".repeat(32_000_000)),
-        Rule::A9 => messages(
+        ProviderRule::A4 => messages("go on", r"\n "),
+        ProviderRule::A5 => messages(r#""thinking":"hm""#, r#""thinking":"Hm""#),
+        ProviderRule::A6 => messages(r#""content":"look""#, r#""content":"look!""#),
+        ProviderRule::A7 => messages("go on", r"go \ud800 on"),
+        ProviderRule::A8 => messages("go on", &"a".repeat(32_000_000)),
+        ProviderRule::A9 => messages(
             r#"{"type":"text","text":"go on"}"#,
             &vec![format!(r#"{{"type":"text","text":"go on",{mark}}}"#); 5].join(","),
         ),
-        Rule::A10 => (
+        ProviderRule::A10 => (
             Endpoint::Messages,
             r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"look"},{"role":"assistant","content":[{"type":"server_tool_use","id":"s1","name":"web_search","input":{}},{"type":"text","text":"hi"}]}]}"#.to_owned(),
         ),
-        Rule::O1 => (
+        ProviderRule::O1 => (
             Endpoint::ChatCompletions,
             changed(CHAT, r#",{"role":"tool","tool_call_id":"c2","content":"out"}"#, ""),
         ),
-        Rule::O2 => responses(r#",{"type":"function_call_output","call_id":"c1","output":"out"}"#, ""),
-        Rule::O3 => responses(
+        ProviderRule::O2 => responses(r#",{"type":"function_call_output","call_id":"c1","output":"out"}"#, ""),
+        ProviderRule::O3 => responses(
             r#""encrypted_content":"AA=="},"#,
             r#""encrypted_content":"AA=="},{"type":"message","role":"user","content":"wait"},"#,
         ),
-        Rule::O4 => responses(r#","encrypted_content":"AA==""#, ""),
-        Rule::O5 => responses("resp_0", "resp_9"),
+        ProviderRule::O4 => responses(r#","encrypted_content":"AA==""#, ""),
+        ProviderRule::O5 => responses("resp_0", "resp_9"),
     }
 }
 
@@ -112,7 +112,7 @@ fn each_rule_has_a_mutant_that_breaks_it_and_no_other() {
     let server = StrictServer::start().unwrap();
     remember(server.provider());
     let mut client = Client::connect(&server);
-    for rule in Rule::ALL {
+    for rule in ProviderRule::ALL {
         let (endpoint, body) = mutant(*rule);
         let name = rule.to_string();
         let refusals = server.provider().judge(endpoint, body.as_bytes());
@@ -125,5 +125,5 @@ fn each_rule_has_a_mutant_that_breaks_it_and_no_other() {
         assert_eq!(told["error"]["type"], "invalid_request_error");
         assert_eq!(validated(endpoint, &body), [name], "the validator");
     }
-    assert_eq!(server.refused(), Rule::ALL.len() as u64);
+    assert_eq!(server.refused(), ProviderRule::ALL.len() as u64);
 }

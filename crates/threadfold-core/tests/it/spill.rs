@@ -1,0 +1,209 @@
+//! Spilled blocks: the state equals one without spilling.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use threadfold_core::{ConversationState, SessionEvent, SpillStore, fold};
+use threadfold_testkit::sessions::{hostile, interleave, plausible};
+use threadfold_testkit::spill_store::{snapshot_of_parts, spill_store};
+use threadfold_testkit::story::{events, show};
+
+/// Folds events, spills after those that `turns` selects, and compares each step with a plain
+/// fold.
+fn fold_spilling(events: &[SessionEvent], turns: &[bool]) -> Result<(), TestCaseError> {
+    let (_, store) = spill_store();
+    let mut plain = ConversationState::default();
+    let mut spilled = ConversationState::default();
+    let mut held = Vec::new();
+    for (event, is_due) in events.iter().zip(turns.iter().cycle()) {
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        let outcome = plain.apply_with(event, &mut expected);
+        prop_assert_eq!(spilled.apply_with(event, &mut found), outcome, "{:?}", event);
+        prop_assert_eq!(found, expected, "{:?}", event);
+        held.push((spilled.clone(), plain.hash()));
+        if *is_due {
+            spilled.spill(&store);
+        }
+        prop_assert_eq!(spilled.hash(), plain.hash(), "{:?}", event);
+    }
+    same(&spilled, &plain)?;
+    for (old, hash) in held {
+        prop_assert_eq!(old.hash(), hash, "an old state stays as it was");
+    }
+    Ok(())
+}
+
+fn same(spilled: &ConversationState, plain: &ConversationState) -> Result<(), TestCaseError> {
+    prop_assert_eq!(show(spilled), show(plain));
+    prop_assert_eq!(spilled, plain);
+    prop_assert_eq!(json(spilled), json(plain));
+    let snapshot = json(&plain.snapshot());
+    let (_, another) = spill_store();
+    let restored = ConversationState::restore_spilling(&snapshot, &another);
+    prop_assert_eq!(&restored.expect("it was just taken"), plain);
+    prop_assert_eq!(json(&spilled.snapshot()), snapshot.as_str());
+    prop_assert_eq!(snapshot_of_parts(spilled).0, snapshot.as_str());
+    prop_assert_eq!(snapshot_of_parts(plain), (snapshot, 0));
+    Ok(())
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("plain data")
+}
+
+proptest! {
+    #[test]
+    fn spilling_after_every_event_does_not_change_the_state(events in hostile()) {
+        fold_spilling(&events, &[true])?;
+    }
+
+    #[test]
+    fn spilling_after_some_events_does_not_change_the_state(
+        events in hostile(),
+        turns in prop::collection::vec(any::<bool>(), 1..40),
+    ) {
+        fold_spilling(&events, &turns)?;
+    }
+
+    #[test]
+    fn stream_and_transcript_agree_with_spilled_blocks(
+        session in plausible(),
+        order in prop::collection::vec(any::<bool>(), 0..80),
+        turns in prop::collection::vec(any::<bool>(), 1..40),
+    ) {
+        fold_spilling(&interleave(&session, &order), &turns)?;
+    }
+}
+
+/// Returns events for a range of closed blocks.
+fn closed(blocks: std::ops::Range<usize>) -> Vec<SessionEvent> {
+    let block = |number| {
+        let json = format!(
+            r#"{{"type":"block:upsert","payload":{{"block":{{"id":"b{number}",
+               "type":"assistant_text","status":"complete","content":"text {number}"}}}}}}"#
+        );
+        SessionEvent::from_json(&json).unwrap()
+    };
+    blocks.map(block).collect()
+}
+
+#[test]
+fn a_run_of_spilled_blocks_is_one_part_of_a_snapshot() {
+    let (kept, store) = spill_store();
+    let mut state = ConversationState::default();
+    for start in [0, 10, 20] {
+        state.extend(&closed(start..start + 10));
+        state.spill(&store);
+    }
+    state.extend(&closed(30..32));
+    assert_eq!(snapshot_of_parts(&state), (json(&fold(&closed(0..32)).snapshot()), 1));
+
+    let before = kept.len();
+    state.spill(&store);
+    state.spill(&store);
+    let two = json(&fold(&closed(30..32)).snapshot()).len();
+    assert!(kept.len() - before < two, "only what is new is put");
+}
+
+#[test]
+fn an_open_block_is_spilled_once_it_closes() {
+    let (kept, store) = spill_store();
+    let mut state = ConversationState::default();
+    let story = events("start a\na+=Hello\nidle");
+    for (event, is_put) in story.iter().zip([false, false, true]) {
+        state.extend([event]);
+        state.spill(&store);
+        assert_eq!(!kept.is_empty(), is_put, "{event:?}");
+    }
+    assert_eq!(state, fold(&story));
+}
+
+fn rewind(head: &str) -> SessionEvent {
+    let payload = format!(r#"{{"kind":"rewind","head":"{head}"}}"#);
+    let json = format!(r#"{{"type":"context:changed","payload":{payload}}}"#);
+    SessionEvent::from_json(&json).unwrap()
+}
+
+#[test]
+fn spilled_blocks_can_leave_and_rejoin_the_active_path() {
+    let (_, store) = spill_store();
+    let story = [closed(0..50), vec![rewind("b9")], closed(50..60), vec![rewind("b19")]];
+    let mut state = ConversationState::default();
+    for events in &story {
+        state.extend(events);
+        state.spill(&store);
+    }
+    let plain = fold(story.iter().flatten());
+    assert_eq!(state, plain);
+    assert!(!plain.blocks().get(15).unwrap().inactive, "it was off and came back");
+}
+
+#[test]
+fn stream_blocks_are_placed_among_spilled_blocks() {
+    let (_, store) = spill_store();
+    let story = events(
+        "file say a A after=-\nfile say b B after=a\nstream say a A after=-\n\
+         stream say x X after=a\nfile say c C after=b\nstream say c C after=x",
+    );
+    let mut state = ConversationState::default();
+    for event in &story {
+        state.extend([event]);
+        state.spill(&store);
+    }
+    assert_eq!(show(&state), show(&fold(&story)));
+}
+
+#[test]
+fn a_spilled_block_is_spilled_again_when_it_changes() {
+    let (_, store) = spill_store();
+    let mut state = ConversationState::default();
+    state.extend(&closed(0..50));
+    state.spill(&store);
+    state.extend([&rewind("b9")]);
+    let marked = state.blocks().iter().filter(|block| block.inactive).count();
+    let (json, spilled) = snapshot_of_parts(&state);
+    assert_eq!(
+        (marked, spilled),
+        (40, 2),
+        "all blocks are still spilled: 10 in one part, 40 in another"
+    );
+    assert_eq!(json.matches("\"inactive\":true").count(), 40);
+}
+
+#[test]
+fn finding_blocks_by_type_does_not_read_back_other_types() {
+    let (kept, store) = spill_store();
+    let mut state = ConversationState::default();
+    state.extend(&closed(0..5));
+    state.spill(&store);
+    kept.break_down();
+    assert_eq!(state.blocks().of_kind("user_message").count(), 0);
+    assert_eq!(state.hash(), fold(&closed(0..5)).hash(), "hashes are kept");
+}
+
+#[test]
+fn corrupt_spilled_text_is_reported_to_the_store() {
+    let (kept, store) = spill_store();
+    let mut state = ConversationState::default();
+    state.extend(&closed(0..5));
+    state.spill(&store);
+    kept.damage();
+    assert!(!kept.is_broken());
+    assert_eq!(state.blocks().iter().count(), 5);
+    assert!(kept.is_broken());
+}
+
+#[test]
+fn a_failing_spill_store_causes_no_panic() {
+    let (kept, store) = spill_store();
+    let mut state = ConversationState::default();
+    state.extend(&closed(0..5));
+    state.spill(&store);
+    kept.break_down();
+    assert_eq!(state.blocks().iter().count(), 5);
+    state.extend(&closed(0..9));
+    state.spill(&store);
+    let again: Arc<dyn SpillStore> = store;
+    state.spill(&again);
+    assert_eq!(state.blocks().len(), 9);
+}

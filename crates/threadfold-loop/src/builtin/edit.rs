@@ -1,0 +1,193 @@
+//! `edit`: replaces a text in a file.
+//!
+//! Running it twice could apply the change twice. After a crash it is therefore probed whether the
+//! edit took effect: the file carries the call's mark, or the old text is gone and the new one is
+//! there.
+
+use std::io::Read;
+
+use memchr::memmem;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use threadfold_core::CallKey;
+
+use super::folder::{Folder, explain, shown};
+use super::mark;
+use super::replace::{Mark, replace};
+use super::task;
+use crate::tool::{self, Probe, Tool, ToolContext, ToolError, ToolOutput};
+
+/// The maximum size of a file in bytes.
+const LARGEST: u64 = 32 * 1024 * 1024;
+/// How many occurrences are examined.
+const PLACES: usize = 1_000;
+
+const DESCRIPTION: &str = "Replaces the text `old` by `new` in a file of the folder. `old` must be \
+    in the file exactly as given, white space and line ends included, and exactly once: take in \
+    lines around it until that is so, or set `all` to replace it wherever it is.";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// The file, relative to the folder.
+    path: String,
+    /// The text to replace.
+    old: String,
+    /// The text to put in its place.
+    new: String,
+    /// Replace it wherever it is.
+    #[serde(default)]
+    all: bool,
+}
+
+pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
+    let (folder, asked) = (folder.clone(), folder.clone());
+    tool::tool("edit", DESCRIPTION, move |arguments: Arguments, context: ToolContext| {
+        let folder = folder.clone();
+        async move {
+            let key = context.key.clone();
+            task::change(&context, move || run(&folder, &arguments, &key)).await
+        }
+    })
+    .probe(move |arguments: Arguments, context: ToolContext| {
+        let folder = asked.clone();
+        async move {
+            let key = context.key.clone();
+            task::change(&context, move || probe(&folder, &arguments, &key)).await
+        }
+    })
+}
+
+fn run(folder: &Folder, arguments: &Arguments, key: &CallKey) -> Result<ToolOutput, ToolError> {
+    let Arguments { path, old, new, all } = arguments;
+    if old.is_empty() {
+        return Err(ToolError::failed("`old` is empty; use `write` to write a whole file"));
+    }
+    if old == new {
+        return Err(ToolError::failed("`old` and `new` are the same, so there is nothing to do"));
+    }
+    let _alone = folder.change();
+    let content = content(folder, path)?.bytes;
+    let places = places(&content, old.as_bytes());
+    if places.is_empty() {
+        return Err(not_found(&content, arguments));
+    }
+    if places.len() > 1 && !all {
+        return Err(ambiguous(&content, &places, path));
+    }
+
+    let mut edited = Vec::with_capacity(content.len() + new.len());
+    let (mut done, mut count) = (0, 0);
+    for place in memmem::find_iter(&content, old.as_bytes()) {
+        edited.extend_from_slice(&content[done..place]);
+        edited.extend_from_slice(new.as_bytes());
+        (done, count) = (place + old.len(), count + 1);
+    }
+    edited.extend_from_slice(&content[done..]);
+    replace(folder, path, &edited, key, Mark::Yes)?;
+    Ok(done_text(path, count))
+}
+
+fn done_text(path: &str, count: usize) -> ToolOutput {
+    let name = shown(path);
+    match count {
+        1 => format!("replaced it once in `{name}`").into(),
+        count => format!("replaced it {count} times in `{name}`").into(),
+    }
+}
+
+fn probe(folder: &Folder, arguments: &Arguments, key: &CallKey) -> Result<Probe, ToolError> {
+    let Arguments { path, old, new, .. } = arguments;
+    let Ok(found) = content(folder, path) else {
+        // Running the edit fails in the same way, and reports that to the model.
+        return Ok(Probe::DidNotHappen);
+    };
+    let happened =
+        || Probe::Happened(format!("`{}` already contains this edit", shown(path)).into());
+    if mark::is_of(&found.file, key) {
+        return Ok(happened());
+    }
+    if old.is_empty() || old == new {
+        return Ok(Probe::DidNotHappen);
+    }
+    let olds = places(&found.bytes, old.as_bytes());
+    let news = places(&found.bytes, new.as_bytes());
+    Ok(match (olds.is_empty(), new.is_empty() || !news.is_empty()) {
+        (true, true) => happened(),
+        // Running the edit finds nothing to replace, and changes nothing.
+        (true, false) => Probe::DidNotHappen,
+        // The new text may contain the old one, so the edit may or may not have been applied.
+        (false, true) if is_covered(&olds, old.len(), &news, new.len()) => Probe::Unknown,
+        (false, _) => Probe::DidNotHappen,
+    })
+}
+
+/// Returns true if every occurrence of the old text overlaps one of the new text, as far as known.
+fn is_covered(olds: &[usize], old: usize, news: &[usize], new: usize) -> bool {
+    news.len() == PLACES
+        || olds.iter().all(|&at| {
+            let first = news.partition_point(|&it| it + new <= at);
+            news.get(first).is_some_and(|&it| it < at + old)
+        })
+}
+
+struct Content {
+    file: cap_std::fs::File,
+    bytes: Vec<u8>,
+}
+
+fn content(folder: &Folder, path: &str) -> Result<Content, ToolError> {
+    let (mut file, metadata) = folder.open_file(path)?;
+    let mut bytes = Vec::new();
+    let read = file.by_ref().take(LARGEST + 1).read_to_end(&mut bytes);
+    read.map_err(|error| explain(path, &error))?;
+    if bytes.len() as u64 > LARGEST {
+        let (name, length) = (shown(path), metadata.len());
+        return Err(ToolError::failed(format!(
+            "`{name}` has {length} bytes, but at most {LARGEST} can be edited; use `shell`"
+        )));
+    }
+    Ok(Content { file, bytes })
+}
+
+/// Returns the first occurrences of `text`, including overlapping ones.
+fn places(content: &[u8], text: &[u8]) -> Vec<usize> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let finder = memmem::Finder::new(text);
+    let mut places = Vec::new();
+    let mut from = 0;
+    while places.len() < PLACES
+        && let Some(at) = finder.find(&content[from..])
+    {
+        places.push(from + at);
+        from += at + 1;
+    }
+    places
+}
+
+fn not_found(content: &[u8], arguments: &Arguments) -> ToolError {
+    let name = shown(&arguments.path);
+    let with_returns = arguments.old.replace('\n', "\r\n");
+    let has_returns = memmem::find(content, with_returns.as_bytes()).is_some();
+    ToolError::failed(if has_returns {
+        format!("`{name}` has `\\r\\n` line ends; use the same in `old` and `new`")
+    } else {
+        format!("`old` is not in `{name}`; `read` the file and copy the text exactly")
+    })
+}
+
+fn ambiguous(content: &[u8], places: &[usize], path: &str) -> ToolError {
+    let line = |at: usize| memchr::memchr_iter(b'\n', &content[..at]).count() + 1;
+    let lines: Vec<String> = places.iter().take(5).map(|&at| line(at).to_string()).collect();
+    let (name, lines) = (shown(path), lines.join(", "));
+    let count = match places.len() {
+        PLACES => format!("{PLACES} times or more"),
+        count => format!("{count} times"),
+    };
+    ToolError::failed(format!(
+        "`old` is in `{name}` {count} (first in lines {lines}); include more of the surrounding \
+                 lines, or set `all`"
+    ))
+}
