@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use threadfold_core::{Block, Json, SessionId};
 
-use crate::combined::Unpacked;
+use crate::bundle::Bundle;
 use crate::parity::{BlockPlace, Rule, Side};
 use crate::record::FeedKind;
 use crate::{Converter, MemoryError, claude, opencode, other};
@@ -39,7 +39,7 @@ pub(crate) struct AgentModule {
     /// Returns a converter that continues from what another remembered.
     pub(crate) resume: fn(&Json) -> Result<Box<dyn Converter>, MemoryError>,
     /// Takes a session apart that is stored in one piece.
-    pub(crate) unpack: fn(&[u8]) -> Option<Unpacked>,
+    pub(crate) unpack: fn(&[u8]) -> Option<Bundle>,
     /// Says whether a file's name, without its extension, is a session's id as the agent writes it.
     pub(crate) is_session_name: fn(&str) -> bool,
     /// Says whether the session has one main file, so that another main file is a copy of it.
@@ -202,7 +202,7 @@ impl Agent {
     }
 
     /// Takes a session apart that is stored in one piece; nothing if it is not.
-    pub fn unpack(self, bytes: &[u8]) -> Option<Unpacked> {
+    pub fn unpack(self, bytes: &[u8]) -> Option<Bundle> {
         (self.0.unpack)(bytes)
     }
 

@@ -15,6 +15,7 @@ use crate::salvage::{self, Salvage, unknown_block};
 
 mod agent;
 mod compaction;
+mod emitter;
 pub mod layout;
 mod lenient;
 mod live;
@@ -22,7 +23,6 @@ mod memory;
 mod message;
 mod parity;
 mod permission;
-mod said;
 mod subagents;
 mod transcript;
 mod usage;
@@ -30,9 +30,9 @@ mod wire;
 
 pub use agent::AGENT;
 
-use lenient::GivenUp;
+use emitter::Emitter;
+use lenient::Repair;
 use memory::Memory;
-use said::Said;
 use wire::Line;
 
 /// Converts what one session of Claude Code says and keeps.
@@ -75,38 +75,38 @@ impl Converter for ClaudeConverter {
     fn push(&mut self, record: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
         if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
-            let mut said = self.said(record.feed, record.number, out);
-            match recover::good(record.bytes) {
-                Some(text) => subagents::meta(&mut said, agent, text),
-                None => said.loss("the notes beside a subagent's file are not text"),
+            let mut emitter = self.emitter(record.feed, record.number, out);
+            match recover::as_text(record.bytes) {
+                Some(text) => subagents::meta(&mut emitter, agent, text),
+                None => emitter.report_loss("the notes beside a subagent's file are not text"),
             }
             return;
         }
-        match recover::good(record.bytes) {
+        match recover::as_text(record.bytes) {
             Some(text) if self.convert(record, text, out) => {}
-            _ => salvage::mend(self, record, out),
+            _ => salvage::recover_line(self, record, out),
         }
     }
 
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
-        let mut said = self.said(feed, 0, out);
+        let mut emitter = self.emitter(feed, 0, out);
         match &feed.kind {
             FeedKind::Stream => {
-                live::abandon(&mut said, |_| true);
-                let mut open: Vec<_> = said.memory.stream.last.keys().cloned().collect();
+                live::abandon(&mut emitter, |_| true);
+                let mut open: Vec<_> = emitter.memory.stream.last.keys().cloned().collect();
                 open.sort();
-                open.iter().for_each(|conversation| said.idle_in(conversation));
+                open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
             }
             FeedKind::Main => {
-                let mut open: Vec<_> = said.memory.files.last.keys().cloned().collect();
+                let mut open: Vec<_> = emitter.memory.files.last.keys().cloned().collect();
                 open.sort();
-                open.iter().for_each(|conversation| said.idle_in(conversation));
+                open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
             }
             FeedKind::Subagent(agent) => {
-                link_by_opening(&mut said, agent);
+                link_by_opening(&mut emitter, agent);
                 let conversation = ConversationId::from(agent.bare());
-                if said.memory.files.last.contains_key(&conversation) {
-                    said.idle_in(&conversation);
+                if emitter.memory.files.last.contains_key(&conversation) {
+                    emitter.emit_idle_in(&conversation);
                 }
             }
             FeedKind::SubagentMeta(_) => {}
@@ -115,24 +115,24 @@ impl Converter for ClaudeConverter {
 }
 
 /// A subagent that nothing ties to a call may be tied by the words it opens with.
-fn link_by_opening(said: &mut Said<'_>, agent: &AgentId) {
-    if said.memory.agents.contains_key(agent.bare()) {
+fn link_by_opening(emitter: &mut Emitter<'_>, agent: &AgentId) {
+    if emitter.memory.agents.contains_key(agent.bare()) {
         return;
     }
-    let opening = said.memory.openings.get(agent.bare()).cloned();
-    if let Some(call) = opening.and_then(|words| subagents::call_of_opening(said, &words)) {
-        subagents::spawned(said, &call, Some(agent.bare()));
+    let opening = emitter.memory.openings.get(agent.bare()).cloned();
+    if let Some(call) = opening.and_then(|words| subagents::call_of_opening(emitter, &words)) {
+        subagents::spawned(emitter, &call, Some(agent.bare()));
     }
 }
 
 impl ClaudeConverter {
-    fn said<'a>(
+    fn emitter<'a>(
         &'a mut self,
         feed: &'a Feed,
         line: u64,
         out: &'a mut Vec<SessionEvent>,
-    ) -> Said<'a> {
-        Said {
+    ) -> Emitter<'a> {
+        Emitter {
             memory: &mut self.memory,
             source: &feed.source,
             is_stream: feed.is_stream(),
@@ -140,7 +140,7 @@ impl ClaudeConverter {
             timestamp: None,
             session: self.session.clone(),
             line,
-            is_again: false,
+            is_repeated: false,
             from: out.len(),
             out,
         }
@@ -156,7 +156,7 @@ impl ClaudeConverter {
     }
 
     /// Shows a record that is not understood, by its own name if it has one.
-    fn show_unknown(
+    fn emit_unknown_as(
         &mut self,
         record: &FeedLine<'_>,
         id: Option<BlockId>,
@@ -165,34 +165,35 @@ impl ClaudeConverter {
     ) {
         let mut block = unknown_block(record, out.len() - self.begin, kept);
         block.id = id.unwrap_or(block.id);
-        let mut said = self.said(record.feed, record.number, out);
+        let mut emitter = self.emitter(record.feed, record.number, out);
         if let FeedKind::Subagent(agent) = &record.feed.kind {
-            said.conversation = ConversationId::from(agent.bare());
+            emitter.conversation = ConversationId::from(agent.bare());
         }
-        said.block(block);
+        emitter.emit_block(block);
     }
 }
 
 impl Salvage for ClaudeConverter {
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let mut mended = String::new();
-        let Some((line, given_up)) = lenient::read(text, &mut mended) else { return false };
-        if given_up == GivenUp::HalfLetters {
+        let Some((line, repair)) = lenient::read(text, &mut mended) else { return false };
+        if repair == Repair::LoneSurrogates {
             let what = "half of a letter (a lone surrogate) is shown as a replacement character";
-            self.loss(record, what, out);
+            self.report_loss(record, what, out);
         }
         self.note_session(&line);
         let understood = {
-            let mut said = self.said(record.feed, record.number, out);
-            said.timestamp = line.timestamp.as_deref().map(Arc::from);
+            let mut emitter = self.emitter(record.feed, record.number, out);
+            emitter.timestamp = line.timestamp.as_deref().map(Arc::from);
             let name = line.uuid.as_deref().filter(|_| record.feed.may_repeat);
-            said.is_again = name.is_some_and(|it| said.side().lines.contains_key(&memory::key(it)));
+            emitter.is_repeated =
+                name.is_some_and(|it| emitter.side().lines.contains_key(&memory::key(it)));
             match &record.feed.kind {
-                FeedKind::Stream => live::convert(&mut said, &line, text),
+                FeedKind::Stream => live::convert(&mut emitter, &line, text),
                 FeedKind::Subagent(agent) => {
-                    transcript::convert(&mut said, &line, text, Some(agent))
+                    transcript::convert(&mut emitter, &line, text, Some(agent))
                 }
-                _ => transcript::convert(&mut said, &line, text, None),
+                _ => transcript::convert(&mut emitter, &line, text, None),
             }
         };
         // A line of a speaker without a message shows nothing, and nothing may vanish.
@@ -204,16 +205,16 @@ impl Salvage for ClaudeConverter {
             }
             let record_json = Json::parse(text).unwrap_or_else(|_| Json::string(text));
             let id = line.uuid.as_deref().map(BlockId::from);
-            self.show_unknown(record, id, record_json, out);
+            self.emit_unknown_as(record, id, record_json, out);
         }
         true
     }
 
-    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
-        self.said(record.feed, record.number, out).loss(what);
+    fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        self.emitter(record.feed, record.number, out).report_loss(what);
     }
 
-    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
-        self.show_unknown(record, None, kept, out);
+    fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+        self.emit_unknown_as(record, None, kept, out);
     }
 }

@@ -62,19 +62,19 @@ impl Salvage for EventConverter {
                 out.push(event);
             }
             Err(error) => {
-                self.loss(line, &format!("not an event: {error}"), out);
+                self.report_loss(line, &format!("not an event: {error}"), out);
                 let kept = Json::parse(text).unwrap_or_else(|_| Json::string(text));
-                self.unknown(line, kept, out);
+                self.emit_unknown(line, kept, out);
             }
         }
         true
     }
 
-    fn loss(&mut self, line: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
-        out.push(salvage::loss(Context::default(), &line.feed.source, line.number, what));
+    fn report_loss(&mut self, line: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        out.push(salvage::loss_event(Context::default(), &line.feed.source, line.number, what));
     }
 
-    fn unknown(&mut self, line: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+    fn emit_unknown(&mut self, line: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(line, out.len() - self.begin, kept);
         let upsert = BlockUpsert { block, after: Place::default(), replaces: None, preview: false };
         let context = Context { source: Some(line.feed.source.clone()), ..Context::default() };
@@ -85,12 +85,12 @@ impl Salvage for EventConverter {
 impl Converter for EventConverter {
     fn push(&mut self, line: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        match recover::good(line.bytes) {
+        match recover::as_text(line.bytes) {
             Some(text) if text.trim().is_empty() => {}
             Some(text) => {
                 self.convert(line, text, out);
             }
-            None => salvage::mend(self, line, out),
+            None => salvage::recover_line(self, line, out),
         }
     }
 

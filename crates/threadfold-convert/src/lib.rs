@@ -24,8 +24,8 @@
 
 mod agent;
 mod borrowed;
+mod bundle;
 pub mod claude;
-mod combined;
 pub mod events;
 pub mod lines;
 mod memory;
@@ -40,7 +40,7 @@ mod salvage;
 use threadfold_core::{Json, SessionEvent, SessionId};
 
 pub use agent::{Agent, Format, OrderedFile, SessionFile, Shape};
-pub use combined::{Unpacked, UnpackedFile, opens_in_one_piece};
+pub use bundle::{Bundle, BundleFile, opens_as_bundle};
 pub use memory::MemoryError;
 pub use record::{Feed, FeedKind, FeedLine, TooLong};
 

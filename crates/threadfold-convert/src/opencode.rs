@@ -12,6 +12,7 @@ use crate::recover;
 use crate::salvage::{self, Salvage, unknown_block};
 
 mod agent;
+mod emitter;
 pub mod layout;
 mod live;
 mod memory;
@@ -19,7 +20,6 @@ mod next;
 mod parity;
 mod parts;
 mod run;
-mod said;
 mod tasks;
 mod time;
 mod transcript;
@@ -27,8 +27,8 @@ mod wire;
 
 pub use agent::AGENT;
 
+use emitter::{Emitter, key};
 use memory::Memory;
-use said::{Said, key};
 use wire::Event;
 
 /// Converts what one session of OpenCode, with its children, says and keeps.
@@ -50,21 +50,21 @@ impl OpencodeConverter {
         converter
     }
 
-    fn said<'a>(&'a mut self, feed: &'a Feed, out: &'a mut Vec<SessionEvent>) -> Said<'a> {
-        Said { memory: &mut self.memory, source: &feed.source, is_stream: feed.is_stream(), out }
+    fn emitter<'a>(&'a mut self, feed: &'a Feed, out: &'a mut Vec<SessionEvent>) -> Emitter<'a> {
+        Emitter { memory: &mut self.memory, source: &feed.source, is_stream: feed.is_stream(), out }
     }
 
     /// Converts one object. Says whether it is one.
     fn object(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let Ok(read) = serde_json::from_str::<Event<'_>>(text) else { return false };
-        let mut said = self.said(record.feed, out);
-        let is_understood = event(&mut said, &read, WRAPPERS)
-            || run::convert(&mut said, read.kind.as_deref(), text)
-            || transcript::convert(&mut said, text);
+        let mut emitter = self.emitter(record.feed, out);
+        let is_understood = event(&mut emitter, &read, WRAPPERS)
+            || run::convert(&mut emitter, read.kind.as_deref(), text)
+            || transcript::convert(&mut emitter, text);
         if !is_understood {
             let kept =
                 serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
-            self.unknown(record, kept, out);
+            self.emit_unknown(record, kept, out);
         }
         true
     }
@@ -81,21 +81,22 @@ impl Salvage for OpencodeConverter {
         }
         for it in list {
             if !self.object(record, it.get(), out) {
-                self.unknown(record, Json::from(it), out);
+                self.emit_unknown(record, Json::from(it), out);
             }
         }
         true
     }
 
-    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
-        let loss = salvage::loss(Context::default(), &record.feed.source, record.number, what);
+    fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        let loss =
+            salvage::loss_event(Context::default(), &record.feed.source, record.number, what);
         out.push(loss);
     }
 
-    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+    fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(record, out.len() - self.begin, kept);
         let place = key("\u{10ffff}", block.id.as_str());
-        self.said(record.feed, out).block(&ConversationId::main(), place, block);
+        self.emitter(record.feed, out).emit_block(&ConversationId::main(), place, block);
     }
 }
 
@@ -103,10 +104,10 @@ impl Salvage for OpencodeConverter {
 const WRAPPERS: usize = 4;
 
 /// Converts a bus event, in whatever it is wrapped. Says whether it is one that is understood.
-fn event(said: &mut Said<'_>, read: &Event<'_>, wrappers: usize) -> bool {
+fn event(emitter: &mut Emitter<'_>, read: &Event<'_>, wrappers: usize) -> bool {
     if let Some(inner) = read.wrapped() {
         return match (serde_json::from_str::<Event<'_>>(inner.get()), wrappers) {
-            (Ok(inner), 1..) => event(said, &inner, wrappers - 1),
+            (Ok(inner), 1..) => event(emitter, &inner, wrappers - 1),
             _ => false,
         };
     }
@@ -115,7 +116,7 @@ fn event(said: &mut Said<'_>, read: &Event<'_>, wrappers: usize) -> bool {
         return true;
     }
     match (read.kind.as_deref(), read.properties.or(read.data)) {
-        (Some(kind), Some(about)) => live::convert(said, kind, about),
+        (Some(kind), Some(about)) => live::convert(emitter, kind, about),
         // Recorders keep the comments of the stream, too.
         (None, None) => read.comment.is_some(),
         _ => false,
@@ -125,23 +126,23 @@ fn event(said: &mut Said<'_>, read: &Event<'_>, wrappers: usize) -> bool {
 impl Converter for OpencodeConverter {
     fn push(&mut self, record: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        let text = recover::good(record.bytes).map(sse_data);
+        let text = recover::as_text(record.bytes).map(sse_data);
         match text {
             Some("") => {}
             Some(text) if self.convert(record, text, out) => {}
-            _ => salvage::mend(self, record, out),
+            _ => salvage::recover_line(self, record, out),
         }
     }
 
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
         let is_whole = matches!(feed.kind, FeedKind::Stream | FeedKind::Main);
-        let mut said = self.said(feed, out);
+        let mut emitter = self.emitter(feed, out);
         if !is_whole {
             return;
         }
-        said.abandon(|_| true);
-        let open: Vec<_> = said.side().order.keys().cloned().collect();
-        open.iter().for_each(|conversation| said.idle(conversation));
+        emitter.abandon(|_| true);
+        let open: Vec<_> = emitter.side().order.keys().cloned().collect();
+        open.iter().for_each(|conversation| emitter.emit_idle(conversation));
     }
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {

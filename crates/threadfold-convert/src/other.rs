@@ -65,16 +65,16 @@ impl OtherConverter {
 impl Salvage for OtherConverter {
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let kept = serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
-        self.unknown(record, kept, out);
+        self.emit_unknown(record, kept, out);
         true
     }
 
-    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+    fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
         let context = self.context(record.feed);
-        out.push(salvage::loss(context, &record.feed.source, record.number, what));
+        out.push(salvage::loss_event(context, &record.feed.source, record.number, what));
     }
 
-    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+    fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(record, out.len() - self.begin, kept);
         let upsert = BlockUpsert { block, after: Place::default(), replaces: None, preview: false };
         let context = self.context(record.feed);
@@ -91,9 +91,9 @@ impl Converter for OtherConverter {
                 self.convert(record, text, out);
             }
             Err(_) => {
-                self.loss(record, "not UTF-8, and shown with replacement characters", out);
+                self.report_loss(record, "not UTF-8, and shown with replacement characters", out);
                 let kept = Json::string(&String::from_utf8_lossy(record.bytes));
-                self.unknown(record, kept, out);
+                self.emit_unknown(record, kept, out);
             }
         }
     }

@@ -67,7 +67,7 @@ impl fmt::Display for Damage {
 /// Returns the line as text, if it is text; whether that is a record, the caller's parser says.
 ///
 /// This is the fast way for the many lines that are whole; [`records`] is for the others.
-pub fn good(line: &[u8]) -> Option<&str> {
+pub fn as_text(line: &[u8]) -> Option<&str> {
     simdutf8::basic::from_utf8(line).ok()
 }
 
@@ -149,7 +149,7 @@ impl<'a> Records<'a> {
     }
 
     fn piece(&self, found: Range<usize>) -> Piece<'a> {
-        match good(&self.line[found.clone()]) {
+        match as_text(&self.line[found.clone()]) {
             Some(record) => Piece::Record(record),
             None => self.lost(found, Damage::NotUtf8),
         }
@@ -172,7 +172,7 @@ fn trimmed(line: &[u8], part: Range<usize>) -> Option<Range<usize>> {
 }
 
 fn damage(bytes: &[u8]) -> Damage {
-    if good(bytes).is_none() {
+    if as_text(bytes).is_none() {
         return Damage::NotUtf8;
     }
     match scan(bytes, 0) {

@@ -12,14 +12,14 @@ pub(crate) trait Salvage {
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool;
 
     /// Says that something of a record could not be used.
-    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>);
+    fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>);
 
     /// Shows a record that is not understood, as it came.
-    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>);
+    fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>);
 }
 
 /// Takes what it can from a line that is no record as it stands.
-pub(crate) fn mend(
+pub(crate) fn recover_line(
     converter: &mut impl Salvage,
     record: &FeedLine<'_>,
     out: &mut Vec<SessionEvent>,
@@ -28,13 +28,13 @@ pub(crate) fn mend(
         match piece {
             Piece::Record(text) => {
                 if !converter.convert(record, text, out) {
-                    converter.unknown(record, Json::string(text), out);
+                    converter.emit_unknown(record, Json::string(text), out);
                 }
             }
             Piece::Lost { bytes, why, .. } => {
-                converter.loss(record, &why.to_string(), out);
+                converter.report_loss(record, &why.to_string(), out);
                 let kept = Json::string(&String::from_utf8_lossy(bytes));
-                converter.unknown(record, kept, out);
+                converter.emit_unknown(record, kept, out);
             }
         }
     }
@@ -48,11 +48,11 @@ pub(crate) fn too_long(
 ) {
     let record = FeedLine { feed: lost.feed, number: lost.number, bytes: lost.head };
     let what = format!("a record of {} bytes is too long to be kept", lost.length);
-    converter.loss(&record, &what, out);
+    converter.report_loss(&record, &what, out);
     let mut kept = Fields::default();
     kept.insert("bytes", Json::of(&lost.length));
     kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
-    converter.unknown(&record, Json::of(&kept), out);
+    converter.emit_unknown(&record, Json::of(&kept), out);
 }
 
 /// Returns a block that carries a record, named by its place: the `nth` thing of its line.
@@ -63,7 +63,7 @@ pub(crate) fn unknown_block(record: &FeedLine<'_>, nth: usize, kept: Json) -> Bl
 }
 
 /// Returns the event that something of a line could not be used.
-pub(crate) fn loss(context: Context, source: &Source, line: u64, what: &str) -> SessionEvent {
+pub(crate) fn loss_event(context: Context, source: &Source, line: u64, what: &str) -> SessionEvent {
     let source = Source { position: Some(Json::of(&line)), ..source.clone() };
     let message = format!("line {line}: {what}");
     let log = Log { level: Some("warning".into()), message: Some(message.into()) };

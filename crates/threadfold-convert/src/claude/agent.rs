@@ -7,7 +7,7 @@ use super::ClaudeConverter;
 use super::layout::{self, belongs_to, is_session_name};
 use super::parity;
 use crate::agent::{AgentModule, OrderedFile, SessionFile};
-use crate::combined::{self, unpack};
+use crate::bundle::{self, unpack};
 use crate::lines::lines;
 use crate::{Agent, FeedKind, Format, Shape, memory};
 
@@ -79,9 +79,9 @@ fn recognize_record(line: &[u8]) -> Option<&'static Format> {
 
 /// Recognizes a session in one piece: a list of records, or an object that holds all transcripts.
 fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
-    match combined::opening(head)? {
-        combined::Opening::Object => Some(TRANSCRIPT),
-        combined::Opening::List(first) => match serde_json::from_str::<Marks>(first) {
+    match bundle::opening(head)? {
+        bundle::Opening::Object => Some(TRANSCRIPT),
+        bundle::Opening::List(first) => match serde_json::from_str::<Marks>(first) {
             Ok(marks) => {
                 (marks.session_id.is_some() || marks.file_session.is_some()).then_some(STREAM)
             }

@@ -8,24 +8,24 @@ use super::wire::Line;
 
 /// What had to be given up to read a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GivenUp {
-    /// Nothing that was said.
-    Nothing,
+pub(super) enum Repair {
+    /// Nothing that was emitter.
+    None,
     /// Halves of surrogate pairs, which no text of ours can hold.
-    HalfLetters,
+    LoneSurrogates,
 }
 
 /// Reads a line. Where a field is not of the type that it should have, the others are kept.
 ///
 /// A line that had to be mended borrows from `mended`.
-pub(super) fn read<'a>(text: &'a str, mended: &'a mut String) -> Option<(Line<'a>, GivenUp)> {
+pub(super) fn read<'a>(text: &'a str, mended: &'a mut String) -> Option<(Line<'a>, Repair)> {
     if let Ok(line) = serde_json::from_str(text) {
-        return Some((line, GivenUp::Nothing));
+        return Some((line, Repair::None));
     }
     let whole = with_whole_surrogates(text);
-    let given_up = if whole == text { GivenUp::Nothing } else { GivenUp::HalfLetters };
+    let repair = if whole == text { Repair::None } else { Repair::LoneSurrogates };
     *mended = without_misfits(&whole)?;
-    Some((serde_json::from_str(mended).ok()?, given_up))
+    Some((serde_json::from_str(mended).ok()?, repair))
 }
 
 /// Says whether a text is a JSON object at all.
@@ -113,8 +113,8 @@ mod tests {
     fn a_field_of_another_type_does_not_take_the_line_with_it() {
         let mut mended = String::new();
         let text = r#"{"type":"user","isMeta":"yes","subtype":{"a":1},"uuid":"u"}"#;
-        let (line, given_up) = read(text, &mut mended).expect("an object");
-        assert_eq!(given_up, GivenUp::Nothing);
+        let (line, repair) = read(text, &mut mended).expect("an object");
+        assert_eq!(repair, Repair::None);
         assert_eq!((line.kind.as_deref(), line.uuid.as_deref()), (Some("user"), Some("u")));
         assert!(line.subtype.is_none() && !line.is_meta);
     }

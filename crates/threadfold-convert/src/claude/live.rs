@@ -8,42 +8,42 @@ use threadfold_core::{
     Payload, QueryCompleted, QueryFailed, QueryStarted, RemoveReason, System, TextField, Thinking,
 };
 
+use super::emitter::Emitter;
 use super::memory::{Preview, key};
 use super::message::{assistant, piece_id, tool_use, user};
 use super::permission;
-use super::said::Said;
 use super::subagents::{heard, task_ended, task_started, tell_if_known};
 use super::usage::update;
 use super::wire::{ContentBlock, Line, StreamEvent};
 
 /// Converts one line of a stream. Says whether it was understood.
-pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool {
+pub(super) fn convert(emitter: &mut Emitter<'_>, line: &Line<'_>, text: &str) -> bool {
     let Some(kind) = line.kind.as_deref() else { return false };
     if let Some(name) = conversation(line) {
-        said.conversation = ConversationId::from(name);
+        emitter.conversation = ConversationId::from(name);
     }
     match kind {
         "assistant" => {
-            supersede(said, line);
-            speaks(said, line);
-            remember(said, line, |said| assistant(said, line, text));
-            tell_of_calls(said, line);
+            supersede(emitter, line);
+            speaks(emitter, line);
+            remember(emitter, line, |emitter| assistant(emitter, line, text));
+            tell_of_calls(emitter, line);
         }
         "user" => {
-            speaks(said, line);
-            remember(said, line, |said| user(said, line));
+            speaks(emitter, line);
+            remember(emitter, line, |emitter| user(emitter, line));
         }
         "stream_event" => match line.event.map(|raw| serde_json::from_str(raw.get())) {
-            Some(Ok(event)) => stream_event(said, line, &event),
+            Some(Ok(event)) => stream_event(emitter, line, &event),
             _ => return false,
         },
-        "result" => result(said, line),
-        "system" => return system(said, line),
-        "control_request" => permission::asked(said, line),
-        "control_response" => permission::answered(said, line),
-        "control_cancel_request" => permission::withdrawn(said, line),
+        "result" => result(emitter, line),
+        "system" => return system(emitter, line),
+        "control_request" => permission::asked(emitter, line),
+        "control_response" => permission::answered(emitter, line),
+        "control_cancel_request" => permission::withdrawn(emitter, line),
         "conversation_reset" => {
-            said.say(Payload::ContextChanged(ContextChanged {
+            emitter.emit(Payload::ContextChanged(ContextChanged {
                 kind: ContextChange::Reset,
                 head: None,
                 summary: None,
@@ -63,89 +63,89 @@ fn conversation<'a>(line: &'a Line<'_>) -> Option<&'a str> {
 }
 
 /// A subagent that speaks is there.
-fn speaks(said: &mut Said<'_>, line: &Line<'_>) {
+fn speaks(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     if let Some(call) = line.parent_tool_use_id.as_deref() {
-        heard(said, call, line.agent_id.as_deref());
+        heard(emitter, call, line.agent_id.as_deref());
     }
 }
 
 fn remember(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     line: &Line<'_>,
-    convert: impl FnOnce(&mut Said<'_>) -> Option<threadfold_core::BlockId>,
+    convert: impl FnOnce(&mut Emitter<'_>) -> Option<threadfold_core::BlockId>,
 ) {
-    let block = convert(said);
+    let block = convert(emitter);
     if let (Some(uuid), Some(block)) = (line.uuid.as_deref(), block) {
-        let seen = super::memory::Seen { block: Some(block), turn: 0, index: 0 };
-        said.memory.stream.lines.insert(key(uuid), seen);
+        let seen = super::memory::LineEntry { block: Some(block), turn: 0, index: 0 };
+        emitter.memory.stream.lines.insert(key(uuid), seen);
     }
 }
 
 /// Tells of subagents whose calls stand only now.
-fn tell_of_calls(said: &mut Said<'_>, line: &Line<'_>) {
+fn tell_of_calls(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     if let Some(super::wire::Content::Blocks(blocks)) =
         line.message.as_ref().map(|message| &message.content)
     {
         for call in blocks.iter().filter_map(|block| block.id.as_deref()) {
-            tell_if_known(said, call);
+            tell_if_known(emitter, call);
         }
     }
 }
 
-fn supersede(said: &mut Said<'_>, line: &Line<'_>) {
+fn supersede(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     for uuid in &line.supersedes {
-        let block = said.memory.stream.lines.get(&key(uuid)).and_then(|seen| seen.block.clone());
+        let block = emitter.memory.stream.lines.get(&key(uuid)).and_then(|seen| seen.block.clone());
         if let Some(block) = block {
-            let conversation = said.conversation.clone();
-            said.remove_in(&conversation, block, RemoveReason::Superseded);
+            let conversation = emitter.conversation.clone();
+            emitter.emit_remove_in(&conversation, block, RemoveReason::Superseded);
         }
     }
 }
 
 /// Takes back the previews that `which` names.
-pub(super) fn abandon(said: &mut Said<'_>, which: impl Fn(&Preview) -> bool) {
-    let previews = std::mem::take(&mut said.memory.stream.previews);
+pub(super) fn abandon(emitter: &mut Emitter<'_>, which: impl Fn(&Preview) -> bool) {
+    let previews = std::mem::take(&mut emitter.memory.stream.previews);
     let (gone, kept) = previews.into_iter().partition::<Vec<_>, _>(|preview| which(preview));
-    said.memory.stream.previews = kept;
+    emitter.memory.stream.previews = kept;
     for preview in gone {
-        said.remove_in(&preview.conversation, preview.block, RemoveReason::Abandoned);
+        emitter.emit_remove_in(&preview.conversation, preview.block, RemoveReason::Abandoned);
     }
 }
 
-fn stream_event(said: &mut Said<'_>, line: &Line<'_>, event: &StreamEvent<'_>) {
-    let conversation = said.conversation.clone();
+fn stream_event(emitter: &mut Emitter<'_>, line: &Line<'_>, event: &StreamEvent<'_>) {
+    let conversation = emitter.conversation.clone();
     match &*event.kind {
         "message_start" => {
-            abandon(said, |preview| preview.conversation == conversation);
+            abandon(emitter, |preview| preview.conversation == conversation);
             let started = event.message.as_ref();
             if let Some(id) = started.and_then(|message| message.id.as_deref()) {
-                said.memory.stream.streaming.insert(conversation, id.into());
+                emitter.memory.stream.streaming.insert(conversation, id.into());
             }
         }
         "content_block_start" => {
-            let streaming = said.memory.stream.streaming.get(&conversation).cloned();
+            let streaming = emitter.memory.stream.streaming.get(&conversation).cloned();
             if let (Some(message), Some(index), Some(block)) =
                 (streaming, event.index, &event.content_block)
                 && let Some(shown) = first_look(&message, index, block)
             {
-                said.memory.stream.previews.push(Preview {
+                emitter.memory.stream.previews.push(Preview {
                     conversation,
                     message: message.clone(),
                     index,
                     block: shown.id.clone(),
                     content: 0,
                 });
-                let opened = said.memory.stream.previews.pop();
-                said.preview(shown);
-                said.memory.stream.previews.extend(opened);
+                let opened = emitter.memory.stream.previews.pop();
+                emitter.emit_preview(shown);
+                emitter.memory.stream.previews.extend(opened);
             }
         }
-        "content_block_delta" => grow(said, event),
+        "content_block_delta" => grow(emitter, event),
         "message_stop" => {
             if let Some(thrown) = &line.abandoned_blocks {
                 let from = thrown.from_block_index.unwrap_or(0);
                 let message = thrown.api_message_id.as_deref().unwrap_or("");
-                abandon(said, |preview| *preview.message == *message && preview.index >= from);
+                abandon(emitter, |preview| *preview.message == *message && preview.index >= from);
             }
         }
         _ => {}
@@ -174,15 +174,15 @@ fn first_look(message: &str, index: u64, block: &ContentBlock<'_>) -> Option<Blo
     Some(shown)
 }
 
-fn grow(said: &mut Said<'_>, event: &StreamEvent<'_>) {
+fn grow(emitter: &mut Emitter<'_>, event: &StreamEvent<'_>) {
     let Some(delta) = &event.delta else { return };
     let (field, text) = match (&delta.text, &delta.thinking, &delta.partial_json) {
         (Some(text), _, _) | (None, Some(text), _) => (TextField::Content, text),
         (None, None, Some(text)) => (TextField::Input, text),
         _ => return,
     };
-    let conversation = &said.conversation;
-    let growing = said.memory.stream.previews.iter_mut().rev().find(|preview| {
+    let conversation = &emitter.conversation;
+    let growing = emitter.memory.stream.previews.iter_mut().rev().find(|preview| {
         preview.conversation == *conversation && Some(preview.index) == event.index
     });
     let Some(preview) = growing else { return };
@@ -190,14 +190,14 @@ fn grow(said: &mut Said<'_>, event: &StreamEvent<'_>) {
     preview.content += text.len() as u64;
     let block = preview.block.clone();
     if !text.is_empty() {
-        said.delta(block, field, offset, text);
+        emitter.emit_delta(block, field, offset, text);
     }
 }
 
-fn result(said: &mut Said<'_>, line: &Line<'_>) {
-    abandon(said, |_| true);
+fn result(emitter: &mut Emitter<'_>, line: &Line<'_>) {
+    abandon(emitter, |_| true);
     if let Some(cost) = line.total_cost_usd {
-        update(said, "costUsd", Json::of(&cost));
+        update(emitter, "costUsd", Json::of(&cost));
     }
     let failed = line.is_error || line.subtype.as_deref().is_some_and(|it| it != "success");
     let payload = if failed {
@@ -208,40 +208,45 @@ fn result(said: &mut Said<'_>, line: &Line<'_>) {
         let duration_ms = line.duration_ms.map(|ms| ms.max(0.0) as u64);
         Payload::QueryCompleted(QueryCompleted { duration_ms })
     };
-    said.say(payload);
-    said.idle_in(&ConversationId::main());
+    emitter.emit(payload);
+    emitter.emit_idle_in(&ConversationId::main());
 }
 
-fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
+fn system(emitter: &mut Emitter<'_>, line: &Line<'_>) -> bool {
     let Some(subtype) = line.subtype.as_deref() else { return false };
     match subtype {
         "init" => {
-            said.say(Payload::SessionInitialized(Empty {}));
+            emitter.emit(Payload::SessionInitialized(Empty {}));
             for (name, value) in
                 [("model", &line.model), ("cwd", &line.cwd), ("version", &line.version)]
             {
                 if let Some(value) = value.as_deref() {
-                    update(said, name, Json::string(value));
+                    update(emitter, name, Json::string(value));
                 }
             }
-            said.say(Payload::QueryStarted(QueryStarted { message: None }));
+            emitter.emit(Payload::QueryStarted(QueryStarted { message: None }));
         }
-        "task_started" => task_started(said, line),
-        "task_notification" | "task_updated" => task_ended(said, line),
-        "compact_boundary" => super::compaction::boundary(said, line),
+        "task_started" => task_started(emitter, line),
+        "task_notification" | "task_updated" => task_ended(emitter, line),
+        "compact_boundary" => super::compaction::boundary(emitter, line),
         "api_retry" => {
             let attempt = line.attempt.unwrap_or(0);
-            notice(said, line, "api_retry", format!("attempt {attempt} failed and is made again"));
+            notice(
+                emitter,
+                line,
+                "api_retry",
+                format!("attempt {attempt} failed and is made again"),
+            );
         }
         "hook_response" => {
             let event = line.hook_event.as_deref().unwrap_or("");
             let name = line.hook_name.as_deref().unwrap_or(event);
             let output = line.output.map(|raw| Json::from(raw).to_text().unwrap_or_default());
-            notice(said, line, "hook", format!("{name}: {}", output.unwrap_or_default()));
+            notice(emitter, line, "hook", format!("{name}: {}", output.unwrap_or_default()));
         }
         "permission_denied" => {
             let tool = line.tool_name.as_deref().unwrap_or("");
-            notice(said, line, "permission_denied", format!("{tool} was not allowed"));
+            notice(emitter, line, "permission_denied", format!("{tool} was not allowed"));
         }
         "informational"
         | "local_command_output"
@@ -250,7 +255,7 @@ fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
         | "mirror_error"
         | "session_writes_lost" => {
             let words = line.content.map(|raw| Json::from(raw).to_text().unwrap_or_default());
-            notice(said, line, subtype, words.unwrap_or_default());
+            notice(emitter, line, subtype, words.unwrap_or_default());
         }
         "status"
         | "thinking_tokens"
@@ -273,8 +278,8 @@ fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
 }
 
 /// Says a word of the agent's own.
-pub(super) fn notice(said: &mut Said<'_>, line: &Line<'_>, subtype: &str, words: String) {
-    let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", said.line), str::to_owned);
+pub(super) fn notice(emitter: &mut Emitter<'_>, line: &Line<'_>, subtype: &str, words: String) {
+    let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", emitter.line), str::to_owned);
     let body = System { subtype: subtype.into(), message: Some(words.into()) };
-    said.block(Block::new(id, body));
+    emitter.emit_block(Block::new(id, body));
 }

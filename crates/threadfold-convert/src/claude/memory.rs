@@ -45,12 +45,12 @@ pub(super) struct Side {
     /// The last block of each conversation.
     #[serde(with = "crate::pairs")]
     pub(super) last: Map<ConversationId, BlockId>,
-    /// How many blocks of each message were said.
+    /// How many blocks of each message were emitter.
     #[serde(with = "crate::pairs")]
     pub(super) counts: Map<Arc<str>, u64>,
     /// Lines by their `uuid`.
     #[serde(with = "crate::pairs")]
-    pub(super) lines: Map<u128, Seen>,
+    pub(super) lines: Map<u128, LineEntry>,
     /// Blocks that stream right now and are not confirmed.
     pub(super) previews: Vec<Preview>,
     /// The message that streams right now, in each conversation.
@@ -64,7 +64,7 @@ pub(super) struct Side {
 /// What is remembered of a line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Seen {
+pub(super) struct LineEntry {
     /// Its own block, or the nearest one above it.
     pub(super) block: Option<BlockId>,
     /// The turn that it belongs to.

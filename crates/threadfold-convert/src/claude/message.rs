@@ -9,12 +9,12 @@ use threadfold_core::{
     UserMessage,
 };
 
-use super::memory::{Seen, call_id, hashed, key};
+use super::emitter::Emitter;
+use super::memory::{LineEntry, call_id, hashed, key};
 use super::permission::answered_by_result;
-use super::said::Said;
 use super::subagents::{answered, asked, is_agent_tool};
 use super::usage::usage;
-use super::wire::{Content, ContentBlock, Line, Words};
+use super::wire::{Content, ContentBlock, Line, SharedText};
 
 /// Returns the name of a block that is a piece of a message.
 pub(super) fn piece_id(message: &str, index: u64) -> BlockId {
@@ -22,7 +22,7 @@ pub(super) fn piece_id(message: &str, index: u64) -> BlockId {
 }
 
 /// Converts a line of the model's; returns its first block.
-pub(super) fn assistant(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> Option<BlockId> {
+pub(super) fn assistant(emitter: &mut Emitter<'_>, line: &Line<'_>, text: &str) -> Option<BlockId> {
     let message = line.message.as_ref()?;
     let uuid = line.uuid.as_deref().unwrap_or("");
     let id: Arc<str> = message.id.as_deref().unwrap_or(uuid).into();
@@ -32,15 +32,15 @@ pub(super) fn assistant(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> Opt
         Content::Text(_) => &whole,
         Content::None => &[],
     };
-    let start = first_index(said, line, &id, blocks.len() as u64, text);
-    confirm(said, &id);
+    let start = first_index(emitter, line, &id, blocks.len() as u64, text);
+    confirm(emitter, &id);
     let mut first = None;
     for (block, index) in blocks.iter().zip(start..) {
         let made = match &message.content {
             Content::Text(words) => {
                 Some(words_of(line, piece_id(&id, index), words.as_ref().into()))
             }
-            _ => piece(said, line, &id, index, block, text),
+            _ => piece(emitter, line, &id, index, block, text),
         };
         if let Some(mut made) = made {
             made.message_id = Some(id.clone().into());
@@ -48,21 +48,21 @@ pub(super) fn assistant(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> Opt
                 made.interrupted = true;
             }
             first.get_or_insert_with(|| made.id.clone());
-            if said.is_stream {
-                said.memory.stream.previews.retain(|preview| preview.block != made.id);
+            if emitter.is_stream {
+                emitter.memory.stream.previews.retain(|preview| preview.block != made.id);
             }
-            said.block(made);
+            emitter.emit_block(made);
         }
     }
     if let Some(counted) = message.usage {
-        usage(said, &id, message.model.as_deref(), counted);
+        usage(emitter, &id, message.model.as_deref(), counted);
     }
     first
 }
 
 /// Returns the place of the line's first block in its message.
 fn first_index(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     line: &Line<'_>,
     message: &Arc<str>,
     count: u64,
@@ -70,12 +70,12 @@ fn first_index(
 ) -> u64 {
     // A line may be said twice. In a stream of old several lines had one name, so there only the
     // very same line counts as the same.
-    let is_stream = said.is_stream;
+    let is_stream = emitter.is_stream;
     let name = match is_stream {
         true => Some(hashed(text)),
         false => line.uuid.as_deref().map(key),
     };
-    let side = said.side();
+    let side = emitter.side();
     if let Some(seen) = name.and_then(|name| side.lines.get(&name)) {
         return seen.index;
     }
@@ -83,16 +83,16 @@ fn first_index(
     let index = line.api_block_index.unwrap_or(*next);
     *next = index + count;
     if let Some(name) = name.filter(|_| is_stream) {
-        side.lines.insert(name, Seen { block: None, turn: 0, index });
+        side.lines.insert(name, LineEntry { block: None, turn: 0, index });
     }
     index
 }
 
 /// A message that goes on, or another that comes, ends what the stream had shown of others.
-fn confirm(said: &mut Said<'_>, message: &str) {
-    if said.is_stream {
-        let conversation = said.conversation.clone();
-        super::live::abandon(said, |preview| {
+fn confirm(emitter: &mut Emitter<'_>, message: &str) {
+    if emitter.is_stream {
+        let conversation = emitter.conversation.clone();
+        super::live::abandon(emitter, |preview| {
             preview.conversation == conversation && *preview.message != *message
         });
     }
@@ -111,7 +111,7 @@ fn words_of(line: &Line<'_>, id: BlockId, words: Text) -> Block {
 
 /// Converts one block of a message of the model's.
 fn piece(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     line: &Line<'_>,
     message: &str,
     index: u64,
@@ -120,11 +120,11 @@ fn piece(
 ) -> Option<Block> {
     let id = piece_id(message, index);
     match block.kind.as_deref()? {
-        "text" => Some(words_of(line, id, Words::text(&block.text))),
+        "text" => Some(words_of(line, id, SharedText::text(&block.text))),
         "thinking" => Some(Block::new(
             id,
             Thinking {
-                content: Words::text(&block.thinking),
+                content: SharedText::text(&block.thinking),
                 signature: block.signature.as_ref().map(|it| it.0.clone()),
                 redacted: false,
             },
@@ -141,7 +141,7 @@ fn piece(
             let call = block.id.as_deref()?;
             let name = block.name.as_deref().unwrap_or("");
             if is_agent_tool(name) {
-                asked(said, call, block.input);
+                asked(emitter, call, block.input);
             }
             let mut made = Block::new(call, tool_use(call, name, block.input));
             made.status = BlockStatus::Pending;
@@ -189,7 +189,7 @@ fn raw_block(text: &str, line: &Line<'_>, block: &ContentBlock<'_>) -> Json {
 }
 
 /// Converts a line that is said to the model; returns its first block.
-pub(super) fn user(said: &mut Said<'_>, line: &Line<'_>) -> Option<BlockId> {
+pub(super) fn user(emitter: &mut Emitter<'_>, line: &Line<'_>) -> Option<BlockId> {
     let message = line.message.as_ref()?;
     let uuid = line.uuid.as_deref();
     let mut first = None;
@@ -201,16 +201,16 @@ pub(super) fn user(said: &mut Said<'_>, line: &Line<'_>) -> Option<BlockId> {
             for block in blocks {
                 match (block.kind.as_deref(), block.tool_use_id.as_deref()) {
                     (Some("tool_result"), Some(call)) => {
-                        if said.is_stream {
-                            answered_by_result(said, call, block.is_error.unwrap_or(false));
+                        if emitter.is_stream {
+                            answered_by_result(emitter, call, block.is_error.unwrap_or(false));
                         }
-                        let made = match answered(said, line, call, block) {
+                        let made = match answered(emitter, line, call, block) {
                             true => None,
                             false => Some(result(line, call, block)),
                         };
                         if let Some(made) = made {
                             first.get_or_insert_with(|| made.id.clone());
-                            said.block(made);
+                            emitter.emit_block(made);
                         } else {
                             first.get_or_insert_with(|| BlockId::from(call));
                         }
@@ -223,10 +223,10 @@ pub(super) fn user(said: &mut Said<'_>, line: &Line<'_>) -> Option<BlockId> {
     if parts.is_empty() {
         return first;
     }
-    let id = BlockId::from(uuid.map_or_else(|| format!("line:{}", said.line), str::to_owned));
+    let id = BlockId::from(uuid.map_or_else(|| format!("line:{}", emitter.line), str::to_owned));
     let made = words_to_model(line, id, parts);
     first.get_or_insert_with(|| made.id.clone());
-    said.block(made);
+    emitter.emit_block(made);
     first
 }
 
@@ -287,7 +287,7 @@ fn part(block: &ContentBlock<'_>) -> Part {
     let data = from_source(|source| source.data.as_deref().map(Into::into));
     let url = from_source(|source| source.url.as_deref().map(Into::into));
     match block.kind.as_deref() {
-        Some("text") => Part::text(Words::text(&block.text)),
+        Some("text") => Part::text(SharedText::text(&block.text)),
         Some("image") => PartBody::Image(ImagePart { media_type, data, url }).into(),
         Some("document") => {
             let name = block.title.as_deref().map(Into::into);

@@ -7,8 +7,8 @@ use threadfold_core::{
     AgentId, CompletedStatus, ConversationId, Json, Payload, SubagentCompleted, SubagentSpawned,
 };
 
+use super::emitter::Emitter;
 use super::memory::{AgentCall, call_id};
-use super::said::Said;
 use super::wire::{AgentInput, AgentMeta, AgentResult, ContentBlock, Line};
 
 /// Says whether calls of this tool make subagents.
@@ -17,22 +17,22 @@ pub(super) fn is_agent_tool(name: &str) -> bool {
 }
 
 /// Hears a call that asks for a subagent.
-pub(super) fn asked(said: &mut Said<'_>, call: &str, input: Option<&RawValue>) {
+pub(super) fn asked(emitter: &mut Emitter<'_>, call: &str, input: Option<&RawValue>) {
     let asked: AgentInput<'_> =
         input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let prompt: Option<Arc<str>> = asked.prompt.as_deref().map(Into::into);
-    let known = said.memory.calls.get(call);
+    let known = emitter.memory.calls.get(call);
     let agent = known.and_then(|known| known.agent.clone()).or_else(|| {
         // The subagent's file may have been read before its caller's.
-        let prompt = prompt.as_ref().filter(|_| !said.is_stream)?;
+        let prompt = prompt.as_ref().filter(|_| !emitter.is_stream)?;
         let unlinked = |(agent, words): &(&Arc<str>, &Arc<str>)| {
-            *words == prompt && !said.memory.agents.contains_key(*agent)
+            *words == prompt && !emitter.memory.agents.contains_key(*agent)
         };
-        said.memory.openings.iter().filter(unlinked).map(|(agent, _)| agent.clone()).min()
+        emitter.memory.openings.iter().filter(unlinked).map(|(agent, _)| agent.clone()).min()
     });
     let spawned = agent.is_some() || known.is_some_and(|known| known.spawned);
     let entry = AgentCall {
-        caller: said.conversation.clone(),
+        caller: emitter.conversation.clone(),
         prompt: prompt.clone(),
         subagent_type: asked.subagent_type.as_deref().map(Into::into),
         description: asked.description.as_deref().map(Into::into),
@@ -41,27 +41,27 @@ pub(super) fn asked(said: &mut Said<'_>, call: &str, input: Option<&RawValue>) {
         spawned,
         failed: known.is_some_and(|known| known.failed),
     };
-    said.memory.calls.insert(call.into(), entry);
+    emitter.memory.calls.insert(call.into(), entry);
     // Only a file needs to tie a subagent to its call by its words.
     let waits = |(_, waiting): &(Arc<str>, Arc<str>)| **waiting == *call;
     if let Some(prompt) =
-        prompt.filter(|_| !said.is_stream && !said.memory.waiting.iter().any(waits))
+        prompt.filter(|_| !emitter.is_stream && !emitter.memory.waiting.iter().any(waits))
     {
-        said.memory.waiting.push((prompt, call.into()));
+        emitter.memory.waiting.push((prompt, call.into()));
     }
 }
 
 /// Tells of a subagent once its call stands in the conversation.
-pub(super) fn tell_if_known(said: &mut Said<'_>, call: &str) {
-    if said.memory.calls.get(call).is_some_and(|known| known.spawned) {
-        spawned(said, call, None);
+pub(super) fn tell_if_known(emitter: &mut Emitter<'_>, call: &str) {
+    if emitter.memory.calls.get(call).is_some_and(|known| known.spawned) {
+        spawned(emitter, call, None);
     }
 }
 
 /// Tells that a call made a subagent.
-pub(super) fn spawned(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
-    let caller = said.conversation.clone();
-    let known = said.memory.calls.entry(call.into()).or_insert_with(|| AgentCall {
+pub(super) fn spawned(emitter: &mut Emitter<'_>, call: &str, agent: Option<&str>) {
+    let caller = emitter.conversation.clone();
+    let known = emitter.memory.calls.entry(call.into()).or_insert_with(|| AgentCall {
         caller,
         prompt: None,
         subagent_type: None,
@@ -77,10 +77,10 @@ pub(super) fn spawned(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
     }
     let known = known.clone();
     if let Some(agent) = &known.agent {
-        said.memory.agents.insert(agent.clone(), call.into());
-        waits_no_more(said, call);
+        emitter.memory.agents.insert(agent.clone(), call.into());
+        waits_no_more(emitter, call);
     }
-    said.say_in(
+    emitter.emit_in(
         &known.caller,
         Payload::SubagentSpawned(SubagentSpawned {
             agent_id: known.agent.as_deref().map(AgentId::from),
@@ -93,14 +93,14 @@ pub(super) fn spawned(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
     );
 }
 
-fn waits_no_more(said: &mut Said<'_>, call: &str) {
-    if !said.is_stream {
-        said.memory.waiting.retain(|(_, waiting)| **waiting != *call);
+fn waits_no_more(emitter: &mut Emitter<'_>, call: &str) {
+    if !emitter.is_stream {
+        emitter.memory.waiting.retain(|(_, waiting)| **waiting != *call);
     }
 }
 
 /// Hears that a task began, from the stream.
-pub(super) fn task_started(said: &mut Said<'_>, line: &Line<'_>) {
+pub(super) fn task_started(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     let (Some(call), Some(task)) = (line.tool_use_id.as_deref(), line.task_id.as_deref()) else {
         return;
     };
@@ -108,7 +108,7 @@ pub(super) fn task_started(said: &mut Said<'_>, line: &Line<'_>) {
         return;
     }
     let caller = line.parent_task_id.as_deref().map(ConversationId::from);
-    let known = said.memory.calls.get_mut(call);
+    let known = emitter.memory.calls.get_mut(call);
     match known {
         Some(known) => known.background |= line.is_backgrounded,
         None => {
@@ -122,33 +122,33 @@ pub(super) fn task_started(said: &mut Said<'_>, line: &Line<'_>) {
                 spawned: false,
                 failed: false,
             };
-            said.memory.calls.insert(call.into(), entry);
+            emitter.memory.calls.insert(call.into(), entry);
         }
     }
-    spawned(said, call, Some(task));
+    spawned(emitter, call, Some(task));
 }
 
 /// Hears from a subagent for the first time, by the call that made it.
-pub(super) fn heard(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
-    let new = match said.memory.calls.get(call) {
+pub(super) fn heard(emitter: &mut Emitter<'_>, call: &str, agent: Option<&str>) {
+    let new = match emitter.memory.calls.get(call) {
         Some(known) => !known.spawned || (agent.is_some() && known.agent.as_deref() != agent),
         None => false,
     };
     if new {
-        spawned(said, call, agent);
+        spawned(emitter, call, agent);
     }
 }
 
 /// Hears what is noted beside a subagent's file.
-pub(super) fn meta(said: &mut Said<'_>, agent: &AgentId, text: &str) {
+pub(super) fn meta(emitter: &mut Emitter<'_>, agent: &AgentId, text: &str) {
     let Ok(noted) = serde_json::from_str::<AgentMeta<'_>>(text) else {
-        said.loss("the notes beside a subagent's file are not readable");
+        emitter.report_loss("the notes beside a subagent's file are not readable");
         return;
     };
     let Some(call) = noted.tool_use_id.as_deref() else { return };
     let caller = noted.parent_agent_id.as_deref().map(ConversationId::from);
     let background = noted.request_shape.as_deref() == Some("background");
-    let known = said.memory.calls.get_mut(call);
+    let known = emitter.memory.calls.get_mut(call);
     let stands = known.is_some();
     match known {
         Some(known) => {
@@ -167,30 +167,30 @@ pub(super) fn meta(said: &mut Said<'_>, agent: &AgentId, text: &str) {
                 spawned: true,
                 failed: false,
             };
-            said.memory.calls.insert(call.into(), entry);
+            emitter.memory.calls.insert(call.into(), entry);
         }
     }
-    said.memory.agents.insert(agent.bare().into(), call.into());
+    emitter.memory.agents.insert(agent.bare().into(), call.into());
     if stands {
-        spawned(said, call, Some(agent.bare()));
+        spawned(emitter, call, Some(agent.bare()));
     }
 }
 
 /// Hears the result of a call. Says whether it is a subagent's, and so no block of its own.
 pub(super) fn answered(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     line: &Line<'_>,
     call: &str,
     block: &ContentBlock<'_>,
 ) -> bool {
-    let Some(known) = said.memory.calls.get_mut(call) else { return false };
+    let Some(known) = emitter.memory.calls.get_mut(call) else { return false };
     let structured: Option<AgentResult<'_>> =
         line.tool_use_result.and_then(|raw| serde_json::from_str(raw.get()).ok());
     let failed = block.is_error.unwrap_or(false);
     let agent = structured.as_ref().and_then(|result| result.agent_id.as_deref());
     if failed && agent.is_none() && !known.spawned {
         known.failed = true;
-        waits_no_more(said, call);
+        waits_no_more(emitter, call);
         return false;
     }
     let launched = structured.as_ref().is_some_and(|result| {
@@ -199,7 +199,7 @@ pub(super) fn answered(
     if launched {
         known.background = true;
     }
-    spawned(said, call, agent);
+    spawned(emitter, call, agent);
     if launched {
         return true;
     }
@@ -210,7 +210,7 @@ pub(super) fn answered(
         _ => block.content.map(|content| words(content, 0)).unwrap_or(Json::string("")),
     };
     let duration_ms = structured.and_then(|result| result.total_duration_ms);
-    completed(said, call, failed, Some(output), duration_ms);
+    completed(emitter, call, failed, Some(output), duration_ms);
     true
 }
 
@@ -239,15 +239,15 @@ fn words(content: &RawValue, notes: usize) -> Json {
 
 /// Tells how a subagent ended.
 pub(super) fn completed(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     call: &str,
     failed: bool,
     output: Option<Json>,
     duration_ms: Option<u64>,
 ) {
-    let Some(known) = said.memory.calls.get(call).cloned() else { return };
+    let Some(known) = emitter.memory.calls.get(call).cloned() else { return };
     let agent_id = known.agent.as_deref().map(AgentId::from);
-    said.say_in(
+    emitter.emit_in(
         &known.caller,
         Payload::SubagentCompleted(SubagentCompleted {
             tool_use_id: call_id(call),
@@ -258,13 +258,13 @@ pub(super) fn completed(
             duration_ms,
         }),
     );
-    if said.is_stream {
-        said.idle_in(&ConversationId::from(call));
+    if emitter.is_stream {
+        emitter.emit_idle_in(&ConversationId::from(call));
     }
 }
 
 /// Hears from the stream that a task ended. A foreground one is answered by its result.
-pub(super) fn task_ended(said: &mut Said<'_>, line: &Line<'_>) {
+pub(super) fn task_ended(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     let status = line
         .status
         .as_deref()
@@ -275,8 +275,8 @@ pub(super) fn task_ended(said: &mut Said<'_>, line: &Line<'_>) {
         _ => return,
     };
     let task = line.task_id.as_deref().unwrap_or("");
-    let Some(call) = said.memory.agents.get(task).cloned() else { return };
-    if said.memory.calls.get(&call).is_none_or(|known| !known.background) {
+    let Some(call) = emitter.memory.agents.get(task).cloned() else { return };
+    if emitter.memory.calls.get(&call).is_none_or(|known| !known.background) {
         return;
     }
     #[derive(serde::Deserialize)]
@@ -285,29 +285,29 @@ pub(super) fn task_ended(said: &mut Said<'_>, line: &Line<'_>) {
     }
     let usage: Option<Usage> = line.usage.and_then(|raw| serde_json::from_str(raw.get()).ok());
     let output = line.summary.as_deref().map(Json::string);
-    completed(said, &call, failed, output, usage.and_then(|usage| usage.duration_ms));
+    completed(emitter, &call, failed, output, usage.and_then(|usage| usage.duration_ms));
 }
 
 /// Hears from a file that a task ended: the harness tells the model so.
-pub(super) fn notified(said: &mut Said<'_>, text: &str) {
+pub(super) fn notified(emitter: &mut Emitter<'_>, text: &str) {
     let tag = |name: &str| -> Option<&str> {
         let start = text.find(&format!("<{name}>"))? + name.len() + 2;
         let end = text[start..].rfind(&format!("</{name}>"))? + start;
         Some(&text[start..end])
     };
-    let by_task = tag("task-id").and_then(|task| said.memory.agents.get(task).cloned());
+    let by_task = tag("task-id").and_then(|task| emitter.memory.agents.get(task).cloned());
     let Some(call) = by_task.or_else(|| tag("tool-use-id").map(Into::into)) else { return };
-    if said.memory.calls.get(&call).is_none_or(|known| !known.spawned) {
+    if emitter.memory.calls.get(&call).is_none_or(|known| !known.spawned) {
         return;
     }
     let failed = tag("status").is_some_and(|status| status != "completed");
     let output = tag("result").map(Json::string);
     let duration_ms = tag("duration_ms").and_then(|text| text.parse().ok());
-    completed(said, &call, failed, output, duration_ms);
+    completed(emitter, &call, failed, output, duration_ms);
 }
 
 /// Finds the call of a subagent by its first words, where nothing else tells.
-pub(super) fn call_of_opening(said: &mut Said<'_>, words: &str) -> Option<Arc<str>> {
-    let place = said.memory.waiting.iter().position(|(prompt, _)| **prompt == *words)?;
-    Some(said.memory.waiting.remove(place).1)
+pub(super) fn call_of_opening(emitter: &mut Emitter<'_>, words: &str) -> Option<Arc<str>> {
+    let place = emitter.memory.waiting.iter().position(|(prompt, _)| **prompt == *words)?;
+    Some(emitter.memory.waiting.remove(place).1)
 }

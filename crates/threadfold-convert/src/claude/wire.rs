@@ -14,7 +14,7 @@ use crate::borrowed::Str;
 
 mod text;
 
-pub(super) use text::Words;
+pub(super) use text::SharedText;
 
 /// One line of a stream or a transcript.
 #[derive(Debug, Default, Deserialize)]
@@ -241,9 +241,9 @@ pub(super) enum Content<'a> {
 pub(super) struct ContentBlock<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<Str<'a>>,
-    pub(super) text: Option<Words>,
-    pub(super) thinking: Option<Words>,
-    pub(super) signature: Option<Words>,
+    pub(super) text: Option<SharedText>,
+    pub(super) thinking: Option<SharedText>,
+    pub(super) signature: Option<SharedText>,
     #[serde(borrow)]
     pub(super) data: Option<Str<'a>>,
     #[serde(borrow)]
@@ -349,7 +349,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
 fn text_block(text: Cow<'_, str>) -> ContentBlock<'_> {
     ContentBlock {
         kind: Some(Str(Cow::Borrowed("text"))),
-        text: Some(Words(text.into())),
+        text: Some(SharedText(text.into())),
         ..ContentBlock::default()
     }
 }

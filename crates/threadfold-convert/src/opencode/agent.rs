@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{OpencodeConverter, WRAPPERS, layout, parity, sse_payload};
 use crate::agent::{AgentModule, OrderedFile, SessionFile};
-use crate::combined::{self, Opening};
+use crate::bundle::{self, Opening};
 use crate::lines::lines;
 use crate::{Agent, FeedKind, Format, Shape, memory};
 
@@ -22,7 +22,7 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
         None => Box::new(OpencodeConverter::default()),
     },
     resume: |remembered| Ok(Box::new(memory::read::<OpencodeConverter>(remembered)?)),
-    unpack: combined::unpack_list,
+    unpack: bundle::unpack_list,
     is_session_name: |stem| stem.starts_with("ses_"),
     has_one_main_file: false,
     reading_order,
@@ -148,7 +148,7 @@ fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
     if lines(head).take(crate::RECOGNIZED_LINES).any(|line| is_sse(line.bytes)) {
         return Some(EVENTS);
     }
-    match combined::opening(head)? {
+    match bundle::opening(head)? {
         Opening::List(first) => recognize_record(first.as_bytes()),
         Opening::Object => None,
     }
@@ -156,7 +156,7 @@ fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
 
 /// Says whether an input opens as an export does, or a list of the API's messages.
 fn opens_like_an_export(head: &[u8]) -> bool {
-    let text = combined::opening_text(head);
+    let text = bundle::opening_text(head);
     let inside = text.strip_prefix('[').map_or(text.as_str(), str::trim_start);
     let Some(fields) = inside.strip_prefix('{') else { return false };
     ["\"info\"", "\"parts\"", "\"messages\""].iter().any(|it| fields.trim_start().starts_with(it))

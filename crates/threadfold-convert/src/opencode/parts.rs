@@ -9,19 +9,19 @@ use threadfold_core::{
     PartBody, Payload, System, TextField, Thinking, ToolResult, ToolUse, Unknown, UserMessage,
 };
 
+use super::emitter::{Emitter, key, key_behind};
 use super::memory::{Message, OpenText};
-use super::said::{Said, key, key_behind};
 use super::tasks;
 use super::time::iso;
 use super::wire::{MessageInfo, Part, SessionInfo, Tokens, ToolState};
 
 /// Hears of a session: where it belongs, and what it is called.
-pub(super) fn session(said: &mut Said<'_>, info: &SessionInfo<'_>) {
+pub(super) fn session(emitter: &mut Emitter<'_>, info: &SessionInfo<'_>) {
     let Some(id) = info.id.as_deref() else { return };
     if let Some(parent) = info.parent_id.as_deref() {
-        said.memory.parents.insert(id.into(), parent.into());
+        emitter.memory.parents.insert(id.into(), parent.into());
     }
-    let Some(conversation) = said.conversation(id) else { return };
+    let Some(conversation) = emitter.conversation_of(id) else { return };
     if conversation.is_main() {
         let mut metadata = Fields::default();
         for (name, value) in
@@ -34,23 +34,28 @@ pub(super) fn session(said: &mut Said<'_>, info: &SessionInfo<'_>) {
         if let Some(cost) = info.cost {
             metadata.insert("costUsd", Json::of(&cost));
         }
-        said.say(&conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
+        emitter.emit(&conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
     }
-    revert(said, id, &conversation, info);
+    revert(emitter, id, &conversation, info);
 }
 
 /// Hears that a session was taken back to a message, or that this was undone.
-fn revert(said: &mut Said<'_>, id: &str, conversation: &ConversationId, info: &SessionInfo<'_>) {
+fn revert(
+    emitter: &mut Emitter<'_>,
+    id: &str,
+    conversation: &ConversationId,
+    info: &SessionInfo<'_>,
+) {
     let to = info.revert.as_ref().and_then(|revert| revert.message_id.as_deref());
-    let known = said.side().reverted.get(id).cloned();
+    let known = emitter.side().reverted.get(id).cloned();
     if known.as_deref() == to {
         return;
     }
-    let order = said.side().order.get(conversation);
+    let order = emitter.side().order.get(conversation);
     let head = match to {
         Some(message) => {
             let first = (Arc::from(message), Arc::from(""), 0);
-            // What is kept tells of its sessions first, and of them again when all is said.
+            // What is kept tells of its sessions first, and of them again when all is emitter.
             if order.is_none_or(|order| order.range(first.clone()..).next().is_none()) {
                 return;
             }
@@ -60,10 +65,10 @@ fn revert(said: &mut Said<'_>, id: &str, conversation: &ConversationId, info: &S
     };
     let head = head.map(|(_, block)| block.clone());
     match to {
-        Some(message) => said.side().reverted.insert(id.into(), message.into()),
-        None => said.side().reverted.remove(id),
+        Some(message) => emitter.side().reverted.insert(id.into(), message.into()),
+        None => emitter.side().reverted.remove(id),
     };
-    said.say(
+    emitter.emit(
         conversation,
         Payload::ContextChanged(ContextChanged {
             kind: ContextChange::Revert,
@@ -74,11 +79,11 @@ fn revert(said: &mut Said<'_>, id: &str, conversation: &ConversationId, info: &S
 }
 
 /// Hears of a message: who speaks, and what went wrong.
-pub(super) fn message(said: &mut Said<'_>, info: &MessageInfo<'_>) {
+pub(super) fn message(emitter: &mut Emitter<'_>, info: &MessageInfo<'_>) {
     let (Some(id), Some(session)) = (info.id.as_deref(), info.session_id.as_deref()) else {
         return;
     };
-    let Some(conversation) = said.conversation(session) else { return };
+    let Some(conversation) = emitter.conversation_of(session) else { return };
     let created = info.time.and_then(|time| time.created).and_then(iso);
     let model: Option<Arc<str>> = info.model_id.as_deref().map(Into::into);
     let known = Message {
@@ -88,24 +93,24 @@ pub(super) fn message(said: &mut Said<'_>, info: &MessageInfo<'_>) {
         created: created.clone(),
     };
     let is_user = known.is_user;
-    said.memory.messages.insert(id.into(), known);
+    emitter.memory.messages.insert(id.into(), known);
     if is_user {
         return;
     }
     if let Some(tokens) = info.tokens {
-        usage(said, &conversation, id, model.as_deref(), tokens);
+        usage(emitter, &conversation, id, model.as_deref(), tokens);
     }
     if let Some(error) = info.error {
         let mut block = error_block(id, error);
         block.timestamp = created;
         // It stands behind all parts of its message.
-        said.block(&conversation, key(id, "\u{10ffff}"), block);
+        emitter.emit_block(&conversation, key(id, "\u{10ffff}"), block);
     }
 }
 
 /// Says what a message used.
 pub(super) fn usage(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     conversation: &ConversationId,
     message: &str,
     model: Option<&str>,
@@ -119,7 +124,7 @@ pub(super) fn usage(
     used.insert("tokens", counted(tokens));
     let mut metadata = Fields::default();
     metadata.insert("usage", Json::of(&used));
-    said.say(conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
+    emitter.emit(conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
 }
 
 /// Returns the counts under the names that events have for them.
@@ -142,13 +147,13 @@ fn counted(tokens: &RawValue) -> Json {
 
 /// Returns what went wrong in `what`, a message or what else failed, as a block.
 pub(super) fn error_block(what: &str, error: &RawValue) -> Block {
-    let (message, code) = told_error(error);
+    let (message, code) = read_error(error);
     Block::new(format!("error:{what}"), Error { message: message.into(), code })
 }
 
-fn told_error(error: &RawValue) -> (String, Option<Json>) {
+fn read_error(error: &RawValue) -> (String, Option<Json>) {
     #[derive(serde::Deserialize)]
-    struct Told {
+    struct ErrorObject {
         name: Option<String>,
         data: Option<Data>,
     }
@@ -156,8 +161,8 @@ fn told_error(error: &RawValue) -> (String, Option<Json>) {
     struct Data {
         message: Option<String>,
     }
-    match serde_json::from_str::<Told>(error.get()) {
-        Ok(Told { name, data }) => {
+    match serde_json::from_str::<ErrorObject>(error.get()) {
+        Ok(ErrorObject { name, data }) => {
             let message = data.and_then(|data| data.message).or_else(|| name.clone());
             (message.unwrap_or_default(), name.as_deref().map(Json::string))
         }
@@ -166,48 +171,48 @@ fn told_error(error: &RawValue) -> (String, Option<Json>) {
 }
 
 /// Hears of a part of a message, as it is now. Says whether its type is known.
-pub(super) fn part(said: &mut Said<'_>, part: &Part<'_>, raw: &RawValue) -> bool {
+pub(super) fn part(emitter: &mut Emitter<'_>, part: &Part<'_>, raw: &RawValue) -> bool {
     let (Some(id), Some(message_id), Some(kind)) =
         (part.id.as_deref(), part.message_id.as_deref(), part.kind.as_deref())
     else {
         return false;
     };
-    let message = said.memory.messages.get(message_id).cloned().unwrap_or_default();
+    let message = emitter.memory.messages.get(message_id).cloned().unwrap_or_default();
     let session = part.session_id.as_deref().unwrap_or(&message.session).to_owned();
-    let Some(conversation) = said.conversation(&session) else { return true };
+    let Some(conversation) = emitter.conversation_of(&session) else { return true };
     let place = key(message_id, id);
     let started = part.time.and_then(|time| time.start).and_then(iso);
     let timestamp = started.or_else(|| message.created.clone());
-    let show = |said: &mut Said<'_>, body: BlockBody| {
+    let show = |emitter: &mut Emitter<'_>, body: BlockBody| {
         let mut block = Block::new(id, body);
         block.timestamp = timestamp.clone();
-        said.block(&conversation, place.clone(), block);
+        emitter.emit_block(&conversation, place.clone(), block);
     };
     match kind {
         "text" | "reasoning" => {
             let shown = Text { part, id, message_id, kind, conversation: &conversation };
-            shown.hear(said, &message, timestamp.clone());
+            shown.hear(emitter, &message, timestamp.clone());
         }
-        "tool" => tool(said, part, id, message_id, &conversation),
+        "tool" => tool(emitter, part, id, message_id, &conversation),
         "file" => {
             let content = Content::Parts(vec![file(part)]);
-            show(said, UserMessage { content }.into());
+            show(emitter, UserMessage { content }.into());
         }
         "compaction" => {
             let body = System {
                 subtype: "compaction".into(),
                 message: Some("The context was compacted".into()),
             };
-            show(said, body.into());
+            show(emitter, body.into());
             let tail = part.tail_start_id.as_deref().and_then(|message| {
                 let first = (Arc::from(message), Arc::from(""), 0);
-                let order = said.side().order.get(&conversation)?;
+                let order = emitter.side().order.get(&conversation)?;
                 order.range(first..).next().map(|(_, block)| block.clone())
             });
             let head = Some(tail.unwrap_or_else(|| BlockId::from(id)));
             let kind = ContextChange::Compaction;
             let changed = ContextChanged { kind, head, summary: None };
-            said.say(&conversation, Payload::ContextChanged(changed));
+            emitter.emit(&conversation, Payload::ContextChanged(changed));
         }
         "patch" => {
             let mut block = Block::new(id, System { subtype: "patch".into(), message: None });
@@ -215,19 +220,19 @@ pub(super) fn part(said: &mut Said<'_>, part: &Part<'_>, raw: &RawValue) -> bool
             if let Some(files) = part.files {
                 block.metadata.insert("files", files.into());
             }
-            said.block(&conversation, place.clone(), block);
+            emitter.emit_block(&conversation, place.clone(), block);
         }
-        "step-start" => step(said, id, message_id, &conversation, timestamp.clone()),
+        "step-start" => step(emitter, id, message_id, &conversation, timestamp.clone()),
         "step-finish" => {
-            said.side().steps.remove(message_id);
+            emitter.side().steps.remove(message_id);
         }
         "snapshot" | "agent" | "retry" => {}
         "subtask" => {
             let body = System { subtype: "subtask".into(), message: None };
-            show(said, body.into());
+            show(emitter, body.into());
         }
         _ => {
-            show(said, Unknown { record: raw.into() }.into());
+            show(emitter, Unknown { record: raw.into() }.into());
             return false;
         }
     }
@@ -237,20 +242,20 @@ pub(super) fn part(said: &mut Said<'_>, part: &Part<'_>, raw: &RawValue) -> bool
 /// A step that begins while another of its message has not ended: that one failed, and what it
 /// had begun to say is abandoned. Tools that it ran did run.
 fn step(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     id: &str,
     message: &str,
     conversation: &ConversationId,
     timestamp: Option<Arc<str>>,
 ) {
-    let before = said.side().steps.insert(message.into(), id.into());
+    let before = emitter.side().steps.insert(message.into(), id.into());
     if let Some(before) = before.filter(|before| **before != *id) {
-        said.abandon(|text| *text.message == *message);
+        emitter.abandon(|text| *text.message == *message);
         let words = "this attempt failed and was made again";
         let body = System { subtype: "attempt".into(), message: Some(words.into()) };
         let mut block = Block::new(&*before, body);
         block.timestamp = timestamp;
-        said.block(conversation, key(message, &before), block);
+        emitter.emit_block(conversation, key(message, &before), block);
     }
 }
 
@@ -264,29 +269,35 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    fn hear(&self, said: &mut Said<'_>, message: &Message, timestamp: Option<Arc<str>>) {
+    fn hear(&self, emitter: &mut Emitter<'_>, message: &Message, timestamp: Option<Arc<str>>) {
         let words = self.part.text.as_deref().unwrap_or("");
         let ended = message.is_user || self.part.time.is_some_and(|time| time.end.is_some());
         let id = BlockId::from(self.id);
         let place = key(self.message_id, self.id);
         if ended {
-            said.side().open.remove(&id);
+            emitter.side().open.remove(&id);
             let mut block = self.block(message, words);
             block.timestamp = timestamp;
-            said.block(self.conversation, place, block);
+            emitter.emit_block(self.conversation, place, block);
             return;
         }
-        if !said.is_stream {
+        if !emitter.is_stream {
             // The store keeps what was begun and never ended as an empty text: it was abandoned.
             return;
         }
-        match said.side().open.get_mut(&id) {
+        match emitter.side().open.get_mut(&id) {
             // Older versions send the whole text with every delta.
             Some(open) if words.len() as u64 >= open.length => {
                 let from = open.length as usize;
                 open.length = words.len() as u64;
                 if let Some(more) = words.get(from..).filter(|more| !more.is_empty()) {
-                    said.delta(self.conversation, id, TextField::Content, from as u64, more);
+                    emitter.emit_delta(
+                        self.conversation,
+                        id,
+                        TextField::Content,
+                        from as u64,
+                        more,
+                    );
                 }
             }
             _ => {
@@ -295,11 +306,11 @@ impl Text<'_> {
                     message: self.message_id.into(),
                     length: words.len() as u64,
                 };
-                said.side().open.insert(id, open);
+                emitter.side().open.insert(id, open);
                 let mut block = self.block(message, words);
                 block.timestamp = timestamp;
                 block.status = BlockStatus::Pending;
-                said.preview(self.conversation, place, block);
+                emitter.emit_preview(self.conversation, place, block);
             }
         }
     }
@@ -347,7 +358,7 @@ fn file(part: &Part<'_>) -> WordPart {
 }
 
 fn tool(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     part: &Part<'_>,
     id: &str,
     message: &str,
@@ -371,8 +382,8 @@ fn tool(
     );
     block.status = BlockStatus::Pending;
     block.timestamp = state.time.and_then(|time| time.start).and_then(iso);
-    said.block(conversation, key(message, id), block);
-    if tasks::is_task(name) && tasks::hear(said, conversation, call, state) {
+    emitter.emit_block(conversation, key(message, id), block);
+    if tasks::is_task(name) && tasks::hear(emitter, conversation, call, state) {
         return;
     }
     let (output, is_error) = match status {
@@ -393,7 +404,7 @@ fn tool(
     if let Some(metadata) = state.metadata {
         result.metadata.insert("structured", metadata.into());
     }
-    said.block(conversation, key_behind(message, id), result);
+    emitter.emit_block(conversation, key_behind(message, id), result);
 }
 
 /// Returns how long a tool took.

@@ -4,14 +4,14 @@
 
 use serde_json::value::RawValue;
 
+use super::emitter::{Emitter, key};
 use super::memory::Message;
 use super::parts::{error_block, part, usage};
-use super::said::{Said, key};
 use super::time::iso;
 use super::wire::{Part, RunLine};
 
 /// Converts one line. Says whether it is one that is understood.
-pub(super) fn convert(said: &mut Said<'_>, kind: Option<&str>, text: &str) -> bool {
+pub(super) fn convert(emitter: &mut Emitter<'_>, kind: Option<&str>, text: &str) -> bool {
     let tells_part = match kind {
         Some("step_start" | "step_finish" | "text" | "reasoning" | "tool_use") => true,
         Some("error") => false,
@@ -19,16 +19,16 @@ pub(super) fn convert(said: &mut Said<'_>, kind: Option<&str>, text: &str) -> bo
     };
     let Ok(line) = serde_json::from_str::<RunLine<'_>>(text) else { return false };
     match (line.part, line.error) {
-        (Some(raw), _) if tells_part => ended(said, &line, raw),
+        (Some(raw), _) if tells_part => ended(emitter, &line, raw),
         (_, Some(error)) if !tells_part => {
-            failed(said, &line, error);
+            failed(emitter, &line, error);
             true
         }
         _ => false,
     }
 }
 
-fn ended(said: &mut Said<'_>, line: &RunLine<'_>, raw: &RawValue) -> bool {
+fn ended(emitter: &mut Emitter<'_>, line: &RunLine<'_>, raw: &RawValue) -> bool {
     let session = &line.session_id;
     let Ok(mut read) = serde_json::from_str::<Part<'_>>(raw.get()) else { return false };
     read.session_id.get_or_insert(session.clone());
@@ -36,24 +36,26 @@ fn ended(said: &mut Said<'_>, line: &RunLine<'_>, raw: &RawValue) -> bool {
     read.time.get_or_insert_default().end.get_or_insert(milliseconds(line).unwrap_or_default());
     if let Some(message) = read.message_id.as_deref() {
         let heard = || Message { session: (**session).into(), ..Message::default() };
-        let model = said.memory.messages.entry(message.into()).or_insert_with(heard).model.clone();
-        if let (Some(tokens), Some(conversation)) = (read.tokens, said.conversation(session)) {
-            usage(said, &conversation, message, model.as_deref(), tokens);
+        let model =
+            emitter.memory.messages.entry(message.into()).or_insert_with(heard).model.clone();
+        if let (Some(tokens), Some(conversation)) = (read.tokens, emitter.conversation_of(session))
+        {
+            usage(emitter, &conversation, message, model.as_deref(), tokens);
         }
     }
-    part(said, &read, raw)
+    part(emitter, &read, raw)
 }
 
 /// The message that failed is not named: it is the one whose step is open. An error outside of
 /// a step is named by its session and its time.
-fn failed(said: &mut Said<'_>, line: &RunLine<'_>, error: &RawValue) {
+fn failed(emitter: &mut Emitter<'_>, line: &RunLine<'_>, error: &RawValue) {
     let session = &line.session_id;
-    let Some(conversation) = said.conversation(session) else { return };
-    let messages = &said.memory.messages;
+    let Some(conversation) = emitter.conversation_of(session) else { return };
+    let messages = &emitter.memory.messages;
     let is_here = |id: &&std::sync::Arc<str>| {
         messages.get(*id).is_some_and(|message| *message.session == **session)
     };
-    let side = if said.is_stream { &said.memory.stream } else { &said.memory.files };
+    let side = if emitter.is_stream { &emitter.memory.stream } else { &emitter.memory.files };
     let message = side.steps.keys().rfind(is_here).cloned();
     let time = milliseconds(line);
     let (name, place) = match message {
@@ -66,7 +68,7 @@ fn failed(said: &mut Said<'_>, line: &RunLine<'_>, error: &RawValue) {
     };
     let mut block = error_block(&name, error);
     block.timestamp = time.and_then(iso);
-    said.block(&conversation, place, block);
+    emitter.emit_block(&conversation, place, block);
 }
 
 /// Sorts behind all names.

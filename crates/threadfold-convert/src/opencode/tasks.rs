@@ -4,8 +4,8 @@ use threadfold_core::{
     AgentId, CompletedStatus, ConversationId, Json, Payload, SubagentCompleted, SubagentSpawned,
 };
 
+use super::emitter::Emitter;
 use super::parts::duration;
-use super::said::Said;
 use super::wire::{TaskInput, TaskMetadata, ToolState};
 
 /// Says whether calls of this tool make subagents.
@@ -16,7 +16,7 @@ pub(super) fn is_task(tool: &str) -> bool {
 /// Hears how far a task has come. Says whether there is a subagent, so that its result is no
 /// block of its own.
 pub(super) fn hear(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     caller: &ConversationId,
     call: &str,
     state: &ToolState<'_>,
@@ -26,13 +26,13 @@ pub(super) fn hear(
     let Some(child) = metadata.session_id.as_deref() else { return false };
     let asked: TaskInput<'_> =
         state.input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    if let Some(root) = said.memory.root.clone() {
+    if let Some(root) = emitter.memory.root.clone() {
         let parent = if caller.is_main() { root } else { caller.as_str().into() };
-        said.memory.parents.entry(child.into()).or_insert(parent);
+        emitter.memory.parents.entry(child.into()).or_insert(parent);
     }
     let output = state.output.and_then(|raw| Json::from(raw).to_text());
     let works_on = output.as_deref().is_some_and(|it| it.contains("state=\"running\""));
-    said.say(
+    emitter.emit(
         caller,
         Payload::SubagentSpawned(SubagentSpawned {
             agent_id: Some(AgentId::from(child)),
@@ -53,7 +53,7 @@ pub(super) fn hear(
         _ => None,
     };
     if let Some((status, output)) = ended {
-        said.say(
+        emitter.emit(
             caller,
             Payload::SubagentCompleted(SubagentCompleted {
                 tool_use_id: call.into(),

@@ -2,55 +2,55 @@
 
 use serde_json::value::RawValue;
 
+use super::emitter::Emitter;
 use super::parts::{message, part, session};
-use super::said::Said;
-use super::wire::{Exchange, Kept, MessageInfo, Part, Row, SessionInfo};
+use super::wire::{Exchange, MessageInfo, Part, Row, SessionInfo, StoredObject};
 
 /// Converts one record of the store. Says whether it was understood.
-pub(super) fn convert(said: &mut Said<'_>, text: &str) -> bool {
-    let Ok(record) = serde_json::from_str::<Kept<'_>>(text) else { return false };
+pub(super) fn convert(emitter: &mut Emitter<'_>, text: &str) -> bool {
+    let Ok(record) = serde_json::from_str::<StoredObject<'_>>(text) else { return false };
     if let Some(messages) = &record.messages {
         if let Some(info) = record.info {
-            heard_session(said, info);
+            heard_session(emitter, info);
         }
-        messages.iter().for_each(|it| exchange(said, it));
+        messages.iter().for_each(|it| exchange(emitter, it));
         // What the session was taken back to is known only when its messages are.
         if let Some(info) = record.info {
-            heard_session(said, info);
+            heard_session(emitter, info);
         }
         return true;
     }
     if let (Some(info), Some(parts)) = (record.info, &record.parts) {
-        exchange(said, &Exchange { info, parts: parts.clone() });
+        exchange(emitter, &Exchange { info, parts: parts.clone() });
         return true;
     }
     if let (Some(table), Some(row)) = (record.table.as_deref(), record.row) {
-        return table_row(said, table, row);
+        return table_row(emitter, table, row);
     }
-    older_file(said, &record, text)
+    older_file(emitter, &record, text)
 }
 
-fn heard_session(said: &mut Said<'_>, raw: &RawValue) {
+fn heard_session(emitter: &mut Emitter<'_>, raw: &RawValue) {
     if let Ok(info) = serde_json::from_str::<SessionInfo<'_>>(raw.get()) {
-        session(said, &info);
+        session(emitter, &info);
     }
 }
 
-fn exchange(said: &mut Said<'_>, exchange: &Exchange<'_>) {
+fn exchange(emitter: &mut Emitter<'_>, exchange: &Exchange<'_>) {
     if let Ok(info) = serde_json::from_str::<MessageInfo<'_>>(exchange.info.get()) {
-        message(said, &info);
+        message(emitter, &info);
     }
     for raw in &exchange.parts {
         if let Ok(read) = serde_json::from_str::<Part<'_>>(raw.get()) {
-            part(said, &read, raw);
+            part(emitter, &read, raw);
         }
     }
 }
 
 /// A row holds a message or a part without the names that are columns of its own.
-fn table_row(said: &mut Said<'_>, table: &str, row: &RawValue) -> bool {
+fn table_row(emitter: &mut Emitter<'_>, table: &str, row: &RawValue) -> bool {
     if table == "session" {
-        heard_session(said, row);
+        heard_session(emitter, row);
         return true;
     }
     if !matches!(table, "message" | "part") {
@@ -65,7 +65,7 @@ fn table_row(said: &mut Said<'_>, table: &str, row: &RawValue) -> bool {
         let Ok(mut info) = serde_json::from_str::<MessageInfo<'_>>(text) else { return false };
         info.id = Some(read.id.clone());
         info.session_id = read.session_id.clone();
-        message(said, &info);
+        message(emitter, &info);
         return true;
     }
     let (Ok(mut found), Ok(raw)) =
@@ -76,23 +76,23 @@ fn table_row(said: &mut Said<'_>, table: &str, row: &RawValue) -> bool {
     found.id = Some(read.id.clone());
     found.session_id = read.session_id.clone();
     found.message_id = read.message_id.clone();
-    part(said, &found, raw)
+    part(emitter, &found, raw)
 }
 
 /// A file of the older storage is a session, a message or a part, and its fields tell which.
-fn older_file(said: &mut Said<'_>, record: &Kept<'_>, text: &str) -> bool {
+fn older_file(emitter: &mut Emitter<'_>, record: &StoredObject<'_>, text: &str) -> bool {
     let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return false };
     if record.role.is_some() {
         let Ok(info) = serde_json::from_str::<MessageInfo<'_>>(raw.get()) else { return false };
-        message(said, &info);
+        message(emitter, &info);
         return true;
     }
     if record.message_id.is_some() {
         let Ok(read) = serde_json::from_str::<Part<'_>>(raw.get()) else { return false };
-        return part(said, &read, raw);
+        return part(emitter, &read, raw);
     }
     if record.project_id.is_some() {
-        heard_session(said, raw);
+        heard_session(emitter, raw);
         return true;
     }
     false

@@ -57,7 +57,7 @@ pub(super) struct RunLine<'a> {
 /// Something that is kept, in any of the forms that it comes in.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Kept<'a> {
+pub(super) struct StoredObject<'a> {
     /// A row of the database, with its table.
     #[serde(borrow)]
     pub(super) table: Option<Str<'a>>,

@@ -11,7 +11,7 @@ use super::memory::{Memory, Side};
 use crate::salvage;
 
 /// One record in the making: its context and the events so far.
-pub(super) struct Said<'a> {
+pub(super) struct Emitter<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) source: &'a Source,
     pub(super) is_stream: bool,
@@ -21,13 +21,13 @@ pub(super) struct Said<'a> {
     pub(super) session: Option<SessionId>,
     pub(super) line: u64,
     /// Another part or copy of the file told this line before.
-    pub(super) is_again: bool,
+    pub(super) is_repeated: bool,
     /// Where this record's events begin in `out`.
     pub(super) from: usize,
     pub(super) out: &'a mut Vec<SessionEvent>,
 }
 
-impl Said<'_> {
+impl Emitter<'_> {
     pub(super) fn side(&mut self) -> &mut Side {
         if self.is_stream { &mut self.memory.stream } else { &mut self.memory.files }
     }
@@ -45,37 +45,37 @@ impl Said<'_> {
     }
 
     /// Says something of this record's conversation.
-    pub(super) fn say(&mut self, payload: Payload) {
+    pub(super) fn emit(&mut self, payload: Payload) {
         let conversation = self.conversation.clone();
-        self.say_in(&conversation, payload);
+        self.emit_in(&conversation, payload);
     }
 
     /// Says something of another conversation.
-    pub(super) fn say_in(&mut self, conversation: &ConversationId, payload: Payload) {
+    pub(super) fn emit_in(&mut self, conversation: &ConversationId, payload: Payload) {
         let context = self.context(conversation);
         self.out.push(SessionEvent { payload, context, unread: Unread::default() });
     }
 
     /// Says a whole block, behind the one that its source said before.
-    pub(super) fn block(&mut self, block: Block) {
+    pub(super) fn emit_block(&mut self, block: Block) {
         let conversation = self.conversation.clone();
         let place = self.side().place(&conversation);
-        self.block_at(block, place);
+        self.emit_block_at(block, place);
     }
 
-    fn block_at(&mut self, mut block: Block, after: Place) {
+    fn emit_block_at(&mut self, mut block: Block, after: Place) {
         let conversation = self.conversation.clone();
         block.conversation_id = conversation.clone();
         if block.timestamp.is_none() {
             block.timestamp = self.timestamp.clone();
         }
         // A block that is said again stays where it is.
-        let again = self.is_again || after == Place::After(block.id.clone());
+        let again = self.is_repeated || after == Place::After(block.id.clone());
         let after = if again { Place::Unsaid } else { after };
-        if !self.is_again {
+        if !self.is_repeated {
             self.side().last.insert(conversation, block.id.clone());
         }
-        self.say(Payload::BlockUpsert(BlockUpsert {
+        self.emit(Payload::BlockUpsert(BlockUpsert {
             block,
             after,
             replaces: None,
@@ -84,7 +84,7 @@ impl Said<'_> {
     }
 
     /// Shows a block that its source has not confirmed.
-    pub(super) fn preview(&mut self, mut block: Block) {
+    pub(super) fn emit_preview(&mut self, mut block: Block) {
         let conversation = self.conversation.clone();
         block.conversation_id = conversation.clone();
         let after = match self.memory.stream.previews.last() {
@@ -93,12 +93,23 @@ impl Said<'_> {
             }
             _ => self.memory.stream.place(&conversation),
         };
-        self.say(Payload::BlockUpsert(BlockUpsert { block, after, replaces: None, preview: true }));
+        self.emit(Payload::BlockUpsert(BlockUpsert {
+            block,
+            after,
+            replaces: None,
+            preview: true,
+        }));
     }
 
     /// Says that a block's text grew.
-    pub(super) fn delta(&mut self, block_id: BlockId, field: TextField, offset: u64, text: &str) {
-        self.say(Payload::BlockDelta(BlockDelta {
+    pub(super) fn emit_delta(
+        &mut self,
+        block_id: BlockId,
+        field: TextField,
+        offset: u64,
+        text: &str,
+    ) {
+        self.emit(Payload::BlockDelta(BlockDelta {
             block_id,
             delta: text.into(),
             field,
@@ -106,22 +117,22 @@ impl Said<'_> {
         }));
     }
 
-    pub(super) fn remove_in(
+    pub(super) fn emit_remove_in(
         &mut self,
         conversation: &ConversationId,
         block_id: BlockId,
         reason: RemoveReason,
     ) {
-        self.say_in(conversation, Payload::BlockRemove(BlockRemove { block_id, reason }));
+        self.emit_in(conversation, Payload::BlockRemove(BlockRemove { block_id, reason }));
     }
 
-    pub(super) fn idle_in(&mut self, conversation: &ConversationId) {
-        self.say_in(conversation, Payload::SessionIdle(Empty {}));
+    pub(super) fn emit_idle_in(&mut self, conversation: &ConversationId) {
+        self.emit_in(conversation, Payload::SessionIdle(Empty {}));
     }
 
     /// Says that something of a record could not be used.
-    pub(super) fn loss(&mut self, what: &str) {
+    pub(super) fn report_loss(&mut self, what: &str) {
         let context = self.context(&self.conversation.clone());
-        self.out.push(salvage::loss(context, self.source, self.line, what));
+        self.out.push(salvage::loss_event(context, self.source, self.line, what));
     }
 }

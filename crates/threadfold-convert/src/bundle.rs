@@ -10,23 +10,23 @@ use crate::record::FeedKind;
 
 /// A session in one piece, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unpacked {
+pub enum Bundle {
     /// Records that stood in one JSON list, now one a line.
     Lines(Vec<u8>),
     /// A main transcript and those of the subagents.
-    Files(Vec<UnpackedFile>),
+    Files(Vec<BundleFile>),
 }
 
 /// A file that was part of a session in one piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnpackedFile {
+pub struct BundleFile {
     /// What it is.
     pub kind: FeedKind,
     /// Its content.
     pub bytes: Vec<u8>,
 }
 
-impl UnpackedFile {
+impl BundleFile {
     /// Returns its name within the session.
     pub fn feed_name(&self) -> String {
         match &self.kind {
@@ -37,15 +37,15 @@ impl UnpackedFile {
 }
 
 #[derive(Deserialize)]
-struct Combined<'a> {
+struct SessionDocument<'a> {
     #[serde(borrow)]
     main: Cow<'a, str>,
     #[serde(borrow, default)]
-    subagents: Vec<CombinedSubagent<'a>>,
+    subagents: Vec<SubagentDocument<'a>>,
 }
 
 #[derive(Deserialize)]
-struct CombinedSubagent<'a> {
+struct SubagentDocument<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
     #[serde(borrow)]
@@ -58,32 +58,32 @@ struct CombinedSubagent<'a> {
 /// `agent-` or do not, and `[record, …]`.
 ///
 /// ```
-/// use threadfold_convert::{Unpacked, claude};
+/// use threadfold_convert::{Bundle, claude};
 ///
 /// let stored = br#"{"main": "{\"type\":\"user\"}\n", "subagents": [{"id": "a1", "transcript": ""}]}"#;
-/// let Some(Unpacked::Files(files)) = claude::AGENT.unpack(stored) else { panic!("two files") };
+/// let Some(Bundle::Files(files)) = claude::AGENT.unpack(stored) else { panic!("two files") };
 /// assert_eq!(files[1].feed_name(), "a1");
 /// ```
-pub(crate) fn unpack(bytes: &[u8]) -> Option<Unpacked> {
+pub(crate) fn unpack(bytes: &[u8]) -> Option<Bundle> {
     // Most files are lines, and need not be looked through to see it.
     opening(bytes)?;
     if let Some(list) = unpack_list(bytes) {
         return Some(list);
     }
     let text = text_of(bytes)?;
-    let combined: Combined<'_> = serde_json::from_str(text).ok()?;
-    let main = combined.main.into_owned().into_bytes();
-    let mut files = vec![UnpackedFile { kind: FeedKind::Main, bytes: main }];
-    for subagent in combined.subagents {
+    let document: SessionDocument<'_> = serde_json::from_str(text).ok()?;
+    let main = document.main.into_owned().into_bytes();
+    let mut files = vec![BundleFile { kind: FeedKind::Main, bytes: main }];
+    for subagent in document.subagents {
         let agent = AgentId::from(&*subagent.id);
         let kind = FeedKind::Subagent(AgentId::from(agent.bare()));
-        files.push(UnpackedFile { kind, bytes: subagent.transcript.into_owned().into_bytes() });
+        files.push(BundleFile { kind, bytes: subagent.transcript.into_owned().into_bytes() });
     }
-    Some(Unpacked::Files(files))
+    Some(Bundle::Files(files))
 }
 
 /// Takes a list of records apart; nothing if it is none.
-pub(crate) fn unpack_list(bytes: &[u8]) -> Option<Unpacked> {
+pub(crate) fn unpack_list(bytes: &[u8]) -> Option<Bundle> {
     if !matches!(opening(bytes)?, Opening::List(_)) {
         return None;
     }
@@ -91,7 +91,7 @@ pub(crate) fn unpack_list(bytes: &[u8]) -> Option<Unpacked> {
     // A record may be written over several lines; JSON has no line ends inside strings.
     let one_line = |raw: &&RawValue| raw.get().replace(['\n', '\r'], " ");
     let lines: Vec<String> = records.iter().map(one_line).collect();
-    Some(Unpacked::Lines(lines.join("\n").into_bytes()))
+    Some(Bundle::Lines(lines.join("\n").into_bytes()))
 }
 
 fn text_of(bytes: &[u8]) -> Option<&str> {
@@ -127,7 +127,7 @@ pub(crate) fn opening(head: &[u8]) -> Option<Opening<'_>> {
 }
 
 /// Says whether an input opens as a session in one piece does.
-pub fn opens_in_one_piece(head: &[u8]) -> bool {
+pub fn opens_as_bundle(head: &[u8]) -> bool {
     opening(head).is_some()
 }
 
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_list_becomes_lines() {
         let list = b" [ {\"a\": 1},\n {\"b\":\n 2} ] ";
-        assert_eq!(unpack(list), Some(Unpacked::Lines(b"{\"a\": 1}\n{\"b\":  2}".to_vec())));
+        assert_eq!(unpack(list), Some(Bundle::Lines(b"{\"a\": 1}\n{\"b\":  2}".to_vec())));
     }
 
     #[test]

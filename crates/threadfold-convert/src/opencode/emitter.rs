@@ -10,14 +10,14 @@ use threadfold_core::{
 use super::memory::{Key, Memory, Side};
 
 /// One record in the making: its source and the events so far.
-pub(super) struct Said<'a> {
+pub(super) struct Emitter<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) source: &'a Source,
     pub(super) is_stream: bool,
     pub(super) out: &'a mut Vec<SessionEvent>,
 }
 
-impl Said<'_> {
+impl Emitter<'_> {
     pub(super) fn side(&mut self) -> &mut Side {
         if self.is_stream { &mut self.memory.stream } else { &mut self.memory.files }
     }
@@ -25,7 +25,7 @@ impl Said<'_> {
     /// Returns the conversation of a session; nothing if it belongs to another root.
     ///
     /// The first session that is heard of is the root, or the one that it descends from.
-    pub(super) fn conversation(&mut self, session: &str) -> Option<ConversationId> {
+    pub(super) fn conversation_of(&mut self, session: &str) -> Option<ConversationId> {
         let mut top: &str = session;
         // Sessions nest a few deep; a circle would be the source's error.
         for _ in 0..100 {
@@ -42,7 +42,7 @@ impl Said<'_> {
         }
     }
 
-    pub(super) fn say(&mut self, conversation: &ConversationId, payload: Payload) {
+    pub(super) fn emit(&mut self, conversation: &ConversationId, payload: Payload) {
         let context = Context {
             session_id: self.memory.root.clone().map(SessionId::from),
             conversation_id: conversation.clone(),
@@ -53,12 +53,12 @@ impl Said<'_> {
     }
 
     /// Says a whole block in its place.
-    pub(super) fn block(&mut self, conversation: &ConversationId, key: Key, block: Block) {
+    pub(super) fn emit_block(&mut self, conversation: &ConversationId, key: Key, block: Block) {
         self.upsert(conversation, key, block, false);
     }
 
     /// Shows a block whose text is not at its end.
-    pub(super) fn preview(&mut self, conversation: &ConversationId, key: Key, block: Block) {
+    pub(super) fn emit_preview(&mut self, conversation: &ConversationId, key: Key, block: Block) {
         self.upsert(conversation, key, block, true);
     }
 
@@ -66,13 +66,13 @@ impl Said<'_> {
         block.conversation_id = conversation.clone();
         block.message_id = Some(key.0.clone().into());
         let after = self.side().place(conversation, key, &block.id);
-        self.say(
+        self.emit(
             conversation,
             Payload::BlockUpsert(BlockUpsert { block, after, replaces: None, preview }),
         );
     }
 
-    pub(super) fn delta(
+    pub(super) fn emit_delta(
         &mut self,
         conversation: &ConversationId,
         block_id: BlockId,
@@ -80,7 +80,7 @@ impl Said<'_> {
         offset: u64,
         text: &str,
     ) {
-        self.say(
+        self.emit(
             conversation,
             Payload::BlockDelta(BlockDelta {
                 block_id,
@@ -91,7 +91,7 @@ impl Said<'_> {
         );
     }
 
-    pub(super) fn remove(
+    pub(super) fn emit_remove(
         &mut self,
         conversation: &ConversationId,
         block_id: BlockId,
@@ -100,11 +100,11 @@ impl Said<'_> {
         if let Some(order) = self.side().order.get_mut(conversation) {
             order.retain(|_, id| *id != block_id);
         }
-        self.say(conversation, Payload::BlockRemove(BlockRemove { block_id, reason }));
+        self.emit(conversation, Payload::BlockRemove(BlockRemove { block_id, reason }));
     }
 
-    pub(super) fn idle(&mut self, conversation: &ConversationId) {
-        self.say(conversation, Payload::SessionIdle(Empty {}));
+    pub(super) fn emit_idle(&mut self, conversation: &ConversationId) {
+        self.emit(conversation, Payload::SessionIdle(Empty {}));
     }
 
     /// Takes back the texts that `which` names: they were begun and not ended.
@@ -113,7 +113,7 @@ impl Said<'_> {
         let (gone, kept): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, text)| which(text));
         self.side().open = kept.into_iter().collect();
         for (block, text) in gone {
-            self.remove(&text.conversation, block, RemoveReason::Abandoned);
+            self.emit_remove(&text.conversation, block, RemoveReason::Abandoned);
         }
     }
 }
