@@ -1,7 +1,7 @@
 //! Claude Code and the Claude Agent SDK.
 //!
-//! One converter takes the lines of a session's stream and of its files in any order; what it
-//! remembers is shared by them.
+//! One converter reads a session's stream and all its files, interleaved in any order. They share
+//! one memory, because a call in one of them may belong to a subagent in another.
 
 use std::sync::Arc;
 
@@ -14,18 +14,21 @@ use crate::recover;
 use crate::salvage::{self, Salvage, unknown_block};
 
 mod agent;
+mod assistant;
 mod compaction;
 mod emitter;
 pub mod layout;
 mod lenient;
 mod live;
 mod memory;
-mod message;
 mod parity;
 mod permission;
 mod subagents;
+mod tasks;
 mod transcript;
+mod turns;
 mod usage;
+mod user;
 mod wire;
 
 pub use agent::AGENT;
@@ -35,15 +38,15 @@ use lenient::Repair;
 use memory::Memory;
 use wire::Line;
 
-/// Converts what one session of Claude Code says and keeps.
+/// Converts the stream and the files of one session of Claude Code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClaudeConverter {
     memory: Memory,
     session: Option<SessionId>,
-    /// The name that most records' events carry, made once.
+    /// The conversation of most events, built once: it is cloned for every record.
     #[serde(skip, default = "ConversationId::main")]
     main: ConversationId,
-    /// Where the events of the record at hand begin; what came before is not its business.
+    /// The index in `out` of the current record's first event: unknown blocks are numbered from it.
     #[serde(skip)]
     begin: usize,
 }
@@ -77,8 +80,8 @@ impl Converter for ClaudeConverter {
         if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
             let mut emitter = self.emitter(record.feed, record.number, out);
             match recover::as_text(record.bytes) {
-                Some(text) => subagents::meta(&mut emitter, agent, text),
-                None => emitter.report_loss("the notes beside a subagent's file are not text"),
+                Some(text) => subagents::read_meta(&mut emitter, agent, text),
+                None => emitter.report_loss("the metadata beside a subagent's file is not UTF-8"),
             }
             return;
         }
@@ -92,7 +95,7 @@ impl Converter for ClaudeConverter {
         let mut emitter = self.emitter(feed, 0, out);
         match &feed.kind {
             FeedKind::Stream => {
-                live::abandon(&mut emitter, |_| true);
+                live::abandon_previews(&mut emitter, |_| true);
                 let mut open: Vec<_> = emitter.memory.stream.last.keys().cloned().collect();
                 open.sort();
                 open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
@@ -103,7 +106,7 @@ impl Converter for ClaudeConverter {
                 open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
             }
             FeedKind::Subagent(agent) => {
-                link_by_opening(&mut emitter, agent);
+                link_by_prompt(&mut emitter, agent);
                 let conversation = ConversationId::from(agent.bare());
                 if emitter.memory.files.last.contains_key(&conversation) {
                     emitter.emit_idle_in(&conversation);
@@ -114,14 +117,16 @@ impl Converter for ClaudeConverter {
     }
 }
 
-/// A subagent that nothing ties to a call may be tied by the words it opens with.
-fn link_by_opening(emitter: &mut Emitter<'_>, agent: &AgentId) {
+/// Links a subagent's file to its call by the prompt, where no id does.
+///
+/// This waits for the end of the file, because ids are more reliable and may come on any line.
+fn link_by_prompt(emitter: &mut Emitter<'_>, agent: &AgentId) {
     if emitter.memory.agents.contains_key(agent.bare()) {
         return;
     }
-    let opening = emitter.memory.openings.get(agent.bare()).cloned();
-    if let Some(call) = opening.and_then(|words| subagents::call_of_opening(emitter, &words)) {
-        subagents::spawned(emitter, &call, Some(agent.bare()));
+    let prompt = emitter.memory.openings.get(agent.bare()).cloned();
+    if let Some(call) = prompt.and_then(|it| subagents::take_call_by_prompt(emitter, &it)) {
+        subagents::emit_spawned_as(emitter, &call, agent.bare());
     }
 }
 
@@ -146,7 +151,8 @@ impl ClaudeConverter {
         }
     }
 
-    fn note_session(&mut self, line: &Line<'_>) {
+    /// Remembers the session that the line names; the latest name counts.
+    fn remember_session(&mut self, line: &Line<'_>) {
         let name = line.file_session_id.as_deref().or(line.session_id.as_deref());
         if let Some(name) = name
             && self.session.as_ref().is_none_or(|known| known.as_str() != name)
@@ -155,7 +161,7 @@ impl ClaudeConverter {
         }
     }
 
-    /// Shows a record that is not understood, by its own name if it has one.
+    /// Emits a block that carries a record of unknown type, under the record's own id if it has one.
     fn emit_unknown_as(
         &mut self,
         record: &FeedLine<'_>,
@@ -175,14 +181,14 @@ impl ClaudeConverter {
 
 impl Salvage for ClaudeConverter {
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
-        let mut mended = String::new();
-        let Some((line, repair)) = lenient::read(text, &mut mended) else { return false };
+        let mut buffer = String::new();
+        let Some((line, repair)) = lenient::read(text, &mut buffer) else { return false };
         if repair == Repair::LoneSurrogates {
             let what = "half of a letter (a lone surrogate) is shown as a replacement character";
             self.report_loss(record, what, out);
         }
-        self.note_session(&line);
-        let understood = {
+        self.remember_session(&line);
+        let is_known = {
             let mut emitter = self.emitter(record.feed, record.number, out);
             emitter.timestamp = line.timestamp.as_deref().map(Arc::from);
             let name = line.uuid.as_deref().filter(|_| record.feed.may_repeat);
@@ -196,10 +202,10 @@ impl Salvage for ClaudeConverter {
                 _ => transcript::convert(&mut emitter, &line, text, None),
             }
         };
-        // A line of a speaker without a message shows nothing, and nothing may vanish.
+        // A message line without a message emits no block, and no record may vanish.
         let is_empty =
             matches!(line.kind.as_deref(), Some("user" | "assistant")) && line.message.is_none();
-        if !understood || is_empty {
+        if !is_known || is_empty {
             if !lenient::is_object(text) {
                 return false;
             }

@@ -1,4 +1,4 @@
-//! Compactions: a summary stands for what went before.
+//! Compactions: a summary replaces the earlier context.
 
 use threadfold_core::{Block, ContextChange, ContextChanged, Payload, System};
 
@@ -6,14 +6,16 @@ use super::emitter::Emitter;
 use super::memory::key;
 use super::wire::Line;
 
-/// Marks what went before, but for what was kept, and shows the boundary.
-pub(super) fn boundary(emitter: &mut Emitter<'_>, line: &Line<'_>) {
-    let kept = line
+/// Emits the change of context, then the block that shows the boundary.
+///
+/// The change comes first, so that it does not mark the boundary itself as inactive.
+pub(super) fn convert_boundary(emitter: &mut Emitter<'_>, line: &Line<'_>) {
+    let first_preserved = line
         .compact_metadata
         .as_ref()
         .and_then(|metadata| metadata.preserved_segment.as_ref())
         .and_then(|segment| segment.head_uuid.as_deref());
-    let head = kept.and_then(|uuid| emitter.side().lines.get(&key(uuid))?.block.clone());
+    let head = first_preserved.and_then(|uuid| emitter.side().lines.get(&key(uuid))?.block.clone());
     emitter.emit(Payload::ContextChanged(ContextChanged {
         kind: ContextChange::Compaction,
         head,

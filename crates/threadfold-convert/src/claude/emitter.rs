@@ -1,4 +1,4 @@
-//! Turning one record into events: who speaks, where, and in which order.
+//! Emits the events of one record, with the context that they share.
 
 use std::sync::Arc;
 
@@ -10,24 +10,25 @@ use threadfold_core::{
 use super::memory::{Memory, Side};
 use crate::salvage;
 
-/// One record in the making: its context and the events so far.
+/// The context in which one record becomes events.
 pub(super) struct Emitter<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) source: &'a Source,
     pub(super) is_stream: bool,
-    /// The main one, until the record tells another.
+    /// The main conversation, unless the record names another one.
     pub(super) conversation: ConversationId,
     pub(super) timestamp: Option<Arc<str>>,
     pub(super) session: Option<SessionId>,
     pub(super) line: u64,
-    /// Another part or copy of the file told this line before.
+    /// Another part or copy of the file already contained this line.
     pub(super) is_repeated: bool,
-    /// Where this record's events begin in `out`.
+    /// The index in `out` of this record's first event.
     pub(super) from: usize,
     pub(super) out: &'a mut Vec<SessionEvent>,
 }
 
 impl Emitter<'_> {
+    /// Returns the memory of the kind of source that the record came from.
     pub(super) fn side(&mut self) -> &mut Side {
         if self.is_stream { &mut self.memory.stream } else { &mut self.memory.files }
     }
@@ -44,19 +45,19 @@ impl Emitter<'_> {
         }
     }
 
-    /// Says something of this record's conversation.
+    /// Emits an event for the record's conversation.
     pub(super) fn emit(&mut self, payload: Payload) {
         let conversation = self.conversation.clone();
         self.emit_in(&conversation, payload);
     }
 
-    /// Says something of another conversation.
+    /// Emits an event for another conversation.
     pub(super) fn emit_in(&mut self, conversation: &ConversationId, payload: Payload) {
         let context = self.context(conversation);
         self.out.push(SessionEvent { payload, context, unread: Unread::default() });
     }
 
-    /// Says a whole block, behind the one that its source said before.
+    /// Emits `block:upsert` for a whole block, placed after the source's previous block.
     pub(super) fn emit_block(&mut self, block: Block) {
         let conversation = self.conversation.clone();
         let place = self.side().place(&conversation);
@@ -69,9 +70,10 @@ impl Emitter<'_> {
         if block.timestamp.is_none() {
             block.timestamp = self.timestamp.clone();
         }
-        // A block that is said again stays where it is.
-        let again = self.is_repeated || after == Place::After(block.id.clone());
-        let after = if again { Place::Unsaid } else { after };
+        // A repeated block keeps its place: a block cannot stand after itself, and a copy of the
+        // file must not move blocks that the original already ordered.
+        let keeps_place = self.is_repeated || after == Place::After(block.id.clone());
+        let after = if keeps_place { Place::Unsaid } else { after };
         if !self.is_repeated {
             self.side().last.insert(conversation, block.id.clone());
         }
@@ -83,10 +85,11 @@ impl Emitter<'_> {
         }));
     }
 
-    /// Shows a block that its source has not confirmed.
+    /// Emits a block that the agent has not confirmed yet.
     pub(super) fn emit_preview(&mut self, mut block: Block) {
         let conversation = self.conversation.clone();
         block.conversation_id = conversation.clone();
+        // `last` holds confirmed blocks only, so a preview follows the preview before it.
         let after = match self.memory.stream.previews.last() {
             Some(preview) if preview.conversation == conversation => {
                 Place::After(preview.block.clone())
@@ -101,7 +104,7 @@ impl Emitter<'_> {
         }));
     }
 
-    /// Says that a block's text grew.
+    /// Emits text that is appended to a block.
     pub(super) fn emit_delta(
         &mut self,
         block_id: BlockId,
@@ -130,7 +133,7 @@ impl Emitter<'_> {
         self.emit_in(conversation, Payload::SessionIdle(Empty {}));
     }
 
-    /// Says that something of a record could not be used.
+    /// Emits a warning: part of the record could not be used.
     pub(super) fn report_loss(&mut self, what: &str) {
         let context = self.context(&self.conversation.clone());
         self.out.push(salvage::loss_event(context, self.source, self.line, what));

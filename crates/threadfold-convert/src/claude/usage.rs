@@ -1,4 +1,4 @@
-//! Tokens and cost: the last value of each message counts, once.
+//! Tokens and cost: for each message, the last reported value counts, once.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use threadfold_core::{Fields, Json, MetadataUpdate, Payload};
 
 use super::emitter::Emitter;
 
-/// What a message used.
+/// The tokens of one message, as `metadata:update` carries them.
 #[derive(Serialize)]
 struct MessageUsage<'a> {
     #[serde(rename = "messageId")]
@@ -16,25 +16,22 @@ struct MessageUsage<'a> {
     tokens: &'a RawValue,
 }
 
-/// Says what a message used.
-pub(super) fn usage(
+/// Emits the token counts of a message.
+pub(super) fn emit_usage(
     emitter: &mut Emitter<'_>,
-    message: &str,
+    message_id: &str,
     model: Option<&str>,
-    counted: &RawValue,
+    tokens: &RawValue,
 ) {
+    // The harness writes these messages itself, with counts of zero; no model was called.
     if model == Some("<synthetic>") {
         return;
     }
-    update(
-        emitter,
-        "usage",
-        Json::of(&MessageUsage { message_id: message, model, tokens: counted }),
-    );
+    emit_metadata(emitter, "usage", Json::of(&MessageUsage { message_id, model, tokens }));
 }
 
-/// Says one thing about the session as a whole.
-pub(super) fn update(emitter: &mut Emitter<'_>, name: &str, value: Json) {
+/// Emits one fact about the session as a whole.
+pub(super) fn emit_metadata(emitter: &mut Emitter<'_>, name: &str, value: Json) {
     let mut metadata = Fields::default();
     metadata.insert(name, value);
     emitter.emit(Payload::MetadataUpdate(MetadataUpdate { metadata }));
