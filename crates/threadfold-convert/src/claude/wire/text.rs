@@ -1,4 +1,4 @@
-//! Text of a line that is read straight into where it stays.
+//! Text that is deserialized directly into shared memory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,14 +7,16 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 use threadfold_core::Text;
 
-/// Text that a block will hold, read straight into where it stays.
+/// Text that a block will hold.
+///
+/// It is deserialized into the block's own allocation, so that long texts are not copied twice.
 #[derive(Debug, Clone)]
 pub(in crate::claude) struct SharedText(pub(in crate::claude) Arc<str>);
 
 impl SharedText {
-    /// Returns the text, shared; none at all is empty.
-    pub(in crate::claude) fn text(words: &Option<Self>) -> Text {
-        words.as_ref().map(|it| it.0.clone()).unwrap_or_default().into()
+    /// Returns the text, which shares its memory; a missing one is empty.
+    pub(in crate::claude) fn text(shared: &Option<Self>) -> Text {
+        shared.as_ref().map(|it| it.0.clone()).unwrap_or_default().into()
     }
 }
 
