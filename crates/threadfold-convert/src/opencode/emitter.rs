@@ -1,4 +1,4 @@
-//! Turning one record into events: which session, which conversation, which place.
+//! Emits the events of one record: for which conversation, and in which place.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use threadfold_core::{
     RemoveReason, SessionEvent, SessionId, Source, TextField,
 };
 
-use super::memory::{Key, Memory, Side};
+use super::memory::{Key, Memory, OpenText, Side};
 
-/// One record in the making: its source and the events so far.
+/// The context in which one record becomes events.
 pub(super) struct Emitter<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) source: &'a Source,
@@ -18,16 +18,18 @@ pub(super) struct Emitter<'a> {
 }
 
 impl Emitter<'_> {
+    /// Returns the memory of the kind of source that the record came from.
     pub(super) fn side(&mut self) -> &mut Side {
         if self.is_stream { &mut self.memory.stream } else { &mut self.memory.files }
     }
 
-    /// Returns the conversation of a session; nothing if it belongs to another root.
+    /// Returns the conversation of a session; nothing if it descends from another root session.
     ///
-    /// The first session that is heard of is the root, or the one that it descends from.
+    /// A bus carries all sessions of a server. If no session was asked for, the root of the first
+    /// one becomes the main conversation.
     pub(super) fn conversation_of(&mut self, session: &str) -> Option<ConversationId> {
         let mut top: &str = session;
-        // Sessions nest a few deep; a circle would be the source's error.
+        // Sessions nest a few levels; the limit ends a cycle in corrupt data.
         for _ in 0..100 {
             match self.memory.parents.get(top) {
                 Some(parent) if self.memory.root.as_deref() != Some(top) => top = parent,
@@ -42,6 +44,7 @@ impl Emitter<'_> {
         }
     }
 
+    /// Emits an event for a conversation.
     pub(super) fn emit(&mut self, conversation: &ConversationId, payload: Payload) {
         let context = Context {
             session_id: self.memory.root.clone().map(SessionId::from),
@@ -52,24 +55,24 @@ impl Emitter<'_> {
         self.out.push(SessionEvent { context, ..SessionEvent::new(payload) });
     }
 
-    /// Says a whole block in its place.
+    /// Emits `block:upsert` for a whole block, in the place that its key gives.
     pub(super) fn emit_block(&mut self, conversation: &ConversationId, key: Key, block: Block) {
-        self.upsert(conversation, key, block, false);
+        let upsert = self.upsert(conversation, key, block);
+        self.emit(conversation, Payload::BlockUpsert(upsert));
     }
 
-    /// Shows a block whose text is not at its end.
+    /// Emits a block whose text is still streaming.
     pub(super) fn emit_preview(&mut self, conversation: &ConversationId, key: Key, block: Block) {
-        self.upsert(conversation, key, block, true);
+        let upsert = self.upsert(conversation, key, block);
+        let preview = BlockUpsert { preview: true, ..upsert };
+        self.emit(conversation, Payload::BlockUpsert(preview));
     }
 
-    fn upsert(&mut self, conversation: &ConversationId, key: Key, mut block: Block, preview: bool) {
+    fn upsert(&mut self, conversation: &ConversationId, key: Key, mut block: Block) -> BlockUpsert {
         block.conversation_id = conversation.clone();
         block.message_id = Some(key.0.clone().into());
         let after = self.side().place(conversation, key, &block.id);
-        self.emit(
-            conversation,
-            Payload::BlockUpsert(BlockUpsert { block, after, replaces: None, preview }),
-        );
+        BlockUpsert { block, after, replaces: None, preview: false }
     }
 
     pub(super) fn emit_delta(
@@ -107,23 +110,27 @@ impl Emitter<'_> {
         self.emit(conversation, Payload::SessionIdle(Empty {}));
     }
 
-    /// Takes back the texts that `which` names: they were begun and not ended.
-    pub(super) fn abandon(&mut self, which: impl Fn(&super::memory::OpenText) -> bool) {
+    /// Removes the open texts that `is_dropped` selects: the agent will not complete them.
+    pub(super) fn abandon_texts(&mut self, is_dropped: impl Fn(&OpenText) -> bool) {
         let open = std::mem::take(&mut self.side().open);
-        let (gone, kept): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, text)| which(text));
+        let (dropped, kept): (Vec<_>, Vec<_>) =
+            open.into_iter().partition(|(_, text)| is_dropped(text));
         self.side().open = kept.into_iter().collect();
-        for (block, text) in gone {
+        for (block, text) in dropped {
             self.emit_remove(&text.conversation, block, RemoveReason::Abandoned);
         }
     }
 }
+
+/// Sorts after all ids of messages and parts.
+pub(super) const LAST: &str = "\u{10ffff}";
 
 /// Returns the key of a part's own block.
 pub(super) fn key(message: &str, part: &str) -> Key {
     (Arc::from(message), Arc::from(part), 0)
 }
 
-/// Returns the key of what stands right behind a part's block.
-pub(super) fn key_behind(message: &str, part: &str) -> Key {
+/// Returns the key of the block right after a part's own block: its result.
+pub(super) fn key_after(message: &str, part: &str) -> Key {
     (Arc::from(message), Arc::from(part), 1)
 }

@@ -1,26 +1,30 @@
-//! The bus: events of `GET /event` and `/global/event`, and those of the database's log.
+//! Converts events of the bus (`GET /event`, `/global/event`) and of the database's event log.
 
 use serde_json::value::RawValue;
 use threadfold_core::{
-    BlockId, Fields, Json, MetadataUpdate, Payload, PermissionRequested, PermissionResolved,
-    RemoveReason, TextField,
+    BlockId, ConversationId, Fields, Json, MetadataUpdate, Payload, PermissionRequested,
+    PermissionResolved, RemoveReason, TextField,
 };
 
 use super::emitter::Emitter;
+use super::messages::{convert_message, convert_session};
 use super::next;
-use super::parts::{message, part, session};
+use super::parts::convert_part;
 use super::wire::{Delta, MessageInfo, Part, Properties, SessionInfo};
 use crate::borrowed::Str;
 
-/// Converts one event. Says whether it was understood.
+/// Converts one event. Returns whether its type is known.
 pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, properties: &RawValue) -> bool {
-    // The log names the version of its events: `message.updated.1`.
+    // The log appends a version to the type: `message.updated.1`.
     let kind = match kind.rsplit_once('.') {
         Some((name, version)) if version.bytes().all(|it| it.is_ascii_digit()) => name,
         _ => kind,
     };
+    // Most events are deltas; they have a smaller type of their own.
     if kind == "message.part.delta" {
-        return serde_json::from_str(properties.get()).map(|it| delta(emitter, &it)).is_ok();
+        return serde_json::from_str(properties.get())
+            .map(|it| convert_delta(emitter, &it))
+            .is_ok();
     }
     let Ok(about) = serde_json::from_str::<Properties<'_>>(properties.get()) else { return false };
     if let Some(rest) = kind.strip_prefix("session.next.") {
@@ -28,11 +32,11 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, properties: &RawVal
     }
     match kind {
         "session.created" | "session.updated" => match read::<SessionInfo<'_>>(about.info) {
-            Some(info) => session(emitter, &info),
+            Some(info) => convert_session(emitter, &info),
             None => return false,
         },
         "message.updated" => match read::<MessageInfo<'_>>(about.info) {
-            Some(info) => message(emitter, &info),
+            Some(info) => convert_message(emitter, &info),
             None => return false,
         },
         "message.part.updated" => {
@@ -41,22 +45,27 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, properties: &RawVal
             else {
                 return false;
             };
-            return part(emitter, &read, raw);
+            return convert_part(emitter, &read, raw);
         }
-        "message.part.removed" => removed(emitter, &about),
-        "message.removed" => message_removed(emitter, &about),
-        "session.idle" => idle(emitter, &about),
-        "permission.asked" | "permission.updated" | "question.asked" => asked(emitter, &about),
-        "permission.replied" | "question.replied" | "question.rejected" => replied(emitter, &about),
+        "message.part.removed" => remove_part(emitter, &about),
+        "message.removed" => remove_message(emitter, &about),
+        "session.idle" => convert_idle(emitter, &about),
+        "permission.asked" | "permission.updated" | "question.asked" => {
+            convert_request(emitter, &about)
+        }
+        "permission.replied" | "question.replied" | "question.rejected" => {
+            convert_reply(emitter, &about)
+        }
         "todo.updated" => {
-            if let (Some(todos), Some(conversation)) = (about.todos, conversation(emitter, &about))
+            if let (Some(todos), Some(conversation)) =
+                (about.todos, conversation_of(emitter, &about))
             {
                 let mut metadata = Fields::default();
                 metadata.insert("todos", todos.into());
                 emitter.emit(&conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
             }
         }
-        // What went wrong stands in the message that it befell.
+        // The message that failed carries the error, so `session.error` would repeat it.
         "session.error"
         | "session.status"
         | "session.diff"
@@ -66,13 +75,13 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, properties: &RawVal
         | "file.watcher.updated"
         | "command.executed"
         | "sync" => {}
-        other => return is_of_the_server(other),
+        other => return is_about_server(other),
     }
     true
 }
 
-/// Says whether an event is about the server and not about a session.
-fn is_of_the_server(kind: &str) -> bool {
+/// Returns whether an event is about the server and not about a session.
+fn is_about_server(kind: &str) -> bool {
     let families = [
         "server.",
         "catalog.",
@@ -98,14 +107,13 @@ fn read<'a, T: serde::Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-fn conversation(
-    emitter: &mut Emitter<'_>,
-    about: &Properties<'_>,
-) -> Option<threadfold_core::ConversationId> {
+/// Returns the conversation that an event is about; nothing if it is of another root session.
+fn conversation_of(emitter: &mut Emitter<'_>, about: &Properties<'_>) -> Option<ConversationId> {
     emitter.conversation_of(about.session_id.as_deref()?)
 }
 
-fn delta(emitter: &mut Emitter<'_>, about: &Delta<'_>) {
+/// Emits text that is appended to an open text; text for any other part is ignored.
+fn convert_delta(emitter: &mut Emitter<'_>, about: &Delta<'_>) {
     let (Some(id), Some(delta)) = (about.part_id.as_deref(), about.delta.as_deref()) else {
         return;
     };
@@ -122,8 +130,9 @@ fn delta(emitter: &mut Emitter<'_>, about: &Delta<'_>) {
     }
 }
 
-fn removed(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
-    let Some(conversation) = conversation(emitter, about) else { return };
+/// Removes the block of a part, and that of its result.
+fn remove_part(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
+    let Some(conversation) = conversation_of(emitter, about) else { return };
     if let Some(part) = about.part_id.as_deref() {
         for id in [part.to_owned(), format!("result:{part}")] {
             let id = BlockId::from(id);
@@ -135,39 +144,42 @@ fn removed(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
     }
 }
 
-/// A message that is gone takes its parts with it; nothing is said of them.
-fn message_removed(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
+/// Removes all blocks of a message: the bus does not report the removal of its parts.
+fn remove_message(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
     let (Some(conversation), Some(message)) =
-        (conversation(emitter, about), about.message_id.as_deref())
+        (conversation_of(emitter, about), about.message_id.as_deref())
     else {
         return;
     };
     let order = emitter.side().order.get(&conversation);
-    let gone: Vec<_> = order
+    let blocks: Vec<_> = order
         .map(|order| order.iter().filter(|((id, _, _), _)| **id == *message))
         .into_iter()
         .flatten()
         .map(|(_, block)| block.clone())
         .collect();
-    for block in gone {
+    for block in blocks {
         emitter.side().open.remove(&block);
         emitter.emit_remove(&conversation, block, RemoveReason::Deleted);
     }
 }
 
-fn idle(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
-    let Some(conversation) = conversation(emitter, about) else { return };
-    emitter.abandon(|text| text.conversation == conversation);
+/// Ends the turn of a conversation; texts that are still open will not be completed.
+fn convert_idle(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
+    let Some(conversation) = conversation_of(emitter, about) else { return };
+    emitter.abandon_texts(|text| text.conversation == conversation);
     emitter.emit_idle(&conversation);
 }
 
-fn asked(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
+/// Converts a question to a person: a permission request, or a question of the model.
+fn convert_request(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
     #[derive(serde::Deserialize)]
     struct Tool<'a> {
         #[serde(borrow, rename = "callID")]
         call: Option<Str<'a>>,
     }
-    let (Some(conversation), Some(id)) = (conversation(emitter, about), about.id.as_deref()) else {
+    let (Some(conversation), Some(id)) = (conversation_of(emitter, about), about.id.as_deref())
+    else {
         return;
     };
     let tool: Option<Tool<'_>> = read(about.tool);
@@ -184,9 +196,10 @@ fn asked(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
     );
 }
 
-fn replied(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
+/// Converts a person's answer, under any of the names that versions gave it.
+fn convert_reply(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
     let (Some(conversation), Some(id)) =
-        (conversation(emitter, about), about.request_id.as_deref())
+        (conversation_of(emitter, about), about.request_id.as_deref())
     else {
         return;
     };

@@ -1,4 +1,4 @@
-//! The newer protocol, `session.next.*`: texts and calls are named per message.
+//! Converts the newer protocol, `session.next.*`, where ids of texts are unique per message only.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use threadfold_core::{
     System, TextField, Thinking, ToolResult, ToolUse, UserMessage,
 };
 
-use super::emitter::{Emitter, key, key_behind};
+use super::emitter::{Emitter, LAST, key, key_after};
 use super::memory::{Message, OpenText};
 use super::wire::Properties;
 
-/// Converts one event. Says whether it was understood.
+/// Converts one event. Returns whether its type is known.
 pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, about: &Properties<'_>) -> bool {
     let Some(session) = about.session_id.as_deref() else { return false };
     let Some(conversation) = emitter.conversation_of(session) else { return true };
@@ -21,19 +21,19 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, about: &Properties<
         .or(about.message_id.as_deref())
         .unwrap_or_default()
         .into();
-    let next = Next { about, conversation, message };
+    let next = NextEvent { about, conversation, message };
     match kind {
         "prompted" => next.prompted(emitter),
         "step.started" => next.step_started(emitter),
         "step.failed" => next.step_failed(emitter),
         "text.started" | "reasoning.started" => next.text_started(emitter),
-        "text.delta" | "reasoning.delta" => next.grow(emitter, TextField::Content),
+        "text.delta" | "reasoning.delta" => next.delta(emitter, TextField::Content),
         "text.ended" | "reasoning.ended" => next.text_ended(emitter),
         "tool.input.started" => next.tool_started(emitter),
-        "tool.input.delta" => next.grow(emitter, TextField::Input),
+        "tool.input.delta" => next.delta(emitter, TextField::Input),
         "tool.called" => next.tool_called(emitter),
-        "tool.success" => next.tool_ended(emitter, false),
-        "tool.failed" => next.tool_ended(emitter, true),
+        "tool.success" => next.tool_succeeded(emitter),
+        "tool.failed" => next.tool_failed(emitter),
         "synthetic" | "context.updated" => next.notice(emitter),
         "prompt.admitted" | "step.ended" | "tool.input.ended" | "tool.progress"
         | "agent.switched" | "model.switched" | "moved" | "retried" | "shell.started"
@@ -44,14 +44,15 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, about: &Properties<
     true
 }
 
-struct Next<'a> {
+/// One event, with its conversation and its message.
+struct NextEvent<'a> {
     about: &'a Properties<'a>,
     conversation: ConversationId,
     message: Arc<str>,
 }
 
-impl Next<'_> {
-    /// Returns the name of a text, which is unique in its message only.
+impl NextEvent<'_> {
+    /// Returns the block id of a text: its own id is unique in its message only.
     fn text_id(&self) -> Option<String> {
         let own = self.about.text_id.as_deref().or(self.about.reasoning_id.as_deref())?;
         Some(format!("{}:{own}", self.message))
@@ -92,33 +93,34 @@ impl Next<'_> {
     }
 
     fn step_failed(&self, emitter: &mut Emitter<'_>) {
-        emitter.abandon(|text| text.message == self.message);
+        emitter.abandon_texts(|text| text.message == self.message);
         let body =
             Error { message: self.about.error.map_or("", |raw| raw.get()).into(), code: None };
         let block = Block::new(format!("error:{}", self.message), body);
-        emitter.emit_block(&self.conversation, key(&self.message, "\u{10ffff}"), block);
+        emitter.emit_block(&self.conversation, key(&self.message, LAST), block);
     }
 
-    fn words(&self, emitter: &Emitter<'_>, words: &str) -> BlockBody {
+    fn text_body(&self, emitter: &Emitter<'_>, text: &str) -> BlockBody {
         match self.about.reasoning_id {
-            Some(_) => Thinking { content: words.into(), signature: None, redacted: false }.into(),
+            Some(_) => Thinking { content: text.into(), signature: None, redacted: false }.into(),
             None => {
                 let model =
                     emitter.memory.messages.get(&self.message).and_then(|it| it.model.clone());
-                AssistantText { content: words.into(), model }.into()
+                AssistantText { content: text.into(), model }.into()
             }
         }
     }
 
     fn text_started(&self, emitter: &mut Emitter<'_>) {
         let Some(id) = self.text_id() else { return };
-        let mut block = Block::new(id.as_str(), self.words(emitter, ""));
+        let mut block = Block::new(id.as_str(), self.text_body(emitter, ""));
         block.status = BlockStatus::Pending;
         self.open(emitter, &id);
         let order = self.order(emitter, &id);
         emitter.emit_preview(&self.conversation, key(&self.message, &order), block);
     }
 
+    /// Remembers that a block is streaming.
     fn open(&self, emitter: &mut Emitter<'_>, id: &str) {
         let open = OpenText {
             conversation: self.conversation.clone(),
@@ -128,7 +130,8 @@ impl Next<'_> {
         emitter.side().open.insert(BlockId::from(id), open);
     }
 
-    /// Returns the place of a block within its message: the order of first appearance.
+    /// Returns the sort key of a block within its message: the order of first appearance, because
+    /// ids of this protocol need not sort by time.
     fn order(&self, emitter: &mut Emitter<'_>, id: &str) -> String {
         let order = emitter.side().order.entry(self.conversation.clone()).or_default();
         let own = BlockId::from(id);
@@ -141,7 +144,8 @@ impl Next<'_> {
         })
     }
 
-    fn grow(&self, emitter: &mut Emitter<'_>, field: TextField) {
+    /// Emits text that is appended to an open block.
+    fn delta(&self, emitter: &mut Emitter<'_>, field: TextField) {
         let id = match field {
             TextField::Content => self.text_id(),
             TextField::Input => self.call().map(str::to_owned),
@@ -160,7 +164,7 @@ impl Next<'_> {
         let Some(id) = self.text_id() else { return };
         emitter.side().open.remove(&BlockId::from(id.as_str()));
         let words = self.about.text.as_deref().unwrap_or("");
-        let block = Block::new(id.as_str(), self.words(emitter, words));
+        let block = Block::new(id.as_str(), self.text_body(emitter, words));
         let order = self.order(emitter, &id);
         emitter.emit_block(&self.conversation, key(&self.message, &order), block);
     }
@@ -198,22 +202,28 @@ impl Next<'_> {
         emitter.emit_block(&self.conversation, key(&self.message, &order), block);
     }
 
-    fn tool_ended(&self, emitter: &mut Emitter<'_>, failed: bool) {
+    fn tool_succeeded(&self, emitter: &mut Emitter<'_>) {
         let Some(call) = self.call() else { return };
-        let output = if failed { self.about.error } else { self.about.content };
-        let mut block = Block::new(
-            format!("result:{call}"),
-            ToolResult {
-                tool_use_id: call.into(),
-                output: output.map(Json::from),
-                is_error: failed,
-                duration_ms: None,
-            },
-        );
+        let output = self.about.content.map(Json::from);
+        let tool_use_id = call.into();
+        let result = ToolResult { tool_use_id, output, is_error: false, duration_ms: None };
+        self.emit_result(emitter, call, result);
+    }
+
+    fn tool_failed(&self, emitter: &mut Emitter<'_>) {
+        let Some(call) = self.call() else { return };
+        let output = self.about.error.map(Json::from);
+        let tool_use_id = call.into();
+        let result = ToolResult { tool_use_id, output, is_error: true, duration_ms: None };
+        self.emit_result(emitter, call, result);
+    }
+
+    fn emit_result(&self, emitter: &mut Emitter<'_>, call: &str, result: ToolResult) {
+        let mut block = Block::new(format!("result:{call}"), result);
         if let Some(structured) = self.about.structured {
             block.metadata.insert("structured", structured.into());
         }
         let order = self.order(emitter, call);
-        emitter.emit_block(&self.conversation, key_behind(&self.message, &order), block);
+        emitter.emit_block(&self.conversation, key_after(&self.message, &order), block);
     }
 }
