@@ -40,7 +40,7 @@ use wire::Line;
 
 /// Converts the stream and the files of one session of Claude Code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ClaudeConverter {
+pub(crate) struct ClaudeConverter {
     memory: Memory,
     session: Option<SessionId>,
     /// The conversation of most events, built once: it is cloned for every record.
