@@ -1,74 +1,75 @@
-//! The table of agents: everything this crate knows about one agent is a row of it.
+//! The table of agents: everything that this crate knows about an agent is in one row.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use threadfold_core::{Block, Json, SessionId};
 
-use crate::combined::Unpacked;
+use crate::bundle::Bundle;
 use crate::parity::{BlockPlace, Rule, Side};
 use crate::record::FeedKind;
 use crate::{Converter, MemoryError, claude, opencode, other};
 
-/// Every agent whose data can be read. The last row takes whatever the others do not recognize.
+/// Every agent whose data can be read. The last row is the fallback for unknown agents.
 ///
-/// Formats are recognized in this order, so a stricter test stands before a looser one.
+/// Formats are recognized in this order, so an agent with stricter tests comes before one with
+/// looser tests.
 static AGENTS: [Agent; 3] = [opencode::AGENT, claude::AGENT, other::AGENT];
 
 /// An agent whose sessions can be read.
 ///
-/// It is a handle to a row of a static table: copying it is free, and two are equal if their
+/// This is a handle to a row of a static table: copying it is free, and two are equal if their
 /// names are.
 #[derive(Clone, Copy)]
 pub struct Agent(&'static AgentModule);
 
-/// What one agent's folder offers to the rest of the project.
+/// What one agent's folder provides to the rest of the project.
 pub(crate) struct AgentModule {
-    /// The name that events, logs and flags carry. Never changes.
+    /// The name in events, logs and flags. It never changes, because stored logs contain it.
     pub(crate) name: &'static str,
-    /// The name that people know.
+    /// The name for people.
     pub(crate) title: &'static str,
-    /// The forms in which its sessions come.
+    /// The formats of its sessions.
     pub(crate) formats: &'static [Format],
-    /// Recognizes one record, a line of text without its end.
+    /// Recognizes one record: a line without its line end.
     pub(crate) recognize_record: fn(&[u8]) -> Option<&'static Format>,
-    /// Recognizes an input by its first bytes, where no line of it is a record.
+    /// Recognizes an input by its first bytes; used if none of its first lines is a record.
     pub(crate) recognize_opening: fn(&[u8]) -> Option<&'static Format>,
-    /// Returns a converter; one that is given a session ignores others of the same source.
+    /// Returns a converter. With a session id, it ignores other sessions of the same source.
     pub(crate) converter: fn(Option<&SessionId>) -> Box<dyn Converter>,
-    /// Returns a converter that continues from what another remembered.
+    /// Returns a converter that continues from the memory of another one.
     pub(crate) resume: fn(&Json) -> Result<Box<dyn Converter>, MemoryError>,
-    /// Takes a session apart that is stored in one piece.
-    pub(crate) unpack: fn(&[u8]) -> Option<Unpacked>,
-    /// Says whether a file's name, without its extension, is a session's id as the agent writes it.
+    /// Unpacks a bundle: a session that is one document.
+    pub(crate) unpack: fn(&[u8]) -> Option<Bundle>,
+    /// Returns whether a file's name, without its extension, is a session id of the agent.
     pub(crate) is_session_name: fn(&str) -> bool,
-    /// Says whether the session has one main file, so that another main file is a copy of it.
+    /// A session has one main file, so that another main file must be a copy of it.
     pub(crate) has_one_main_file: bool,
-    /// Sorts the files of one session into reading order, each with what it is; a file that is not
-    /// part of a session is left out.
+    /// Sorts the files of one session into reading order, each with its kind; files that are no
+    /// part of a session are left out.
     pub(crate) reading_order: fn(&[SessionFile<'_>]) -> Vec<OrderedFile>,
-    /// What the agent itself does not keep on one side.
+    /// What the agent reports in only one of stream and transcript.
     pub(crate) parity: ParityTable,
 }
 
-/// What an agent does not keep on one side, and how it is recognized.
+/// What an agent reports in only one of stream and transcript, and how it is recognized.
 pub(crate) struct ParityTable {
     pub(crate) rules: &'static [Rule],
-    /// Returns the rule that explains a block which only one side has.
+    /// Returns the rule that explains a block on one side only.
     pub(crate) explain_block: fn(&BlockPlace, &Block, Side) -> Option<&'static str>,
-    /// Returns the rule that explains a field which only the transcript has: of a block of this
+    /// Returns the rule that explains a field that only the transcript has: of a block of this
     /// type, or of a subagent itself.
     pub(crate) explain_field: fn(block_type: Option<&Json>, field: &str) -> Option<&'static str>,
-    /// A subagent is stored apart from its parent, so a transcript may lack it as a whole.
+    /// Subagents are stored apart from their parent, so a transcript may lack one entirely.
     pub(crate) stores_subagents_apart: bool,
 }
 
-/// A form in which an agent's sessions come.
+/// A format of an agent's sessions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Format {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Its description, in one line.
     pub help: &'static str,
     /// How it is read.
     pub shape: Shape,
@@ -79,7 +80,7 @@ pub struct Format {
 pub enum Shape {
     /// Lines that the agent emits while it works.
     Stream,
-    /// Lines that the agent stores, perhaps with more files beside them.
+    /// Lines that the agent stores, possibly in several files.
     Transcript,
     /// One document, or lines, that the agent exports.
     Export,
@@ -87,16 +88,16 @@ pub enum Shape {
     Database,
     /// A folder of small files that holds many sessions.
     Folder,
-    /// Threadfold's own events, one a line.
+    /// Threadfold's own events, one per line.
     Events,
-    /// Lines that nobody understands.
+    /// Lines of an unknown format.
     Opaque,
 }
 
-/// A file of a session: where it was, and what is in it.
+/// A file of a session: its path and its content.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionFile<'a> {
-    /// Its path; only its names count.
+    /// Its path. Only the names of the file and its folders matter, not where they are.
     pub path: &'a str,
     /// Its content.
     pub bytes: &'a [u8],
@@ -105,16 +106,16 @@ pub struct SessionFile<'a> {
 /// A file of a session in reading order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderedFile {
-    /// Its place among the files that were given.
+    /// Its index among the files that were passed.
     pub index: usize,
     /// What it is.
     pub kind: FeedKind,
-    /// Its name within the session, whatever path it was given with.
+    /// Its name within the session, which does not depend on its path.
     pub name: String,
 }
 
 impl OrderedFile {
-    /// Returns a file under the name that it has within its folder.
+    /// Returns a file under its name without folders.
     pub(crate) fn new(index: usize, kind: FeedKind, path: &str) -> Self {
         let name = path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned();
         Self { index, kind, name }
@@ -131,33 +132,32 @@ impl Agent {
         AGENTS.into_iter()
     }
 
-    /// Returns the agent that stands for all that are not known: its records are kept and shown as
-    /// they came.
+    /// Returns the fallback for unknown agents: its records are stored and shown unchanged.
     pub fn unknown() -> Self {
         other::AGENT
     }
 
-    /// Returns the agent of that name.
+    /// Returns the agent with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|agent| agent.name() == name)
     }
 
-    /// Says whether this is one whose records are understood.
+    /// Returns whether the agent's records are understood.
     pub fn is_known(self) -> bool {
         self != Self::unknown()
     }
 
-    /// Returns the name that events, logs and flags carry.
+    /// Returns the name in events, logs and flags.
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// Returns the name that people know.
+    /// Returns the name for people.
     pub fn title(self) -> &'static str {
         self.0.title
     }
 
-    /// Returns the forms in which its sessions come.
+    /// Returns the formats of its sessions.
     pub fn formats(self) -> &'static [Format] {
         self.0.formats
     }
@@ -167,12 +167,12 @@ impl Agent {
         self.formats().iter().find(|format| format.shape == shape)
     }
 
-    /// Recognizes one record, a line without its end.
+    /// Recognizes one record: a line without its line end.
     pub fn recognize_record(self, line: &[u8]) -> Option<&'static Format> {
         (self.0.recognize_record)(line)
     }
 
-    /// Recognizes an input by its first bytes, where no line of it is a record.
+    /// Recognizes an input by its first bytes; for inputs whose first lines are not records.
     pub fn recognize_opening(self, head: &[u8]) -> Option<&'static Format> {
         (self.0.recognize_opening)(head)
     }
@@ -182,42 +182,43 @@ impl Agent {
         (self.0.converter)(None)
     }
 
-    /// Returns a converter for the session of that id; others of the same source are ignored.
+    /// Returns a converter for the session with this id; other sessions of the same source are
+    /// ignored.
     pub fn converter_of(self, session: &SessionId) -> Box<dyn Converter> {
         (self.0.converter)(Some(session))
     }
 
-    /// Returns a converter that continues from what another [remembered](Converter::memory).
+    /// Returns a converter that continues from another one's [memory](Converter::memory).
     ///
     /// ```
     /// use threadfold_convert::claude;
     ///
-    /// let remembered = claude::AGENT.converter().memory();
-    /// let again = claude::AGENT.resume_converter(&remembered)?;
-    /// assert_eq!(again.memory(), remembered);
+    /// let memory = claude::AGENT.converter().memory();
+    /// let resumed = claude::AGENT.resume_converter(&memory)?;
+    /// assert_eq!(resumed.memory(), memory);
     /// # Ok::<(), threadfold_convert::MemoryError>(())
     /// ```
     pub fn resume_converter(self, memory: &Json) -> Result<Box<dyn Converter>, MemoryError> {
         (self.0.resume)(memory)
     }
 
-    /// Takes a session apart that is stored in one piece; nothing if it is not.
-    pub fn unpack(self, bytes: &[u8]) -> Option<Unpacked> {
+    /// Unpacks a bundle; nothing if the bytes are not one.
+    pub fn unpack(self, bytes: &[u8]) -> Option<Bundle> {
         (self.0.unpack)(bytes)
     }
 
-    /// Says whether a file's name, without its extension, is a session's id as the agent writes it.
+    /// Returns whether a file's name, without its extension, is a session id of the agent.
     pub fn is_session_name(self, stem: &str) -> bool {
         (self.0.is_session_name)(stem)
     }
 
-    /// Says whether a session has one main file, so that another main file is a copy of it,
-    /// whatever somebody called it.
+    /// Returns whether a session has one main file, so that another main file must be a copy of it,
+    /// whatever its name.
     pub fn has_one_main_file(self) -> bool {
         self.0.has_one_main_file
     }
 
-    /// Sorts the files of one session into reading order, each with what it is.
+    /// Sorts the files of one session into reading order, each with its kind.
     pub fn reading_order(self, files: &[SessionFile<'_>]) -> Vec<OrderedFile> {
         (self.0.reading_order)(files)
     }

@@ -1,7 +1,7 @@
 //! Claude Code and the Claude Agent SDK.
 //!
-//! One converter takes the lines of a session's stream and of its files in any order; what it
-//! remembers is shared by them.
+//! One converter reads a session's stream and all its files, interleaved in any order. They share
+//! one memory, because a call in one of them may belong to a subagent in another.
 
 use std::sync::Arc;
 
@@ -14,36 +14,39 @@ use crate::recover;
 use crate::salvage::{self, Salvage, unknown_block};
 
 mod agent;
+mod assistant;
 mod compaction;
+mod emitter;
 pub mod layout;
 mod lenient;
 mod live;
 mod memory;
-mod message;
 mod parity;
 mod permission;
-mod said;
 mod subagents;
+mod tasks;
 mod transcript;
+mod turns;
 mod usage;
+mod user;
 mod wire;
 
 pub use agent::AGENT;
 
-use lenient::GivenUp;
+use emitter::Emitter;
+use lenient::Repair;
 use memory::Memory;
-use said::Said;
 use wire::Line;
 
-/// Converts what one session of Claude Code says and keeps.
+/// Converts the stream and the files of one session of Claude Code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ClaudeConverter {
+pub(crate) struct ClaudeConverter {
     memory: Memory,
     session: Option<SessionId>,
-    /// The name that most records' events carry, made once.
+    /// The conversation of most events, built once: it is cloned for every record.
     #[serde(skip, default = "ConversationId::main")]
     main: ConversationId,
-    /// Where the events of the record at hand begin; what came before is not its business.
+    /// The index in `out` of the current record's first event: unknown blocks are numbered from it.
     #[serde(skip)]
     begin: usize,
 }
@@ -75,38 +78,38 @@ impl Converter for ClaudeConverter {
     fn push(&mut self, record: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
         if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
-            let mut said = self.said(record.feed, record.number, out);
-            match recover::good(record.bytes) {
-                Some(text) => subagents::meta(&mut said, agent, text),
-                None => said.loss("the notes beside a subagent's file are not text"),
+            let mut emitter = self.emitter(record.feed, record.number, out);
+            match recover::as_text(record.bytes) {
+                Some(text) => subagents::read_meta(&mut emitter, agent, text),
+                None => emitter.report_loss("the metadata beside a subagent's file is not UTF-8"),
             }
             return;
         }
-        match recover::good(record.bytes) {
+        match recover::as_text(record.bytes) {
             Some(text) if self.convert(record, text, out) => {}
-            _ => salvage::mend(self, record, out),
+            _ => salvage::recover_line(self, record, out),
         }
     }
 
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
-        let mut said = self.said(feed, 0, out);
+        let mut emitter = self.emitter(feed, 0, out);
         match &feed.kind {
             FeedKind::Stream => {
-                live::abandon(&mut said, |_| true);
-                let mut open: Vec<_> = said.memory.stream.last.keys().cloned().collect();
+                live::abandon_previews(&mut emitter, |_| true);
+                let mut open: Vec<_> = emitter.memory.stream.last.keys().cloned().collect();
                 open.sort();
-                open.iter().for_each(|conversation| said.idle_in(conversation));
+                open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
             }
             FeedKind::Main => {
-                let mut open: Vec<_> = said.memory.files.last.keys().cloned().collect();
+                let mut open: Vec<_> = emitter.memory.files.last.keys().cloned().collect();
                 open.sort();
-                open.iter().for_each(|conversation| said.idle_in(conversation));
+                open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
             }
             FeedKind::Subagent(agent) => {
-                link_by_opening(&mut said, agent);
+                link_by_prompt(&mut emitter, agent);
                 let conversation = ConversationId::from(agent.bare());
-                if said.memory.files.last.contains_key(&conversation) {
-                    said.idle_in(&conversation);
+                if emitter.memory.files.last.contains_key(&conversation) {
+                    emitter.emit_idle_in(&conversation);
                 }
             }
             FeedKind::SubagentMeta(_) => {}
@@ -114,25 +117,27 @@ impl Converter for ClaudeConverter {
     }
 }
 
-/// A subagent that nothing ties to a call may be tied by the words it opens with.
-fn link_by_opening(said: &mut Said<'_>, agent: &AgentId) {
-    if said.memory.agents.contains_key(agent.bare()) {
+/// Links a subagent's file to its call by the prompt, where no id does.
+///
+/// This waits for the end of the file, because ids are more reliable and may come on any line.
+fn link_by_prompt(emitter: &mut Emitter<'_>, agent: &AgentId) {
+    if emitter.memory.agents.contains_key(agent.bare()) {
         return;
     }
-    let opening = said.memory.openings.get(agent.bare()).cloned();
-    if let Some(call) = opening.and_then(|words| subagents::call_of_opening(said, &words)) {
-        subagents::spawned(said, &call, Some(agent.bare()));
+    let prompt = emitter.memory.openings.get(agent.bare()).cloned();
+    if let Some(call) = prompt.and_then(|it| subagents::take_call_by_prompt(emitter, &it)) {
+        subagents::emit_spawned_as(emitter, &call, agent.bare());
     }
 }
 
 impl ClaudeConverter {
-    fn said<'a>(
+    fn emitter<'a>(
         &'a mut self,
         feed: &'a Feed,
         line: u64,
         out: &'a mut Vec<SessionEvent>,
-    ) -> Said<'a> {
-        Said {
+    ) -> Emitter<'a> {
+        Emitter {
             memory: &mut self.memory,
             source: &feed.source,
             is_stream: feed.is_stream(),
@@ -140,13 +145,14 @@ impl ClaudeConverter {
             timestamp: None,
             session: self.session.clone(),
             line,
-            is_again: false,
+            is_repeated: false,
             from: out.len(),
             out,
         }
     }
 
-    fn note_session(&mut self, line: &Line<'_>) {
+    /// Remembers the session that the line names; the latest name counts.
+    fn remember_session(&mut self, line: &Line<'_>) {
         let name = line.file_session_id.as_deref().or(line.session_id.as_deref());
         if let Some(name) = name
             && self.session.as_ref().is_none_or(|known| known.as_str() != name)
@@ -155,8 +161,8 @@ impl ClaudeConverter {
         }
     }
 
-    /// Shows a record that is not understood, by its own name if it has one.
-    fn show_unknown(
+    /// Emits a block that carries a record of unknown type, under the record's own id if it has one.
+    fn emit_unknown_as(
         &mut self,
         record: &FeedLine<'_>,
         id: Option<BlockId>,
@@ -165,55 +171,56 @@ impl ClaudeConverter {
     ) {
         let mut block = unknown_block(record, out.len() - self.begin, kept);
         block.id = id.unwrap_or(block.id);
-        let mut said = self.said(record.feed, record.number, out);
+        let mut emitter = self.emitter(record.feed, record.number, out);
         if let FeedKind::Subagent(agent) = &record.feed.kind {
-            said.conversation = ConversationId::from(agent.bare());
+            emitter.conversation = ConversationId::from(agent.bare());
         }
-        said.block(block);
+        emitter.emit_block(block);
     }
 }
 
 impl Salvage for ClaudeConverter {
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
-        let mut mended = String::new();
-        let Some((line, given_up)) = lenient::read(text, &mut mended) else { return false };
-        if given_up == GivenUp::HalfLetters {
+        let mut buffer = String::new();
+        let Some((line, repair)) = lenient::read(text, &mut buffer) else { return false };
+        if repair == Repair::LoneSurrogates {
             let what = "half of a letter (a lone surrogate) is shown as a replacement character";
-            self.loss(record, what, out);
+            self.report_loss(record, what, out);
         }
-        self.note_session(&line);
-        let understood = {
-            let mut said = self.said(record.feed, record.number, out);
-            said.timestamp = line.timestamp.as_deref().map(Arc::from);
+        self.remember_session(&line);
+        let is_known = {
+            let mut emitter = self.emitter(record.feed, record.number, out);
+            emitter.timestamp = line.timestamp.as_deref().map(Arc::from);
             let name = line.uuid.as_deref().filter(|_| record.feed.may_repeat);
-            said.is_again = name.is_some_and(|it| said.side().lines.contains_key(&memory::key(it)));
+            emitter.is_repeated =
+                name.is_some_and(|it| emitter.side().lines.contains_key(&memory::key(it)));
             match &record.feed.kind {
-                FeedKind::Stream => live::convert(&mut said, &line, text),
+                FeedKind::Stream => live::convert(&mut emitter, &line, text),
                 FeedKind::Subagent(agent) => {
-                    transcript::convert(&mut said, &line, text, Some(agent))
+                    transcript::convert(&mut emitter, &line, text, Some(agent))
                 }
-                _ => transcript::convert(&mut said, &line, text, None),
+                _ => transcript::convert(&mut emitter, &line, text, None),
             }
         };
-        // A line of a speaker without a message shows nothing, and nothing may vanish.
+        // A message line without a message emits no block, and no record may vanish.
         let is_empty =
             matches!(line.kind.as_deref(), Some("user" | "assistant")) && line.message.is_none();
-        if !understood || is_empty {
+        if !is_known || is_empty {
             if !lenient::is_object(text) {
                 return false;
             }
             let record_json = Json::parse(text).unwrap_or_else(|_| Json::string(text));
             let id = line.uuid.as_deref().map(BlockId::from);
-            self.show_unknown(record, id, record_json, out);
+            self.emit_unknown_as(record, id, record_json, out);
         }
         true
     }
 
-    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
-        self.said(record.feed, record.number, out).loss(what);
+    fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        self.emitter(record.feed, record.number, out).report_loss(what);
     }
 
-    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
-        self.show_unknown(record, None, kept, out);
+    fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+        self.emit_unknown_as(record, None, kept, out);
     }
 }

@@ -1,7 +1,7 @@
-//! Threadfold's own events, one a line, read like any agent's records.
+//! Threadfold's own events, one per line, read like any agent's records.
 //!
-//! A line that is not an event is not an error: it becomes a block that carries it, as for every
-//! other format, so that one bad line hides nothing after it.
+//! A line that is not an event becomes a block that carries it, as in every other format, so that
+//! one bad line does not hide the lines after it.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -9,12 +9,12 @@ use threadfold_core::{BlockUpsert, Context, Json, Payload, Placement, SessionEve
 
 use crate::record::{Feed, FeedLine, TooLong};
 use crate::salvage::{self, Salvage, unknown_block};
-use crate::{Converter, Format, MemoryError, Shape, recover};
+use crate::{Converter, Format, Shape, recover};
 
 /// The format of Threadfold's own events.
 pub const FORMAT: &Format = &Format {
     name: "events",
-    help: "Threadfold's own events, one JSON object a line",
+    help: "Threadfold's own events, one JSON object per line",
     shape: Shape::Events,
 };
 
@@ -23,12 +23,9 @@ pub fn converter() -> Box<dyn Converter> {
     Box::new(EventConverter::default())
 }
 
-/// Returns a converter that continues from what another remembered.
-pub fn resume_converter(_: &Json) -> Result<Box<dyn Converter>, MemoryError> {
-    Ok(converter())
-}
-
-/// Says whether a record is an event of ours. Other agents have a payload as well.
+/// Returns whether a line is an event of Threadfold.
+///
+/// Agents use `payload` too, so that field alone does not suffice.
 pub fn is_event(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Marks {
@@ -39,8 +36,8 @@ pub fn is_event(line: &[u8]) -> bool {
     }
     let Ok(marks) = serde_json::from_slice::<Marks>(line) else { return false };
     let kind = marks.kind.as_ref().and_then(serde_json::Value::as_str).unwrap_or("");
-    let is_whole = marks.context.is_some() || matches!(kind, "log" | "error");
-    kind.contains(':') || (marks.payload.is_some() && is_whole)
+    let has_context = marks.context.is_some() || matches!(kind, "log" | "error");
+    kind.contains(':') || (marks.payload.is_some() && has_context)
 }
 
 /// Converts lines that are events already.
@@ -48,7 +45,7 @@ pub fn is_event(line: &[u8]) -> bool {
 struct EventConverter {
     /// The first session that an event named.
     session: Option<SessionId>,
-    /// Where the events of the line at hand begin.
+    /// The index in `out` of the current line's first event.
     begin: usize,
 }
 
@@ -62,22 +59,21 @@ impl Salvage for EventConverter {
                 out.push(event);
             }
             Err(error) => {
-                self.loss(line, &format!("not an event: {error}"), out);
+                self.report_loss(line, &format!("not an event: {error}"), out);
                 let kept = Json::parse(text).unwrap_or_else(|_| Json::string(text));
-                self.unknown(line, kept, out);
+                self.emit_unknown(line, kept, out);
             }
         }
         true
     }
 
-    fn loss(&mut self, line: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
-        out.push(salvage::loss(Context::default(), &line.feed.source, line.number, what));
+    fn report_loss(&mut self, line: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        out.push(salvage::loss_event(Context::default(), &line.feed.source, line.number, what));
     }
 
-    fn unknown(&mut self, line: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+    fn emit_unknown(&mut self, line: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(line, out.len() - self.begin, kept);
-        let upsert =
-            BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
+        let upsert = BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
         let context = Context { source: Some(line.feed.source.clone()), ..Context::default() };
         out.push(SessionEvent { context, ..SessionEvent::new(Payload::BlockUpsert(upsert)) });
     }
@@ -86,12 +82,12 @@ impl Salvage for EventConverter {
 impl Converter for EventConverter {
     fn push(&mut self, line: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        match recover::good(line.bytes) {
+        match recover::as_text(line.bytes) {
             Some(text) if text.trim().is_empty() => {}
             Some(text) => {
                 self.convert(line, text, out);
             }
-            None => salvage::mend(self, line, out),
+            None => salvage::recover_line(self, line, out),
         }
     }
 

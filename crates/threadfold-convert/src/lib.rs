@@ -1,12 +1,12 @@
-//! What agents say, as Threadfold's events: live streams and transcripts, a folder per agent.
+//! Converts the records of coding agents to Threadfold's events: one folder per agent.
 //!
 //! ```text
 //! source ─► record ─► store ─► converter ─► events ─► reduce ─► state ─► bus ─► client
 //!                             └─ this crate ─┘
 //! ```
 //!
-//! A converter takes records, which are bytes, and gives events. It never fails and never drops
-//! a record: what it does not understand becomes a block that carries it.
+//! A converter reads lines and emits events. It never fails and never drops a line: a line that it
+//! does not understand becomes a block that carries it.
 //!
 //! ```
 //! use threadfold_convert::{Feed, FeedKind, FeedLine, claude};
@@ -20,12 +20,12 @@
 //!
 //! # What it does not do
 //!
-//! It opens no files and knows no clock: bytes are handed in, and names and times come from them.
+//! It opens no files and reads no clock: the caller passes bytes, and ids and times come from them.
 
 mod agent;
 mod borrowed;
+mod bundle;
 pub mod claude;
-mod combined;
 pub mod events;
 pub mod lines;
 mod memory;
@@ -40,43 +40,43 @@ mod salvage;
 use threadfold_core::{Json, SessionEvent, SessionId};
 
 pub use agent::{Agent, Format, OrderedFile, SessionFile, Shape};
-pub use combined::{Unpacked, UnpackedFile, opens_in_one_piece};
+pub use bundle::{Bundle, BundleFile, opens_as_bundle};
 pub use memory::MemoryError;
 pub use record::{Feed, FeedKind, FeedLine, TooLong};
 
-/// How many lines of an input are looked at to recognize it.
+/// How many lines of an input are read to recognize it.
 pub const RECOGNIZED_LINES: usize = 20;
 
-/// Which events the converters make of the same records, and which state the reducer makes of
-/// them: raised with every change of either.
+/// The version of converters and reducer: raised whenever the same records give other events or
+/// another state.
 ///
-/// What was derived under another generation is folded again from the records.
+/// Snapshots and summaries of another generation are rebuilt from the records.
 pub const GENERATION: u32 = 3;
 
-/// Turns records into events.
+/// Converts the lines of one session to events.
 pub trait Converter: Send + Sync {
-    /// Appends to `out` the events that `record` means.
+    /// Appends to `out` the events of a line.
     ///
-    /// A record that is not understood becomes a block that carries it as it came.
+    /// A line that is not understood becomes a block that carries it unchanged.
     fn push(&mut self, line: &FeedLine<'_>, out: &mut Vec<SessionEvent>);
 
-    /// Appends to `out` what the end of a source means: what it left open is over.
+    /// Appends to `out` the events of a feed's end: everything that it left open is closed.
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>);
 
-    /// Appends to `out` that a record was too long to be kept: where, how long, how it began.
+    /// Appends to `out` a warning and a block for a line that is too long to be converted.
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>);
 
-    /// Returns the session's id, as far as its lines named it.
+    /// Returns the session's id, once a line has named it.
     fn session(&self) -> Option<SessionId>;
 
-    /// Returns what it remembers, so that another can go on from here in its place.
+    /// Returns the converter's memory, from which another one can continue.
     fn memory(&self) -> Json;
 
-    /// Returns a converter that remembers the same and goes its own way from here.
+    /// Returns an independent converter with the same memory.
     fn fork(&self) -> Box<dyn Converter>;
 }
 
-/// The example of the project's front page, as a test.
+/// Runs the example of the project's README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct FrontPage;

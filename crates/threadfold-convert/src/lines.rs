@@ -1,7 +1,7 @@
-//! Bytes to lines, for a whole slice and for bytes that come in chunks.
+//! Splits bytes into lines: a whole slice, or chunks of a stream.
 //!
-//! A line is bytes and not text: what is wrong with it is for [`recover`](crate::recover) to
-//! find out, so that one bad byte never hides the lines after it.
+//! A line is bytes and not text, so that one invalid byte never hides the lines after it.
+//! [`recover`](crate::recover) handles corrupt lines.
 
 mod buffer;
 
@@ -9,21 +9,21 @@ pub use buffer::{LineBuffer, LineOrLoss, Position};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// One line that holds more than white space, and where it stands.
+/// A line that holds more than white space, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Which line this is, from 1; lines of white space are counted too.
+    /// The line's number, from 1; blank lines count too.
     pub number: u64,
-    /// How many bytes stand before its first.
+    /// The offset of its first byte.
     pub offset: u64,
-    /// What it holds, without the line end.
+    /// Its content, without the line end.
     pub bytes: &'a [u8],
 }
 
-/// Returns the lines of `bytes` that hold more than white space.
+/// Returns the lines of `bytes`, except blank ones.
 ///
-/// A line ends with `\n` or `\r\n`; the last may lack it. A byte order mark at the very
-/// beginning belongs to no line.
+/// A line ends with `\n` or `\r\n`; the last may lack it. A byte order mark at the beginning
+/// belongs to no line.
 ///
 /// ```
 /// use threadfold_convert::lines::lines;
@@ -52,7 +52,7 @@ pub fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Returns the one line that `raw` is, with or without its end, unless it is only white space.
+/// Returns `raw`, with or without its line end, as a line; nothing if it is blank.
 ///
 /// ```
 /// use threadfold_convert::lines::{Position, line};
@@ -63,7 +63,7 @@ pub fn line(position: Position, raw: &[u8]) -> Option<Line<'_>> {
     line_at(position, raw.strip_suffix(b"\n").unwrap_or(raw))
 }
 
-/// Returns the line whose bytes, up to the `\n`, are `raw`, unless it is only white space.
+/// Returns `raw`, the bytes before the `\n`, as a line; nothing if it is blank.
 fn line_at(position: Position, raw: &[u8]) -> Option<Line<'_>> {
     let mark = mark_length(position, raw);
     let bytes = &raw[mark..];
@@ -74,7 +74,7 @@ fn line_at(position: Position, raw: &[u8]) -> Option<Line<'_>> {
     Some(Line { number: position.number, offset: position.offset + mark as u64, bytes })
 }
 
-/// Returns how many bytes of `raw` are a mark that belongs to no line.
+/// Returns the length of the byte order mark of `raw`; only the first line can have one.
 fn mark_length(position: Position, raw: &[u8]) -> usize {
     match position.offset {
         0 if raw.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),

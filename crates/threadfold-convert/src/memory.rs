@@ -1,4 +1,4 @@
-//! What converters remember, as pure data: a fold that was interrupted goes on from it.
+//! Converters' memory as JSON, so that an interrupted fold can resume.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -6,12 +6,12 @@ use threadfold_core::Json;
 
 const VERSION: u32 = 1;
 
-/// Why a converter cannot go on from what another remembered. Convert the records again.
+/// Why a converter cannot resume from a memory. Convert the records again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
     /// It was written by another version of the converters.
-    #[error("the memory of a converter has version {found}, and version {VERSION} was wanted")]
+    #[error("the memory of a converter has version {found}, expected {VERSION}")]
     Version {
         /// Its version.
         found: u32,
@@ -22,30 +22,35 @@ pub enum MemoryError {
 }
 
 #[derive(Serialize)]
-struct Written<'a, T> {
+struct EnvelopeRef<'a, T> {
     version: u32,
     memory: &'a T,
 }
 
+/// The version alone: the memory of another version may not deserialize.
 #[derive(Deserialize)]
-struct Version {
+struct EnvelopeVersion {
     version: u32,
 }
 
 #[derive(Deserialize)]
-struct Read<T> {
+struct Envelope<T> {
     memory: T,
 }
 
+/// Returns a converter's memory as JSON, with its version.
 pub(crate) fn write<T: Serialize>(converter: &T) -> Json {
-    Json::of(&Written { version: VERSION, memory: converter })
+    Json::of(&EnvelopeRef { version: VERSION, memory: converter })
 }
 
+/// Reads what [`write`] returned.
 pub(crate) fn read<T: DeserializeOwned>(memory: &Json) -> Result<T, MemoryError> {
-    let found: Version = serde_json::from_str(memory.as_str()).map_err(MemoryError::Unreadable)?;
+    let found: EnvelopeVersion =
+        serde_json::from_str(memory.as_str()).map_err(MemoryError::Unreadable)?;
     if found.version != VERSION {
         return Err(MemoryError::Version { found: found.version });
     }
-    let read: Read<T> = serde_json::from_str(memory.as_str()).map_err(MemoryError::Unreadable)?;
-    Ok(read.memory)
+    let envelope: Envelope<T> =
+        serde_json::from_str(memory.as_str()).map_err(MemoryError::Unreadable)?;
+    Ok(envelope.memory)
 }

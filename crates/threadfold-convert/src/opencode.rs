@@ -1,6 +1,6 @@
-//! OpenCode: the events of its bus, and what it keeps.
+//! OpenCode: the events of its bus, and its stored sessions.
 //!
-//! Stream and store are the same objects with the same names, so one set of rules serves both.
+//! Stream and store contain the same objects with the same ids, so one set of rules serves both.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,59 +12,67 @@ use crate::recover;
 use crate::salvage::{self, Salvage, unknown_block};
 
 mod agent;
-pub mod layout;
+mod emitter;
+mod layout;
 mod live;
 mod memory;
+mod messages;
 mod next;
 mod parity;
 mod parts;
 mod run;
-mod said;
 mod tasks;
+mod texts;
 mod time;
+mod tools;
 mod transcript;
 mod wire;
 
 pub use agent::AGENT;
 
+use emitter::{Emitter, LAST, key};
 use memory::Memory;
-use said::{Said, key};
 use wire::Event;
 
-/// Converts what one session of OpenCode, with its children, says and keeps.
+/// Converts the stream and the stored objects of one session of OpenCode and its child sessions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct OpencodeConverter {
     memory: Memory,
-    /// Where the events of the record at hand begin; what came before is not its business.
+    /// The index in `out` of the current record's first event: unknown blocks are numbered from it.
     #[serde(skip)]
     begin: usize,
 }
 
 impl OpencodeConverter {
-    /// Returns a converter for this session; others of the same bus are passed over.
+    /// Returns a converter for this session; other sessions on the same bus are ignored.
     ///
-    /// Without it, the first session that is heard of is the one.
+    /// The default converter takes the first session that it reads.
     pub fn of_session(session: &str) -> Self {
         let mut converter = Self::default();
         converter.memory.root = Some(session.into());
         converter
     }
 
-    fn said<'a>(&'a mut self, feed: &'a Feed, out: &'a mut Vec<SessionEvent>) -> Said<'a> {
-        Said { memory: &mut self.memory, source: &feed.source, is_stream: feed.is_stream(), out }
+    fn emitter<'a>(&'a mut self, feed: &'a Feed, out: &'a mut Vec<SessionEvent>) -> Emitter<'a> {
+        Emitter { memory: &mut self.memory, source: &feed.source, is_stream: feed.is_stream(), out }
     }
 
-    /// Converts one object. Says whether it is one.
-    fn object(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+    /// Converts one JSON object. Returns whether the text is one.
+    fn convert_object(
+        &mut self,
+        record: &FeedLine<'_>,
+        text: &str,
+        out: &mut Vec<SessionEvent>,
+    ) -> bool {
         let Ok(read) = serde_json::from_str::<Event<'_>>(text) else { return false };
-        let mut said = self.said(record.feed, out);
-        let is_understood = event(&mut said, &read, WRAPPERS)
-            || run::convert(&mut said, read.kind.as_deref(), text)
-            || transcript::convert(&mut said, text);
-        if !is_understood {
+        let mut emitter = self.emitter(record.feed, out);
+        let is_known = convert_event(&mut emitter, &read, WRAPPERS)
+            || run::convert(&mut emitter, read.kind.as_deref(), text)
+            || transcript::convert(&mut emitter, text);
+        if !is_known {
             let kept =
                 serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
-            self.unknown(record, kept, out);
+            self.emit_unknown(record, kept, out);
         }
         true
     }
@@ -73,50 +81,53 @@ impl OpencodeConverter {
 impl Salvage for OpencodeConverter {
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         if !text.starts_with('[') {
-            return self.object(record, text, out);
+            return self.convert_object(record, text, out);
         }
         let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(text) else { return false };
         if list.iter().any(|it| !it.get().starts_with('{')) {
             return false;
         }
         for it in list {
-            if !self.object(record, it.get(), out) {
-                self.unknown(record, Json::from(it), out);
+            if !self.convert_object(record, it.get(), out) {
+                self.emit_unknown(record, Json::from(it), out);
             }
         }
         true
     }
 
-    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
-        let loss = salvage::loss(Context::default(), &record.feed.source, record.number, what);
+    fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+        let loss =
+            salvage::loss_event(Context::default(), &record.feed.source, record.number, what);
         out.push(loss);
     }
 
-    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+    fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(record, out.len() - self.begin, kept);
-        let place = key("\u{10ffff}", block.id.as_str());
-        self.said(record.feed, out).block(&ConversationId::main(), place, block);
+        let place = key(LAST, block.id.as_str());
+        self.emitter(record.feed, out).emit_block(&ConversationId::main(), place, block);
     }
 }
 
-/// How many wrappers an event may stand in: the global bus has one, and recorders add theirs.
+/// How many wrappers an event may have: the global bus adds one, and recorders add theirs.
+///
+/// The limit keeps hostile input from causing deep recursion.
 const WRAPPERS: usize = 4;
 
-/// Converts a bus event, in whatever it is wrapped. Says whether it is one that is understood.
-fn event(said: &mut Said<'_>, read: &Event<'_>, wrappers: usize) -> bool {
+/// Converts a bus event, inside any wrappers. Returns whether its type is known.
+fn convert_event(emitter: &mut Emitter<'_>, read: &Event<'_>, wrappers: usize) -> bool {
     if let Some(inner) = read.wrapped() {
         return match (serde_json::from_str::<Event<'_>>(inner.get()), wrappers) {
-            (Ok(inner), 1..) => event(said, &inner, wrappers - 1),
+            (Ok(inner), 1..) => convert_event(emitter, &inner, wrappers - 1),
             _ => false,
         };
     }
-    // The global bus says every durable event twice; this is the second time.
+    // The global bus sends every durable event twice; this is the duplicate.
     if read.sync_event.is_some() {
         return true;
     }
     match (read.kind.as_deref(), read.properties.or(read.data)) {
-        (Some(kind), Some(about)) => live::convert(said, kind, about),
-        // Recorders keep the comments of the stream, too.
+        (Some(kind), Some(about)) => live::convert(emitter, kind, about),
+        // Recorders also keep the comments of the stream.
         (None, None) => read.comment.is_some(),
         _ => false,
     }
@@ -125,23 +136,23 @@ fn event(said: &mut Said<'_>, read: &Event<'_>, wrappers: usize) -> bool {
 impl Converter for OpencodeConverter {
     fn push(&mut self, record: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        let text = recover::good(record.bytes).map(sse_data);
+        let text = recover::as_text(record.bytes).map(sse_data);
         match text {
             Some("") => {}
             Some(text) if self.convert(record, text, out) => {}
-            _ => salvage::mend(self, record, out),
+            _ => salvage::recover_line(self, record, out),
         }
     }
 
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
         let is_whole = matches!(feed.kind, FeedKind::Stream | FeedKind::Main);
-        let mut said = self.said(feed, out);
+        let mut emitter = self.emitter(feed, out);
         if !is_whole {
             return;
         }
-        said.abandon(|_| true);
-        let open: Vec<_> = said.side().order.keys().cloned().collect();
-        open.iter().for_each(|conversation| said.idle(conversation));
+        emitter.abandon_texts(|_| true);
+        let open: Vec<_> = emitter.side().order.keys().cloned().collect();
+        open.iter().for_each(|conversation| emitter.emit_idle(conversation));
     }
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
@@ -167,7 +178,7 @@ fn sse_payload(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"data:").unwrap_or(line)
 }
 
-/// Returns the data of a line of server-sent events; a line without data says nothing.
+/// Returns the data of a line of server-sent events; it is empty for comments, `event:` and `id:`.
 fn sse_data(line: &str) -> &str {
     let line = line.trim();
     match line.strip_prefix("data:") {

@@ -1,7 +1,7 @@
-//! Any other agent, or no agent at all: every line is shown as it came.
+//! The fallback for unknown agents: every line is shown unchanged.
 //!
-//! Nothing of it is understood, so nothing is guessed: no roles, no tools, no times. What the
-//! lines mean can be told later, by a converter that knows the agent, from the same records.
+//! Nothing is guessed: no roles, no tools, no times. The records are stored, so a later converter
+//! for the agent can convert them again.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::salvage::{self, Salvage, unknown_block};
 use crate::{Agent, Converter, Format, Shape, memory};
 
-/// Any agent that is not known.
+/// Any unknown agent.
 pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
     name: "other",
     title: "an unknown agent",
@@ -24,7 +24,7 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
     recognize_record: |_| None,
     recognize_opening: |_| None,
     converter: |session| Box::new(OtherConverter { session: session.cloned(), begin: 0 }),
-    resume: |remembered| Ok(Box::new(memory::read::<OtherConverter>(remembered)?)),
+    resume: |memory| Ok(Box::new(memory::read::<OtherConverter>(memory)?)),
     unpack: |_| None,
     is_session_name: |_| false,
     has_one_main_file: false,
@@ -34,7 +34,7 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
         };
         files.iter().enumerate().map(file).collect()
     },
-    // Only what is understood can be compared.
+    // Records that are not understood cannot be compared, so no rules are needed.
     parity: ParityTable {
         rules: &[],
         explain_block: |_, _, _| None,
@@ -43,11 +43,11 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
     },
 });
 
-/// Converts what nobody knows: a block a line, which carries it.
+/// Converts lines of unknown agents: one block per line, which carries it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OtherConverter {
     session: Option<SessionId>,
-    /// Where the events of the record at hand begin.
+    /// The index in `out` of the current line's first event.
     #[serde(skip)]
     begin: usize,
 }
@@ -65,19 +65,18 @@ impl OtherConverter {
 impl Salvage for OtherConverter {
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
         let kept = serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
-        self.unknown(record, kept, out);
+        self.emit_unknown(record, kept, out);
         true
     }
 
-    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
+    fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
         let context = self.context(record.feed);
-        out.push(salvage::loss(context, &record.feed.source, record.number, what));
+        out.push(salvage::loss_event(context, &record.feed.source, record.number, what));
     }
 
-    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
+    fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(record, out.len() - self.begin, kept);
-        let upsert =
-            BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
+        let upsert = BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
         let context = self.context(record.feed);
         out.push(SessionEvent { context, ..SessionEvent::new(Payload::BlockUpsert(upsert)) });
     }
@@ -92,9 +91,9 @@ impl Converter for OtherConverter {
                 self.convert(record, text, out);
             }
             Err(_) => {
-                self.loss(record, "not UTF-8, and shown with replacement characters", out);
+                self.report_loss(record, "not UTF-8, and shown with replacement characters", out);
                 let kept = Json::string(&String::from_utf8_lossy(record.bytes));
-                self.unknown(record, kept, out);
+                self.emit_unknown(record, kept, out);
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Maps as lists of pairs, in the order of their keys: JSON has no other keys than text, and what
-//! is remembered must not depend on a hasher.
+//! Serializes maps as lists of pairs, sorted by key.
+//!
+//! Keys of JSON objects can only be text, and snapshots must not depend on the order of a hash map.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,48 +1,47 @@
-//! What agents themselves do not keep on one side, as rows that the comparison looks up.
+//! Rules for what an agent reports in only one of stream and transcript.
 //!
-//! The comparison of a stream's state with a transcript's is in the crate that folds them; what is
-//! odd about an agent stays in the agent's folder.
+//! The crate that folds both also compares them; the rules stay in each agent's folder.
 
 use threadfold_core::{Block, Json};
 
 use crate::Agent;
 
-/// Something that an agent does not keep on one side, with the reason.
+/// Something that an agent reports on one side only, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The row's name.
+    /// The rule's name.
     pub name: &'static str,
     /// What it covers.
     pub what: &'static str,
-    /// Why it is not on both sides.
+    /// Why it is on one side only.
     pub reason: &'static str,
 }
 
-/// One of the two sides that are compared.
+/// One of the two sides of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What the agent emitted while it worked.
+    /// The agent's live stream.
     Stream,
-    /// What the agent stored.
+    /// The agent's stored session.
     Transcript,
 }
 
-/// The conversation in which a block is that only one side has.
+/// The conversation of a block that only one side has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockPlace {
-    /// How many subagents up the main conversation is; 0 for the main one itself.
+    /// The depth of nesting: 0 for the main conversation, 1 for its subagents.
     pub depth: usize,
-    /// The transcript has this subagent, and no call that started it.
+    /// The transcript has this subagent, but no call that started it.
     pub is_uncalled: bool,
 }
 
 impl Agent {
-    /// Returns what the agent does not keep on one side.
+    /// Returns the rules for what the agent reports on one side only.
     pub fn parity_rules(self) -> &'static [Rule] {
         self.parity().rules
     }
 
-    /// Returns the rule that explains a block which only one side has.
+    /// Returns the rule that explains a block on one side only.
     pub fn explain_block(
         self,
         place: &BlockPlace,
@@ -52,13 +51,14 @@ impl Agent {
         (self.parity().explain_block)(place, block, side)
     }
 
-    /// Returns the rule that explains a field which only the transcript has: of a block of this
+    /// Returns the rule that explains a field that only the transcript has: of a block of this
     /// type, or of a subagent itself.
     pub fn explain_field(self, block_type: Option<&Json>, field: &str) -> Option<&'static str> {
         (self.parity().explain_field)(block_type, field)
     }
 
-    /// Says whether a subagent is stored apart from its parent, so that a transcript may lack it.
+    /// Returns whether subagents are stored apart from their parent, so that a transcript may lack
+    /// one entirely.
     pub fn stores_subagents_apart(self) -> bool {
         self.parity().stores_subagents_apart
     }

@@ -1,4 +1,4 @@
-//! What a converter reads: lines, and where they come from.
+//! The input of converters: feeds, and their lines.
 
 use std::sync::Arc;
 
@@ -6,36 +6,36 @@ use threadfold_core::{AgentId, EventSource, SourceId, SourceKind};
 
 use crate::Agent;
 
-/// Where lines come from, as one session's files and streams are told apart.
+/// A file or stream of a session, as converters see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Feed {
     /// What the lines are.
     pub kind: FeedKind,
     /// The source as events carry it.
     pub source: EventSource,
-    /// It may repeat what another feed of the session said: a file that was rewritten, or a copy
-    /// of one. What is repeated keeps its place.
+    /// It may repeat lines of another feed of the session, because it is a rewritten file or a copy.
+    /// A repeated block keeps its place.
     pub may_repeat: bool,
 }
 
 /// What the lines of a feed are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedKind {
-    /// What the agent emits while it works.
+    /// The agent's live stream.
     Stream,
-    /// The file of the session itself.
+    /// The session's main file.
     Main,
     /// The file of one subagent.
     Subagent(AgentId),
-    /// The metadata beside the file of one subagent: one record, the whole file.
+    /// The metadata file of one subagent; the whole file is one line.
     SubagentMeta(AgentId),
 }
 
 impl Feed {
     /// Returns a feed of `agent`, with its name within the session.
     ///
-    /// Blocks of unknown records are named after it, so the name must not depend on where the
-    /// session is stored or how its path was spelled.
+    /// Ids of unknown blocks contain the name, so it must not depend on where the session is stored
+    /// or how its path was written.
     pub fn new(agent: Agent, kind: FeedKind, name: &str) -> Self {
         Self::named(Some(agent.name()), kind, name)
     }
@@ -58,7 +58,7 @@ impl Feed {
         Self { kind, source, may_repeat: false }
     }
 
-    /// Says whether this is what the agent emits while it works.
+    /// Returns whether this is the agent's live stream.
     pub fn is_stream(&self) -> bool {
         self.kind == FeedKind::Stream
     }
@@ -67,22 +67,22 @@ impl Feed {
 /// A line of a feed.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedLine<'a> {
-    /// Where it came from.
+    /// The feed it came from.
     pub feed: &'a Feed,
-    /// Its number there, from 1.
+    /// Its number in the feed, from 1.
     pub number: u64,
-    /// The line, without its end.
+    /// Its content, without the line end.
     pub bytes: &'a [u8],
 }
 
 /// A line that was too long to be converted.
 #[derive(Clone, Copy, Debug)]
 pub struct TooLong<'a> {
-    /// Where it came from.
+    /// The feed it came from.
     pub feed: &'a Feed,
-    /// Its number there, from 1.
+    /// Its number in the feed, from 1.
     pub number: u64,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub length: u64,
     /// Its first bytes.
     pub head: &'a [u8],

@@ -1,19 +1,17 @@
-//! Records out of a damaged line.
+//! Recovers records from a corrupt line.
 //!
-//! A line is damaged when two writers wrote at once, when a machine died, when a disk filled up.
-//! What it held is then a fragment, and before or after it stand whole records. This file finds
-//! them by where the fragment stops being JSON: a record that was spliced in cannot stand where
-//! it does, so the scan of the fragment breaks at its first byte, or, when the fragment ended
-//! inside a string, right after its first quote.
+//! A line becomes corrupt when two processes write at once, a machine crashes, or a disk is full.
+//! It then holds a fragment of one record, with complete records before or after it. They are found
+//! where the fragment stops being valid JSON: a spliced record is a syntax error at its first byte,
+//! or, if the fragment ended inside a string, right after its first quote.
 //!
-//! A piece of content inside a fragment is a whole object as well, and must not pass for a
-//! record. What stands before and after it tells the two apart, and so do its keys: a record
-//! has a `type`, and an identity or a time of its own. One case cannot be told: a fragment that
-//! ends right after an object with all of these, as the progress of a subagent has one inside.
-//! It is then taken for a record that was spliced in.
+//! Content inside a fragment can be a complete object too, and must not be taken for a record. The
+//! bytes before and after it decide, and so do its keys: a record has a `type`, and an id or a time
+//! of its own. One case stays ambiguous: a fragment that ends right after an object with all of
+//! these, such as a subagent's progress. That object is taken for a spliced record.
 //!
-//! The cost is linear in the line: a scan that broke is not repeated from its next `{"`, but
-//! goes on where it broke. Each byte is scanned at most a few times, whatever the line holds.
+//! The cost is linear in the length of the line: after a syntax error the scan continues there, and
+//! not at the next `{"` after its start. Each byte is scanned at most a few times.
 
 mod find;
 mod scan;
@@ -24,18 +22,18 @@ use std::ops::Range;
 use crate::recover::find::Finder;
 use crate::recover::scan::{Scan, is_space, scan};
 
-/// A piece of a line: all that is recovered and all that is lost, in the order of the line.
+/// A piece of a line: a recovered record or lost bytes, in the order of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// One whole JSON object, as it stands.
+    /// One complete JSON object.
     Record(&'a str),
-    /// Bytes in which no record was found.
+    /// Bytes without a record.
     Lost {
-        /// What is lost, without the white space around it.
+        /// The lost bytes, without surrounding white space.
         bytes: &'a [u8],
         /// What is wrong with it.
         why: Damage,
-        /// How many bytes of the line stand before it.
+        /// The offset of the bytes in the line.
         offset: usize,
     },
 }
@@ -43,11 +41,11 @@ pub enum Piece<'a> {
 /// What is wrong with bytes that are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// They are not text.
+    /// They are not UTF-8.
     NotUtf8,
-    /// They are zero bytes, as a machine that died leaves them.
+    /// They are zero bytes, as a file system leaves them after a crash.
     NulRun,
-    /// They are not JSON: a record that was torn, or a fragment of one.
+    /// They are not JSON: a truncated record, or a fragment of one.
     NotJson,
     /// They are JSON, but not an object, and every record is one.
     NotAnObject,
@@ -64,17 +62,18 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Returns the line as text, if it is text; whether that is a record, the caller's parser says.
+/// Returns the line as text, if it is UTF-8.
 ///
-/// This is the fast way for the many lines that are whole; [`records`] is for the others.
-pub fn good(line: &[u8]) -> Option<&str> {
+/// This is the fast path for intact lines, whose JSON the caller parses; [`records`] is for the
+/// others.
+pub fn as_text(line: &[u8]) -> Option<&str> {
     simdutf8::basic::from_utf8(line).ok()
 }
 
-/// Returns the records that stand on `line`, and what is lost between them.
+/// Returns the records on `line`, and the lost bytes between them.
 ///
-/// Every byte is in a piece, or is white space or a comma between two pieces. No input makes it
-/// panic or recurse, and the time is linear in the line's length.
+/// Every byte is in a piece, or is white space or a comma between two pieces. No input causes a
+/// panic or recursion, and the time is linear in the length of the line.
 ///
 /// ```
 /// use threadfold_convert::recover::{Damage, Piece, records};
@@ -90,18 +89,18 @@ pub fn good(line: &[u8]) -> Option<&str> {
 /// );
 /// ```
 pub fn records(line: &[u8]) -> Records<'_> {
-    Records { line, given: 0, gap_end: 0, found: None, finder: Finder::new(line) }
+    Records { line, done: 0, gap_end: 0, found: None, finder: Finder::new(line) }
 }
 
 /// The pieces of a line; see [`records`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     line: &'a [u8],
-    /// All before this was given.
-    given: usize,
-    /// All from `given` up to this is lost.
+    /// The end of the last piece that was returned.
+    done: usize,
+    /// Everything from `done` up to this is lost.
     gap_end: usize,
-    /// The record that comes after the gap.
+    /// The record after the gap.
     found: Option<Range<usize>>,
     finder: Finder<'a>,
 }
@@ -115,28 +114,28 @@ impl<'a> Iterator for Records<'a> {
                 return Some(lost);
             }
             if let Some(found) = self.found.take() {
-                self.given = found.end;
+                self.done = found.end;
                 self.gap_end = found.end;
                 return Some(self.piece(found));
             }
-            if self.given == self.line.len() {
+            if self.done == self.line.len() {
                 return None;
             }
-            self.found = self.finder.find(self.given);
+            self.found = self.finder.find(self.done);
             self.gap_end = self.found.as_ref().map_or(self.line.len(), |it| it.start);
         }
     }
 }
 
 impl<'a> Records<'a> {
-    /// Returns the next piece of the gap; a run of zero bytes is a piece of its own.
+    /// Returns the next piece of the gap; a run of zero bytes is a separate piece.
     fn next_loss(&mut self) -> Option<Piece<'a>> {
-        while self.given < self.gap_end {
-            let rest = &self.line[self.given..self.gap_end];
+        while self.done < self.gap_end {
+            let rest = &self.line[self.done..self.gap_end];
             let is_nul = rest[0] == 0;
             let length = rest.iter().position(|it| (*it == 0) != is_nul).unwrap_or(rest.len());
-            let part = self.given..self.given + length;
-            self.given = part.end;
+            let part = self.done..self.done + length;
+            self.done = part.end;
             if is_nul {
                 return Some(self.lost(part, Damage::NulRun));
             }
@@ -149,7 +148,7 @@ impl<'a> Records<'a> {
     }
 
     fn piece(&self, found: Range<usize>) -> Piece<'a> {
-        match good(&self.line[found.clone()]) {
+        match as_text(&self.line[found.clone()]) {
             Some(record) => Piece::Record(record),
             None => self.lost(found, Damage::NotUtf8),
         }
@@ -160,7 +159,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Returns a part of the line without the white space around it, unless it only separates.
+/// Returns a part of the line without surrounding white space; nothing if it is only a separator.
 fn trimmed(line: &[u8], part: Range<usize>) -> Option<Range<usize>> {
     let bytes = &line[part.clone()];
     if bytes.iter().all(|it| is_space(*it) || *it == b',') {
@@ -171,8 +170,9 @@ fn trimmed(line: &[u8], part: Range<usize>) -> Option<Range<usize>> {
     Some(part.start + first..part.start + last + 1)
 }
 
+/// Returns what is wrong with bytes that are not a record.
 fn damage(bytes: &[u8]) -> Damage {
-    if good(bytes).is_none() {
+    if as_text(bytes).is_none() {
         return Damage::NotUtf8;
     }
     match scan(bytes, 0) {

@@ -1,27 +1,27 @@
-//! Records that cannot be used as they stand: what can be saved is converted, the rest is shown as
-//! it came, and the loss is said. Every agent's converter does it this way.
+//! Recovers corrupt lines, the same way for every agent.
+//!
+//! Complete records on the line are converted; the rest becomes blocks that carry it, and each loss
+//! is reported.
 
-use threadfold_core::{
-    Block, Context, EventSource, Fields, Json, LogPayload, Payload, SessionEvent, UnknownBlock,
-};
+use threadfold_core::{Block, Context, Fields, Json, LogPayload, Payload, SessionEvent, EventSource, UnknownBlock};
 
 use crate::record::{FeedLine, TooLong};
 use crate::recover::{self, Piece};
 
-/// A converter that can show what it could not use.
+/// A converter that can report losses and show what it could not convert.
 pub(crate) trait Salvage {
-    /// Converts a text that should be one record. Says whether it is one.
+    /// Converts a text that should be one record. Returns whether it is one.
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool;
 
-    /// Says that something of a record could not be used.
-    fn loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>);
+    /// Emits a warning: part of a line could not be used.
+    fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>);
 
-    /// Shows a record that is not understood, as it came.
-    fn unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>);
+    /// Emits a block that carries what could not be converted.
+    fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>);
 }
 
-/// Takes what it can from a line that is no record as it stands.
-pub(crate) fn mend(
+/// Converts the records that a corrupt line still contains, and reports the rest.
+pub(crate) fn recover_line(
     converter: &mut impl Salvage,
     record: &FeedLine<'_>,
     out: &mut Vec<SessionEvent>,
@@ -30,19 +30,19 @@ pub(crate) fn mend(
         match piece {
             Piece::Record(text) => {
                 if !converter.convert(record, text, out) {
-                    converter.unknown(record, Json::string(text), out);
+                    converter.emit_unknown(record, Json::string(text), out);
                 }
             }
             Piece::Lost { bytes, why, .. } => {
-                converter.loss(record, &why.to_string(), out);
+                converter.report_loss(record, &why.to_string(), out);
                 let kept = Json::string(&String::from_utf8_lossy(bytes));
-                converter.unknown(record, kept, out);
+                converter.emit_unknown(record, kept, out);
             }
         }
     }
 }
 
-/// Says that a record was too long to be kept, and shows how it began.
+/// Reports a line that is too long to be converted, and shows its first bytes.
 pub(crate) fn too_long(
     converter: &mut impl Salvage,
     lost: &TooLong<'_>,
@@ -50,22 +50,25 @@ pub(crate) fn too_long(
 ) {
     let record = FeedLine { feed: lost.feed, number: lost.number, bytes: lost.head };
     let what = format!("a record of {} bytes is too long to be kept", lost.length);
-    converter.loss(&record, &what, out);
+    converter.report_loss(&record, &what, out);
     let mut kept = Fields::default();
     kept.insert("bytes", Json::of(&lost.length));
     kept.insert("head", Json::string(&String::from_utf8_lossy(lost.head)));
-    converter.unknown(&record, Json::of(&kept), out);
+    converter.emit_unknown(&record, Json::of(&kept), out);
 }
 
-/// Returns a block that carries a record, named by its place: the `nth` thing of its line.
+/// Returns a block that carries a record without an id.
+///
+/// Its id is its position, feed, line and the `nth` event of the line, so that converting the same
+/// bytes again gives the same block.
 pub(crate) fn unknown_block(record: &FeedLine<'_>, nth: usize, kept: Json) -> Block {
     let source = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
     let id = format!("line:{source}:{}:{nth}", record.number);
     Block::new(id, UnknownBlock { record: kept })
 }
 
-/// Returns the event that something of a line could not be used.
-pub(crate) fn loss(context: Context, source: &EventSource, line: u64, what: &str) -> SessionEvent {
+/// Returns a warning that part of a line could not be used.
+pub(crate) fn loss_event(context: Context, source: &EventSource, line: u64, what: &str) -> SessionEvent {
     let source = EventSource { position: Some(Json::of(&line)), ..source.clone() };
     let message = format!("line {line}: {what}");
     let log = LogPayload { level: Some("warning".into()), message: Some(message.into()) };

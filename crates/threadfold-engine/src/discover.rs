@@ -100,11 +100,11 @@ impl Discovery {
                     false => self.unrecognized.push(path.to_owned()),
                 }
             }
-            Err(InputError::Unrecognized { .. } | InputError::NotRegular { .. }) => {
+            Err(InputError::Unrecognized { .. }) if !takes_unknown => {
                 self.unrecognized.push(path.to_owned());
             }
             // It may become a session, and is none yet.
-            Err(InputError::NothingYet { .. }) if !is_named_as_records(path) => {
+            Err(InputError::NothingYet { .. }) if !takes_unknown && !is_named_as_records(path) => {
                 self.unrecognized.push(path.to_owned());
             }
             Err(error) => self.refused.push((path.to_owned(), error)),

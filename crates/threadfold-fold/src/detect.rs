@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 use threadfold_convert::lines::lines;
-use threadfold_convert::{Agent, Format, RECOGNIZED_LINES, Shape, events, opens_in_one_piece};
+use threadfold_convert::{Agent, Format, RECOGNIZED_LINES, Shape, events, opens_as_bundle};
 
 /// How many bytes of an input are read at most to recognize it.
 pub const HEAD_BYTES: usize = 1 << 20;
@@ -110,7 +110,7 @@ impl Head<'_> {
             line.trim_ascii_start().starts_with(b"{")
                 && serde_json::from_slice::<IgnoredAny>(line).is_ok()
         };
-        opens_in_one_piece(self.bytes)
+        opens_as_bundle(self.bytes)
             || lines(self.bytes).take(RECOGNIZED_LINES).any(|line| is_object(line.bytes))
     }
 
@@ -142,7 +142,7 @@ fn payload(line: &[u8]) -> &[u8] {
 /// all of it needs to be read to decide.
 pub fn may_be_document(input: Detection, head: &[u8]) -> bool {
     match input.shape() {
-        Shape::Stream | Shape::Transcript => opens_in_one_piece(head),
+        Shape::Stream | Shape::Transcript => opens_as_bundle(head),
         Shape::Export => true,
         Shape::Opaque => {
             let first = lines(head).next();

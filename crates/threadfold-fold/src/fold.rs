@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use threadfold_convert::lines::{self, Position};
-use threadfold_convert::{Agent, Converter, Feed, FeedKind, FeedLine, TooLong, Unpacked, events};
+use threadfold_convert::{Agent, Bundle, Converter, Feed, FeedKind, FeedLine, TooLong, events};
 use threadfold_core::{
     Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata, SpillStore,
     TurnState,
@@ -407,8 +407,8 @@ fn hear_whole(
         converter.finish(feed, events);
     };
     match (unpacked, agent) {
-        (Some(Unpacked::Lines(lines)), _) => push_lines(feed, &lines),
-        (Some(Unpacked::Files(files)), Some(agent)) => {
+        (Some(Bundle::Lines(lines)), _) => push_lines(feed, &lines),
+        (Some(Bundle::Files(files)), Some(agent)) => {
             for file in &files {
                 push_lines(&Feed::new(agent, file.kind.clone(), &file.feed_name()), &file.bytes);
             }

@@ -60,10 +60,10 @@ impl SessionNamer {
     /// Reads a file that is one record.
     pub fn push_document(&mut self, agent: Agent, bytes: &[u8]) {
         match agent.unpack(bytes) {
-            Some(threadfold_convert::Unpacked::Lines(lines)) => {
+            Some(threadfold_convert::Bundle::Lines(lines)) => {
                 self.push(&lines);
             }
-            Some(threadfold_convert::Unpacked::Files(files)) => {
+            Some(threadfold_convert::Bundle::Files(files)) => {
                 if let Some(main) = files.first() {
                     self.push(&main.bytes);
                 }

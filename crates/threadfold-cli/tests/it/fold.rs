@@ -54,7 +54,7 @@ fn pretty_is_indented() {
 
 #[test]
 fn no_events_at_all_are_an_empty_state() {
-    assert_snapshot!(fold(&[], &[]), @r#"
+    assert_snapshot!(fold(&[], &["--from", "events"]), @r#"
     exit 0
     --- stdout
     {"blocks":[],"subagents":[]}
@@ -63,7 +63,7 @@ fn no_events_at_all_are_an_empty_state() {
 }
 
 #[test]
-fn at_stops_after_so_many_events_and_reads_no_further() {
+fn at_is_the_state_after_so_many_events() {
     assert_snapshot!(fold(&[START, "", MORE, "nonsense"], &["--at", "2"]), @r#"
     exit 0
     --- stdout
@@ -87,7 +87,7 @@ fn at_beyond_the_end_tells_how_many_there_are() {
     error: `events.jsonl` has 2 events, and `--at` asks for 3
     hint: `--at 2` is the state after all of them
     ");
-    assert_snapshot!(fold(&[], &["--at", "1", "--hash"]), @"
+    assert_snapshot!(fold(&[], &["--from", "events", "--at", "1", "--hash"]), @"
     exit 2
     --- stdout
     --- stderr
@@ -112,7 +112,7 @@ fn changes_are_a_line_a_step() {
 }
 
 #[test]
-fn changes_up_to_a_bad_line_are_printed() {
+fn a_bad_line_does_not_stop_the_changes() {
     assert_snapshot!(fold(&[IDLE, "{", IDLE], &["--changes"]), @r#"
     exit 2
     --- stdout
@@ -152,7 +152,7 @@ fn without_anomalies_there_is_only_the_total() {
 
 #[test]
 fn the_hash_is_that_of_the_state() {
-    assert_snapshot!(fold(&[], &["--hash"]), @"
+    assert_snapshot!(fold(&[], &["--from", "events", "--hash"]), @"
     exit 0
     --- stdout
     ac1386f18359e4e7b5cde827acab6f05b3f738ccdd3642fc5b12afb1c491be5d
@@ -177,7 +177,7 @@ fn only_one_thing_is_printed() {
 }
 
 #[test]
-fn a_bad_line_stops_with_nothing_on_stdout() {
+fn a_bad_line_is_kept_as_a_block_and_reported() {
     assert_snapshot!(fold(&[START, "", BAD_STATUS, MORE], &[]), @r#"
     exit 2
     --- stdout
@@ -230,7 +230,7 @@ fn bad_utf_8_is_a_bad_line() {
     cause: expected UTF-8, found the byte 0xff at column 10
     hint: `--keep-going` leaves out lines that are not events
     ");
-    assert_snapshot!(env.run(&["fold", "--keep-going", "--hash", "events.jsonl"]), @"
+    assert_snapshot!(env.run(&["fold", "--hash", "events.jsonl"]), @"
     exit 0
     --- stdout
     63dc319c849d5ff86cf73e04d2dad330d46cdd89ba3e367d749995eee34857d5
@@ -241,21 +241,8 @@ fn bad_utf_8_is_a_bad_line() {
 }
 
 #[test]
-fn keep_going_leaves_bad_lines_out_and_lists_them() {
-    assert_snapshot!(fold(&["nonsense", START, BAD_STATUS, MORE], &["--keep-going"]), @r#"
-    exit 0
-    --- stdout
-    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"}],"subagents":[]}
-    --- stderr
-    2 lines were left out:
-      line 1: expected one JSON object, found text that is not JSON (expected ident at column 2)
-      line 3: `payload.block.status`: expected a status: `pending`, `running`, `complete`, `success` or `error`, found `"done"`
-    "#);
-}
-
-#[test]
 fn of_many_bad_lines_the_first_are_listed() {
-    assert_snapshot!(fold(&["1"; 12], &["--keep-going"]), @r#"
+    assert_snapshot!(fold(&["1"; 12], &[]), @r#"
     exit 0
     --- stdout
     {"blocks":[],"subagents":[]}
@@ -277,7 +264,7 @@ fn of_many_bad_lines_the_first_are_listed() {
 
 #[test]
 fn at_counts_events_and_not_lines() {
-    assert_snapshot!(fold(&["1", START, "2", MORE, "3"], &["--keep-going", "--at", "2"]), @r#"
+    assert_snapshot!(fold(&["1", START, "2", MORE, "3"], &["--at", "2"]), @r#"
     exit 0
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"}],"subagents":[]}
@@ -286,7 +273,7 @@ fn at_counts_events_and_not_lines() {
       line 1: expected an object, found `1`
       line 3: expected an object, found `2`
     "#);
-    assert_snapshot!(fold(&["1", START], &["--keep-going", "--at", "2"]), @"
+    assert_snapshot!(fold(&["1", START], &["--at", "2"]), @"
     exit 2
     --- stdout
     --- stderr
@@ -359,7 +346,7 @@ fn a_folder_is_not_a_file() {
 #[test]
 fn control_characters_of_the_input_do_not_reach_the_terminal() {
     let kind = r#"{"type":"\u001b[31m\u009b2J\u202e\nx"}"#;
-    assert_snapshot!(fold(&[kind], &["--anomalies"]), @r"
+    assert_snapshot!(fold(&[kind], &["--from", "events", "--anomalies"]), @r"
     exit 0
     --- stdout
     line 1: \u{1b}[31m\u{9b}2J\u{202e}\nx ignored: unknown event type `\u{1b}[31m\u{9b}2J\u{202e}\nx`
@@ -375,7 +362,7 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     cause: `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"\u{7f}\u{9b}2J\u{202e}"`
     hint: `--keep-going` leaves out lines that are not events
     "#);
-    assert_snapshot!(fold(&[raw, "\u{1b}[2J"], &["--keep-going", "--hash"]), @r#"
+    assert_snapshot!(fold(&[raw, "\u{1b}[2J"], &["--hash"]), @r#"
     exit 0
     --- stdout
     ac1386f18359e4e7b5cde827acab6f05b3f738ccdd3642fc5b12afb1c491be5d

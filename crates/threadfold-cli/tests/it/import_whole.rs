@@ -89,7 +89,7 @@ fn a_file_that_does_not_tell_yet_whose_it_is_stays_open() {
     for cut in [0, 1, 40] {
         env.write(&path, &whole[..cut]);
         let told = env.told(&["import", &path]);
-        assert!(told.starts_with("exit 2") && told.contains("nothing in it yet"), "{told}");
+        assert!(told.starts_with("exit 2") && told.contains("no record yet"), "{told}");
     }
     env.write(&path, &whole);
     env.done(&["import", &path]);

@@ -115,7 +115,7 @@ fn at_every_record_a_session_is_what_its_first_lines_tell() {
     env.write("claude/projects/p/s1.jsonl", lines.concat());
     env.done(&["import"]);
     // The first record tells of the source.
-    for count in 0..=lines.len() {
+    for count in 1..=lines.len() {
         let at = env.done(&["view", "s1", "--at", &(count + 1).to_string(), "--json"]);
         let at: Value = serde_json::from_str(&at).unwrap();
         let store = format!("{count}.db");

@@ -137,7 +137,7 @@ fn a_stream_on_standard_input_is_told_and_kept() {
 fn a_stream_of_an_unknown_agent_is_shown_line_by_line() {
     let env = TestEnv::with_events("{\"type\":\"thread.began\"}\n{\"type\":\"item.done\"}\n");
     let told = env.run_piped(&["watch", "-"]);
-    assert!(told.starts_with("exit 0") && told.contains("no known agent's"), "{told}");
+    assert!(told.starts_with("exit 0") && told.contains("no format of a known agent"), "{told}");
     assert!(told.contains("unknown record: item.done"), "{told}");
 }
 
@@ -148,7 +148,7 @@ fn a_stream_of_an_unknown_agent_is_kept_as_it_comes() {
     let (watching, _stdin) = watch_stdin(&env, "{\"type\":\"thread.began\"}\n");
     watching.wait_for("thread.began");
     let listed = env.done(&["list", "--json"]);
-    assert_eq!(listed.matches(r#""id":"stdin-"#).count(), 1, "{listed}");
+    assert_eq!(listed.matches(r#""id":"other-"#).count(), 1, "{listed}");
     assert_eq!(watching.end().0, Some(0));
 }
 
@@ -170,7 +170,7 @@ fn json_begins_with_the_state_and_goes_on_with_changes() {
     env.write("s1.jsonl", line(1, "user", "first question"));
     let watching = Watching::new(&env, &["s1.jsonl", "--json"]);
     let state = watching.wait_for("first question");
-    assert!(state.starts_with(r#"{"type":"state","sessionId":"s1","cursor":""#), "{state}");
+    assert!(state.starts_with(r#"{"type":"snapshot","sessionId":"s1","cursor":""#), "{state}");
     append(&env, "s1.jsonl", &line(2, "assistant", "an answer"));
     let changes = watching.wait_for("an answer");
     assert!(changes.starts_with(r#"{"type":"changes","sessionId":"s1","cursor":""#), "{changes}");
@@ -179,7 +179,7 @@ fn json_begins_with_the_state_and_goes_on_with_changes() {
 }
 
 #[test]
-fn who_comes_second_looks_on() {
+fn a_second_watch_follows_read_only() {
     let env = TestEnv::new();
     env.write("s1.jsonl", line(1, "user", "first question"));
     let first = Watching::new(&env, &["s1.jsonl"]);
@@ -191,20 +191,22 @@ fn who_comes_second_looks_on() {
     second.wait_for("an answer");
     let (code, said) = second.end();
     assert_eq!(code, Some(0));
-    assert!(said.contains("threadfold watch, process ") && said.contains("looking on"), "{said}");
+    assert!(said.contains("threadfold watch, process ") && said.contains("following it read-only"), "{said}");
     assert_eq!(first.end(), (Some(0), String::new()));
 }
 
 #[test]
 fn sessions_of_a_folder_are_told_of_when_they_grow() {
     let env = TestEnv::new();
-    env.write("projects/p/old.jsonl", line(1, "user", "an old question"));
+    let of_old = |text: String| text.replace("\"s1\"", "\"old\"");
+    env.write("projects/p/old.jsonl", of_old(line(1, "user", "an old question")));
     let watching = Watching::new(&env, &["projects", "--json"]);
     find(&watching.said, "watching");
-    append(&env, "projects/p/new.jsonl", &line(1, "user", "a new question"));
+    let of_new = line(1, "user", "a new question").replace("\"s1\"", "\"new\"");
+    append(&env, "projects/p/new.jsonl", &of_new);
     let told = watching.wait_for("a new question");
     assert!(told.contains(r#""sessionId":"new""#), "{told}");
-    append(&env, "projects/p/old.jsonl", &line(2, "user", "one more"));
+    append(&env, "projects/p/old.jsonl", &of_old(line(2, "user", "one more")));
     let told = watching.wait_for(r#""sessionId":"old""#);
     assert!(told.contains("one more") && told.contains(r#""records":2"#), "{told}");
     assert_eq!(watching.end().0, Some(0));
@@ -242,7 +244,7 @@ fn a_file_of_an_unknown_agent_is_followed() {
     watching.wait_for("more of it");
     let (code, said) = watching.end();
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("`strange.jsonl` is no known agent's session; kept as it is"), "{said}");
+    assert!(said.contains("`strange.jsonl` is no known agent's session: every line is kept as it is"), "{said}");
 }
 
 /// Watches what is said on standard input, and returns once all of it was read and Ctrl-C would be
@@ -279,7 +281,7 @@ fn what_was_read_before_the_session_had_a_name_is_kept_too() {
     let (watching, _stdin) = watch_stdin(&env, &format!("{unnamed}\n"));
     assert_eq!(watching.end(), (Some(0), String::new()));
     let listed = env.done(&["list", "--json"]);
-    assert_eq!(listed.matches(r#""id":"stdin-"#).count(), 1, "{listed}");
+    assert_eq!(listed.matches(r#""id":"claude-"#).count(), 1, "{listed}");
 }
 
 #[test]
@@ -287,7 +289,7 @@ fn a_file_that_is_empty_is_shown_rightly_once_it_fills() {
     let env = TestEnv::new();
     env.write("s1.jsonl", "");
     let watching = Watching::new(&env, &["s1.jsonl"]);
-    find(&watching.said, "nothing in `s1.jsonl` yet");
+    find(&watching.said, "`s1.jsonl` has no record yet");
     let first = line(1, "user", "first question");
     let (begin, end) = first.split_at(30);
     append(&env, "s1.jsonl", begin);
@@ -305,7 +307,7 @@ fn who_waits_for_a_file_to_fill_can_be_ended() {
     let env = TestEnv::new();
     env.write("s1.jsonl", "");
     let watching = Watching::new(&env, &["s1.jsonl"]);
-    find(&watching.said, "nothing in `s1.jsonl` yet");
+    find(&watching.said, "`s1.jsonl` has no record yet");
     // What it says comes before it listens.
     let end = Instant::now() + LIMIT;
     while !watching.hears_ctrl_c() {

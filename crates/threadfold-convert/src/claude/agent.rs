@@ -1,4 +1,4 @@
-//! Claude Code and the Claude Agent SDK, as a row of the table of agents.
+//! Claude Code's row of the table of agents.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -7,7 +7,7 @@ use super::ClaudeConverter;
 use super::layout::{self, belongs_to, is_session_name};
 use super::parity;
 use crate::agent::{AgentModule, OrderedFile, SessionFile};
-use crate::combined::{self, unpack};
+use crate::bundle::{self, unpack};
 use crate::lines::lines;
 use crate::{Agent, FeedKind, Format, Shape, memory};
 
@@ -19,7 +19,7 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     recognize_record,
     recognize_opening,
     converter: |_| Box::new(ClaudeConverter::default()),
-    resume: |remembered| Ok(Box::new(memory::read::<ClaudeConverter>(remembered)?)),
+    resume: |memory| Ok(Box::new(memory::read::<ClaudeConverter>(memory)?)),
     unpack,
     is_session_name,
     has_one_main_file: true,
@@ -43,7 +43,7 @@ const FORMATS: &[Format] = &[
 const STREAM: &Format = &FORMATS[0];
 const TRANSCRIPT: &Format = &FORMATS[1];
 
-/// What tells Claude Code's records from others.
+/// The fields that distinguish Claude Code's records from those of other agents.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Marks {
@@ -61,7 +61,7 @@ impl Marks {
         if matches!(kind, "stream_event" | "result" | "control_response" | "control_request") {
             return Some(STREAM);
         }
-        // Other agents name a session so as well, and keep all its messages in one object.
+        // Other agents use `sessionId` too, in one object with all messages.
         if self.file_session.is_some() && self.messages.is_none() {
             return Some(TRANSCRIPT);
         }
@@ -77,21 +77,23 @@ fn recognize_record(line: &[u8]) -> Option<&'static Format> {
     serde_json::from_slice::<Marks>(line).ok()?.format()
 }
 
-/// Recognizes a session in one piece: a list of records, or an object that holds all transcripts.
+/// Recognizes a bundle: a list of records, or an object that holds all transcripts.
 fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
-    match combined::opening(head)? {
-        combined::Opening::Object => Some(TRANSCRIPT),
-        combined::Opening::List(first) => match serde_json::from_str::<Marks>(first) {
+    match bundle::opening(head)? {
+        bundle::Opening::Object => Some(TRANSCRIPT),
+        bundle::Opening::List(first) => match serde_json::from_str::<Marks>(first) {
             Ok(marks) => {
                 (marks.session_id.is_some() || marks.file_session.is_some()).then_some(STREAM)
             }
-            // It is cut off or damaged, and no other agent keeps lists that open so.
+            // The first record is truncated or corrupt, and no other agent writes such lists.
             Err(_) => Some(STREAM),
         },
     }
 }
 
-/// Returns metadata first, then the main file, then the subagents'.
+/// Returns the metadata files first, then the main file, then the subagents' files.
+///
+/// Metadata links subagents to calls by id; read first, no link depends on the prompt.
 fn reading_order(files: &[SessionFile<'_>]) -> Vec<OrderedFile> {
     let paths: Vec<String> = files.iter().map(|file| file.path.replace('\\', "/")).collect();
     let find = |path: &str| paths.iter().position(|it| it == path);
@@ -99,6 +101,7 @@ fn reading_order(files: &[SessionFile<'_>]) -> Vec<OrderedFile> {
     let mut ordered = Vec::new();
     let found = layout::sessions(&paths);
     for session in &found {
+        // The folder of 2.0 holds the subagents of all its sessions, and only their lines name one.
         let is_own = |bytes: &[u8]| {
             lines(bytes).next().is_none_or(|first| belongs_to(first.bytes, &session.session))
         };
@@ -116,6 +119,7 @@ fn reading_order(files: &[SessionFile<'_>]) -> Vec<OrderedFile> {
             ordered.extend(found.map(|it| file(it, FeedKind::Subagent(subagent.agent.clone()))));
         }
     }
+    // Nothing looks like a session: files that somebody renamed are read as they are.
     if found.is_empty() {
         ordered.extend((0..files.len()).map(|index| file(index, FeedKind::Main)));
     }

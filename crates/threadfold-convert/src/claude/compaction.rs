@@ -1,28 +1,28 @@
-//! Compactions: a summary stands for what went before.
+//! Compactions: a summary replaces the earlier context.
 
 use threadfold_core::{Block, ContextChange, ContextChanged, Payload, SystemBlock};
 
+use super::emitter::Emitter;
 use super::memory::key;
-use super::said::Said;
 use super::wire::Line;
 
-/// Marks what went before, but for what was kept, and shows the boundary.
-pub(super) fn boundary(said: &mut Said<'_>, line: &Line<'_>) {
-    let kept = line
+/// Emits the change of context, then the block that shows the boundary.
+///
+/// The change comes first, so that it does not mark the boundary itself as inactive.
+pub(super) fn convert_boundary(emitter: &mut Emitter<'_>, line: &Line<'_>) {
+    let first_preserved = line
         .compact_metadata
         .as_ref()
         .and_then(|metadata| metadata.preserved_segment.as_ref())
         .and_then(|segment| segment.head_uuid.as_deref());
-    let head = kept.and_then(|uuid| said.side().lines.get(&key(uuid))?.block.clone());
-    said.say(Payload::ContextChanged(ContextChanged {
+    let head = first_preserved.and_then(|uuid| emitter.side().lines.get(&key(uuid))?.block.clone());
+    emitter.emit(Payload::ContextChanged(ContextChanged {
         kind: ContextChange::Compaction,
         head,
         summary: None,
     }));
-    let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", said.line), str::to_owned);
-    let body = SystemBlock {
-        subtype: "compaction".into(),
-        message: Some("The context was compacted".into()),
-    };
-    said.block(Block::new(id, body));
+    let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", emitter.line), str::to_owned);
+    let body =
+        SystemBlock { subtype: "compaction".into(), message: Some("The context was compacted".into()) };
+    emitter.emit_block(Block::new(id, body));
 }

@@ -1,8 +1,8 @@
-//! Which files make a session, in all four layouts.
+//! Finds the files of a session in all four layouts.
 //!
-//! To 1.0.128 a subagent's lines stand inside the main file; in 2.0 its file stands beside it,
-//! in the project's folder; from 2.1 on in `<session>/subagents/`, later with a `.meta.json`
-//! beside it, and workflows have folders of their own below that.
+//! Up to 1.0.128 the main file contains the subagents' lines. In 2.0 each subagent has a file in
+//! the project's folder. From 2.1 on that file is in `<session>/subagents/`, later with a
+//! `.meta.json` beside it, and workflows have subfolders there.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use threadfold_core::AgentId;
 /// The files of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFiles {
-    /// The session's name: the main file's.
+    /// The session's id: the name of the main file.
     pub session: String,
     /// The main file.
     pub main: String,
@@ -22,19 +22,18 @@ pub struct SessionFiles {
 /// The file of one subagent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubagentFile {
-    /// The subagent.
+    /// The subagent's id.
     pub agent: AgentId,
     /// Its file.
     pub path: String,
-    /// What is noted beside it.
+    /// Its metadata file.
     pub meta: Option<String>,
 }
 
-/// Sorts paths into sessions, by name.
+/// Groups paths into sessions, sorted by name.
 ///
-/// Subagents' files that stand beside several main files belong to the one that they name inside;
-/// that cannot be seen from a path, so such a file is given to every session of its folder, and
-/// [`belongs_to`] tells by its first line.
+/// In the layout of 2.0 a path does not show which session a subagent's file belongs to. Such a
+/// file is listed in every session of its folder; [`belongs_to`] decides by its first line.
 ///
 /// ```
 /// use threadfold_convert::claude::layout::sessions;
@@ -85,24 +84,27 @@ pub fn sessions<P: AsRef<str>>(paths: &[P]) -> Vec<SessionFiles> {
     mains.into_values().collect()
 }
 
-/// Says whether a subagent's file, by its first line, belongs to the session.
+/// Returns whether a subagent's file belongs to the session, according to its first line.
+///
+/// A line that names no session belongs to any: a corrupt first line must not lose the file.
 pub fn belongs_to(first_line: &[u8], session: &str) -> bool {
-    told_session(first_line).is_none_or(|told| told == session)
+    session_of_line(first_line).is_none_or(|it| it == session)
 }
 
-/// Returns the session that a line of a transcript names.
-pub fn told_session(line: &[u8]) -> Option<String> {
+/// Returns the id of the session that a line of a transcript names.
+fn session_of_line(line: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
-    struct Named<'a> {
+    struct SessionLine<'a> {
         #[serde(borrow, rename = "sessionId")]
         session: Option<std::borrow::Cow<'a, str>>,
     }
-    let named: Named<'_> = serde_json::from_slice(line).ok()?;
-    named.session.map(std::borrow::Cow::into_owned).filter(|name| !name.is_empty())
+    let line: SessionLine<'_> = serde_json::from_slice(line).ok()?;
+    line.session.map(std::borrow::Cow::into_owned).filter(|name| !name.is_empty())
 }
 
-/// Says whether a file's name, without its ending, is the name of a session as Claude Code gives
-/// it: a UUID. A copy that somebody gave a name of their own has another.
+/// Returns whether a file's name, without its extension, is a session id of Claude Code: a UUID.
+///
+/// A copy that somebody renamed is therefore recognized as one.
 ///
 /// ```
 /// use threadfold_convert::claude::layout::is_session_name;

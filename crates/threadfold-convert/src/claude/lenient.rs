@@ -1,4 +1,4 @@
-//! Reading a line though some of it is not as expected.
+//! Reads a line although some of its fields do not have the expected type.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,56 +6,57 @@ use threadfold_core::Fields;
 
 use super::wire::Line;
 
-/// What had to be given up to read a line.
+/// What had to be replaced to read a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GivenUp {
-    /// Nothing that was said.
-    Nothing,
-    /// Halves of surrogate pairs, which no text of ours can hold.
-    HalfLetters,
+pub(super) enum Repair {
+    /// Nothing; fields of the wrong type may have been left out.
+    None,
+    /// Lone surrogates, which UTF-8 cannot encode.
+    LoneSurrogates,
 }
 
-/// Reads a line. Where a field is not of the type that it should have, the others are kept.
+/// Reads a line. A field of the wrong type is left out, and the others are kept.
 ///
-/// A line that had to be mended borrows from `mended`.
-pub(super) fn read<'a>(text: &'a str, mended: &'a mut String) -> Option<(Line<'a>, GivenUp)> {
+/// A repaired line borrows from `buffer`.
+pub(super) fn read<'a>(text: &'a str, buffer: &'a mut String) -> Option<(Line<'a>, Repair)> {
     if let Ok(line) = serde_json::from_str(text) {
-        return Some((line, GivenUp::Nothing));
+        return Some((line, Repair::None));
     }
-    let whole = with_whole_surrogates(text);
-    let given_up = if whole == text { GivenUp::Nothing } else { GivenUp::HalfLetters };
-    *mended = without_misfits(&whole)?;
-    Some((serde_json::from_str(mended).ok()?, given_up))
+    let encodable = replace_lone_surrogates(text);
+    let repair = if encodable == text { Repair::None } else { Repair::LoneSurrogates };
+    *buffer = without_misfits(&encodable)?;
+    Some((serde_json::from_str(buffer).ok()?, repair))
 }
 
-/// Says whether a text is a JSON object at all.
+/// Returns whether a text is a JSON object.
 pub(super) fn is_object(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok_and(|raw| raw.get().starts_with('{'))
 }
 
-/// Returns the object with only those fields that fit.
+/// Returns the object with only the fields that have the expected type.
 fn without_misfits(text: &str) -> Option<String> {
     let fields: Fields = serde_json::from_str(text).ok()?;
     let mut pairs: Vec<_> = fields.iter().map(|(name, value)| (name, value.as_str())).collect();
-    // The largest come last, for all that went before is read again with each.
+    // Every attempt parses all fields accepted so far again, so the largest are tried last.
     pairs.sort_by_key(|(_, value)| value.len());
     let mut kept = String::from("{");
     for (name, value) in pairs {
         let name = serde_json::to_string(name).ok()?;
         let comma = if kept.len() > 1 { "," } else { "" };
-        let more = format!("{kept}{comma}{name}:{value}");
-        if Line::deserialize(&mut serde_json::Deserializer::from_str(&format!("{more}}}"))).is_ok()
-        {
-            kept = more;
+        let candidate = format!("{kept}{comma}{name}:{value}");
+        let object = format!("{candidate}}}");
+        if Line::deserialize(&mut serde_json::Deserializer::from_str(&object)).is_ok() {
+            kept = candidate;
         }
     }
     kept.push('}');
     Some(kept)
 }
 
-/// Returns the text with every half of a surrogate pair that stands alone made a replacement
-/// character: no text of ours can hold it. The record keeps it.
-fn with_whole_surrogates(text: &str) -> String {
+/// Returns the text with every lone surrogate escape replaced by `\ufffd`.
+///
+/// Agents cut text at UTF-16 units, so half of a pair can stand alone; the record keeps it.
+fn replace_lone_surrogates(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len());
     let (mut done, mut at) = (0, 0);
@@ -65,6 +66,7 @@ fn with_whole_surrogates(text: &str) -> String {
             continue;
         }
         if bytes[at + 1] != b'u' {
+            // The second byte may be a backslash, which must not open an escape of its own.
             at += 2;
             continue;
         }
@@ -104,17 +106,17 @@ mod tests {
     #[test]
     fn a_lone_surrogate_becomes_a_replacement_character() {
         assert_eq!(
-            with_whole_surrogates(r#"{"a":"\ud83d\ude00 \ud83d x \ude00 \\ud83d"}"#),
+            replace_lone_surrogates(r#"{"a":"\ud83d\ude00 \ud83d x \ude00 \\ud83d"}"#),
             r#"{"a":"\ud83d\ude00 \ufffd x \ufffd \\ud83d"}"#
         );
     }
 
     #[test]
     fn a_field_of_another_type_does_not_take_the_line_with_it() {
-        let mut mended = String::new();
+        let mut buffer = String::new();
         let text = r#"{"type":"user","isMeta":"yes","subtype":{"a":1},"uuid":"u"}"#;
-        let (line, given_up) = read(text, &mut mended).expect("an object");
-        assert_eq!(given_up, GivenUp::Nothing);
+        let (line, repair) = read(text, &mut buffer).expect("an object");
+        assert_eq!(repair, Repair::None);
         assert_eq!((line.kind.as_deref(), line.uuid.as_deref()), (Some("user"), Some("u")));
         assert!(line.subtype.is_none() && !line.is_meta);
     }

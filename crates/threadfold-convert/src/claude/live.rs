@@ -1,55 +1,61 @@
-//! The stream: what Claude Code and the Agent SDK say while they work.
+//! Converts the lines of the live stream.
 //!
-//! A streamed block is a preview until an `assistant` line confirms it; what is never confirmed
-//! is taken back.
+//! A streamed block is a preview until an `assistant` line confirms it. The agent may drop an
+//! attempt without saying so; previews that are never confirmed are therefore removed.
 
 use threadfold_core::{
-    AssistantTextBlock, Block, BlockStatus, ContextChange, ContextChanged, ConversationId,
-    EmptyPayload, Json, Payload, QueryCompleted, QueryFailed, QueryStarted, RemoveReason,
-    SystemBlock, TextField, ThinkingBlock,
+    AssistantTextBlock, Block, BlockId, BlockStatus, ContextChange, ContextChanged, ConversationId,
+    EmptyPayload, Json, Payload, QueryCompleted, QueryFailed, QueryStarted, RemoveReason, SystemBlock,
+    TextField, ThinkingBlock,
 };
 
-use super::memory::{Preview, key};
-use super::message::{assistant, piece_id, tool_use, user};
+use super::assistant::{convert_assistant, indexed_id, tool_use};
+use super::compaction;
+use super::emitter::Emitter;
+use super::memory::{LineEntry, Preview, key};
 use super::permission;
-use super::said::Said;
-use super::subagents::{heard, task_ended, task_started, tell_if_known};
-use super::usage::update;
+use super::subagents::{emit_known_subagents, observe_subagent};
+use super::tasks::{convert_task_end, convert_task_start};
+use super::usage::emit_metadata;
+use super::user::convert_user;
 use super::wire::{ContentBlock, Line, StreamEvent};
 
-/// Converts one line of a stream. Says whether it was understood.
-pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool {
+/// Converts one line of a stream. Returns whether its type is known.
+pub(super) fn convert(emitter: &mut Emitter<'_>, line: &Line<'_>, text: &str) -> bool {
     let Some(kind) = line.kind.as_deref() else { return false };
-    if let Some(name) = conversation(line) {
-        said.conversation = ConversationId::from(name);
+    if let Some(name) = subagent_conversation(line) {
+        emitter.conversation = ConversationId::from(name);
     }
     match kind {
         "assistant" => {
-            supersede(said, line);
-            speaks(said, line);
-            remember(said, line, |said| assistant(said, line, text));
-            tell_of_calls(said, line);
+            supersede(emitter, line);
+            observe_speaker(emitter, line);
+            let first = convert_assistant(emitter, line, text);
+            remember_line(emitter, line, first);
+            emit_known_subagents(emitter, line);
         }
         "user" => {
-            speaks(said, line);
-            remember(said, line, |said| user(said, line));
+            observe_speaker(emitter, line);
+            let first = convert_user(emitter, line);
+            remember_line(emitter, line, first);
         }
         "stream_event" => match line.event.map(|raw| serde_json::from_str(raw.get())) {
-            Some(Ok(event)) => stream_event(said, line, &event),
+            Some(Ok(event)) => convert_stream_event(emitter, line, &event),
             _ => return false,
         },
-        "result" => result(said, line),
-        "system" => return system(said, line),
-        "control_request" => permission::asked(said, line),
-        "control_response" => permission::answered(said, line),
-        "control_cancel_request" => permission::withdrawn(said, line),
+        "result" => convert_result(emitter, line),
+        "system" => return convert_system(emitter, line),
+        "control_request" => permission::convert_request(emitter, line),
+        "control_response" => permission::convert_response(emitter, line),
+        "control_cancel_request" => permission::convert_cancellation(emitter, line),
         "conversation_reset" => {
-            said.say(Payload::ContextChanged(ContextChanged {
+            emitter.emit(Payload::ContextChanged(ContextChanged {
                 kind: ContextChange::Reset,
                 head: None,
                 summary: None,
             }));
         }
+        // These report progress or settings, and nothing of the conversation.
         "keep_alive" | "tool_progress" | "auth_status" | "rate_limit_event"
         | "tool_use_summary" | "prompt_suggestion" | "active_goal" => {}
         _ => return false,
@@ -57,106 +63,91 @@ pub(super) fn convert(said: &mut Said<'_>, line: &Line<'_>, text: &str) -> bool 
     true
 }
 
-/// Returns the name of the conversation, if it is a subagent's.
-fn conversation<'a>(line: &'a Line<'_>) -> Option<&'a str> {
+/// Returns the conversation of a subagent's line: the subagent's id, or the call before it is known.
+fn subagent_conversation<'a>(line: &'a Line<'_>) -> Option<&'a str> {
     let call = line.parent_tool_use_id.as_deref()?;
     Some(line.agent_id.as_deref().unwrap_or(call))
 }
 
-/// A subagent that speaks is there.
-fn speaks(said: &mut Said<'_>, line: &Line<'_>) {
+/// Emits the subagent of the line, if this line is the first sign of it.
+fn observe_speaker(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     if let Some(call) = line.parent_tool_use_id.as_deref() {
-        heard(said, call, line.agent_id.as_deref());
+        observe_subagent(emitter, call, line.agent_id.as_deref());
     }
 }
 
-fn remember(
-    said: &mut Said<'_>,
-    line: &Line<'_>,
-    convert: impl FnOnce(&mut Said<'_>) -> Option<threadfold_core::BlockId>,
-) {
-    let block = convert(said);
+/// Remembers which block a line became: `supersedes` and compactions refer to lines.
+fn remember_line(emitter: &mut Emitter<'_>, line: &Line<'_>, block: Option<BlockId>) {
     if let (Some(uuid), Some(block)) = (line.uuid.as_deref(), block) {
-        let seen = super::memory::Seen { block: Some(block), turn: 0, index: 0 };
-        said.memory.stream.lines.insert(key(uuid), seen);
+        let entry = LineEntry { block: Some(block), turn: 0, index: 0 };
+        emitter.memory.stream.lines.insert(key(uuid), entry);
     }
 }
 
-/// Tells of subagents whose calls stand only now.
-fn tell_of_calls(said: &mut Said<'_>, line: &Line<'_>) {
-    if let Some(super::wire::Content::Blocks(blocks)) =
-        line.message.as_ref().map(|message| &message.content)
-    {
-        for call in blocks.iter().filter_map(|block| block.id.as_deref()) {
-            tell_if_known(said, call);
-        }
-    }
-}
-
-fn supersede(said: &mut Said<'_>, line: &Line<'_>) {
+/// Removes the blocks of the lines that this line replaces.
+fn supersede(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     for uuid in &line.supersedes {
-        let block = said.memory.stream.lines.get(&key(uuid)).and_then(|seen| seen.block.clone());
+        let block = emitter.memory.stream.lines.get(&key(uuid)).and_then(|seen| seen.block.clone());
         if let Some(block) = block {
-            let conversation = said.conversation.clone();
-            said.remove_in(&conversation, block, RemoveReason::Superseded);
+            let conversation = emitter.conversation.clone();
+            emitter.emit_remove_in(&conversation, block, RemoveReason::Superseded);
         }
     }
 }
 
-/// Takes back the previews that `which` names.
-pub(super) fn abandon(said: &mut Said<'_>, which: impl Fn(&Preview) -> bool) {
-    let previews = std::mem::take(&mut said.memory.stream.previews);
-    let (gone, kept) = previews.into_iter().partition::<Vec<_>, _>(|preview| which(preview));
-    said.memory.stream.previews = kept;
-    for preview in gone {
-        said.remove_in(&preview.conversation, preview.block, RemoveReason::Abandoned);
+/// Removes the previews that `is_dropped` selects.
+pub(super) fn abandon_previews(emitter: &mut Emitter<'_>, is_dropped: impl Fn(&Preview) -> bool) {
+    let previews = std::mem::take(&mut emitter.memory.stream.previews);
+    let (dropped, kept) = previews.into_iter().partition::<Vec<_>, _>(|it| is_dropped(it));
+    emitter.memory.stream.previews = kept;
+    for preview in dropped {
+        emitter.emit_remove_in(&preview.conversation, preview.block, RemoveReason::Abandoned);
     }
 }
 
-fn stream_event(said: &mut Said<'_>, line: &Line<'_>, event: &StreamEvent<'_>) {
-    let conversation = said.conversation.clone();
+/// Converts an event of the model's API, which the agent forwards.
+fn convert_stream_event(emitter: &mut Emitter<'_>, line: &Line<'_>, event: &StreamEvent<'_>) {
+    let conversation = emitter.conversation.clone();
     match &*event.kind {
         "message_start" => {
-            abandon(said, |preview| preview.conversation == conversation);
+            // A conversation streams one message at a time: an unconfirmed one was a failed attempt.
+            abandon_previews(emitter, |preview| preview.conversation == conversation);
             let started = event.message.as_ref();
             if let Some(id) = started.and_then(|message| message.id.as_deref()) {
-                said.memory.stream.streaming.insert(conversation, id.into());
+                emitter.memory.stream.streaming.insert(conversation, id.into());
             }
         }
         "content_block_start" => {
-            let streaming = said.memory.stream.streaming.get(&conversation).cloned();
+            let streaming = emitter.memory.stream.streaming.get(&conversation).cloned();
             if let (Some(message), Some(index), Some(block)) =
                 (streaming, event.index, &event.content_block)
-                && let Some(shown) = first_look(&message, index, block)
+                && let Some(shown) = pending_block(&message, index, block)
             {
-                said.memory.stream.previews.push(Preview {
-                    conversation,
-                    message: message.clone(),
-                    index,
-                    block: shown.id.clone(),
-                    content: 0,
-                });
-                let opened = said.memory.stream.previews.pop();
-                said.preview(shown);
-                said.memory.stream.previews.extend(opened);
+                let preview =
+                    Preview { conversation, message, index, block: shown.id.clone(), content: 0 };
+                // Emitted before it is remembered: its place is after the preview before it.
+                emitter.emit_preview(shown);
+                emitter.memory.stream.previews.push(preview);
             }
         }
-        "content_block_delta" => grow(said, event),
+        "content_block_delta" => convert_delta(emitter, event),
         "message_stop" => {
-            if let Some(thrown) = &line.abandoned_blocks {
-                let from = thrown.from_block_index.unwrap_or(0);
-                let message = thrown.api_message_id.as_deref().unwrap_or("");
-                abandon(said, |preview| *preview.message == *message && preview.index >= from);
+            if let Some(abandoned) = &line.abandoned_blocks {
+                let from = abandoned.from_block_index.unwrap_or(0);
+                let message = abandoned.api_message_id.as_deref().unwrap_or("");
+                abandon_previews(emitter, |preview| {
+                    *preview.message == *message && preview.index >= from
+                });
             }
         }
         _ => {}
     }
 }
 
-/// Returns a block as it looks when it begins to stream.
-fn first_look(message: &str, index: u64, block: &ContentBlock<'_>) -> Option<Block> {
-    let id = piece_id(message, index);
-    let mut shown = match block.kind.as_deref()? {
+/// Returns a block as it is when it begins to stream: empty and pending.
+fn pending_block(message: &str, index: u64, block: &ContentBlock<'_>) -> Option<Block> {
+    let id = indexed_id(message, index);
+    let mut pending = match block.kind.as_deref()? {
         "text" => Block::new(id, AssistantTextBlock { content: "".into(), model: None }),
         "thinking" => {
             Block::new(id, ThinkingBlock { content: "".into(), signature: None, redacted: false })
@@ -170,20 +161,22 @@ fn first_look(message: &str, index: u64, block: &ContentBlock<'_>) -> Option<Blo
         }
         _ => return None,
     };
-    shown.message_id = Some(message.into());
-    shown.status = BlockStatus::Pending;
-    Some(shown)
+    pending.message_id = Some(message.into());
+    pending.status = BlockStatus::Pending;
+    Some(pending)
 }
 
-fn grow(said: &mut Said<'_>, event: &StreamEvent<'_>) {
+/// Converts text that is appended to a streamed block.
+fn convert_delta(emitter: &mut Emitter<'_>, event: &StreamEvent<'_>) {
     let Some(delta) = &event.delta else { return };
     let (field, text) = match (&delta.text, &delta.thinking, &delta.partial_json) {
         (Some(text), _, _) | (None, Some(text), _) => (TextField::Content, text),
         (None, None, Some(text)) => (TextField::Input, text),
         _ => return,
     };
-    let conversation = &said.conversation;
-    let growing = said.memory.stream.previews.iter_mut().rev().find(|preview| {
+    let conversation = &emitter.conversation;
+    // Newest first: indexes repeat from message to message.
+    let growing = emitter.memory.stream.previews.iter_mut().rev().find(|preview| {
         preview.conversation == *conversation && Some(preview.index) == event.index
     });
     let Some(preview) = growing else { return };
@@ -191,17 +184,18 @@ fn grow(said: &mut Said<'_>, event: &StreamEvent<'_>) {
     preview.content += text.len() as u64;
     let block = preview.block.clone();
     if !text.is_empty() {
-        said.delta(block, field, offset, text);
+        emitter.emit_delta(block, field, offset, text);
     }
 }
 
-fn result(said: &mut Said<'_>, line: &Line<'_>) {
-    abandon(said, |_| true);
+/// Converts the end of a query: its cost, its outcome, and the end of the turn.
+fn convert_result(emitter: &mut Emitter<'_>, line: &Line<'_>) {
+    abandon_previews(emitter, |_| true);
     if let Some(cost) = line.total_cost_usd {
-        update(said, "costUsd", Json::of(&cost));
+        emit_metadata(emitter, "costUsd", Json::of(&cost));
     }
-    let failed = line.is_error || line.subtype.as_deref().is_some_and(|it| it != "success");
-    let payload = if failed {
+    let is_error = line.is_error || line.subtype.as_deref().is_some_and(|it| it != "success");
+    let payload = if is_error {
         let error = line.errors.or(line.result).map(Json::from);
         let named = || line.subtype.as_deref().map(Json::string);
         Payload::QueryFailed(QueryFailed { error: error.or_else(named) })
@@ -209,40 +203,42 @@ fn result(said: &mut Said<'_>, line: &Line<'_>) {
         let duration_ms = line.duration_ms.map(|ms| ms.max(0.0) as u64);
         Payload::QueryCompleted(QueryCompleted { duration_ms })
     };
-    said.say(payload);
-    said.idle_in(&ConversationId::main());
+    emitter.emit(payload);
+    emitter.emit_idle_in(&ConversationId::main());
 }
 
-fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
+/// Converts a line of the harness. Returns whether its subtype is known.
+fn convert_system(emitter: &mut Emitter<'_>, line: &Line<'_>) -> bool {
     let Some(subtype) = line.subtype.as_deref() else { return false };
     match subtype {
         "init" => {
-            said.say(Payload::SessionInitialized(EmptyPayload {}));
+            emitter.emit(Payload::SessionInitialized(EmptyPayload {}));
             for (name, value) in
                 [("model", &line.model), ("cwd", &line.cwd), ("version", &line.version)]
             {
                 if let Some(value) = value.as_deref() {
-                    update(said, name, Json::string(value));
+                    emit_metadata(emitter, name, Json::string(value));
                 }
             }
-            said.say(Payload::QueryStarted(QueryStarted { message: None }));
+            emitter.emit(Payload::QueryStarted(QueryStarted { message: None }));
         }
-        "task_started" => task_started(said, line),
-        "task_notification" | "task_updated" => task_ended(said, line),
-        "compact_boundary" => super::compaction::boundary(said, line),
+        "task_started" => convert_task_start(emitter, line),
+        "task_notification" | "task_updated" => convert_task_end(emitter, line),
+        "compact_boundary" => compaction::convert_boundary(emitter, line),
         "api_retry" => {
             let attempt = line.attempt.unwrap_or(0);
-            notice(said, line, "api_retry", format!("attempt {attempt} failed and is made again"));
+            let text = format!("attempt {attempt} failed and is made again");
+            emit_notice(emitter, line, "api_retry", text);
         }
         "hook_response" => {
             let event = line.hook_event.as_deref().unwrap_or("");
             let name = line.hook_name.as_deref().unwrap_or(event);
             let output = line.output.map(|raw| Json::from(raw).to_text().unwrap_or_default());
-            notice(said, line, "hook", format!("{name}: {}", output.unwrap_or_default()));
+            emit_notice(emitter, line, "hook", format!("{name}: {}", output.unwrap_or_default()));
         }
         "permission_denied" => {
             let tool = line.tool_name.as_deref().unwrap_or("");
-            notice(said, line, "permission_denied", format!("{tool} was not allowed"));
+            emit_notice(emitter, line, "permission_denied", format!("{tool} was not allowed"));
         }
         "informational"
         | "local_command_output"
@@ -251,8 +247,9 @@ fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
         | "mirror_error"
         | "session_writes_lost" => {
             let words = line.content.map(|raw| Json::from(raw).to_text().unwrap_or_default());
-            notice(said, line, subtype, words.unwrap_or_default());
+            emit_notice(emitter, line, subtype, words.unwrap_or_default());
         }
+        // Progress and status of the moment: the state holds only what lasts.
         "status"
         | "thinking_tokens"
         | "task_progress"
@@ -273,9 +270,9 @@ fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
     true
 }
 
-/// Says a word of the agent's own.
-pub(super) fn notice(said: &mut Said<'_>, line: &Line<'_>, subtype: &str, words: String) {
-    let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", said.line), str::to_owned);
-    let body = SystemBlock { subtype: subtype.into(), message: Some(words.into()) };
-    said.block(Block::new(id, body));
+/// Emits a message of the harness as a `system` block.
+pub(super) fn emit_notice(emitter: &mut Emitter<'_>, line: &Line<'_>, subtype: &str, text: String) {
+    let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", emitter.line), str::to_owned);
+    let body = SystemBlock { subtype: subtype.into(), message: Some(text.into()) };
+    emitter.emit_block(Block::new(id, body));
 }

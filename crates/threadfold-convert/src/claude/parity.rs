@@ -1,4 +1,4 @@
-//! What Claude Code does not keep on one side, with the reason for each row.
+//! What Claude Code reports in only one of stream and file, with the reason for each rule.
 
 use threadfold_core::{Block, BlockBody, Json};
 
@@ -27,76 +27,77 @@ const RULES: &[Rule] = &[
     Rule {
         name: PROMPT,
         what: "`user_message` of the main conversation, in the file only",
-        reason: "a person's prompt is handed to the agent, which does not say it again in its stream",
+        reason: "the host sends the prompt to the agent, and the agent does not repeat it in its stream",
     },
     Rule {
         name: OPENING,
         what: "the first `user_message` of a subagent, in the file only",
-        reason: "the stream does not tell what a background subagent (any version) or any subagent (1.0) was asked; the call does",
+        reason: "the stream omits the first prompt of background subagents (any version) and of all subagents (1.0); the call contains it",
     },
     Rule {
         name: HARNESS,
         what: "`system` of subtype command, notice or task_notification, in the file only",
-        reason: "what the harness tells the model in a person's place is written down and not streamed",
+        reason: "messages that the harness sends to the model as the user are stored and not streamed",
     },
     Rule {
         name: FILLER,
         what: "`assistant_text` of the model `<synthetic>`, in the file only",
-        reason: "a resume writes an answer into the file that nobody gave",
+        reason: "a resume writes a placeholder answer into the file that no model gave",
     },
     Rule {
         name: UNCALLED,
         what: "all blocks of a subagent without a call, in the file only",
-        reason: "warm-ups, prompt suggestions and side questions have files and are not streamed",
+        reason: "warm-ups, prompt suggestions and side questions have files of their own and are not streamed",
     },
     Rule {
         name: FILE_RETRY,
         what: "`system` of subtype api_error, in the file only",
-        reason: "the file's line about a failed request has another name than the stream's",
+        reason: "the file reports a failed request under another id than the stream",
     },
     Rule {
         name: STREAM_RETRY,
         what: "`system` of subtype api_retry, in the stream only",
-        reason: "the stream's line about a failed request has another name than the file's, and old files have none",
+        reason: "the stream reports a failed request under another id than the file, and old files omit it",
     },
     Rule {
         name: FILE_HOOK,
         what: "`system` of subtype hook, in the file only",
-        reason: "a hook's line in the file has another name than the one in the stream",
+        reason: "the file reports a hook under another id than the stream",
     },
     Rule {
         name: STREAM_HOOK,
         what: "`system` of subtype hook, in the stream only",
-        reason: "a hook's line in the stream has another name than the one in the file",
+        reason: "the stream reports a hook under another id than the file",
     },
     Rule {
         name: DENIED,
         what: "`system` of subtype permission_denied, in the stream only",
-        reason: "the file tells a denial by the call's result alone",
+        reason: "the file reports a denial only as the result of the call",
     },
     Rule {
         name: ASKED,
         what: "`permission`, in the stream only",
-        reason: "the file tells what came of a call and not what a person was asked before it",
+        reason: "the file stores the result of a call and not the question that preceded it",
     },
     Rule {
         name: TIME,
         what: "`timestamp`, absent in the stream",
-        reason: "versions before 2.1.325 put no time on most lines of the stream",
+        reason: "versions before 2.1.325 write no timestamp on most lines of the stream",
     },
     Rule {
         name: STRUCTURED,
         what: "`metadata.structured` of a tool's result, absent in the stream",
-        reason: "1.0 does not stream the structured form of results",
+        reason: "1.0 does not stream structured results",
     },
     Rule {
         name: OUTCOME,
         what: "`output` and `durationMs` of a subagent, absent in the stream",
-        reason: "2.1.197 streams that a background task ended and not what it gave; 1.0 does not stream how long a subagent took",
+        reason: "2.1.197 streams the end of a background task without its output; 1.0 does not stream the duration of subagents",
     },
 ];
 
 fn explain_block(place: &BlockPlace, block: &Block, side: Side) -> Option<&'static str> {
+    // This comes first: every kind of block of such a subagent is missing in the stream.
     if side == Side::Transcript && place.is_uncalled {
         return Some(UNCALLED);
     }

@@ -1,26 +1,26 @@
-//! Permission: the agent asks its host whether a tool may be used, and goes on when it hears.
+//! Permissions: the agent asks its host whether it may use a tool, and waits for the answer.
 
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use threadfold_core::{Json, Payload, PermissionRequested, PermissionResolved};
 
-use super::said::Said;
+use super::emitter::Emitter;
 use super::wire::Line;
 use crate::borrowed::Str;
 
-/// Hears a question of the agent's.
-pub(super) fn asked(said: &mut Said<'_>, line: &Line<'_>) {
+/// Converts the agent's request for permission. Other control requests mean no event.
+pub(super) fn convert_request(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     let Some(request) = &line.request else { return };
     let (Some("can_use_tool"), Some(id)) = (request.subtype.as_deref(), line.request_id.as_deref())
     else {
         return;
     };
     if let Some(call) = request.tool_use_id.as_deref() {
-        said.memory.questions.insert(call.into(), id.into());
+        emitter.memory.questions.insert(call.into(), id.into());
     }
     let tool = request.tool_name.as_deref().unwrap_or("a tool");
-    said.say(Payload::PermissionRequested(PermissionRequested {
+    emitter.emit(Payload::PermissionRequested(PermissionRequested {
         request_id: id.into(),
         tool_use_id: request.tool_use_id.as_deref().map(Into::into),
         question: Some(Json::string(&format!("May {tool} be used?"))),
@@ -28,8 +28,8 @@ pub(super) fn asked(said: &mut Said<'_>, line: &Line<'_>) {
     }));
 }
 
-/// Hears the host's answer, where the host's words are part of what is fed.
-pub(super) fn answered(said: &mut Said<'_>, line: &Line<'_>) {
+/// Converts the host's answer. Most recordings hold only what the agent wrote, and lack it.
+pub(super) fn convert_response(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     #[derive(serde::Deserialize)]
     struct Response<'a> {
         #[serde(borrow)]
@@ -39,37 +39,40 @@ pub(super) fn answered(said: &mut Said<'_>, line: &Line<'_>) {
     }
     let response = line.response.and_then(|raw| serde_json::from_str(raw.get()).ok());
     if let Some(Response { request_id: Some(id), response }) = response {
-        resolve(said, &id, response.map(Json::from));
+        resolve(emitter, &id, response.map(Json::from));
     }
 }
 
-/// Hears that a question is not asked any more.
-pub(super) fn withdrawn(said: &mut Said<'_>, line: &Line<'_>) {
+/// Converts the agent's cancellation of a request.
+pub(super) fn convert_cancellation(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     if let Some(id) = line.request_id.as_deref() {
-        resolve(said, id, Some(Json::string("cancelled")));
+        resolve(emitter, id, Some(Json::string("cancelled")));
     }
 }
 
-/// A tool that has its result was answered for, though the answer itself is not in the stream.
-pub(super) fn answered_by_result(said: &mut Said<'_>, call: &str, failed: bool) {
-    if let Some(id) = said.memory.questions.get(call).cloned() {
-        resolve(said, &id, Some(Json::string(if failed { "deny" } else { "allow" })));
+/// Resolves the open request of a call that now has a result.
+///
+/// This is the fallback for streams without the host's answer: a result proves that there was one.
+pub(super) fn resolve_by_result(emitter: &mut Emitter<'_>, call: &str, is_error: bool) {
+    if let Some(id) = emitter.memory.questions.get(call).cloned() {
+        resolve(emitter, &id, Some(Json::string(if is_error { "deny" } else { "allow" })));
     }
 }
 
-fn resolve(said: &mut Said<'_>, id: &str, answer: Option<Json>) {
-    let asked: Vec<Arc<str>> = said
+/// Emits the answer, unless the request is unknown or already resolved.
+fn resolve(emitter: &mut Emitter<'_>, id: &str, answer: Option<Json>) {
+    let calls: Vec<Arc<str>> = emitter
         .memory
         .questions
         .iter()
         .filter(|(_, request)| ***request == *id)
         .map(|(call, _)| call.clone())
         .collect();
-    if asked.is_empty() {
+    if calls.is_empty() {
         return;
     }
-    asked.iter().for_each(|call| {
-        said.memory.questions.remove(call);
+    calls.iter().for_each(|call| {
+        emitter.memory.questions.remove(call);
     });
-    said.say(Payload::PermissionResolved(PermissionResolved { request_id: id.into(), answer }));
+    emitter.emit(Payload::PermissionResolved(PermissionResolved { request_id: id.into(), answer }));
 }

@@ -1,4 +1,7 @@
-//! Subagents: the call, the agent it made, and how it ended, in whatever order they are told.
+//! Subagents: the call, the subagent that it starts, and its result.
+//!
+//! Stream and files report these in any order, and none of them alone is complete: what is known
+//! is collected by call, and `subagent:spawned` is emitted again whenever more is known.
 
 use std::sync::Arc;
 
@@ -7,61 +10,80 @@ use threadfold_core::{
     AgentId, CompletedStatus, ConversationId, Json, Payload, SubagentCompleted, SubagentSpawned,
 };
 
+use super::emitter::Emitter;
 use super::memory::{AgentCall, call_id};
-use super::said::Said;
-use super::wire::{AgentInput, AgentMeta, AgentResult, ContentBlock, Line};
+use super::wire::{AgentInput, AgentMeta, AgentResult, Content, ContentBlock, Line};
 
-/// Says whether calls of this tool make subagents.
+/// Returns whether calls of this tool start subagents.
 pub(super) fn is_agent_tool(name: &str) -> bool {
     matches!(name, "Task" | "Agent")
 }
 
-/// Hears a call that asks for a subagent.
-pub(super) fn asked(said: &mut Said<'_>, call: &str, input: Option<&RawValue>) {
-    let asked: AgentInput<'_> =
+/// Remembers a call that starts a subagent.
+pub(super) fn remember_call(emitter: &mut Emitter<'_>, call: &str, input: Option<&RawValue>) {
+    let input: AgentInput<'_> =
         input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    let prompt: Option<Arc<str>> = asked.prompt.as_deref().map(Into::into);
-    let known = said.memory.calls.get(call);
+    let prompt: Option<Arc<str>> = input.prompt.as_deref().map(Into::into);
+    let known = emitter.memory.calls.get(call);
     let agent = known.and_then(|known| known.agent.clone()).or_else(|| {
         // The subagent's file may have been read before its caller's.
-        let prompt = prompt.as_ref().filter(|_| !said.is_stream)?;
-        let unlinked = |(agent, words): &(&Arc<str>, &Arc<str>)| {
-            *words == prompt && !said.memory.agents.contains_key(*agent)
+        let prompt = prompt.as_ref().filter(|_| !emitter.is_stream)?;
+        let is_unlinked = |(agent, opening): &(&Arc<str>, &Arc<str>)| {
+            *opening == prompt && !emitter.memory.agents.contains_key(*agent)
         };
-        said.memory.openings.iter().filter(unlinked).map(|(agent, _)| agent.clone()).min()
+        // The smallest id, so that the choice does not depend on the order in the map.
+        emitter.memory.openings.iter().filter(is_unlinked).map(|(agent, _)| agent.clone()).min()
     });
     let spawned = agent.is_some() || known.is_some_and(|known| known.spawned);
     let entry = AgentCall {
-        caller: said.conversation.clone(),
+        caller: emitter.conversation.clone(),
         prompt: prompt.clone(),
-        subagent_type: asked.subagent_type.as_deref().map(Into::into),
-        description: asked.description.as_deref().map(Into::into),
-        background: asked.run_in_background || known.is_some_and(|known| known.background),
+        subagent_type: input.subagent_type.as_deref().map(Into::into),
+        description: input.description.as_deref().map(Into::into),
+        background: input.run_in_background || known.is_some_and(|known| known.background),
         agent,
         spawned,
         failed: known.is_some_and(|known| known.failed),
     };
-    said.memory.calls.insert(call.into(), entry);
-    // Only a file needs to tie a subagent to its call by its words.
+    emitter.memory.calls.insert(call.into(), entry);
+    // The stream names the call on each line of a subagent; only files need the prompt as a link.
     let waits = |(_, waiting): &(Arc<str>, Arc<str>)| **waiting == *call;
     if let Some(prompt) =
-        prompt.filter(|_| !said.is_stream && !said.memory.waiting.iter().any(waits))
+        prompt.filter(|_| !emitter.is_stream && !emitter.memory.waiting.iter().any(waits))
     {
-        said.memory.waiting.push((prompt, call.into()));
+        emitter.memory.waiting.push((prompt, call.into()));
     }
 }
 
-/// Tells of a subagent once its call stands in the conversation.
-pub(super) fn tell_if_known(said: &mut Said<'_>, call: &str) {
-    if said.memory.calls.get(call).is_some_and(|known| known.spawned) {
-        spawned(said, call, None);
+/// Emits the subagents of the line's calls that were known before the calls themselves.
+///
+/// A subagent may be reported before its call; its event must follow the call's block, because
+/// the reducer turns that block into the subagent.
+pub(super) fn emit_known_subagents(emitter: &mut Emitter<'_>, line: &Line<'_>) {
+    let Some(Content::Blocks(blocks)) = line.message.as_ref().map(|message| &message.content)
+    else {
+        return;
+    };
+    for call in blocks.iter().filter_map(|block| block.id.as_deref()) {
+        if emitter.memory.calls.get(call).is_some_and(|known| known.spawned) {
+            emit_spawned(emitter, call);
+        }
     }
 }
 
-/// Tells that a call made a subagent.
-pub(super) fn spawned(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
-    let caller = said.conversation.clone();
-    let known = said.memory.calls.entry(call.into()).or_insert_with(|| AgentCall {
+/// Emits that a call started a subagent.
+pub(super) fn emit_spawned(emitter: &mut Emitter<'_>, call: &str) {
+    spawn(emitter, call, None);
+}
+
+/// Emits that a call started the subagent `agent`.
+pub(super) fn emit_spawned_as(emitter: &mut Emitter<'_>, call: &str, agent: &str) {
+    spawn(emitter, call, Some(agent));
+}
+
+fn spawn(emitter: &mut Emitter<'_>, call: &str, agent: Option<&str>) {
+    let caller = emitter.conversation.clone();
+    let known = emitter.memory.calls.entry(call.into()).or_insert_with(|| AgentCall {
         caller,
         prompt: None,
         subagent_type: None,
@@ -77,10 +99,10 @@ pub(super) fn spawned(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
     }
     let known = known.clone();
     if let Some(agent) = &known.agent {
-        said.memory.agents.insert(agent.clone(), call.into());
-        waits_no_more(said, call);
+        emitter.memory.agents.insert(agent.clone(), call.into());
+        stop_waiting(emitter, call);
     }
-    said.say_in(
+    emitter.emit_in(
         &known.caller,
         Payload::SubagentSpawned(SubagentSpawned {
             agent_id: known.agent.as_deref().map(AgentId::from),
@@ -93,63 +115,35 @@ pub(super) fn spawned(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
     );
 }
 
-fn waits_no_more(said: &mut Said<'_>, call: &str) {
-    if !said.is_stream {
-        said.memory.waiting.retain(|(_, waiting)| **waiting != *call);
+fn stop_waiting(emitter: &mut Emitter<'_>, call: &str) {
+    if !emitter.is_stream {
+        emitter.memory.waiting.retain(|(_, waiting)| **waiting != *call);
     }
 }
 
-/// Hears that a task began, from the stream.
-pub(super) fn task_started(said: &mut Said<'_>, line: &Line<'_>) {
-    let (Some(call), Some(task)) = (line.tool_use_id.as_deref(), line.task_id.as_deref()) else {
-        return;
-    };
-    if line.task_type.as_deref().is_some_and(|kind| kind != "local_agent") {
-        return;
-    }
-    let caller = line.parent_task_id.as_deref().map(ConversationId::from);
-    let known = said.memory.calls.get_mut(call);
-    match known {
-        Some(known) => known.background |= line.is_backgrounded,
-        None => {
-            let entry = AgentCall {
-                caller: caller.unwrap_or_else(ConversationId::main),
-                prompt: line.prompt.as_deref().map(Into::into),
-                subagent_type: line.subagent_type.as_deref().map(Into::into),
-                description: line.description.as_deref().map(Into::into),
-                background: line.is_backgrounded,
-                agent: None,
-                spawned: false,
-                failed: false,
-            };
-            said.memory.calls.insert(call.into(), entry);
-        }
-    }
-    spawned(said, call, Some(task));
-}
-
-/// Hears from a subagent for the first time, by the call that made it.
-pub(super) fn heard(said: &mut Said<'_>, call: &str, agent: Option<&str>) {
-    let new = match said.memory.calls.get(call) {
+/// Emits the subagent of a streamed line, if this line is the first to reveal it or its id.
+pub(super) fn observe_subagent(emitter: &mut Emitter<'_>, call: &str, agent: Option<&str>) {
+    let is_new = match emitter.memory.calls.get(call) {
         Some(known) => !known.spawned || (agent.is_some() && known.agent.as_deref() != agent),
+        // The call is not known yet: a caller is never guessed.
         None => false,
     };
-    if new {
-        spawned(said, call, agent);
+    if is_new {
+        spawn(emitter, call, agent);
     }
 }
 
-/// Hears what is noted beside a subagent's file.
-pub(super) fn meta(said: &mut Said<'_>, agent: &AgentId, text: &str) {
-    let Ok(noted) = serde_json::from_str::<AgentMeta<'_>>(text) else {
-        said.loss("the notes beside a subagent's file are not readable");
+/// Reads the metadata file beside a subagent's file.
+pub(super) fn read_meta(emitter: &mut Emitter<'_>, agent: &AgentId, text: &str) {
+    let Ok(meta) = serde_json::from_str::<AgentMeta<'_>>(text) else {
+        emitter.report_loss("the metadata beside a subagent's file is not readable");
         return;
     };
-    let Some(call) = noted.tool_use_id.as_deref() else { return };
-    let caller = noted.parent_agent_id.as_deref().map(ConversationId::from);
-    let background = noted.request_shape.as_deref() == Some("background");
-    let known = said.memory.calls.get_mut(call);
-    let stands = known.is_some();
+    let Some(call) = meta.tool_use_id.as_deref() else { return };
+    let caller = meta.parent_agent_id.as_deref().map(ConversationId::from);
+    let background = meta.request_shape.as_deref() == Some("background");
+    let known = emitter.memory.calls.get_mut(call);
+    let is_call_known = known.is_some();
     match known {
         Some(known) => {
             known.background |= background;
@@ -160,62 +154,66 @@ pub(super) fn meta(said: &mut Said<'_>, agent: &AgentId, text: &str) {
             let entry = AgentCall {
                 caller: caller.unwrap_or_else(ConversationId::main),
                 prompt: None,
-                subagent_type: noted.agent_type.as_deref().map(Into::into),
-                description: noted.description.as_deref().map(Into::into),
+                subagent_type: meta.agent_type.as_deref().map(Into::into),
+                description: meta.description.as_deref().map(Into::into),
                 background,
                 agent: Some(agent.bare().into()),
                 spawned: true,
                 failed: false,
             };
-            said.memory.calls.insert(call.into(), entry);
+            emitter.memory.calls.insert(call.into(), entry);
         }
     }
-    said.memory.agents.insert(agent.bare().into(), call.into());
-    if stands {
-        spawned(said, call, Some(agent.bare()));
+    emitter.memory.agents.insert(agent.bare().into(), call.into());
+    // Metadata is usually read before the main file; the event then waits for the call's block.
+    if is_call_known {
+        emit_spawned_as(emitter, call, agent.bare());
     }
 }
 
-/// Hears the result of a call. Says whether it is a subagent's, and so no block of its own.
-pub(super) fn answered(
-    said: &mut Said<'_>,
+/// Converts the result of a subagent's call. Returns whether the call started a subagent: its
+/// result is then part of the subagent's block, and not a block of its own.
+pub(super) fn convert_agent_result(
+    emitter: &mut Emitter<'_>,
     line: &Line<'_>,
     call: &str,
     block: &ContentBlock<'_>,
 ) -> bool {
-    let Some(known) = said.memory.calls.get_mut(call) else { return false };
+    let Some(known) = emitter.memory.calls.get_mut(call) else { return false };
     let structured: Option<AgentResult<'_>> =
         line.tool_use_result.and_then(|raw| serde_json::from_str(raw.get()).ok());
-    let failed = block.is_error.unwrap_or(false);
+    let is_error = block.is_error.unwrap_or(false);
     let agent = structured.as_ref().and_then(|result| result.agent_id.as_deref());
-    if failed && agent.is_none() && !known.spawned {
+    if is_error && agent.is_none() && !known.spawned {
         known.failed = true;
-        waits_no_more(said, call);
+        stop_waiting(emitter, call);
         return false;
     }
-    let launched = structured.as_ref().is_some_and(|result| {
+    let is_launched = structured.as_ref().is_some_and(|result| {
         result.is_async || result.status.as_deref() == Some("async_launched")
     });
-    if launched {
+    if is_launched {
         known.background = true;
     }
-    spawned(said, call, agent);
-    if launched {
+    spawn(emitter, call, agent);
+    // The result of a background call only confirms the launch; the outcome comes later.
+    if is_launched {
         return true;
     }
     let output = match &structured {
         Some(AgentResult { content: Some(content), harness_note_count, .. }) => {
-            words(content, *harness_note_count)
+            plain_text(content, *harness_note_count)
         }
-        _ => block.content.map(|content| words(content, 0)).unwrap_or(Json::string("")),
+        _ => block.content.map(|content| plain_text(content, 0)).unwrap_or(Json::string("")),
     };
+    let status = if is_error { CompletedStatus::Error } else { CompletedStatus::Completed };
     let duration_ms = structured.and_then(|result| result.total_duration_ms);
-    completed(said, call, failed, Some(output), duration_ms);
+    emit_completed(emitter, call, Completion { status, output: Some(output), duration_ms });
     true
 }
 
-/// Returns content as text where it is nothing but text, without the harness's first notes.
-fn words(content: &RawValue, notes: usize) -> Json {
+/// Returns content as one text if all its blocks are text, without the harness's leading notes.
+fn plain_text(content: &RawValue, notes: usize) -> Json {
     if content.get().starts_with('"') {
         return content.into();
     }
@@ -237,77 +235,40 @@ fn words(content: &RawValue, notes: usize) -> Json {
     }
 }
 
-/// Tells how a subagent ended.
-pub(super) fn completed(
-    said: &mut Said<'_>,
-    call: &str,
-    failed: bool,
-    output: Option<Json>,
-    duration_ms: Option<u64>,
-) {
-    let Some(known) = said.memory.calls.get(call).cloned() else { return };
+/// How a subagent ended.
+pub(super) struct Completion {
+    pub(super) status: CompletedStatus,
+    pub(super) output: Option<Json>,
+    pub(super) duration_ms: Option<u64>,
+}
+
+/// Emits how a subagent ended.
+pub(super) fn emit_completed(emitter: &mut Emitter<'_>, call: &str, completion: Completion) {
+    let Some(known) = emitter.memory.calls.get(call).cloned() else { return };
     let agent_id = known.agent.as_deref().map(AgentId::from);
-    said.say_in(
+    let Completion { status, output, duration_ms } = completion;
+    emitter.emit_in(
         &known.caller,
         Payload::SubagentCompleted(SubagentCompleted {
             tool_use_id: call_id(call),
             agent_id,
             subagent_id: None,
-            status: if failed { CompletedStatus::Error } else { CompletedStatus::Completed },
+            status,
             output,
             duration_ms,
         }),
     );
-    if said.is_stream {
-        said.idle_in(&ConversationId::from(call));
+    // A file closes the subagent's conversation at its own end, and a stream has no such end.
+    if emitter.is_stream {
+        emitter.emit_idle_in(&ConversationId::from(call));
     }
 }
 
-/// Hears from the stream that a task ended. A foreground one is answered by its result.
-pub(super) fn task_ended(said: &mut Said<'_>, line: &Line<'_>) {
-    let status = line
-        .status
-        .as_deref()
-        .or_else(|| line.patch.as_ref().and_then(|patch| patch.status.as_deref()));
-    let failed = match status {
-        Some("completed") => false,
-        Some("failed" | "stopped" | "killed") => true,
-        _ => return,
-    };
-    let task = line.task_id.as_deref().unwrap_or("");
-    let Some(call) = said.memory.agents.get(task).cloned() else { return };
-    if said.memory.calls.get(&call).is_none_or(|known| !known.background) {
-        return;
-    }
-    #[derive(serde::Deserialize)]
-    struct Usage {
-        duration_ms: Option<u64>,
-    }
-    let usage: Option<Usage> = line.usage.and_then(|raw| serde_json::from_str(raw.get()).ok());
-    let output = line.summary.as_deref().map(Json::string);
-    completed(said, &call, failed, output, usage.and_then(|usage| usage.duration_ms));
-}
-
-/// Hears from a file that a task ended: the harness tells the model so.
-pub(super) fn notified(said: &mut Said<'_>, text: &str) {
-    let tag = |name: &str| -> Option<&str> {
-        let start = text.find(&format!("<{name}>"))? + name.len() + 2;
-        let end = text[start..].rfind(&format!("</{name}>"))? + start;
-        Some(&text[start..end])
-    };
-    let by_task = tag("task-id").and_then(|task| said.memory.agents.get(task).cloned());
-    let Some(call) = by_task.or_else(|| tag("tool-use-id").map(Into::into)) else { return };
-    if said.memory.calls.get(&call).is_none_or(|known| !known.spawned) {
-        return;
-    }
-    let failed = tag("status").is_some_and(|status| status != "completed");
-    let output = tag("result").map(Json::string);
-    let duration_ms = tag("duration_ms").and_then(|text| text.parse().ok());
-    completed(said, &call, failed, output, duration_ms);
-}
-
-/// Finds the call of a subagent by its first words, where nothing else tells.
-pub(super) fn call_of_opening(said: &mut Said<'_>, words: &str) -> Option<Arc<str>> {
-    let place = said.memory.waiting.iter().position(|(prompt, _)| **prompt == *words)?;
-    Some(said.memory.waiting.remove(place).1)
+/// Removes and returns the first waiting call with this prompt.
+///
+/// This is the fallback where no id links a subagent to its call. Each call is used once, so that
+/// two subagents with the same prompt get two calls, in their order.
+pub(super) fn take_call_by_prompt(emitter: &mut Emitter<'_>, prompt: &str) -> Option<Arc<str>> {
+    let place = emitter.memory.waiting.iter().position(|(waiting, _)| **waiting == *prompt)?;
+    Some(emitter.memory.waiting.remove(place).1)
 }

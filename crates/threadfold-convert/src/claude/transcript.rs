@@ -1,61 +1,64 @@
-//! The files: what Claude Code keeps of a session, one JSON object a line.
+//! Converts the lines of session files, one JSON object a line.
 
-use threadfold_core::{
-    AgentId, BlockId, ContextChange, ContextChanged, ConversationId, Json, Payload,
-};
+use threadfold_core::{AgentId, Block, BlockId, ConversationId, Json, UserMessageBlock};
 
-use super::live::notice;
-use super::memory::{Seen, key};
-use super::message::{assistant, harness_word, user};
-use super::said::Said;
-use super::subagents::{call_of_opening, notified, spawned, tell_if_known};
-use super::usage::update;
+use super::assistant::convert_assistant;
+use super::compaction;
+use super::emitter::Emitter;
+use super::live::emit_notice;
+use super::memory::key;
+use super::subagents::{emit_known_subagents, emit_spawned, take_call_by_prompt};
+use super::tasks::{convert_task_notification, is_task_notification};
+use super::turns::{begin_turn, deactivate_left_turn, remember_line, remember_parent, turn_of};
+use super::usage::emit_metadata;
+use super::user::{convert_user, harness_subtype};
 use super::wire::{Content, Line};
 
-/// Converts one line of a file. Says whether it was understood.
+/// Converts one line of a file. Returns whether its type is known.
 pub(super) fn convert(
-    said: &mut Said<'_>,
+    emitter: &mut Emitter<'_>,
     line: &Line<'_>,
     text: &str,
     subagent: Option<&AgentId>,
 ) -> bool {
     let Some(kind) = line.kind.as_deref() else { return false };
     if subagent.is_none() && !line.is_sidechain {
-        tell_of_session(said, line);
+        report_session(emitter, line);
     }
-    said.conversation = conversation(said, line, subagent);
+    emitter.conversation = conversation_of(emitter, line, subagent);
     match kind {
         "assistant" => {
-            let first = assistant(said, line, text);
-            let turn = turn_of(said, line);
-            off_path(said, turn);
-            let conversation = said.conversation.clone();
-            said.memory.files.turns.entry(conversation).or_default().answered = true;
-            remember(said, line, first, turn);
-            tell_of_calls(said, line);
+            let first = convert_assistant(emitter, line, text);
+            let turn = turn_of(emitter, line);
+            deactivate_left_turn(emitter, turn);
+            let conversation = emitter.conversation.clone();
+            emitter.memory.files.turns.entry(conversation).or_default().answered = true;
+            remember_line(emitter, line, first, turn);
+            emit_known_subagents(emitter, line);
         }
-        "user" => user_line(said, line, subagent),
-        "system" => return system(said, line),
-        "attachment" => attachment(said, line),
+        "user" => convert_user_line(emitter, line, subagent),
+        "system" => return convert_system(emitter, line),
+        "attachment" => convert_attachment(emitter, line),
         "queue-operation" => {
             let words = line.content.and_then(|raw| Json::from(raw).to_text());
             if let (Some("enqueue"), Some(words)) = (line.operation.as_deref(), words)
-                && words.starts_with("<task-notification>")
+                && is_task_notification(&words)
             {
-                notified(said, &words);
+                convert_task_notification(emitter, &words);
             }
         }
         "ai-title" | "custom-title" => {
             if let Some(title) = line.title.as_deref() {
-                update(said, "title", Json::string(title));
+                emit_metadata(emitter, "title", Json::string(title));
             }
         }
         "cost-state" => {
             if let Some(cost) = line.file_cost_usd {
-                update(said, "costUsd", Json::of(&cost));
+                emit_metadata(emitter, "costUsd", Json::of(&cost));
             }
         }
-        "progress" => follow(said, line),
+        "progress" => remember_parent(emitter, line),
+        // These hold settings and caches of the agent, and nothing of the conversation.
         "summary"
         | "file-history-snapshot"
         | "last-prompt"
@@ -88,22 +91,22 @@ pub(super) fn convert(
     true
 }
 
-/// Says where the session works and which version it is, when that is new.
-fn tell_of_session(said: &mut Said<'_>, line: &Line<'_>) {
+/// Emits the working directory and the version of the agent, if they changed.
+fn report_session(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     for (place, (name, value)) in
         [("cwd", &line.cwd), ("version", &line.version)].into_iter().enumerate()
     {
         if let Some(value) = value.as_deref()
-            && said.memory.told[place].as_deref() != Some(value)
+            && emitter.memory.reported[place].as_deref() != Some(value)
         {
-            said.memory.told[place] = Some(value.into());
-            update(said, name, Json::string(value));
+            emitter.memory.reported[place] = Some(value.into());
+            emit_metadata(emitter, name, Json::string(value));
         }
     }
 }
 
-fn conversation(
-    said: &mut Said<'_>,
+fn conversation_of(
+    emitter: &mut Emitter<'_>,
     line: &Line<'_>,
     subagent: Option<&AgentId>,
 ) -> ConversationId {
@@ -111,35 +114,38 @@ fn conversation(
         return ConversationId::from(agent.bare());
     }
     if !line.is_sidechain {
-        return said.conversation.clone();
+        return emitter.conversation.clone();
     }
-    sidechain(said, line)
+    sidechain_conversation(emitter, line)
 }
 
-/// Returns the conversation of a line that is a subagent's, though it stands in the main file.
-fn sidechain(said: &mut Said<'_>, line: &Line<'_>) -> ConversationId {
+/// Returns the conversation of a subagent's line in the main file, as 1.0 stores them.
+///
+/// Such a line names neither subagent nor call: it belongs where its parent line belongs, and the
+/// first line of a subagent is linked to its call by the prompt.
+fn sidechain_conversation(emitter: &mut Emitter<'_>, line: &Line<'_>) -> ConversationId {
     let uuid = line.uuid.as_deref().unwrap_or("");
     let above = line
         .parent_uuid
         .as_deref()
-        .and_then(|parent| said.memory.sidechains.get(&key(parent)).cloned());
+        .and_then(|parent| emitter.memory.sidechains.get(&key(parent)).cloned());
     let conversation = above.unwrap_or_else(|| {
-        let words = opening(line);
-        let call = words.as_deref().and_then(|words| call_of_opening(said, words));
+        let prompt = opening(line);
+        let call = prompt.as_deref().and_then(|prompt| take_call_by_prompt(emitter, prompt));
         match call {
             Some(call) => {
-                said.conversation = ConversationId::main();
-                spawned(said, &call, None);
+                emitter.conversation = ConversationId::main();
+                emit_spawned(emitter, &call);
                 ConversationId::from(&*call)
             }
             None => ConversationId::from(line.agent_id.as_deref().unwrap_or(uuid)),
         }
     });
-    said.memory.sidechains.insert(key(uuid), conversation.clone());
+    emitter.memory.sidechains.insert(key(uuid), conversation.clone());
     conversation
 }
 
-/// Returns the words that a subagent's conversation opens with.
+/// Returns the first text of a line: of a subagent's first line, its prompt.
 fn opening(line: &Line<'_>) -> Option<String> {
     match &line.message.as_ref()?.content {
         Content::Text(words) => Some(words.to_string()),
@@ -150,7 +156,7 @@ fn opening(line: &Line<'_>) -> Option<String> {
     }
 }
 
-fn user_line(said: &mut Said<'_>, line: &Line<'_>, subagent: Option<&AgentId>) {
+fn convert_user_line(emitter: &mut Emitter<'_>, line: &Line<'_>, subagent: Option<&AgentId>) {
     let words = opening(line);
     let is_result = match line.message.as_ref().map(|message| &message.content) {
         Some(Content::Blocks(blocks)) => {
@@ -158,148 +164,62 @@ fn user_line(said: &mut Said<'_>, line: &Line<'_>, subagent: Option<&AgentId>) {
         }
         _ => false,
     };
-    let is_word_of_harness = words.as_deref().is_some_and(|it| harness_word(line, it).is_some());
-    if is_result || is_word_of_harness {
-        if let Some(words) = words.filter(|words| words.starts_with("<task-notification>")) {
-            notified(said, &words);
+    let is_by_harness = words.as_deref().is_some_and(|it| harness_subtype(line, it).is_some());
+    // Only a person's prompt begins a turn.
+    if is_result || is_by_harness {
+        if let Some(words) = words.filter(|words| is_task_notification(words)) {
+            convert_task_notification(emitter, &words);
         }
-        let first = user(said, line);
-        let turn = turn_of(said, line);
-        off_path(said, turn);
-        remember(said, line, first, turn);
+        let first = convert_user(emitter, line);
+        let turn = turn_of(emitter, line);
+        deactivate_left_turn(emitter, turn);
+        remember_line(emitter, line, first, turn);
         return;
     }
-    let conversation = said.conversation.clone();
-    if said.is_again {
-        // The turn that it began ended when it was told first.
-    } else if said.memory.files.last.contains_key(&conversation) {
-        said.idle_in(&conversation);
+    let conversation = emitter.conversation.clone();
+    if emitter.is_repeated {
+        // The previous turn ended when this prompt was read first; nothing ends now.
+    } else if emitter.memory.files.last.contains_key(&conversation) {
+        // A new prompt ends the previous turn, which files do not mark.
+        emitter.emit_idle_in(&conversation);
     } else if let (Some(agent), Some(words)) = (subagent, words) {
-        said.memory.openings.insert(agent.bare().into(), words.into());
+        emitter.memory.openings.insert(agent.bare().into(), words.into());
     }
-    let turn = begin_turn(said, line);
-    let first = user(said, line);
-    remember(said, line, first, turn);
+    let turn = begin_turn(emitter, line);
+    let first = convert_user(emitter, line);
+    remember_line(emitter, line, first, turn);
 }
 
-/// Begins a turn with a prompt. One that does not go on from the latest turn left it.
-fn begin_turn(said: &mut Said<'_>, line: &Line<'_>) -> u32 {
-    let parent = line.parent_uuid.as_deref().map(key);
-    let conversation = said.conversation.clone();
-    let above = parent.and_then(|parent| said.memory.files.lines.get(&parent).cloned());
-    let again = line.uuid.as_deref().and_then(|uuid| said.memory.files.lines.get(&key(uuid)));
-    if let Some(again) = again {
-        return again.turn;
-    }
-    let turns = said.memory.files.turns.entry(conversation).or_default();
-    let current = turns.current();
-    let from = match (&above, parent) {
-        (Some(above), _) => above.turn,
-        // The very first prompt, said anew before it was answered.
-        (None, None) if current == 1 && !turns.answered && turns.parents == [None] => 0,
-        _ => current,
-    };
-    let edited = turns.parents.contains(&parent);
-    let left = !turns.is_active(from) || from != current;
-    turns.from.push(from);
-    turns.parents.push(parent);
-    turns.answered = false;
-    let turn = turns.current();
-    if left {
-        let kind = if edited { ContextChange::Edit } else { ContextChange::Rewind };
-        let head = above.and_then(|above| above.block);
-        said.say(Payload::ContextChanged(ContextChanged { kind, head, summary: None }));
-    }
-    turn
-}
-
-/// Returns the turn of a line that is no prompt: that of the line it hangs below.
-fn turn_of(said: &Said<'_>, line: &Line<'_>) -> u32 {
-    let files = &said.memory.files;
-    let current = files.turns.get(&said.conversation).map_or(0, |turns| turns.current());
-    let above = line.parent_uuid.as_deref().and_then(|parent| files.lines.get(&key(parent)));
-    above.map_or(current, |above| above.turn)
-}
-
-/// Marks what this line said as off the active path, if its turn was left.
-fn off_path(said: &mut Said<'_>, turn: u32) {
-    let Some(turns) = said.memory.files.turns.get(&said.conversation) else { return };
-    if turns.is_active(turn) {
-        return;
-    }
-    let from = said.from;
-    for event in said.out[from..].iter_mut() {
-        if let Payload::BlockUpsert(upsert) = &mut event.payload
-            && event.context.conversation_id == said.conversation
-        {
-            upsert.block.inactive = true;
-        }
-    }
-}
-
-fn remember(said: &mut Said<'_>, line: &Line<'_>, block: Option<BlockId>, turn: u32) {
-    let Some(uuid) = line.uuid.as_deref() else { return };
-    let files = &mut said.memory.files;
-    let above = || {
-        let parent = files.lines.get(&key(line.parent_uuid.as_deref()?))?;
-        parent.block.clone()
-    };
-    let block = block.or_else(above);
-    let next =
-        line.message.as_ref().and_then(|message| files.counts.get(message.id.as_deref()?).copied());
-    let count = match line.message.as_ref().map(|message| &message.content) {
-        Some(Content::Blocks(blocks)) => blocks.len() as u64,
-        Some(Content::Text(_)) => 1,
-        _ => 0,
-    };
-    let index = next.unwrap_or(0).saturating_sub(count);
-    files.lines.entry(key(uuid)).or_insert(Seen { block, turn, index });
-}
-
-/// Remembers a line that shows nothing: others hang below it.
-fn follow(said: &mut Said<'_>, line: &Line<'_>) {
-    let turn = turn_of(said, line);
-    remember(said, line, None, turn);
-}
-
-fn tell_of_calls(said: &mut Said<'_>, line: &Line<'_>) {
-    if let Some(Content::Blocks(blocks)) = line.message.as_ref().map(|message| &message.content) {
-        for call in blocks.iter().filter_map(|block| block.id.as_deref()) {
-            tell_if_known(said, call);
-        }
-    }
-}
-
-fn system(said: &mut Said<'_>, line: &Line<'_>) -> bool {
+fn convert_system(emitter: &mut Emitter<'_>, line: &Line<'_>) -> bool {
     let subtype = line.subtype.as_deref().unwrap_or("notice");
     let words = line.content.and_then(|raw| Json::from(raw).to_text());
     let mut shown = None;
     match (subtype, words) {
         ("compact_boundary" | "microcompact_boundary", _) => {
-            super::compaction::boundary(said, line);
+            compaction::convert_boundary(emitter, line);
             shown = line.uuid.as_deref().map(BlockId::from);
         }
         ("api_error", _) => {
             let attempt = line.retry_attempt.unwrap_or(0);
             let words = format!("attempt {attempt} failed and is made again");
-            notice(said, line, "api_error", words);
+            emit_notice(emitter, line, "api_error", words);
             shown = line.uuid.as_deref().map(BlockId::from);
         }
         ("turn_duration" | "stop_hook_summary" | "away_summary" | "bridge_status", _) => {}
         (subtype, Some(words)) => {
             let subtype = if subtype == "local_command" { "command" } else { subtype };
-            notice(said, line, subtype, words);
+            emit_notice(emitter, line, subtype, words);
             shown = line.uuid.as_deref().map(BlockId::from);
         }
         _ => return false,
     }
-    let turn = turn_of(said, line);
-    remember(said, line, shown, turn);
+    let turn = turn_of(emitter, line);
+    remember_line(emitter, line, shown, turn);
     true
 }
 
-fn attachment(said: &mut Said<'_>, line: &Line<'_>) {
-    let Some(attached) = &line.attachment else { return follow(said, line) };
+fn convert_attachment(emitter: &mut Emitter<'_>, line: &Line<'_>) {
+    let Some(attached) = &line.attachment else { return remember_parent(emitter, line) };
     let words =
         |raw: Option<&serde_json::value::RawValue>| raw.and_then(|raw| Json::from(raw).to_text());
     match attached.kind.as_deref() {
@@ -307,32 +227,35 @@ fn attachment(said: &mut Said<'_>, line: &Line<'_>) {
             let prompt = words(attached.prompt);
             let is_prompt = attached.command_mode.as_deref().is_none_or(|mode| mode == "prompt");
             match prompt {
-                Some(prompt) if prompt.starts_with("<task-notification>") => {
-                    notified(said, &prompt);
+                Some(prompt) if is_task_notification(&prompt) => {
+                    convert_task_notification(emitter, &prompt);
                 }
-                Some(prompt) if is_prompt => queued_prompt(said, line, &prompt),
+                Some(prompt) if is_prompt => emit_queued_prompt(emitter, line, &prompt),
                 _ => {}
             }
         }
         Some("hook_success" | "hook_blocking_error" | "hook_error" | "hook_non_blocking_error") => {
             let event = attached.hook_event.as_deref().unwrap_or("");
             let name = attached.hook_name.as_deref().unwrap_or(event);
-            let said_by_hook = words(attached.content).unwrap_or_default();
-            notice(said, line, "hook", format!("{name}: {said_by_hook}"));
+            let output = words(attached.content).unwrap_or_default();
+            emit_notice(emitter, line, "hook", format!("{name}: {output}"));
         }
         _ => {}
     }
-    follow(said, line);
+    remember_parent(emitter, line);
 }
 
-/// A prompt that was queued while the agent worked. It may stand as a line of its own, too.
-fn queued_prompt(said: &mut Said<'_>, line: &Line<'_>, prompt: &str) {
+/// Emits a prompt that was queued while the agent worked.
+///
+/// The file may also contain it as a `user` line, under the id `source_uuid`: that id comes first,
+/// so that both become one block.
+fn emit_queued_prompt(emitter: &mut Emitter<'_>, line: &Line<'_>, prompt: &str) {
     let own = line.uuid.as_deref();
     let source = line.attachment.as_ref().and_then(|it| it.source_uuid.as_deref());
     let Some(id) = source.or(own) else { return };
-    if said.memory.files.lines.contains_key(&key(id)) {
+    if emitter.memory.files.lines.contains_key(&key(id)) {
         return;
     }
     let content = threadfold_core::Content::from(prompt);
-    said.block(threadfold_core::Block::new(id, threadfold_core::UserMessageBlock { content }));
+    emitter.emit_block(Block::new(id, UserMessageBlock { content }));
 }

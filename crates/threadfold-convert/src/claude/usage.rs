@@ -1,14 +1,14 @@
-//! Tokens and cost: the last value of each message counts, once.
+//! Tokens and cost: for each message, the last reported value counts, once.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 use threadfold_core::{Fields, Json, MetadataUpdate, Payload};
 
-use super::said::Said;
+use super::emitter::Emitter;
 
-/// What a message used.
+/// The tokens of one message, as `metadata:update` carries them.
 #[derive(Serialize)]
-struct Used<'a> {
+struct MessageUsage<'a> {
     #[serde(rename = "messageId")]
     message_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -16,17 +16,23 @@ struct Used<'a> {
     tokens: &'a RawValue,
 }
 
-/// Says what a message used.
-pub(super) fn usage(said: &mut Said<'_>, message: &str, model: Option<&str>, counted: &RawValue) {
+/// Emits the token counts of a message.
+pub(super) fn emit_usage(
+    emitter: &mut Emitter<'_>,
+    message_id: &str,
+    model: Option<&str>,
+    tokens: &RawValue,
+) {
+    // The harness writes these messages itself, with counts of zero; no model was called.
     if model == Some("<synthetic>") {
         return;
     }
-    update(said, "usage", Json::of(&Used { message_id: message, model, tokens: counted }));
+    emit_metadata(emitter, "usage", Json::of(&MessageUsage { message_id, model, tokens }));
 }
 
-/// Says one thing about the session as a whole.
-pub(super) fn update(said: &mut Said<'_>, name: &str, value: Json) {
+/// Emits one fact about the session as a whole.
+pub(super) fn emit_metadata(emitter: &mut Emitter<'_>, name: &str, value: Json) {
     let mut metadata = Fields::default();
     metadata.insert(name, value);
-    said.say(Payload::MetadataUpdate(MetadataUpdate { metadata }));
+    emitter.emit(Payload::MetadataUpdate(MetadataUpdate { metadata }));
 }

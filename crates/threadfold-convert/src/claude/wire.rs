@@ -1,20 +1,19 @@
-//! Claude Code's JSON, as types: one flat type for all lines of stream and file.
+//! Claude Code's JSON as types: one flat type for all lines of stream and file.
 //!
-//! What the types do not know is kept by the record. A tag that chooses a type would make the
-//! reader buffer every value, so the tag is a field like any other.
+//! An enum that is tagged by `type` would make `serde` buffer every value before it knows the
+//! variant, so `type` is a field like any other. Unknown fields are dropped here; the stored record
+//! keeps them.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::borrowed::Str;
 
+mod content;
 mod text;
 
-pub(super) use text::Words;
+pub(super) use content::{Content, ContentBlock, ImageSource, Message};
+pub(super) use text::SharedText;
 
 /// One line of a stream or a transcript.
 #[derive(Debug, Default, Deserialize)]
@@ -152,14 +151,14 @@ pub(super) struct Kind<'a> {
     pub(super) kind: Option<Str<'a>>,
 }
 
-/// What a task's update alters.
+/// The changes of a task update.
 #[derive(Debug, Deserialize)]
 pub(super) struct Patch<'a> {
     #[serde(borrow)]
     pub(super) status: Option<Str<'a>>,
 }
 
-/// Which blocks of a message the agent threw away.
+/// The blocks of a message that the agent abandoned: all from an index on.
 #[derive(Debug, Deserialize)]
 pub(super) struct AbandonedBlocks<'a> {
     #[serde(borrow)]
@@ -167,7 +166,7 @@ pub(super) struct AbandonedBlocks<'a> {
     pub(super) from_block_index: Option<u64>,
 }
 
-/// What the agent asks of its host.
+/// A request from the agent to its host.
 #[derive(Debug, Deserialize)]
 pub(super) struct ControlRequest<'a> {
     #[serde(borrow)]
@@ -180,7 +179,7 @@ pub(super) struct ControlRequest<'a> {
     pub(super) permission_suggestions: Option<&'a RawValue>,
 }
 
-/// What the harness put beside the conversation.
+/// Something that the harness attached to the conversation.
 #[derive(Debug, Deserialize)]
 pub(super) struct Attachment<'a> {
     #[serde(borrow, rename = "type")]
@@ -199,162 +198,21 @@ pub(super) struct Attachment<'a> {
     pub(super) content: Option<&'a RawValue>,
 }
 
-/// What a compaction kept.
+/// The metadata of a compaction.
 #[derive(Debug, Deserialize)]
 pub(super) struct CompactMetadata<'a> {
     #[serde(borrow, alias = "preservedSegment")]
     pub(super) preserved_segment: Option<PreservedSegment<'a>>,
 }
 
-/// The first line of what a compaction kept.
+/// The lines that a compaction preserved; they begin with `head_uuid`.
 #[derive(Debug, Deserialize)]
 pub(super) struct PreservedSegment<'a> {
     #[serde(borrow, alias = "headUuid")]
     pub(super) head_uuid: Option<Str<'a>>,
 }
 
-/// A message of the model or to it.
-#[derive(Debug, Deserialize)]
-pub(super) struct Message<'a> {
-    #[serde(borrow)]
-    pub(super) id: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) model: Option<Str<'a>>,
-    #[serde(borrow, default)]
-    pub(super) content: Content<'a>,
-    #[serde(borrow)]
-    pub(super) usage: Option<&'a RawValue>,
-}
-
-/// What a message holds: text, or blocks.
-#[derive(Debug, Default)]
-pub(super) enum Content<'a> {
-    #[default]
-    None,
-    Text(Cow<'a, str>),
-    Blocks(Vec<ContentBlock<'a>>),
-}
-
-/// One block of a message, of any type.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct ContentBlock<'a> {
-    #[serde(borrow, rename = "type")]
-    pub(super) kind: Option<Str<'a>>,
-    pub(super) text: Option<Words>,
-    pub(super) thinking: Option<Words>,
-    pub(super) signature: Option<Words>,
-    #[serde(borrow)]
-    pub(super) data: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) id: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) name: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) tool_use_id: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) content: Option<&'a RawValue>,
-    pub(super) is_error: Option<bool>,
-    #[serde(borrow)]
-    pub(super) source: Option<ImageSource<'a>>,
-    #[serde(borrow)]
-    pub(super) title: Option<Str<'a>>,
-}
-
-/// Where a picture or a document is.
-#[derive(Debug, Deserialize)]
-pub(super) struct ImageSource<'a> {
-    #[serde(borrow)]
-    pub(super) media_type: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) data: Option<Str<'a>>,
-    #[serde(borrow)]
-    pub(super) url: Option<Str<'a>>,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextOrBlocks;
-
-        impl<'de> Visitor<'de> for TextOrBlocks {
-            type Value = Content<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text, or a list of blocks")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Content::Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Content::Text(Cow::Owned(text.to_owned())))
-            }
-
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Content::None)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                // Mostly there is one.
-                let mut blocks = Vec::with_capacity(1);
-                while let Some(item) = list.next_element::<Item<'de>>()? {
-                    blocks.push(item.0);
-                }
-                Ok(Content::Blocks(blocks))
-            }
-        }
-
-        deserializer.deserialize_any(TextOrBlocks)
-    }
-}
-
-/// A block of a list, where plain text may stand too.
-struct Item<'a>(ContentBlock<'a>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Item<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextOrBlock;
-
-        impl<'de> Visitor<'de> for TextOrBlock {
-            type Value = Item<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text, or a block")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Item(text_block(Cow::Borrowed(text))))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Item(text_block(Cow::Owned(text.to_owned()))))
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                map: A,
-            ) -> Result<Self::Value, A::Error> {
-                let fields = serde::de::value::MapAccessDeserializer::new(map);
-                ContentBlock::deserialize(fields).map(Item)
-            }
-        }
-
-        deserializer.deserialize_any(TextOrBlock)
-    }
-}
-
-fn text_block(text: Cow<'_, str>) -> ContentBlock<'_> {
-    ContentBlock {
-        kind: Some(Str(Cow::Borrowed("text"))),
-        text: Some(Words(text.into())),
-        ..ContentBlock::default()
-    }
-}
-
-/// An event of the model's own stream.
+/// A streaming event of the model's API.
 #[derive(Debug, Deserialize)]
 pub(super) struct StreamEvent<'a> {
     #[serde(borrow, rename = "type")]
@@ -368,14 +226,14 @@ pub(super) struct StreamEvent<'a> {
     pub(super) delta: Option<Delta<'a>>,
 }
 
-/// The message that begins to stream.
+/// The message that starts to stream.
 #[derive(Debug, Deserialize)]
 pub(super) struct MessageStart<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Str<'a>>,
 }
 
-/// What a block grew by.
+/// Text that is appended to a block.
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow)]
@@ -386,7 +244,7 @@ pub(super) struct Delta<'a> {
     pub(super) partial_json: Option<Str<'a>>,
 }
 
-/// What a call of a subagent asks, and what it gives.
+/// The input of a call that starts a subagent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AgentInput<'a> {
@@ -417,7 +275,7 @@ pub(super) struct AgentResult<'a> {
     pub(super) total_duration_ms: Option<u64>,
 }
 
-/// What is noted beside a subagent's file.
+/// The metadata file beside a subagent's file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AgentMeta<'a> {

@@ -1,24 +1,24 @@
-//! Lines out of bytes that come in chunks: a file that grows, a process that talks.
+//! Splits chunks of a stream into lines, for growing files and running processes.
 //!
-//! The buffer holds at most one unfinished line, and never more than its limit, so that a line
-//! without an end costs no memory.
+//! The buffer holds at most one incomplete line, and never more than its limit, so that a line
+//! without an end does not exhaust memory.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Line, line_at, mark_length};
 
 const DEFAULT_LIMIT: usize = 64 << 20;
-/// How much of a line that is too long is shown.
+/// How many bytes of an oversized line are kept.
 const HEAD: usize = 4 << 10;
-/// How much memory is kept from one line to the next.
+/// How much memory is kept between lines; a single long line must not pin its memory forever.
 const SPARE: usize = 1 << 20;
 
-/// A place between two lines, from which reading can go on.
+/// A position between two lines, from which reading can resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// How many bytes come before.
+    /// The number of bytes before it.
     pub offset: u64,
-    /// Which line comes next, from 1.
+    /// The number of the next line, from 1.
     pub number: u64,
 }
 
@@ -34,28 +34,27 @@ impl Default for Position {
     }
 }
 
-/// A line, or the notice that one could not be kept.
+/// A line, or the report that one exceeded the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineOrLoss<'a> {
     /// A line that holds more than white space.
     Line(Line<'a>),
-    /// A line over the limit, whatever it held.
+    /// A line over the limit, whatever its content.
     TooLong {
-        /// Which line this is, from 1.
+        /// The line's number, from 1.
         number: u64,
-        /// How many bytes stand before its first.
+        /// The offset of its first byte.
         offset: u64,
-        /// How many bytes it has, without the line end.
+        /// Its length in bytes, without the line end.
         length: u64,
-        /// How it begins: at most 4 KiB, and at most the limit.
+        /// Its first bytes: at most 4 KiB, and at most the limit.
         head: &'a [u8],
     },
 }
 
-/// Cuts bytes that come in chunks into the lines that [`lines`](super::lines) would give.
+/// Splits chunks into the lines that [`lines`](super::lines) returns for the whole input.
 ///
-/// A line is given when its end has come. However the bytes are cut into chunks, the same
-/// lines come.
+/// A line is passed on when its end arrives. The lines do not depend on the boundaries of chunks.
 ///
 /// ```
 /// use threadfold_convert::lines::{LineBuffer, LineOrLoss};
@@ -74,13 +73,13 @@ pub enum LineOrLoss<'a> {
 #[derive(Clone, Debug)]
 pub struct LineBuffer {
     limit: usize,
-    /// Where the unfinished line begins.
+    /// The beginning of the incomplete line.
     position: Position,
-    /// The unfinished line, or how it begins once it is over the limit.
+    /// The incomplete line, or its first bytes once it exceeds the limit.
     kept: Vec<u8>,
-    /// How many bytes of the unfinished line have come.
+    /// How many bytes of the incomplete line have arrived.
     length: u64,
-    /// Whether the last of them is `\r`, which may be half of the line's end.
+    /// The last of them is `\r`, which may be half of the line end.
     ends_with_return: bool,
 }
 
@@ -92,7 +91,7 @@ impl Default for LineBuffer {
 }
 
 impl LineBuffer {
-    /// Returns a buffer for lines of at most `bytes`, everything before the `\n` counted.
+    /// Returns a buffer for lines of at most `bytes`, counting everything before the `\n`.
     pub fn with_limit(bytes: usize) -> Self {
         Self {
             limit: bytes,
@@ -103,30 +102,30 @@ impl LineBuffer {
         }
     }
 
-    /// Returns a buffer that goes on where another was: the next byte pushed is the one at
+    /// Returns a buffer that resumes at `position`: the next byte pushed is the one at
     /// `position.offset`.
     pub fn resume(position: Position) -> Self {
         Self { position, ..Self::default() }
     }
 
-    /// Returns the place after the last line given: the beginning of the unfinished one.
+    /// Returns the position after the last complete line.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// Returns how many bytes of memory the buffer holds; never more than its limit.
+    /// Returns how many bytes of memory the buffer has allocated; never more than its limit.
     pub fn capacity(&self) -> usize {
         self.kept.capacity()
     }
 
-    /// Takes the next bytes, and gives each line that they finish.
+    /// Reads the next bytes, and passes on each line that they complete.
     pub fn push(&mut self, chunk: &[u8], mut each: impl FnMut(LineOrLoss<'_>)) {
         let mut rest = chunk;
         while let Some(end) = memchr::memchr(b'\n', rest) {
             let raw = &rest[..end];
             if self.length == 0 && raw.len() <= self.limit {
-                // It came in one piece, and need not be copied.
-                give(line_at(self.position, raw), &mut each);
+                // The whole line is in this chunk, so it is not copied.
+                pass_on(line_at(self.position, raw), &mut each);
                 self.position = self.position.after_line(end + 1);
             } else {
                 self.keep(raw);
@@ -137,17 +136,17 @@ impl LineBuffer {
         self.keep(rest);
     }
 
-    /// Gives the last line, if it lacks its end.
+    /// Passes on the last line, if it lacks its end.
     ///
-    /// What is pushed afterwards begins a new line. Do not call this for a file that may still
-    /// grow: its writer may be in the middle of a line.
+    /// Bytes pushed afterwards begin a new line. Do not call this for a file that may still grow:
+    /// its writer may be in the middle of a line.
     pub fn finish(&mut self, mut each: impl FnMut(LineOrLoss<'_>)) {
         if self.length > 0 {
             self.end_line(0, &mut each);
         }
     }
 
-    /// Adds `bytes` to the unfinished line.
+    /// Appends `bytes` to the incomplete line.
     fn keep(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         self.ends_with_return = *last == b'\r';
@@ -170,7 +169,7 @@ impl LineBuffer {
         self.length > self.limit as u64
     }
 
-    /// Makes room for `more` bytes: twice as much as before, but never beyond the limit.
+    /// Reserves room for `more` bytes: doubles the capacity, but never beyond the limit.
     fn reserve(&mut self, more: usize) {
         let wanted = self.kept.len() + more;
         if wanted > self.kept.capacity() {
@@ -179,7 +178,7 @@ impl LineBuffer {
         }
     }
 
-    /// Gives the unfinished line, which ends here with `terminator` more bytes.
+    /// Passes on the incomplete line, which ends here with `terminator` more bytes.
     fn end_line(&mut self, terminator: u64, each: &mut impl FnMut(LineOrLoss<'_>)) {
         let length = self.length;
         if self.is_too_long() {
@@ -191,7 +190,7 @@ impl LineBuffer {
                 head: &self.kept[mark..],
             });
         } else {
-            give(line_at(self.position, &self.kept), each);
+            pass_on(line_at(self.position, &self.kept), each);
         }
         self.position.offset += length + terminator;
         self.position.number += 1;
@@ -202,7 +201,7 @@ impl LineBuffer {
     }
 }
 
-fn give(line: Option<Line<'_>>, each: &mut impl FnMut(LineOrLoss<'_>)) {
+fn pass_on(line: Option<Line<'_>>, each: &mut impl FnMut(LineOrLoss<'_>)) {
     if let Some(line) = line {
         each(LineOrLoss::Line(line));
     }

@@ -1,4 +1,4 @@
-//! OpenCode, as a row of the table of agents.
+//! OpenCode's row of the table of agents.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{OpencodeConverter, WRAPPERS, layout, parity, sse_payload};
 use crate::agent::{AgentModule, OrderedFile, SessionFile};
-use crate::combined::{self, Opening};
+use crate::bundle::{self, Opening};
 use crate::lines::lines;
 use crate::{Agent, FeedKind, Format, Shape, memory};
 
@@ -21,8 +21,8 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
         Some(session) => Box::new(OpencodeConverter::of_session(session.as_str())),
         None => Box::new(OpencodeConverter::default()),
     },
-    resume: |remembered| Ok(Box::new(memory::read::<OpencodeConverter>(remembered)?)),
-    unpack: combined::unpack_list,
+    resume: |memory| Ok(Box::new(memory::read::<OpencodeConverter>(memory)?)),
+    unpack: bundle::unpack_list,
     is_session_name: |stem| stem.starts_with("ses_"),
     has_one_main_file: false,
     reading_order,
@@ -56,7 +56,7 @@ const EVENTS: &Format = &FORMATS[0];
 const EXPORT: &Format = &FORMATS[1];
 const DATABASE: &Format = &FORMATS[2];
 
-/// What tells OpenCode's records from others.
+/// The fields that distinguish OpenCode's records from those of other agents.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Marks<'a> {
@@ -120,7 +120,7 @@ impl Marks<'_> {
         if self.is_event() {
             return Some(EVENTS);
         }
-        // The global bus and recorders put an event into a wrapper.
+        // The global bus and recorders wrap events.
         let unnamed = self.data.filter(|_| self.kind().is_empty());
         let inner = self.payload.or(self.event).or(unnamed)?;
         let inner: Marks<'_> = serde_json::from_str(inner.get()).ok()?;
@@ -137,10 +137,10 @@ fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
     if head.starts_with(b"SQLite format 3\0") {
         return Some(DATABASE);
     }
-    if opens_like_an_export(head) {
+    if opens_as_export(head) {
         return Some(EXPORT);
     }
-    // Other files have lines that begin with `data:` as well, but not with an object behind it.
+    // Other files have lines that begin with `data:` too, but no object follows there.
     let is_sse = |line: &[u8]| {
         let data = line.strip_prefix(b"data:");
         data.is_some_and(|data| data.trim_ascii_start().starts_with(b"{"))
@@ -148,21 +148,21 @@ fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
     if lines(head).take(crate::RECOGNIZED_LINES).any(|line| is_sse(line.bytes)) {
         return Some(EVENTS);
     }
-    match combined::opening(head)? {
+    match bundle::opening(head)? {
         Opening::List(first) => recognize_record(first.as_bytes()),
         Opening::Object => None,
     }
 }
 
-/// Says whether an input opens as an export does, or a list of the API's messages.
-fn opens_like_an_export(head: &[u8]) -> bool {
-    let text = combined::opening_text(head);
+/// Returns whether an input opens like an export, or like a list of the API's messages.
+fn opens_as_export(head: &[u8]) -> bool {
+    let text = bundle::opening_text(head);
     let inside = text.strip_prefix('[').map_or(text.as_str(), str::trim_start);
     let Some(fields) = inside.strip_prefix('{') else { return false };
     ["\"info\"", "\"parts\"", "\"messages\""].iter().any(|it| fields.trim_start().starts_with(it))
 }
 
-/// Returns what describes sessions first, then messages, then their parts.
+/// Returns the files in the order of [`layout::in_order`].
 fn reading_order(files: &[SessionFile<'_>]) -> Vec<OrderedFile> {
     let paths: Vec<&str> = files.iter().map(|file| file.path).collect();
     let file = |path: &str| {

@@ -1,38 +1,42 @@
-//! The bus: events of `GET /event` and `/global/event`, and those of the database's log.
+//! Converts events of the bus (`GET /event`, `/global/event`) and of the database's event log.
 
 use serde_json::value::RawValue;
 use threadfold_core::{
-    BlockId, Fields, Json, MetadataUpdate, Payload, PermissionRequested, PermissionResolved,
-    RemoveReason, TextField,
+    BlockId, ConversationId, Fields, Json, MetadataUpdate, Payload, PermissionRequested,
+    PermissionResolved, RemoveReason, TextField,
 };
 
+use super::emitter::Emitter;
+use super::messages::{convert_message, convert_session};
 use super::next;
-use super::parts::{message, part, session};
-use super::said::Said;
+use super::parts::convert_part;
 use super::wire::{Delta, MessageInfo, Part, Properties, SessionInfo};
 use crate::borrowed::Str;
 
-/// Converts one event. Says whether it was understood.
-pub(super) fn convert(said: &mut Said<'_>, kind: &str, properties: &RawValue) -> bool {
-    // The log names the version of its events: `message.updated.1`.
+/// Converts one event. Returns whether its type is known.
+pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, properties: &RawValue) -> bool {
+    // The log appends a version to the type: `message.updated.1`.
     let kind = match kind.rsplit_once('.') {
         Some((name, version)) if version.bytes().all(|it| it.is_ascii_digit()) => name,
         _ => kind,
     };
+    // Most events are deltas; they have a smaller type of their own.
     if kind == "message.part.delta" {
-        return serde_json::from_str(properties.get()).map(|it| delta(said, &it)).is_ok();
+        return serde_json::from_str(properties.get())
+            .map(|it| convert_delta(emitter, &it))
+            .is_ok();
     }
     let Ok(about) = serde_json::from_str::<Properties<'_>>(properties.get()) else { return false };
     if let Some(rest) = kind.strip_prefix("session.next.") {
-        return next::convert(said, rest, &about);
+        return next::convert(emitter, rest, &about);
     }
     match kind {
         "session.created" | "session.updated" => match read::<SessionInfo<'_>>(about.info) {
-            Some(info) => session(said, &info),
+            Some(info) => convert_session(emitter, &info),
             None => return false,
         },
         "message.updated" => match read::<MessageInfo<'_>>(about.info) {
-            Some(info) => message(said, &info),
+            Some(info) => convert_message(emitter, &info),
             None => return false,
         },
         "message.part.updated" => {
@@ -41,21 +45,27 @@ pub(super) fn convert(said: &mut Said<'_>, kind: &str, properties: &RawValue) ->
             else {
                 return false;
             };
-            return part(said, &read, raw);
+            return convert_part(emitter, &read, raw);
         }
-        "message.part.removed" => removed(said, &about),
-        "message.removed" => message_removed(said, &about),
-        "session.idle" => idle(said, &about),
-        "permission.asked" | "permission.updated" | "question.asked" => asked(said, &about),
-        "permission.replied" | "question.replied" | "question.rejected" => replied(said, &about),
+        "message.part.removed" => remove_part(emitter, &about),
+        "message.removed" => remove_message(emitter, &about),
+        "session.idle" => convert_idle(emitter, &about),
+        "permission.asked" | "permission.updated" | "question.asked" => {
+            convert_request(emitter, &about)
+        }
+        "permission.replied" | "question.replied" | "question.rejected" => {
+            convert_reply(emitter, &about)
+        }
         "todo.updated" => {
-            if let (Some(todos), Some(conversation)) = (about.todos, conversation(said, &about)) {
+            if let (Some(todos), Some(conversation)) =
+                (about.todos, conversation_of(emitter, &about))
+            {
                 let mut metadata = Fields::default();
                 metadata.insert("todos", todos.into());
-                said.say(&conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
+                emitter.emit(&conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
             }
         }
-        // What went wrong stands in the message that it befell.
+        // The message that failed carries the error, so `session.error` would repeat it.
         "session.error"
         | "session.status"
         | "session.diff"
@@ -65,13 +75,13 @@ pub(super) fn convert(said: &mut Said<'_>, kind: &str, properties: &RawValue) ->
         | "file.watcher.updated"
         | "command.executed"
         | "sync" => {}
-        other => return is_of_the_server(other),
+        other => return is_about_server(other),
     }
     true
 }
 
-/// Says whether an event is about the server and not about a session.
-fn is_of_the_server(kind: &str) -> bool {
+/// Returns whether an event is about the server and not about a session.
+fn is_about_server(kind: &str) -> bool {
     let families = [
         "server.",
         "catalog.",
@@ -97,82 +107,85 @@ fn read<'a, T: serde::Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-fn conversation(
-    said: &mut Said<'_>,
-    about: &Properties<'_>,
-) -> Option<threadfold_core::ConversationId> {
-    said.conversation(about.session_id.as_deref()?)
+/// Returns the conversation that an event is about; nothing if it is of another root session.
+fn conversation_of(emitter: &mut Emitter<'_>, about: &Properties<'_>) -> Option<ConversationId> {
+    emitter.conversation_of(about.session_id.as_deref()?)
 }
 
-fn delta(said: &mut Said<'_>, about: &Delta<'_>) {
+/// Emits text that is appended to an open text; text for any other part is ignored.
+fn convert_delta(emitter: &mut Emitter<'_>, about: &Delta<'_>) {
     let (Some(id), Some(delta)) = (about.part_id.as_deref(), about.delta.as_deref()) else {
         return;
     };
     if about.field.as_deref() != Some("text") {
         return;
     }
-    let texts = &mut said.side().open;
+    let texts = &mut emitter.side().open;
     let Some(id) = texts.get_key_value(id).map(|(id, _)| id.clone()) else { return };
     let Some(open) = texts.get_mut(&id) else { return };
     let (conversation, offset) = (open.conversation.clone(), open.length);
     open.length += delta.len() as u64;
     if !delta.is_empty() {
-        said.delta(&conversation, id, TextField::Content, offset, delta);
+        emitter.emit_delta(&conversation, id, TextField::Content, offset, delta);
     }
 }
 
-fn removed(said: &mut Said<'_>, about: &Properties<'_>) {
-    let Some(conversation) = conversation(said, about) else { return };
+/// Removes the block of a part, and that of its result.
+fn remove_part(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
+    let Some(conversation) = conversation_of(emitter, about) else { return };
     if let Some(part) = about.part_id.as_deref() {
         for id in [part.to_owned(), format!("result:{part}")] {
             let id = BlockId::from(id);
-            let order = said.side().order.get(&conversation);
+            let order = emitter.side().order.get(&conversation);
             if order.is_some_and(|order| order.values().any(|known| *known == id)) {
-                said.remove(&conversation, id, RemoveReason::Deleted);
+                emitter.emit_remove(&conversation, id, RemoveReason::Deleted);
             }
         }
     }
 }
 
-/// A message that is gone takes its parts with it; nothing is said of them.
-fn message_removed(said: &mut Said<'_>, about: &Properties<'_>) {
+/// Removes all blocks of a message: the bus does not report the removal of its parts.
+fn remove_message(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
     let (Some(conversation), Some(message)) =
-        (conversation(said, about), about.message_id.as_deref())
+        (conversation_of(emitter, about), about.message_id.as_deref())
     else {
         return;
     };
-    let order = said.side().order.get(&conversation);
-    let gone: Vec<_> = order
+    let order = emitter.side().order.get(&conversation);
+    let blocks: Vec<_> = order
         .map(|order| order.iter().filter(|((id, _, _), _)| **id == *message))
         .into_iter()
         .flatten()
         .map(|(_, block)| block.clone())
         .collect();
-    for block in gone {
-        said.side().open.remove(&block);
-        said.remove(&conversation, block, RemoveReason::Deleted);
+    for block in blocks {
+        emitter.side().open.remove(&block);
+        emitter.emit_remove(&conversation, block, RemoveReason::Deleted);
     }
 }
 
-fn idle(said: &mut Said<'_>, about: &Properties<'_>) {
-    let Some(conversation) = conversation(said, about) else { return };
-    said.abandon(|text| text.conversation == conversation);
-    said.idle(&conversation);
+/// Ends the turn of a conversation; texts that are still open will not be completed.
+fn convert_idle(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
+    let Some(conversation) = conversation_of(emitter, about) else { return };
+    emitter.abandon_texts(|text| text.conversation == conversation);
+    emitter.emit_idle(&conversation);
 }
 
-fn asked(said: &mut Said<'_>, about: &Properties<'_>) {
+/// Converts a question to a person: a permission request, or a question of the model.
+fn convert_request(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
     #[derive(serde::Deserialize)]
     struct Tool<'a> {
         #[serde(borrow, rename = "callID")]
         call: Option<Str<'a>>,
     }
-    let (Some(conversation), Some(id)) = (conversation(said, about), about.id.as_deref()) else {
+    let (Some(conversation), Some(id)) = (conversation_of(emitter, about), about.id.as_deref())
+    else {
         return;
     };
     let tool: Option<Tool<'_>> = read(about.tool);
     let question = about.questions.map(Json::from);
     let permission = about.permission.as_deref().map(Json::string);
-    said.say(
+    emitter.emit(
         &conversation,
         Payload::PermissionRequested(PermissionRequested {
             request_id: id.into(),
@@ -183,13 +196,15 @@ fn asked(said: &mut Said<'_>, about: &Properties<'_>) {
     );
 }
 
-fn replied(said: &mut Said<'_>, about: &Properties<'_>) {
-    let (Some(conversation), Some(id)) = (conversation(said, about), about.request_id.as_deref())
+/// Converts a person's answer, under any of the names that versions gave it.
+fn convert_reply(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
+    let (Some(conversation), Some(id)) =
+        (conversation_of(emitter, about), about.request_id.as_deref())
     else {
         return;
     };
     let answer = about.reply.or(about.answers).or(about.response).map(Json::from);
-    said.say(
+    emitter.emit(
         &conversation,
         Payload::PermissionResolved(PermissionResolved { request_id: id.into(), answer }),
     );

@@ -1,4 +1,6 @@
 //! What the converter remembers between records, shared by the sources of one session.
+//!
+//! It is serialized into snapshots, so the JSON names of fields never change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,29 +23,32 @@ pub(super) struct Memory {
     pub(super) files: Side,
 }
 
-/// What one kind of source has said so far.
+/// What one kind of source has reported so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Side {
-    /// The blocks of each conversation in their order: by message, part, and a result behind its
-    /// call.
+    /// The blocks of each conversation, sorted by message and part, with each result after its call.
+    ///
+    /// OpenCode's ids sort by time, so the order follows from the ids, in whatever order records
+    /// arrive.
     #[serde(with = "order")]
     pub(super) order: BTreeMap<ConversationId, BTreeMap<Key, BlockId>>,
-    /// Texts that are not at their end, with their length so far.
+    /// Texts that are still streaming.
     #[serde(with = "crate::pairs")]
     pub(super) open: BTreeMap<BlockId, OpenText>,
-    /// The step that each message is in.
+    /// The open step of each message.
     #[serde(with = "crate::pairs")]
     pub(super) steps: BTreeMap<Arc<str>, Arc<str>>,
-    /// Sessions that are taken back to a message.
+    /// Sessions that are reverted, with the message they are reverted to.
     #[serde(with = "crate::pairs")]
     pub(super) reverted: BTreeMap<Arc<str>, Arc<str>>,
 }
 
-/// Where a block stands: its message, its part, and what of the part it is.
+/// The sort key of a block: its message, its part, and 0 for the part's own block or 1 for its
+/// result.
 pub(super) type Key = (Arc<str>, Arc<str>, u8);
 
-/// What is remembered of a message.
+/// What is remembered about one message.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Message {
@@ -53,23 +58,19 @@ pub(super) struct Message {
     pub(super) created: Option<Arc<str>>,
 }
 
-/// A text that is not at its end.
+/// A text that is still streaming.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OpenText {
     pub(super) conversation: ConversationId,
     pub(super) message: Arc<str>,
+    /// How many bytes were emitted: the offset of the next delta.
     pub(super) length: u64,
 }
 
 impl Side {
-    /// Remembers a block in its place, and returns where that is.
-    pub(super) fn place(
-        &mut self,
-        conversation: &ConversationId,
-        key: Key,
-        id: &BlockId,
-    ) -> Placement {
+    /// Remembers a block under its key, and returns its place among the others.
+    pub(super) fn place(&mut self, conversation: &ConversationId, key: Key, id: &BlockId) -> Placement {
         let order = self.order.entry(conversation.clone()).or_default();
         let before = order.range(..key.clone()).next_back().map(|(_, id)| id.clone());
         order.insert(key, id.clone());
@@ -77,7 +78,7 @@ impl Side {
     }
 }
 
-/// The orders of the conversations as one list of blocks with their places.
+/// Serializes the orders as one flat list: keys of JSON objects can only be text.
 mod order {
     use serde::{Deserializer, Serializer};
 

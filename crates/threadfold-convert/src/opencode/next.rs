@@ -1,41 +1,40 @@
-//! The newer protocol, `session.next.*`: texts and calls are named per message.
+//! Converts the newer protocol, `session.next.*`, where ids of texts are unique per message only.
 
 use std::sync::Arc;
 
 use threadfold_core::{
-    AssistantTextBlock, Block, BlockBody, BlockId, BlockStatus, Content, ConversationId,
-    ErrorBlock, Json, SystemBlock, TextField, ThinkingBlock, ToolResultBlock, ToolUseBlock,
-    UserMessageBlock,
+    AssistantTextBlock, Block, BlockBody, BlockId, BlockStatus, Content, ConversationId, ErrorBlock, Json,
+    SystemBlock, TextField, ThinkingBlock, ToolResultBlock, ToolUseBlock, UserMessageBlock,
 };
 
+use super::emitter::{Emitter, LAST, key, key_after};
 use super::memory::{Message, OpenText};
-use super::said::{Said, key, key_behind};
 use super::wire::Properties;
 
-/// Converts one event. Says whether it was understood.
-pub(super) fn convert(said: &mut Said<'_>, kind: &str, about: &Properties<'_>) -> bool {
+/// Converts one event. Returns whether its type is known.
+pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, about: &Properties<'_>) -> bool {
     let Some(session) = about.session_id.as_deref() else { return false };
-    let Some(conversation) = said.conversation(session) else { return true };
+    let Some(conversation) = emitter.conversation_of(session) else { return true };
     let message: Arc<str> = about
         .assistant_message_id
         .as_deref()
         .or(about.message_id.as_deref())
         .unwrap_or_default()
         .into();
-    let next = Next { about, conversation, message };
+    let next = NextEvent { about, conversation, message };
     match kind {
-        "prompted" => next.prompted(said),
-        "step.started" => next.step_started(said),
-        "step.failed" => next.step_failed(said),
-        "text.started" | "reasoning.started" => next.text_started(said),
-        "text.delta" | "reasoning.delta" => next.grow(said, TextField::Content),
-        "text.ended" | "reasoning.ended" => next.text_ended(said),
-        "tool.input.started" => next.tool_started(said),
-        "tool.input.delta" => next.grow(said, TextField::Input),
-        "tool.called" => next.tool_called(said),
-        "tool.success" => next.tool_ended(said, false),
-        "tool.failed" => next.tool_ended(said, true),
-        "synthetic" | "context.updated" => next.notice(said),
+        "prompted" => next.prompted(emitter),
+        "step.started" => next.step_started(emitter),
+        "step.failed" => next.step_failed(emitter),
+        "text.started" | "reasoning.started" => next.text_started(emitter),
+        "text.delta" | "reasoning.delta" => next.delta(emitter, TextField::Content),
+        "text.ended" | "reasoning.ended" => next.text_ended(emitter),
+        "tool.input.started" => next.tool_started(emitter),
+        "tool.input.delta" => next.delta(emitter, TextField::Input),
+        "tool.called" => next.tool_called(emitter),
+        "tool.success" => next.tool_succeeded(emitter),
+        "tool.failed" => next.tool_failed(emitter),
+        "synthetic" | "context.updated" => next.notice(emitter),
         "prompt.admitted" | "step.ended" | "tool.input.ended" | "tool.progress"
         | "agent.switched" | "model.switched" | "moved" | "retried" | "shell.started"
         | "shell.ended" | "compaction.started" | "compaction.delta" | "compaction.ended"
@@ -45,14 +44,15 @@ pub(super) fn convert(said: &mut Said<'_>, kind: &str, about: &Properties<'_>) -
     true
 }
 
-struct Next<'a> {
+/// One event, with its conversation and its message.
+struct NextEvent<'a> {
     about: &'a Properties<'a>,
     conversation: ConversationId,
     message: Arc<str>,
 }
 
-impl Next<'_> {
-    /// Returns the name of a text, which is unique in its message only.
+impl NextEvent<'_> {
+    /// Returns the block id of a text: its own id is unique in its message only.
     fn text_id(&self) -> Option<String> {
         let own = self.about.text_id.as_deref().or(self.about.reasoning_id.as_deref())?;
         Some(format!("{}:{own}", self.message))
@@ -62,19 +62,23 @@ impl Next<'_> {
         self.about.call_id.as_deref()
     }
 
-    fn prompted(&self, said: &mut Said<'_>) {
+    fn prompted(&self, emitter: &mut Emitter<'_>) {
         let words = self.about.prompt.as_ref().and_then(|it| it.text.as_deref()).unwrap_or("");
         let block = Block::new(&*self.message, UserMessageBlock { content: Content::from(words) });
-        said.block(&self.conversation, key(&self.message, ""), block);
+        emitter.emit_block(&self.conversation, key(&self.message, ""), block);
     }
 
-    fn notice(&self, said: &mut Said<'_>) {
+    fn notice(&self, emitter: &mut Emitter<'_>) {
         let words = self.about.text.as_deref().unwrap_or("");
         let body = SystemBlock { subtype: "notice".into(), message: Some(words.into()) };
-        said.block(&self.conversation, key(&self.message, ""), Block::new(&*self.message, body));
+        emitter.emit_block(
+            &self.conversation,
+            key(&self.message, ""),
+            Block::new(&*self.message, body),
+        );
     }
 
-    fn step_started(&self, said: &mut Said<'_>) {
+    fn step_started(&self, emitter: &mut Emitter<'_>) {
         #[derive(serde::Deserialize)]
         struct Model {
             id: Option<Arc<str>>,
@@ -85,50 +89,51 @@ impl Next<'_> {
             model: model.and_then(|model| model.id),
             ..Message::default()
         };
-        said.memory.messages.insert(self.message.clone(), known);
+        emitter.memory.messages.insert(self.message.clone(), known);
     }
 
-    fn step_failed(&self, said: &mut Said<'_>) {
-        said.abandon(|text| text.message == self.message);
+    fn step_failed(&self, emitter: &mut Emitter<'_>) {
+        emitter.abandon_texts(|text| text.message == self.message);
         let body =
             ErrorBlock { message: self.about.error.map_or("", |raw| raw.get()).into(), code: None };
         let block = Block::new(format!("error:{}", self.message), body);
-        said.block(&self.conversation, key(&self.message, "\u{10ffff}"), block);
+        emitter.emit_block(&self.conversation, key(&self.message, LAST), block);
     }
 
-    fn words(&self, said: &Said<'_>, words: &str) -> BlockBody {
+    fn text_body(&self, emitter: &Emitter<'_>, text: &str) -> BlockBody {
         match self.about.reasoning_id {
-            Some(_) => {
-                ThinkingBlock { content: words.into(), signature: None, redacted: false }.into()
-            }
+            Some(_) => ThinkingBlock { content: text.into(), signature: None, redacted: false }.into(),
             None => {
-                let model = said.memory.messages.get(&self.message).and_then(|it| it.model.clone());
-                AssistantTextBlock { content: words.into(), model }.into()
+                let model =
+                    emitter.memory.messages.get(&self.message).and_then(|it| it.model.clone());
+                AssistantTextBlock { content: text.into(), model }.into()
             }
         }
     }
 
-    fn text_started(&self, said: &mut Said<'_>) {
+    fn text_started(&self, emitter: &mut Emitter<'_>) {
         let Some(id) = self.text_id() else { return };
-        let mut block = Block::new(id.as_str(), self.words(said, ""));
+        let mut block = Block::new(id.as_str(), self.text_body(emitter, ""));
         block.status = BlockStatus::Pending;
-        self.open(said, &id);
-        let order = self.order(said, &id);
-        said.preview(&self.conversation, key(&self.message, &order), block);
+        self.open(emitter, &id);
+        let order = self.order(emitter, &id);
+        emitter.emit_preview(&self.conversation, key(&self.message, &order), block);
     }
 
-    fn open(&self, said: &mut Said<'_>, id: &str) {
+    /// Remembers that a block is streaming.
+    fn open(&self, emitter: &mut Emitter<'_>, id: &str) {
         let open = OpenText {
             conversation: self.conversation.clone(),
             message: self.message.clone(),
             length: 0,
         };
-        said.side().open.insert(BlockId::from(id), open);
+        emitter.side().open.insert(BlockId::from(id), open);
     }
 
-    /// Returns the place of a block within its message: the order of first appearance.
-    fn order(&self, said: &mut Said<'_>, id: &str) -> String {
-        let order = said.side().order.entry(self.conversation.clone()).or_default();
+    /// Returns the sort key of a block within its message: the order of first appearance, because
+    /// ids of this protocol need not sort by time.
+    fn order(&self, emitter: &mut Emitter<'_>, id: &str) -> String {
+        let order = emitter.side().order.entry(self.conversation.clone()).or_default();
         let own = BlockId::from(id);
         let known =
             order.iter().find(|(_, block)| **block == own).map(|(key, _)| key.1.to_string());
@@ -139,28 +144,29 @@ impl Next<'_> {
         })
     }
 
-    fn grow(&self, said: &mut Said<'_>, field: TextField) {
+    /// Emits text that is appended to an open block.
+    fn delta(&self, emitter: &mut Emitter<'_>, field: TextField) {
         let id = match field {
             TextField::Content => self.text_id(),
             TextField::Input => self.call().map(str::to_owned),
         };
         let (Some(id), Some(delta)) = (id, self.about.delta.as_deref()) else { return };
         let id = BlockId::from(id);
-        let Some(open) = said.side().open.get_mut(&id) else { return };
+        let Some(open) = emitter.side().open.get_mut(&id) else { return };
         let offset = open.length;
         open.length += delta.len() as u64;
         if !delta.is_empty() {
-            said.delta(&self.conversation, id, field, offset, delta);
+            emitter.emit_delta(&self.conversation, id, field, offset, delta);
         }
     }
 
-    fn text_ended(&self, said: &mut Said<'_>) {
+    fn text_ended(&self, emitter: &mut Emitter<'_>) {
         let Some(id) = self.text_id() else { return };
-        said.side().open.remove(&BlockId::from(id.as_str()));
+        emitter.side().open.remove(&BlockId::from(id.as_str()));
         let words = self.about.text.as_deref().unwrap_or("");
-        let block = Block::new(id.as_str(), self.words(said, words));
-        let order = self.order(said, &id);
-        said.block(&self.conversation, key(&self.message, &order), block);
+        let block = Block::new(id.as_str(), self.text_body(emitter, words));
+        let order = self.order(emitter, &id);
+        emitter.emit_block(&self.conversation, key(&self.message, &order), block);
     }
 
     fn tool_use(&self, call: &str, name: &str) -> Block {
@@ -179,39 +185,45 @@ impl Next<'_> {
         block
     }
 
-    fn tool_started(&self, said: &mut Said<'_>) {
+    fn tool_started(&self, emitter: &mut Emitter<'_>) {
         let Some(call) = self.call() else { return };
         let block = self.tool_use(call, self.about.name.as_deref().unwrap_or(""));
-        self.open(said, call);
-        let order = self.order(said, call);
-        said.preview(&self.conversation, key(&self.message, &order), block);
+        self.open(emitter, call);
+        let order = self.order(emitter, call);
+        emitter.emit_preview(&self.conversation, key(&self.message, &order), block);
     }
 
-    fn tool_called(&self, said: &mut Said<'_>) {
+    fn tool_called(&self, emitter: &mut Emitter<'_>) {
         let Some(call) = self.call() else { return };
-        said.side().open.remove(&BlockId::from(call));
+        emitter.side().open.remove(&BlockId::from(call));
         let name = self.about.tool.and_then(|raw| Json::from(raw).to_text()).unwrap_or_default();
         let block = self.tool_use(call, &name);
-        let order = self.order(said, call);
-        said.block(&self.conversation, key(&self.message, &order), block);
+        let order = self.order(emitter, call);
+        emitter.emit_block(&self.conversation, key(&self.message, &order), block);
     }
 
-    fn tool_ended(&self, said: &mut Said<'_>, failed: bool) {
+    fn tool_succeeded(&self, emitter: &mut Emitter<'_>) {
         let Some(call) = self.call() else { return };
-        let output = if failed { self.about.error } else { self.about.content };
-        let mut block = Block::new(
-            format!("result:{call}"),
-            ToolResultBlock {
-                tool_use_id: call.into(),
-                output: output.map(Json::from),
-                is_error: failed,
-                duration_ms: None,
-            },
-        );
+        let output = self.about.content.map(Json::from);
+        let tool_use_id = call.into();
+        let result = ToolResultBlock { tool_use_id, output, is_error: false, duration_ms: None };
+        self.emit_result(emitter, call, result);
+    }
+
+    fn tool_failed(&self, emitter: &mut Emitter<'_>) {
+        let Some(call) = self.call() else { return };
+        let output = self.about.error.map(Json::from);
+        let tool_use_id = call.into();
+        let result = ToolResultBlock { tool_use_id, output, is_error: true, duration_ms: None };
+        self.emit_result(emitter, call, result);
+    }
+
+    fn emit_result(&self, emitter: &mut Emitter<'_>, call: &str, result: ToolResultBlock) {
+        let mut block = Block::new(format!("result:{call}"), result);
         if let Some(structured) = self.about.structured {
             block.metadata.insert("structured", structured.into());
         }
-        let order = self.order(said, call);
-        said.block(&self.conversation, key_behind(&self.message, &order), block);
+        let order = self.order(emitter, call);
+        emitter.emit_block(&self.conversation, key_after(&self.message, &order), block);
     }
 }

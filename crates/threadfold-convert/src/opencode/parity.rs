@@ -1,4 +1,4 @@
-//! What OpenCode does not keep on one side, with the reason.
+//! What OpenCode reports only in its stream, with the reason.
 
 use threadfold_core::{Block, BlockBody};
 
@@ -9,7 +9,7 @@ pub(super) const TABLE: ParityTable = ParityTable {
     rules: &[Rule {
         name: QUESTIONS,
         what: "`permission`, in the stream only",
-        reason: "OpenCode stores what a tool did, and not what a person was asked before it",
+        reason: "OpenCode stores the result of a tool and not the question that preceded it",
     }],
     explain_block,
     explain_field: |_, _| None,

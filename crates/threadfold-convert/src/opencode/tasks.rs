@@ -1,22 +1,22 @@
-//! Task calls: each makes or goes on with a session of its own, which is the subagent.
+//! Task calls: each creates or continues a child session, which is the subagent.
 
 use threadfold_core::{
     AgentId, CompletedStatus, ConversationId, Json, Payload, SubagentCompleted, SubagentSpawned,
 };
 
-use super::parts::duration;
-use super::said::Said;
+use super::emitter::Emitter;
+use super::tools::duration;
 use super::wire::{TaskInput, TaskMetadata, ToolState};
 
-/// Says whether calls of this tool make subagents.
+/// Returns whether calls of this tool start subagents.
 pub(super) fn is_task(tool: &str) -> bool {
     tool == "task"
 }
 
-/// Hears how far a task has come. Says whether there is a subagent, so that its result is no
-/// block of its own.
-pub(super) fn hear(
-    said: &mut Said<'_>,
+/// Converts the state of a task call. Returns whether it has a child session: its result is then
+/// part of the subagent's block, and not a block of its own.
+pub(super) fn convert_task(
+    emitter: &mut Emitter<'_>,
     caller: &ConversationId,
     call: &str,
     state: &ToolState<'_>,
@@ -24,27 +24,29 @@ pub(super) fn hear(
     let metadata: TaskMetadata<'_> =
         state.metadata.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let Some(child) = metadata.session_id.as_deref() else { return false };
-    let asked: TaskInput<'_> =
+    let input: TaskInput<'_> =
         state.input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    if let Some(root) = said.memory.root.clone() {
+    // The call may be read before the child session, whose own parent then takes precedence.
+    if let Some(root) = emitter.memory.root.clone() {
         let parent = if caller.is_main() { root } else { caller.as_str().into() };
-        said.memory.parents.entry(child.into()).or_insert(parent);
+        emitter.memory.parents.entry(child.into()).or_insert(parent);
     }
     let output = state.output.and_then(|raw| Json::from(raw).to_text());
-    let works_on = output.as_deref().is_some_and(|it| it.contains("state=\"running\""));
-    said.say(
+    // A background call completes at once, and its output says that the task runs on.
+    let is_running = output.as_deref().is_some_and(|it| it.contains("state=\"running\""));
+    emitter.emit(
         caller,
         Payload::SubagentSpawned(SubagentSpawned {
             agent_id: Some(AgentId::from(child)),
-            prompt: asked.prompt.as_deref().map(Into::into),
-            subagent_type: asked.subagent_type.as_deref().map(Into::into),
-            description: asked.description.as_deref().map(Into::into),
-            background: asked.background || works_on,
+            prompt: input.prompt.as_deref().map(Into::into),
+            subagent_type: input.subagent_type.as_deref().map(Into::into),
+            description: input.description.as_deref().map(Into::into),
+            background: input.background || is_running,
             ..SubagentSpawned::by(call)
         }),
     );
-    let ended = match state.status.as_deref() {
-        Some("completed") if works_on => None,
+    let outcome = match state.status.as_deref() {
+        Some("completed") if is_running => None,
         Some("completed") => Some((CompletedStatus::Completed, output.as_deref().map(answer))),
         Some("error") => {
             let error = state.error.and_then(|raw| Json::from(raw).to_text());
@@ -52,8 +54,8 @@ pub(super) fn hear(
         }
         _ => None,
     };
-    if let Some((status, output)) = ended {
-        said.say(
+    if let Some((status, output)) = outcome {
+        emitter.emit(
             caller,
             Payload::SubagentCompleted(SubagentCompleted {
                 tool_use_id: call.into(),
@@ -68,12 +70,12 @@ pub(super) fn hear(
     true
 }
 
-/// Returns what the subagent said, without the frame that its version puts around it.
+/// Returns the subagent's answer, without the tags that its version puts around it.
 fn answer(output: &str) -> String {
     let inner = output.split_once("<task_result>").map(|(_, rest)| rest);
     match inner {
         Some(rest) => rest.rsplit_once("</task_result>").map_or(rest, |(inner, _)| inner).trim(),
-        None => output.split_once("<task_metadata>").map_or(output, |(words, _)| words).trim(),
+        None => output.split_once("<task_metadata>").map_or(output, |(answer, _)| answer).trim(),
     }
     .to_owned()
 }

@@ -1,17 +1,17 @@
-//! Times: OpenCode counts milliseconds, events carry ISO 8601.
+//! Converts OpenCode's milliseconds to the ISO 8601 times of events.
 
 use std::sync::Arc;
 
 /// Returns milliseconds since 1970 as ISO 8601, in UTC.
 pub(super) fn iso(milliseconds: f64) -> Option<Arc<str>> {
     const DAY: i64 = 86_400_000;
-    // Beyond this lies the year 9999, and no clock.
+    // Later than the year 9999 the format has no room, and no clock is right.
     if !(0.0..253_402_300_800_000.0).contains(&milliseconds) {
         return None;
     }
     let milliseconds = milliseconds as i64;
     let (days, rest) = (milliseconds.div_euclid(DAY), milliseconds.rem_euclid(DAY));
-    // Days are counted from 1 March of year 0, so that the leap day ends a year of 400.
+    // Days are counted from 1 March of year 0, so that a leap day is the last day of its year.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -36,11 +36,11 @@ mod tests {
 
     #[test]
     fn times_are_right_at_the_edges() {
-        let told = |ms: f64| iso(ms).map(|it| it.to_string());
-        assert_eq!(told(0.0).as_deref(), Some("1970-01-01T00:00:00.000Z"));
-        assert_eq!(told(951_782_400_000.0).as_deref(), Some("2000-02-29T00:00:00.000Z"));
-        assert_eq!(told(1_794_771_710_594.0).as_deref(), Some("2026-11-15T19:41:50.594Z"));
-        assert_eq!(told(4_107_542_399_999.0).as_deref(), Some("2100-02-28T23:59:59.999Z"));
-        assert_eq!((told(-1.0), told(f64::NAN), told(1e300)), (None, None, None));
+        let text = |ms: f64| iso(ms).map(|it| it.to_string());
+        assert_eq!(text(0.0).as_deref(), Some("1970-01-01T00:00:00.000Z"));
+        assert_eq!(text(951_782_400_000.0).as_deref(), Some("2000-02-29T00:00:00.000Z"));
+        assert_eq!(text(1_794_771_710_594.0).as_deref(), Some("2026-11-15T19:41:50.594Z"));
+        assert_eq!(text(4_107_542_399_999.0).as_deref(), Some("2100-02-28T23:59:59.999Z"));
+        assert_eq!((text(-1.0), text(f64::NAN), text(1e300)), (None, None, None));
     }
 }

@@ -1,71 +1,73 @@
-//! What OpenCode keeps: exports, messages of its API, rows of its database, its older files.
+//! Converts what OpenCode stores: exports, messages of its API, database rows, files up to 1.1.
 
 use serde_json::value::RawValue;
 
-use super::parts::{message, part, session};
-use super::said::Said;
-use super::wire::{Exchange, Kept, MessageInfo, Part, Row, SessionInfo};
+use super::emitter::Emitter;
+use super::messages::{convert_message, convert_session};
+use super::parts::convert_part;
+use super::wire::{Exchange, MessageInfo, Part, Row, SessionInfo, StoredObject};
 
-/// Converts one record of the store. Says whether it was understood.
-pub(super) fn convert(said: &mut Said<'_>, text: &str) -> bool {
-    let Ok(record) = serde_json::from_str::<Kept<'_>>(text) else { return false };
+/// Converts one stored record. Returns whether its form is known.
+pub(super) fn convert(emitter: &mut Emitter<'_>, text: &str) -> bool {
+    let Ok(record) = serde_json::from_str::<StoredObject<'_>>(text) else { return false };
     if let Some(messages) = &record.messages {
         if let Some(info) = record.info {
-            heard_session(said, info);
+            convert_session_json(emitter, info);
         }
-        messages.iter().for_each(|it| exchange(said, it));
-        // What the session was taken back to is known only when its messages are.
+        messages.iter().for_each(|it| convert_exchange(emitter, it));
+        // A revert refers to a message, so the session is converted again after its messages.
         if let Some(info) = record.info {
-            heard_session(said, info);
+            convert_session_json(emitter, info);
         }
         return true;
     }
     if let (Some(info), Some(parts)) = (record.info, &record.parts) {
-        exchange(said, &Exchange { info, parts: parts.clone() });
+        convert_exchange(emitter, &Exchange { info, parts: parts.clone() });
         return true;
     }
     if let (Some(table), Some(row)) = (record.table.as_deref(), record.row) {
-        return table_row(said, table, row);
+        return convert_row(emitter, table, row);
     }
-    older_file(said, &record, text)
+    convert_storage_file(emitter, &record, text)
 }
 
-fn heard_session(said: &mut Said<'_>, raw: &RawValue) {
+fn convert_session_json(emitter: &mut Emitter<'_>, raw: &RawValue) {
     if let Ok(info) = serde_json::from_str::<SessionInfo<'_>>(raw.get()) {
-        session(said, &info);
+        convert_session(emitter, &info);
     }
 }
 
-fn exchange(said: &mut Said<'_>, exchange: &Exchange<'_>) {
+fn convert_exchange(emitter: &mut Emitter<'_>, exchange: &Exchange<'_>) {
     if let Ok(info) = serde_json::from_str::<MessageInfo<'_>>(exchange.info.get()) {
-        message(said, &info);
+        convert_message(emitter, &info);
     }
     for raw in &exchange.parts {
         if let Ok(read) = serde_json::from_str::<Part<'_>>(raw.get()) {
-            part(said, &read, raw);
+            convert_part(emitter, &read, raw);
         }
     }
 }
 
-/// A row holds a message or a part without the names that are columns of its own.
-fn table_row(said: &mut Said<'_>, table: &str, row: &RawValue) -> bool {
+/// Converts a row of the database. The ids are columns, and missing in the JSON of the row.
+fn convert_row(emitter: &mut Emitter<'_>, table: &str, row: &RawValue) -> bool {
     if table == "session" {
-        heard_session(said, row);
+        convert_session_json(emitter, row);
         return true;
     }
+    // Other tables hold nothing of the conversation.
     if !matches!(table, "message" | "part") {
         return true;
     }
     let Ok(read) = serde_json::from_str::<Row<'_>>(row.get()) else { return false };
     let Some(data) = read.data else { return false };
-    // Databases give a column of JSON as text, and dumps of them as an object.
+    // The database returns a JSON column as text; a dump contains it as an object.
     let unquoted: Option<String> = serde_json::from_str(data.get()).ok();
     let text = unquoted.as_deref().unwrap_or(data.get());
     if table == "message" {
         let Ok(mut info) = serde_json::from_str::<MessageInfo<'_>>(text) else { return false };
         info.id = Some(read.id.clone());
         info.session_id = read.session_id.clone();
-        message(said, &info);
+        convert_message(emitter, &info);
         return true;
     }
     let (Ok(mut found), Ok(raw)) =
@@ -76,23 +78,24 @@ fn table_row(said: &mut Said<'_>, table: &str, row: &RawValue) -> bool {
     found.id = Some(read.id.clone());
     found.session_id = read.session_id.clone();
     found.message_id = read.message_id.clone();
-    part(said, &found, raw)
+    convert_part(emitter, &found, raw)
 }
 
-/// A file of the older storage is a session, a message or a part, and its fields tell which.
-fn older_file(said: &mut Said<'_>, record: &Kept<'_>, text: &str) -> bool {
+/// Converts a file of the storage folder up to 1.1: its fields show whether it is a message, a
+/// part or a session.
+fn convert_storage_file(emitter: &mut Emitter<'_>, record: &StoredObject<'_>, text: &str) -> bool {
     let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return false };
     if record.role.is_some() {
         let Ok(info) = serde_json::from_str::<MessageInfo<'_>>(raw.get()) else { return false };
-        message(said, &info);
+        convert_message(emitter, &info);
         return true;
     }
     if record.message_id.is_some() {
         let Ok(read) = serde_json::from_str::<Part<'_>>(raw.get()) else { return false };
-        return part(said, &read, raw);
+        return convert_part(emitter, &read, raw);
     }
     if record.project_id.is_some() {
-        heard_session(said, raw);
+        convert_session_json(emitter, raw);
         return true;
     }
     false

@@ -1,12 +1,13 @@
-//! OpenCode's JSON, as types: events of the bus, and the objects that it keeps.
+//! OpenCode's JSON as types: events of the bus, and stored objects.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::borrowed::Str;
 
-/// An event of the bus or of the log, or what it is wrapped in. Nearly all records are this, and
-/// so it has no more than it needs.
+/// An event of the bus or of the log, or a wrapper around one.
+///
+/// Nearly all records are events, so this type has as few fields as possible.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Event<'a> {
@@ -15,8 +16,8 @@ pub(super) struct Event<'a> {
     /// What a bus event is about.
     #[serde(borrow)]
     pub(super) properties: Option<&'a RawValue>,
-    /// What an event of the log or of the newer protocol is about; or the event that a recorder
-    /// put in a wrapper.
+    /// What an event of the log or of the newer protocol is about; or the event inside a
+    /// recorder's wrapper.
     #[serde(borrow)]
     pub(super) data: Option<&'a RawValue>,
     /// The event of the global bus.
@@ -24,24 +25,24 @@ pub(super) struct Event<'a> {
     payload: Option<&'a RawValue>,
     #[serde(borrow, rename = "syncEvent")]
     pub(super) sync_event: Option<&'a RawValue>,
-    /// What keeps a connection open, as a recorder put it in a wrapper.
+    /// A server-sent comment, which keeps the connection open, inside a recorder's wrapper.
     #[serde(borrow)]
     pub(super) comment: Option<&'a RawValue>,
-    /// The event that a recorder put beside its own notes.
+    /// The event beside a recorder's own fields.
     #[serde(borrow)]
     event: Option<&'a RawValue>,
 }
 
 impl<'a> Event<'a> {
-    /// Returns what a wrapper holds; nothing if this is none.
+    /// Returns the event inside a wrapper; nothing if this is not a wrapper.
     pub(super) fn wrapped(&self) -> Option<&'a RawValue> {
         let is_object = |it: &&RawValue| it.get().starts_with('{');
-        let beside_notes = self.event.filter(is_object).filter(|_| self.properties.is_none());
-        self.payload.or(beside_notes).or(self.data.filter(|_| self.kind.is_none()))
+        let beside_fields = self.event.filter(is_object).filter(|_| self.properties.is_none());
+        self.payload.or(beside_fields).or(self.data.filter(|_| self.kind.is_none()))
     }
 }
 
-/// A line of `opencode run`: of which session and when, with a part or what went wrong.
+/// A line of `opencode run`: a part or an error.
 #[derive(Debug, Deserialize)]
 pub(super) struct RunLine<'a> {
     #[serde(borrow, rename = "sessionID")]
@@ -54,10 +55,10 @@ pub(super) struct RunLine<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// Something that is kept, in any of the forms that it comes in.
+/// A stored object, in any of its forms.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Kept<'a> {
+pub(super) struct StoredObject<'a> {
     /// A row of the database, with its table.
     #[serde(borrow)]
     pub(super) table: Option<Str<'a>>,
@@ -70,7 +71,7 @@ pub(super) struct Kept<'a> {
     pub(super) messages: Option<Vec<Exchange<'a>>>,
     #[serde(borrow)]
     pub(super) parts: Option<Vec<&'a RawValue>>,
-    /// What a file of the older storage is, by its fields.
+    /// Fields that show what a file of the older storage is.
     #[serde(borrow)]
     pub(super) role: Option<Str<'a>>,
     #[serde(borrow, rename = "messageID")]
@@ -88,7 +89,7 @@ pub(super) struct Exchange<'a> {
     pub(super) parts: Vec<&'a RawValue>,
 }
 
-/// What a delta is about. Most events are deltas.
+/// The properties of a delta. Most events are deltas.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Delta<'a> {
@@ -100,7 +101,7 @@ pub(super) struct Delta<'a> {
     pub(super) delta: Option<Str<'a>>,
 }
 
-/// What other events are about: one flat type for all.
+/// The properties of all other events, in one flat type.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Properties<'a> {
@@ -165,7 +166,7 @@ pub(super) struct Properties<'a> {
     pub(super) tokens: Option<&'a RawValue>,
 }
 
-/// What a person asked, in the newer protocol.
+/// A person's prompt, in the newer protocol.
 #[derive(Debug, Deserialize)]
 pub(super) struct Prompt<'a> {
     #[serde(borrow)]
@@ -191,7 +192,7 @@ pub(super) struct SessionInfo<'a> {
     pub(super) revert: Option<Revert<'a>>,
 }
 
-/// Where a session was taken back to.
+/// The message that a session was reverted to.
 #[derive(Debug, Deserialize)]
 pub(super) struct Revert<'a> {
     #[serde(borrow, rename = "messageID")]
@@ -265,7 +266,7 @@ pub(super) struct Part<'a> {
     pub(super) tokens: Option<&'a RawValue>,
 }
 
-/// How far a tool has come.
+/// The state of a tool call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ToolState<'a> {
@@ -284,7 +285,7 @@ pub(super) struct ToolState<'a> {
     pub(super) time: Option<Time>,
 }
 
-/// What a task's state tells of the session that it made.
+/// The child session in the metadata of a task call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct TaskMetadata<'a> {
@@ -292,7 +293,7 @@ pub(super) struct TaskMetadata<'a> {
     pub(super) session_id: Option<Str<'a>>,
 }
 
-/// What a task was asked.
+/// The input of a task call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct TaskInput<'a> {
@@ -318,7 +319,7 @@ pub(super) struct Row<'a> {
     pub(super) data: Option<&'a RawValue>,
 }
 
-/// What a message used, as OpenCode counts it.
+/// The token counts of a message, under OpenCode's names.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Tokens {

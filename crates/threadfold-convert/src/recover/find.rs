@@ -1,4 +1,4 @@
-//! Finds the next record on a line, and tells it from a piece of content of a broken one.
+//! Finds the next record on a line, and distinguishes it from content of a broken record.
 
 use std::ops::Range;
 
@@ -6,53 +6,54 @@ use memchr::memmem;
 
 use crate::recover::scan::{Keys, Scan, is_space, scan};
 
-/// How every object begins that holds something, as agents write it.
+/// The first bytes of every object with keys, as agents write it.
 const OBJECT: &[u8] = b"{\"";
 
-/// Finds the records of a line, one after the other.
+/// Finds the records of a line, one after another.
 #[derive(Clone, Debug)]
 pub(super) struct Finder<'a> {
     line: &'a [u8],
-    /// Nothing but records, zero bytes and separators came so far.
-    is_whole_so_far: bool,
+    /// Only records, zero bytes and separators were found so far.
+    is_intact_so_far: bool,
     run: Run,
 }
 
-/// Objects with nothing or a comma between them: where the last ends, and what comes after it.
+/// A run of objects, separated by nothing or a comma: its end, and what follows it.
 ///
-/// It is kept so that no run is looked through again for each of its objects.
+/// It is remembered so that the run is not scanned again for each of its objects, which would be
+/// quadratic.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     end: usize,
-    after: After,
+    after: Suffix,
 }
 
 impl<'a> Finder<'a> {
     pub(super) fn new(line: &'a [u8]) -> Self {
-        Self { line, is_whole_so_far: true, run: Run { end: 0, after: After::End } }
+        Self { line, is_intact_so_far: true, run: Run { end: 0, after: Suffix::End } }
     }
 
-    /// Finds the first record at or after `from`, which is where the last one ended.
+    /// Finds the first record at or after `from`, the end of the previous one.
     pub(super) fn find(&mut self, from: usize) -> Option<Range<usize>> {
-        let mut place = match next_in_whole(self.line, from) {
-            Some(place) if self.is_whole_so_far => place,
+        let mut place = match next_intact(self.line, from) {
+            Some(place) if self.is_intact_so_far => place,
             _ => self.search(from)?,
         };
         loop {
-            let Place { start, ground } = place;
+            let Place { start, prefix } = place;
             place = match scan(self.line, start) {
-                Scan::Whole { end, keys } if self.is_record(ground, keys, end) => {
+                Scan::Whole { end, keys } if self.is_record(prefix, keys, end) => {
                     return Some(start..end);
                 }
                 Scan::Whole { end, .. } => self.search(end)?,
                 Scan::Broken { at, closed } => {
-                    self.is_whole_so_far = false;
+                    self.is_intact_so_far = false;
                     let last = closed.and_then(|it| last_in_fragment(self.line, it));
                     if last.is_some() {
                         return last;
                     }
                     match splice(self.line, start, at) {
-                        Some(start) => Place { start, ground: ground.broken_at(self.line, start) },
+                        Some(start) => Place { start, prefix: prefix.broken_at(self.line, start) },
                         None => self.search(at.max(start + 1))?,
                     }
                 }
@@ -60,37 +61,39 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Says whether the whole object that ends at `end` is a record.
-    fn is_record(&mut self, ground: Ground, keys: Keys, end: usize) -> bool {
-        let after = match ground {
-            Ground::Whole => self.after_run(end),
-            _ => After::of(self.line, end),
+    /// Returns whether the complete object that ends at `end` is a record.
+    ///
+    /// The less the bytes around it prove, the more its keys must prove.
+    fn is_record(&mut self, prefix: Prefix, keys: Keys, end: usize) -> bool {
+        let after = match prefix {
+            Prefix::Intact => self.suffix_of_run(end),
+            _ => Suffix::of(self.line, end),
         };
-        match (ground, after) {
-            (Ground::Whole, After::End) => true,
-            (Ground::Whole, After::Noise) => keys.any,
-            (Ground::Whole, After::Rest) => keys.typed && keys.signed,
-            (Ground::Splice, After::End) => true,
-            (Ground::Splice, After::Noise | After::Rest) => keys.typed,
-            (Ground::Between, After::End | After::Noise) => keys.typed,
-            (Ground::Inside, After::End | After::Noise) => keys.typed && keys.signed,
-            (Ground::Between | Ground::Inside, After::Rest) => false,
+        match (prefix, after) {
+            (Prefix::Intact, Suffix::End) => true,
+            (Prefix::Intact, Suffix::Noise) => keys.any,
+            (Prefix::Intact, Suffix::Rest) => keys.typed && keys.signed,
+            (Prefix::Splice, Suffix::End) => true,
+            (Prefix::Splice, Suffix::Noise | Suffix::Rest) => keys.typed,
+            (Prefix::Between, Suffix::End | Suffix::Noise) => keys.typed,
+            (Prefix::Inside, Suffix::End | Suffix::Noise) => keys.typed && keys.signed,
+            (Prefix::Between | Prefix::Inside, Suffix::Rest) => false,
         }
     }
 
-    /// Returns what comes after the object that ends at `end` and the objects that follow it.
-    fn after_run(&mut self, end: usize) -> After {
+    /// Returns what follows the run of objects that continues at `end`.
+    fn suffix_of_run(&mut self, end: usize) -> Suffix {
         if end > self.run.end {
             self.run = Run::from(self.line, end);
         }
         self.run.after
     }
 
-    /// Returns the next place where an object may begin, past something that is lost.
+    /// Returns the next place where an object may begin, after lost bytes.
     fn search(&mut self, from: usize) -> Option<Place> {
-        self.is_whole_so_far = false;
+        self.is_intact_so_far = false;
         let start = from + memmem::find(&self.line[from..], OBJECT)?;
-        Some(Place { start, ground: Ground::of(self.line, start) })
+        Some(Place { start, prefix: Prefix::of(self.line, start) })
     }
 }
 
@@ -98,8 +101,8 @@ impl Run {
     fn from(line: &[u8], mut end: usize) -> Self {
         loop {
             match next_object(line, end).map(|start| scan(line, start)) {
-                None => return Self { end, after: After::of(line, end) },
-                Some(Scan::Broken { .. }) => return Self { end, after: After::End },
+                None => return Self { end, after: Suffix::of(line, end) },
+                Some(Scan::Broken { .. }) => return Self { end, after: Suffix::End },
                 Some(Scan::Whole { end: next_end, .. }) => end = next_end,
             }
         }
@@ -109,23 +112,23 @@ impl Run {
 /// Where a record may begin.
 struct Place {
     start: usize,
-    ground: Ground,
+    prefix: Prefix,
 }
 
-/// What is known of a place from what comes before it.
+/// What the bytes before a place prove about it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ground {
-    /// All before it is whole, so a record is what must come.
-    Whole,
-    /// A record that began on whole ground broke here.
+enum Prefix {
+    /// Everything before it is intact, so a record must begin here.
+    Intact,
+    /// A record with an intact prefix broke here.
     Splice,
-    /// The byte before it cannot stand before a value inside of a record.
+    /// The byte before it cannot precede a value inside a record.
     Between,
-    /// It may well be inside of a record that is broken.
+    /// It may be inside a broken record.
     Inside,
 }
 
-impl Ground {
+impl Prefix {
     fn of(line: &[u8], start: usize) -> Self {
         match line[..start].iter().rfind(|it| !is_space(**it)) {
             Some(b':' | b'[' | b',') => Self::Inside,
@@ -133,27 +136,27 @@ impl Ground {
         }
     }
 
-    /// Returns the ground at `start`, where what stood on this ground broke.
+    /// Returns the prefix of `start`, where a record with this prefix broke.
     fn broken_at(self, line: &[u8], start: usize) -> Self {
         match self {
-            Self::Whole | Self::Splice => Self::Splice,
+            Self::Intact | Self::Splice => Self::Splice,
             Self::Between | Self::Inside => Self::of(line, start),
         }
     }
 }
 
-/// What comes after a whole object.
+/// What follows a complete object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
+enum Suffix {
     /// The end of the line, another object, or zero bytes.
     End,
-    /// The rest of what seems to be around it.
+    /// The rest of what seems to be an enclosing value.
     Rest,
-    /// Something else.
+    /// Anything else.
     Noise,
 }
 
-impl After {
+impl Suffix {
     fn of(line: &[u8], end: usize) -> Self {
         match line[end..].iter().find(|it| !is_space(**it)) {
             None | Some(b'{' | b'\0') => Self::End,
@@ -163,7 +166,7 @@ impl After {
     }
 }
 
-/// Returns where the object begins that follows `end`, directly or after a comma.
+/// Returns the start of the object that follows `end`, directly or after a comma.
 fn next_object(line: &[u8], end: usize) -> Option<usize> {
     let bytes = line.iter().enumerate().skip(end);
     let mut bytes = bytes.filter(|(_, it)| !is_space(**it)).peekable();
@@ -171,17 +174,17 @@ fn next_object(line: &[u8], end: usize) -> Option<usize> {
     bytes.next().filter(|(_, it)| **it == b'{').map(|(start, _)| start)
 }
 
-/// Returns the place of the next object, if only separators and zero bytes come before it.
-fn next_in_whole(line: &[u8], from: usize) -> Option<Place> {
+/// Returns the place of the next object, if only separators and zero bytes precede it.
+fn next_intact(line: &[u8], from: usize) -> Option<Place> {
     let separators = line[from..].iter().take_while(|it| is_space(**it) || b",\0".contains(it));
     let start = from + separators.count();
-    (line.get(start) == Some(&b'{')).then_some(Place { start, ground: Ground::Whole })
+    (line.get(start) == Some(&b'{')).then_some(Place { start, prefix: Prefix::Intact })
 }
 
 /// Returns where a record was spliced into the one that begins at `start` and broke at `at`.
 ///
-/// Inside of a string its `{` was taken for text and its first quote for the string's end, so
-/// that it broke only at the first letter of its first key.
+/// If that one ended inside a string, the `{` of the spliced record looks like text and its first
+/// quote like the end of the string, so the error is at the first letter of its first key.
 fn splice(line: &[u8], start: usize, at: usize) -> Option<usize> {
     if line.get(at) == Some(&b'{') {
         return Some(at);
@@ -190,9 +193,9 @@ fn splice(line: &[u8], start: usize, at: usize) -> Option<usize> {
     (quoted > start && line[quoted..at] == *OBJECT).then_some(quoted)
 }
 
-/// Returns the object at `start` if it seems to be a record spliced in where a value may stand.
+/// Returns the object at `start` if it seems to be a record that was spliced in place of a value.
 ///
-/// It is the last thing before a fragment broke. Only its keys tell it from a piece of the
+/// It ended right before a fragment broke. Only its keys distinguish it from a piece of the
 /// fragment that happens to end there.
 fn last_in_fragment(line: &[u8], start: usize) -> Option<Range<usize>> {
     match scan(line, start) {

@@ -1,46 +1,46 @@
-//! Finds where a JSON value ends, or where it stops being one.
+//! Finds the end of a JSON value, or its first syntax error.
 //!
-//! It accepts what `serde_json` accepts as a `RawValue`, lone surrogates, repeated keys and
-//! `1e400` among it, and takes bytes above 0x7f in strings as they are. Unlike `serde_json` it
-//! says at which byte the value broke, which is where a splice is. There is no recursion:
-//! a level of nesting costs a few bytes.
+//! It accepts what `serde_json` accepts as a `RawValue`, including lone surrogates, repeated keys
+//! and `1e400`, and does not validate bytes above 0x7f in strings. Unlike `serde_json` it returns
+//! the exact byte of a syntax error, which is where a splice is. It does not recurse: a level of
+//! nesting costs a few bytes.
 
 #[cfg(test)]
 mod tests;
 
-/// What was found where a value should begin.
+/// The result of scanning a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scan {
-    /// A whole value.
+    /// A complete value.
     Whole {
         /// Where it ends.
         end: usize,
-        /// What its own keys tell, if it is an object.
+        /// Its own keys, if it is an object.
         keys: Keys,
     },
-    /// A value up to some byte, which cannot stand there; or up to the end of the line.
+    /// A syntax error, or the end of the line inside the value.
     Broken {
-        /// Where that byte is, or the length of the line.
+        /// The offset of the offending byte, or the length of the line.
         at: usize,
-        /// Where the object begins that was the last thing before, if an object was.
+        /// The start of the object that ended right before it, if one did.
         closed: Option<usize>,
     },
 }
 
-/// What the keys of an object tell about it.
+/// What the keys of an object reveal about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Keys {
-    /// There are some; `{}` is more often a piece of somebody's code than a record.
+    /// It has keys; `{}` is more often a piece of source code than a record.
     pub(super) any: bool,
-    /// It has a `type`, as every record of every agent does.
+    /// It has a `type`, as every agent's records do.
     pub(super) typed: bool,
-    /// It has an identity or a time of its own, as a record does and a piece of content does not.
+    /// It has an id or a time of its own, as records have and pieces of content do not.
     pub(super) signed: bool,
 }
 
 /// Scans the value that begins at `start`, or after the white space there.
 ///
-/// Each byte is looked at once, and none after the one that broke the value.
+/// Each byte is read once, and none after a syntax error.
 pub(super) fn scan(line: &[u8], start: usize) -> Scan {
     let mut scanner = Scanner {
         line,
@@ -52,25 +52,26 @@ pub(super) fn scan(line: &[u8], start: usize) -> Scan {
     };
     match scanner.value() {
         Ok(()) => Scan::Whole { end: scanner.at, keys: scanner.keys },
-        Err(Broken) => Scan::Broken { at: scanner.at, closed: scanner.closed },
+        Err(SyntaxError) => Scan::Broken { at: scanner.at, closed: scanner.closed },
     }
 }
 
-/// Says whether `byte` is white space in JSON.
+/// Returns whether `byte` is white space in JSON.
 pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// Where deeper values begin is not remembered, so that nesting costs one byte a level.
+/// How many levels of nesting remember their start; deeper ones cost one byte each.
 const REMEMBERED: usize = 256;
 
 struct Scanner<'a> {
     line: &'a [u8],
     at: usize,
-    /// What is open, from the outside in.
+    /// The open arrays and objects, outermost first.
     open: Vec<Open>,
-    /// Where it began, for the outermost levels.
+    /// The starts of the outermost levels.
     starts: Vec<usize>,
+    /// The start of the object that ended right before the current byte.
     closed: Option<usize>,
     keys: Keys,
 }
@@ -81,7 +82,7 @@ enum Open {
     Object,
 }
 
-/// What may come next.
+/// What the grammar allows next.
 #[derive(Clone, Copy)]
 enum Next {
     Value,
@@ -92,17 +93,17 @@ enum Next {
     CommaOrEnd,
 }
 
-/// The byte at hand cannot stand there, or there is none.
-struct Broken;
+/// The current byte is not allowed here, or the line ends.
+struct SyntaxError;
 
 impl Scanner<'_> {
-    fn value(&mut self) -> Result<(), Broken> {
+    fn value(&mut self) -> Result<(), SyntaxError> {
         let mut next = Next::Value;
         loop {
             while self.peek().is_some_and(is_space) {
                 self.at += 1;
             }
-            let byte = self.peek().ok_or(Broken)?;
+            let byte = self.peek().ok_or(SyntaxError)?;
             let closed = self.closed.take();
             next = match (next, byte) {
                 (Next::Value | Next::ValueOrEnd, b'{') => self.open(Open::Object),
@@ -131,7 +132,7 @@ impl Scanner<'_> {
                 (Next::CommaOrEnd, b'}') if self.open.last() == Some(&Open::Object) => self.close(),
                 _ => {
                     self.closed = closed;
-                    return Err(Broken);
+                    return Err(SyntaxError);
                 }
             };
             if self.open.is_empty() {
@@ -162,7 +163,7 @@ impl Scanner<'_> {
         Next::CommaOrEnd
     }
 
-    fn key(&mut self) -> Result<(), Broken> {
+    fn key(&mut self) -> Result<(), SyntaxError> {
         let start = self.at + 1;
         self.string()?;
         if self.open.len() == 1 {
@@ -179,7 +180,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn scalar(&mut self, first: u8) -> Result<(), Broken> {
+    fn scalar(&mut self, first: u8) -> Result<(), SyntaxError> {
         match first {
             b'"' => self.string(),
             b't' => self.word(b"true"),
@@ -189,11 +190,11 @@ impl Scanner<'_> {
         }
     }
 
-    fn word(&mut self, word: &[u8]) -> Result<(), Broken> {
+    fn word(&mut self, word: &[u8]) -> Result<(), SyntaxError> {
         word.iter().try_for_each(|letter| self.expect(|it| it == *letter))
     }
 
-    fn number(&mut self) -> Result<(), Broken> {
+    fn number(&mut self) -> Result<(), SyntaxError> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
@@ -216,7 +217,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), Broken> {
+    fn digits(&mut self) -> Result<(), SyntaxError> {
         self.expect(|it| it.is_ascii_digit())?;
         while self.peek().is_some_and(|it| it.is_ascii_digit()) {
             self.at += 1;
@@ -224,12 +225,12 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Passes over a string; the byte at hand is its first quote.
-    fn string(&mut self) -> Result<(), Broken> {
+    /// Skips a string; the current byte is its first quote.
+    fn string(&mut self) -> Result<(), SyntaxError> {
         self.at += 1;
         loop {
             match self.peek() {
-                None | Some(..b' ') => return Err(Broken),
+                None | Some(..b' ') => return Err(SyntaxError),
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(());
@@ -240,7 +241,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn escape(&mut self) -> Result<(), Broken> {
+    fn escape(&mut self) -> Result<(), SyntaxError> {
         self.at += 1;
         if self.peek() != Some(b'u') {
             return self.expect(|it| b"\"\\/bfnrt".contains(&it));
@@ -249,9 +250,9 @@ impl Scanner<'_> {
         (0..4).try_for_each(|_| self.expect(|it| it.is_ascii_hexdigit()))
     }
 
-    fn expect(&mut self, is_wanted: impl Fn(u8) -> bool) -> Result<(), Broken> {
+    fn expect(&mut self, is_wanted: impl Fn(u8) -> bool) -> Result<(), SyntaxError> {
         if !self.peek().is_some_and(is_wanted) {
-            return Err(Broken);
+            return Err(SyntaxError);
         }
         self.at += 1;
         Ok(())

@@ -1,4 +1,4 @@
-//! Text of a line that is read straight into where it stays.
+//! Text that is deserialized directly into shared memory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,18 +7,20 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer};
 use threadfold_core::Text;
 
-/// Text that a block will hold, read straight into where it stays.
+/// Text that a block will hold.
+///
+/// It is deserialized into the block's own allocation, so that long texts are not copied twice.
 #[derive(Debug, Clone)]
-pub(in crate::claude) struct Words(pub(in crate::claude) Arc<str>);
+pub(in crate::claude) struct SharedText(pub(in crate::claude) Arc<str>);
 
-impl Words {
-    /// Returns the text, shared; none at all is empty.
-    pub(in crate::claude) fn text(words: &Option<Self>) -> Text {
-        words.as_ref().map(|it| it.0.clone()).unwrap_or_default().into()
+impl SharedText {
+    /// Returns the text, which shares its memory; a missing one is empty.
+    pub(in crate::claude) fn text(shared: &Option<Self>) -> Text {
+        shared.as_ref().map(|it| it.0.clone()).unwrap_or_default().into()
     }
 }
 
-impl std::ops::Deref for Words {
+impl std::ops::Deref for SharedText {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -26,22 +28,22 @@ impl std::ops::Deref for Words {
     }
 }
 
-impl<'de> Deserialize<'de> for Words {
+impl<'de> Deserialize<'de> for SharedText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Letters;
+        struct TextVisitor;
 
-        impl Visitor<'_> for Letters {
-            type Value = Words;
+        impl Visitor<'_> for TextVisitor {
+            type Value = SharedText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("text")
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Words(text.into()))
+                Ok(SharedText(text.into()))
             }
         }
 
-        deserializer.deserialize_str(Letters)
+        deserializer.deserialize_str(TextVisitor)
     }
 }

@@ -1,4 +1,4 @@
-//! The scanner against `serde_json`, and where it says that a value broke.
+//! Compares the scanner with `serde_json`, and checks where it reports syntax errors.
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -32,11 +32,11 @@ proptest! {
     }
 
     #[test]
-    fn a_value_that_is_cut_breaks_at_its_end(value in value(), cut in any::<prop::sample::Index>()) {
+    fn a_truncated_value_breaks_at_its_end(value in value(), cut in any::<prop::sample::Index>()) {
         let text = format!("[{value}]");
         let cut = cut.index(text.len());
         let Scan::Broken { at, .. } = scan(&text.as_bytes()[..cut], 0) else {
-            return Err(TestCaseError::fail("a part is whole"));
+            return Err(TestCaseError::fail("a truncated value is complete"));
         };
         prop_assert_eq!(at, cut);
     }
@@ -58,7 +58,7 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
 }
 
 #[test]
-fn it_says_at_which_byte_a_value_broke_and_what_closed_before() {
+fn a_syntax_error_has_its_byte_and_the_object_that_closed_before() {
     let broken = |text: &str| match scan(text.as_bytes(), 0) {
         Scan::Broken { at, closed } => (at, closed),
         Scan::Whole { .. } => panic!("`{text}` is whole"),

@@ -1,4 +1,7 @@
-//! Sessions that come in one piece: the form that older programs stored, and a list of records.
+//! Bundles: whole sessions in one JSON document.
+//!
+//! Two forms are read: an object with all transcripts, as older programs stored it, and a list of
+//! records.
 
 use std::borrow::Cow;
 
@@ -8,25 +11,25 @@ use threadfold_core::AgentId;
 
 use crate::record::FeedKind;
 
-/// A session in one piece, taken apart.
+/// The content of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unpacked {
-    /// Records that stood in one JSON list, now one a line.
+pub enum Bundle {
+    /// The records of a JSON list, one per line.
     Lines(Vec<u8>),
-    /// A main transcript and those of the subagents.
-    Files(Vec<UnpackedFile>),
+    /// The main transcript and those of the subagents.
+    Files(Vec<BundleFile>),
 }
 
-/// A file that was part of a session in one piece.
+/// One transcript of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnpackedFile {
+pub struct BundleFile {
     /// What it is.
     pub kind: FeedKind,
     /// Its content.
     pub bytes: Vec<u8>,
 }
 
-impl UnpackedFile {
+impl BundleFile {
     /// Returns its name within the session.
     pub fn feed_name(&self) -> String {
         match &self.kind {
@@ -37,76 +40,77 @@ impl UnpackedFile {
 }
 
 #[derive(Deserialize)]
-struct Combined<'a> {
+struct SessionDocument<'a> {
     #[serde(borrow)]
     main: Cow<'a, str>,
     #[serde(borrow, default)]
-    subagents: Vec<CombinedSubagent<'a>>,
+    subagents: Vec<SubagentDocument<'a>>,
 }
 
 #[derive(Deserialize)]
-struct CombinedSubagent<'a> {
+struct SubagentDocument<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
     #[serde(borrow)]
     transcript: Cow<'a, str>,
 }
 
-/// Takes a session in one piece apart; nothing if it is not in one piece.
+/// Unpacks a bundle; nothing if the bytes are not one.
 ///
-/// Read are `{"main": "<jsonl>", "subagents": [{"id", "transcript"}]}`, with ids that begin with
-/// `agent-` or do not, and `[record, …]`.
+/// The forms are `{"main": "<jsonl>", "subagents": [{"id", "transcript"}]}`, with or without the
+/// prefix `agent-` in ids, and `[record, …]`.
 ///
 /// ```
-/// use threadfold_convert::{Unpacked, claude};
+/// use threadfold_convert::{Bundle, claude};
 ///
 /// let stored = br#"{"main": "{\"type\":\"user\"}\n", "subagents": [{"id": "a1", "transcript": ""}]}"#;
-/// let Some(Unpacked::Files(files)) = claude::AGENT.unpack(stored) else { panic!("two files") };
+/// let Some(Bundle::Files(files)) = claude::AGENT.unpack(stored) else { panic!("two files") };
 /// assert_eq!(files[1].feed_name(), "a1");
 /// ```
-pub(crate) fn unpack(bytes: &[u8]) -> Option<Unpacked> {
-    // Most files are lines, and need not be looked through to see it.
+pub(crate) fn unpack(bytes: &[u8]) -> Option<Bundle> {
+    // Most files are lines: the first bytes show that, without parsing the whole file.
     opening(bytes)?;
     if let Some(list) = unpack_list(bytes) {
         return Some(list);
     }
     let text = text_of(bytes)?;
-    let combined: Combined<'_> = serde_json::from_str(text).ok()?;
-    let main = combined.main.into_owned().into_bytes();
-    let mut files = vec![UnpackedFile { kind: FeedKind::Main, bytes: main }];
-    for subagent in combined.subagents {
+    let document: SessionDocument<'_> = serde_json::from_str(text).ok()?;
+    let main = document.main.into_owned().into_bytes();
+    let mut files = vec![BundleFile { kind: FeedKind::Main, bytes: main }];
+    for subagent in document.subagents {
         let agent = AgentId::from(&*subagent.id);
         let kind = FeedKind::Subagent(AgentId::from(agent.bare()));
-        files.push(UnpackedFile { kind, bytes: subagent.transcript.into_owned().into_bytes() });
+        files.push(BundleFile { kind, bytes: subagent.transcript.into_owned().into_bytes() });
     }
-    Some(Unpacked::Files(files))
+    Some(Bundle::Files(files))
 }
 
-/// Takes a list of records apart; nothing if it is none.
-pub(crate) fn unpack_list(bytes: &[u8]) -> Option<Unpacked> {
+/// Unpacks a list of records; nothing if the bytes are not one.
+pub(crate) fn unpack_list(bytes: &[u8]) -> Option<Bundle> {
     if !matches!(opening(bytes)?, Opening::List(_)) {
         return None;
     }
     let records: Vec<&RawValue> = serde_json::from_str(text_of(bytes)?).ok()?;
-    // A record may be written over several lines; JSON has no line ends inside strings.
+    // A record may span several lines. JSON has no raw line ends inside strings, so replacing them
+    // does not change it.
     let one_line = |raw: &&RawValue| raw.get().replace(['\n', '\r'], " ");
     let lines: Vec<String> = records.iter().map(one_line).collect();
-    Some(Unpacked::Lines(lines.join("\n").into_bytes()))
+    Some(Bundle::Lines(lines.join("\n").into_bytes()))
 }
 
 fn text_of(bytes: &[u8]) -> Option<&str> {
     Some(std::str::from_utf8(bytes).ok()?.trim_start_matches('\u{feff}').trim_start())
 }
 
-/// How an input opens that may be a session in one piece.
+/// The opening of an input that may be a bundle.
 pub(crate) enum Opening<'a> {
-    /// A list of records, with the first of them; empty if that is cut off or damaged.
+    /// A list of records, with the first one; empty if that is truncated or corrupt.
     List(&'a str),
     /// An object that holds all transcripts.
     Object,
 }
 
-/// Returns how an input opens, if it may be a session in one piece.
+/// Returns the opening of an input, if it may be a bundle.
 pub(crate) fn opening(head: &[u8]) -> Option<Opening<'_>> {
     let text = opening_text(head);
     let (first, expected) = match text.chars().next()? {
@@ -126,14 +130,15 @@ pub(crate) fn opening(head: &[u8]) -> Option<Opening<'_>> {
     Some(Opening::List(first.map_or("", |first: &RawValue| first.get())))
 }
 
-/// Says whether an input opens as a session in one piece does.
-pub fn opens_in_one_piece(head: &[u8]) -> bool {
+/// Returns whether an input opens like a bundle.
+pub fn opens_as_bundle(head: &[u8]) -> bool {
     opening(head).is_some()
 }
 
-/// How many bytes are looked at to see how an input opens.
+/// How many bytes of an input count as its opening.
 const OPENING: usize = 4096;
 
+/// Returns the opening as text, without byte order mark and leading white space.
 pub(crate) fn opening_text(head: &[u8]) -> String {
     let text = String::from_utf8_lossy(&head[..head.len().min(OPENING)]);
     text.trim_start_matches('\u{feff}').trim_start().to_owned()
@@ -146,11 +151,11 @@ mod tests {
     #[test]
     fn a_list_becomes_lines() {
         let list = b" [ {\"a\": 1},\n {\"b\":\n 2} ] ";
-        assert_eq!(unpack(list), Some(Unpacked::Lines(b"{\"a\": 1}\n{\"b\":  2}".to_vec())));
+        assert_eq!(unpack(list), Some(Bundle::Lines(b"{\"a\": 1}\n{\"b\":  2}".to_vec())));
     }
 
     #[test]
-    fn lines_are_not_in_one_piece() {
+    fn lines_are_not_a_bundle() {
         assert_eq!(unpack(b"{\"type\":\"user\"}\n{\"type\":\"user\"}\n"), None);
         assert_eq!(unpack(b"{\"type\":\"user\"}"), None);
     }
