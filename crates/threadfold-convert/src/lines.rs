@@ -1,13 +1,32 @@
-//! Bytes to lines, for a whole slice and for bytes that come in chunks.
+//! Bytes to lines.
 //!
 //! A line is bytes and not text: what is wrong with it is for [`recover`](crate::recover) to
 //! find out, so that one bad byte never hides the lines after it.
 
-mod buffer;
-
-pub use buffer::{LineBuffer, LineOrLoss, Position};
+use serde::{Deserialize, Serialize};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A place between two lines, from which reading can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// How many bytes come before.
+    pub offset: u64,
+    /// Which line comes next, from 1.
+    pub number: u64,
+}
+
+impl Position {
+    fn after_line(self, length: usize) -> Self {
+        Self { offset: self.offset + length as u64, number: self.number + 1 }
+    }
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self { offset: 0, number: 1 }
+    }
+}
 
 /// One line that holds more than white space, and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
