@@ -223,12 +223,17 @@ impl LongLine {
         }
     }
 
+    fn is_all_in_head(&self) -> bool {
+        self.head.len() as u64 == self.length
+    }
+
     /// Returns the line as a converter hears of it, once all of it has come.
     pub(crate) fn at<'a>(&'a self, number: u64, feed: &'a Feed) -> TooLong<'a> {
         let is_marked = number == 1 && self.head.starts_with(BYTE_ORDER_MARK);
         let mark = if is_marked { BYTE_ORDER_MARK.len() } else { 0 };
         let length = self.length - mark as u64 - u64::from(self.ends_with_return);
-        TooLong { feed, number, length, head: &self.head[mark..] }
+        let end = self.head.len() - usize::from(self.ends_with_return && self.is_all_in_head());
+        TooLong { feed, number, length, head: &self.head[mark..end] }
     }
 }
 
