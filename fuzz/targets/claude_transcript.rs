@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "each target checks one law")]
-#[path = "../../crates/threadfold-convert/tests/it/law.rs"]
+#[path = "../../crates/threadfold-fold/tests/it/law.rs"]
 mod law;
 
 fuzz_target!(|input: &[u8]| law::a_claude_transcript_folds(input));

@@ -1,11 +1,11 @@
 #![no_main]
 
-//! However bytes are cut into chunks, the same lines come.
+//! However bytes are cut into chunks, the same records come.
 
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code, reason = "each target checks one law")]
-#[path = "../../crates/threadfold-convert/tests/it/law.rs"]
+#[path = "../../crates/threadfold-fold/tests/it/law.rs"]
 mod law;
 
 fuzz_target!(|input: &[u8]| law::lines_of_any_input(input));

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 
 use crate::shell;
 
-/// Where an input that breaks a law goes; the tests of the converters play it again.
+/// Where an input that breaks a law goes; the tests of the converters and of the fold play it again.
 const CRASHES: &str = "crates/threadfold-convert/tests/data/crashes";
 
 /// What to fuzz, and how long.

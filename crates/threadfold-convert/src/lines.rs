@@ -1,13 +1,32 @@
-//! Splits bytes into lines: a whole slice, or chunks of a stream.
+//! Splits bytes into lines.
 //!
 //! A line is bytes and not text, so that one invalid byte never hides the lines after it.
 //! [`recover`](crate::recover) handles corrupt lines.
 
-mod buffer;
-
-pub use buffer::{LineBuffer, LineOrLoss, Position};
+use serde::{Deserialize, Serialize};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A position between two lines, from which reading can continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// How many bytes precede it.
+    pub offset: u64,
+    /// The number of the next line, from 1.
+    pub number: u64,
+}
+
+impl Position {
+    fn after_line(self, length: usize) -> Self {
+        Self { offset: self.offset + length as u64, number: self.number + 1 }
+    }
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self { offset: 0, number: 1 }
+    }
+}
 
 /// A line that holds more than white space, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -96,7 +96,11 @@ impl Cutter {
     fn give_line(&mut self, records: &mut Vec<Record>) {
         let kind = if self.in_pieces { RecordKind::LastPiece } else { RecordKind::Line };
         self.in_pieces = false;
-        let bytes = self.held.split();
+        let bytes = match self.held.len() {
+            // The memory of a long line goes with it.
+            PIECE.. => std::mem::take(&mut self.held),
+            _ => self.held.split(),
+        };
         self.give(kind, bytes, records);
     }
 
@@ -122,5 +126,46 @@ impl Cutter {
     /// Returns where the unfinished line, or what is held of it, begins.
     pub fn position(&self) -> u64 {
         self.position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_gigabyte_is_never_held_as_a_whole() {
+        const LIMIT: usize = 8 << 20;
+        let chunk = vec![b'x'; 1 << 20];
+        let mut cutter = Cutter::new(1).with_limit(LIMIT);
+        let mut records = Vec::new();
+        cutter.push(b"{}\n", &mut records);
+        let (mut given, mut most, mut most_memory) = (0, 0, 0);
+        for _ in 0..1024 {
+            cutter.push(&chunk, &mut records);
+            most = most.max(cutter.held.len());
+            most_memory = most_memory.max(cutter.held.capacity());
+            given += records.drain(..).map(|it| it.bytes.len()).sum::<usize>();
+        }
+        cutter.push(b"\r\n[]\n", &mut records);
+        assert_eq!(most, LIMIT);
+        // The buffer grows by doubling.
+        assert!(most_memory <= 2 * LIMIT, "{most_memory} bytes are held");
+        given += records.iter().map(|it| it.bytes.len()).sum::<usize>();
+        assert_eq!(given, (1 << 30) + 8);
+        let last: Vec<_> = records.iter().map(|it| (it.kind, it.position)).collect();
+        let line = (RecordKind::Line, (1 << 30) + 5);
+        assert_eq!(last[last.len() - 2..], [(RecordKind::LastPiece, 1 << 30 | 3), line]);
+    }
+
+    #[test]
+    fn a_long_line_that_was_given_does_not_keep_its_memory() {
+        let mut cutter = Cutter::new(1);
+        let mut records = Vec::new();
+        cutter.push(&vec![b'x'; 20 << 20], &mut records);
+        assert!(cutter.held.capacity() >= 20 << 20);
+        cutter.push(b"\n", &mut records);
+        assert_eq!(records[0].bytes.len(), (20 << 20) + 1);
+        assert!(cutter.held.capacity() <= 1 << 20);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use threadfold_convert::lines::{self, Position};
-use threadfold_convert::{Agent, Bundle, Converter, Feed, FeedKind, FeedLine, TooLong, events};
+use threadfold_convert::{Agent, Bundle, Converter, Feed, FeedKind, FeedLine, events};
 use threadfold_core::{
     Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata, SpillStore,
     TurnState,
@@ -25,8 +25,6 @@ use crate::spill::Spill;
 
 /// The version of events as the log derives them.
 const EVENT_VERSION: u64 = 1;
-/// How much of a line that is too long is shown.
-const HEAD: usize = 4 << 10;
 
 /// All that is derived of a session's log.
 pub struct Fold {
@@ -84,6 +82,9 @@ pub enum Oddity {
 
 impl Fold {
     /// Returns the fold of no records.
+    ///
+    /// A source may hold several sessions: those that are not `session` are ignored. If its id is
+    /// empty, the session is the first that the records name.
     pub fn new(session: SessionId, slices: Slices) -> Self {
         Self {
             session,
@@ -162,7 +163,11 @@ impl Fold {
             Err(error) => return step.unreadable(format!("a source cannot be read: {error}")),
         };
         if let (None, Some(agent)) = (&self.converter, spec.known_agent()) {
-            self.converter = Some((agent, agent.converter_of(&self.session)));
+            let converter = match self.session.as_str() {
+                "" => agent.converter(),
+                _ => agent.converter_of(&self.session),
+            };
+            self.converter = Some((agent, converter));
         }
         self.sources.declare(record.source, spec);
     }
@@ -213,22 +218,13 @@ impl Fold {
         source.partial = None;
         let number = source.position.number;
         let content = record.bytes.strip_suffix(b"\n").unwrap_or(&record.bytes);
-        let long = source.long.get_or_insert_with(LongLine::default);
-        let room = HEAD.saturating_sub(long.head.len()).min(content.len());
-        long.head.extend_from_slice(&content[..room]);
-        long.length += content.len() as u64;
-        if let Some(last) = content.last() {
-            long.ends_with_return = *last == b'\r';
-        }
+        source.long.get_or_insert_with(LongLine::default).extend(content);
         source.position.offset += record.bytes.len() as u64;
         if record.kind == RecordKind::LastPiece {
-            let LongLine { head, length, ends_with_return } =
-                source.long.take().unwrap_or_default();
+            let long = source.long.take().unwrap_or_default();
             source.position.number += 1;
             if let (Some(feed), Some(converter)) = (&source.feed, converter) {
-                let length = length - u64::from(ends_with_return);
-                let lost = TooLong { feed, number, length, head: &head };
-                converter.too_long(&lost, &mut step.events);
+                converter.too_long(&long.at(number, feed), &mut step.events);
             }
         }
     }
@@ -426,9 +422,9 @@ fn finish(
     events: &mut Vec<SessionEvent>,
 ) {
     let partial = partial.unwrap_or_default();
-    if let Some(LongLine { head, length, .. }) = long {
-        let length = length + partial.len() as u64;
-        converter.too_long(&TooLong { feed, number: position.number, length, head: &head }, events);
+    if let Some(mut long) = long {
+        long.extend(&partial);
+        converter.too_long(&long.at(position.number, feed), events);
     } else if let Some(line) = lines::line(position, &partial) {
         converter.push(&FeedLine { feed, number: line.number, bytes: line.bytes }, events);
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use threadfold_convert::lines::Position;
-use threadfold_convert::{Agent, Feed, FeedKind};
+use threadfold_convert::{Agent, Feed, FeedKind, TooLong};
 use threadfold_core::{AgentId, Json};
 
 use crate::hex;
@@ -205,6 +205,36 @@ pub(crate) struct LongLine {
     pub(crate) head: Vec<u8>,
     pub(crate) length: u64,
     pub(crate) ends_with_return: bool,
+}
+
+/// How much of a line that is too long is shown.
+const HEAD: usize = 4 << 10;
+/// A mark that may stand before the first line of a source, and belongs to no line.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+impl LongLine {
+    /// Adds the next bytes of the line, without its end.
+    pub(crate) fn extend(&mut self, content: &[u8]) {
+        let room = HEAD.saturating_sub(self.head.len()).min(content.len());
+        self.head.extend_from_slice(&content[..room]);
+        self.length += content.len() as u64;
+        if let Some(last) = content.last() {
+            self.ends_with_return = *last == b'\r';
+        }
+    }
+
+    fn is_all_in_head(&self) -> bool {
+        self.head.len() as u64 == self.length
+    }
+
+    /// Returns the line as a converter hears of it, once all of it has come.
+    pub(crate) fn at<'a>(&'a self, number: u64, feed: &'a Feed) -> TooLong<'a> {
+        let is_marked = number == 1 && self.head.starts_with(BYTE_ORDER_MARK);
+        let mark = if is_marked { BYTE_ORDER_MARK.len() } else { 0 };
+        let length = self.length - mark as u64 - u64::from(self.ends_with_return);
+        let end = self.head.len() - usize::from(self.ends_with_return && self.is_all_in_head());
+        TooLong { feed, number, length, head: &self.head[mark..end] }
+    }
 }
 
 /// Stands for a sequence of records: equal sequences have equal ones.

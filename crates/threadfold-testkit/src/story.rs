@@ -20,6 +20,7 @@
 //! Before the verb may stand `file` or `stream` (the source), `preview`, and `@name` (the
 //! conversation); after it `after=ID` (`after=-`: the first) and `replaces=ID`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use threadfold_core::{
@@ -42,6 +43,18 @@ pub fn play(story: &str) -> String {
         }
     }
     format!("{}{odd}", show(&state))
+}
+
+/// Counts the blocks of all conversations by their type.
+pub fn kinds(state: &ConversationState) -> BTreeMap<String, usize> {
+    let subagents = state.subagents();
+    let conversations =
+        std::iter::once(state.blocks()).chain(subagents.iter().map(|it| it.blocks()));
+    let mut kinds = BTreeMap::new();
+    for block in conversations.flat_map(|blocks| blocks.iter()) {
+        *kinds.entry(block.body.kind().to_owned()).or_default() += 1;
+    }
+    kinds
 }
 
 /// Returns the state after a story.

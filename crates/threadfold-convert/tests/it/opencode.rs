@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use threadfold_convert::lines::lines;
 use threadfold_convert::opencode;
-use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all};
-use threadfold_core::{Anomaly, ConversationState, fold};
+use threadfold_core::{ConversationState, SessionId};
 use threadfold_fold::parity::{Verdict, compare, replay};
-use threadfold_fold::{SessionFile, parse_transcript};
+use threadfold_fold::{
+    Fold, Oddity, Record, SessionFile, Slices, Step, file_records, fold_files, parse_transcript,
+    stream_records,
+};
 use threadfold_testkit::raw_count::opencode::OpencodeCount;
-use threadfold_testkit::story::show;
+use threadfold_testkit::story::{kinds, show};
 
-use crate::parity::kinds;
+/// The number of the source that a bus is.
+const BUS: u32 = 1;
 
 /// Path and content of each file.
 type Files = Vec<(String, Vec<u8>)>;
@@ -86,26 +88,33 @@ fn walk(folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-pub(crate) fn feed() -> Feed {
-    Feed::new(opencode::AGENT, FeedKind::Stream, "bus")
+/// Returns the records of a bus.
+fn records(bytes: &[u8]) -> Vec<Record> {
+    stream_records(opencode::AGENT, BUS, bytes)
 }
 
-pub(crate) fn records<'a>(feed: &'a Feed, bytes: &'a [u8]) -> Vec<Record<'a>> {
-    lines(bytes).map(|line| FeedLine { feed, number: line.number, bytes: line.bytes }).collect()
+/// Returns the fold of a session; of the first that is heard of if its id is empty.
+fn fold_of(session: &str) -> Fold {
+    Fold::new(SessionId::from(session), Slices::default())
+}
+
+fn push_all(fold: &mut Fold, records: Vec<Record>) -> Vec<Step> {
+    let push = |record: Record| {
+        let seq = fold.seq() + 1;
+        fold.push(&record.at(seq))
+    };
+    records.into_iter().map(push).collect()
 }
 
 pub(crate) fn streamed(bytes: &[u8]) -> ConversationState {
-    let feed = feed();
-    fold(&convert_all(opencode::AGENT, records(&feed, bytes)))
+    let mut fold = fold_of("");
+    push_all(&mut fold, records(bytes));
+    fold.conversation().clone()
 }
 
-pub(crate) fn anomalies(bytes: &[u8]) -> Vec<Anomaly> {
-    let feed = feed();
-    let mut state = ConversationState::default();
-    convert_all(opencode::AGENT, records(&feed, bytes))
-        .iter()
-        .filter_map(|event| state.apply(event).anomaly().cloned())
-        .collect()
+pub(crate) fn oddities(bytes: &[u8]) -> Vec<Oddity> {
+    let steps = push_all(&mut fold_of(""), records(bytes));
+    steps.into_iter().flat_map(|step| step.oddities).collect()
 }
 
 fn session_files(files: &[(String, Vec<u8>)]) -> Vec<SessionFile<'_>> {
@@ -138,11 +147,10 @@ fn every_recorded_run_is_equal_in_every_form_that_is_kept() {
 #[test]
 fn bus_and_store_in_any_interleaving_end_in_one_state() {
     for run in runs() {
-        let feed = feed();
         // The forms are equal to each other, so one of them is enough.
         for (form, files) in run.kept.iter().take(1) {
-            let replayed =
-                replay(opencode::AGENT, &records(&feed, &run.stream), &session_files(files));
+            let files = file_records(opencode::AGENT, BUS + 1, &session_files(files));
+            let replayed = replay(&SessionId::from(""), &records(&run.stream), &files);
             assert!(replayed.holds(), "{} {form}: {replayed:?}", run.name);
         }
     }
@@ -151,7 +159,7 @@ fn bus_and_store_in_any_interleaving_end_in_one_state() {
 #[test]
 fn the_bus_of_no_recorded_run_is_odd_and_nothing_is_unknown() {
     for run in runs() {
-        assert_eq!(anomalies(&run.stream), [], "{}", run.name);
+        assert_eq!(oddities(&run.stream), [], "{}", run.name);
         assert_eq!(kinds(&streamed(&run.stream)).get("unknown"), None, "{}", run.name);
     }
 }
@@ -165,24 +173,10 @@ fn a_late_joiner_reaches_the_state_of_the_export() {
         let all: Vec<&[u8]> = run.stream.split_inclusive(|byte| *byte == b'\n').collect();
         for from in (0..all.len()).step_by(all.len().div_ceil(40)) {
             let suffix = all[from..].concat();
-            let feed = feed();
-            let session = told_session(files);
-            let mut converter =
-                threadfold_convert::opencode::OpencodeConverter::of_session(&session);
-            let mut state = ConversationState::default();
-            let mut events = Vec::new();
-            for record in records(&feed, &suffix) {
-                threadfold_convert::Converter::push(&mut converter, &record, &mut events);
-            }
-            threadfold_convert::Converter::finish(&mut converter, &feed, &mut events);
-            threadfold_convert::convert_files(
-                opencode::AGENT,
-                &mut converter,
-                &session_files(files),
-                |more| events.append(more),
-            );
-            state.extend(&events);
-            let comparison = compare(opencode::AGENT, &state, &told(files));
+            let mut fold = fold_of(&told_session(files));
+            push_all(&mut fold, records(&suffix));
+            fold_files(&mut fold, opencode::AGENT, &session_files(files), |_| {});
+            let comparison = compare(opencode::AGENT, fold.conversation(), &told(files));
             assert_eq!(comparison.differences, [], "{} from line {from}", run.name);
         }
     }
@@ -255,7 +249,7 @@ fn the_global_bus_says_everything_twice_and_it_counts_once() {
         assert!(text.contains("syncEvent"), "{name}");
         let (global, own) = (streamed(&global), streamed(&run.stream));
         assert_eq!(show(&global), show(&own), "{name}");
-        assert_eq!(anomalies(&run.stream), []);
+        assert_eq!(oddities(&run.stream), []);
     }
 }
 
@@ -521,15 +515,11 @@ fn a_child_that_is_asked_for_is_the_main_conversation_with_its_own_children() {
         words("grandchild"),
     ]
     .concat();
-    let feed = feed();
-    let mut converter = threadfold_convert::opencode::OpencodeConverter::of_session("child");
-    let mut events = Vec::new();
-    for record in records(&feed, stream.as_bytes()) {
-        threadfold_convert::Converter::push(&mut converter, &record, &mut events);
-    }
-    let state = fold(&events);
+    let mut fold = fold_of("child");
+    push_all(&mut fold, records(stream.as_bytes()));
+    let state = fold.conversation();
     assert_eq!(state.blocks().len(), 1);
-    assert_eq!(state.subagents().len(), 1, "{}", show(&state));
+    assert_eq!(state.subagents().len(), 1, "{}", show(state));
 }
 
 #[test]

@@ -4,11 +4,10 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use threadfold_convert::lines::lines;
 use threadfold_convert::opencode;
-use threadfold_convert::{Agent, Record, convert_all};
-use threadfold_core::{Block, BlockBody, ConversationState, fold};
+use threadfold_core::{Block, BlockBody, ConversationState};
 use threadfold_fold::{SessionFile, parse_transcript};
 
-use crate::opencode::{anomalies, feed, run, shown, streamed};
+use crate::opencode::{oddities, run, shown, streamed};
 
 const RUNS: [&str; 5] = ["text", "tools", "thinking", "subagent", "parallel@1.1.65"];
 
@@ -34,7 +33,7 @@ fn an_event_may_stand_beside_the_notes_of_a_recorder() {
         });
         let noted = as_lines(&noted.collect::<Vec<_>>());
         assert_eq!(streamed(&noted), streamed(&run(name).stream), "{name}");
-        assert_eq!(anomalies(&noted), [], "{name}");
+        assert_eq!(oddities(&noted), [], "{name}");
     }
 }
 
@@ -44,7 +43,7 @@ fn a_note_that_is_called_event_is_no_wrapper() {
         "properties": {"file": "a.rs", "event": "change"}});
     assert_snapshot!(shown(&[line.to_string()]), @"");
     let line = json!({"event": "change", "file": "a.rs"});
-    assert_snapshot!(shown(&[line.to_string()]), @r#"line:bus:1:0 unknown """#);
+    assert_snapshot!(shown(&[line.to_string()]), @r#"line:stream:1:0 unknown """#);
 }
 
 #[test]
@@ -57,7 +56,7 @@ fn events_of_the_newer_protocol_are_about_data() {
         let mut newer = as_lines(&newer.collect::<Vec<_>>());
         newer.extend(b"{\"recv\": 2, \"comment\": \" heartbeat\"}\n");
         assert_eq!(streamed(&newer), streamed(&as_lines(&bare_events(name))), "{name}");
-        assert_eq!(anomalies(&newer), [], "{name}");
+        assert_eq!(oddities(&newer), [], "{name}");
     }
 }
 
@@ -65,18 +64,21 @@ fn events_of_the_newer_protocol_are_about_data() {
 fn a_list_of_events_is_the_events() {
     for name in RUNS {
         let list = serde_json::to_vec_pretty(&bare_events(name)).expect("values are JSON");
-        let feed = feed();
-        let record = FeedLine { feed: &feed, number: 1, bytes: &list };
-        let state = fold(&convert_all(opencode::AGENT, [record]));
-        assert_eq!(state, streamed(&run(name).stream), "{name}");
+        assert_eq!(streamed(&list), streamed(&run(name).stream), "{name}");
     }
 }
 
 #[test]
 fn a_list_of_anything_else_is_kept() {
-    assert_snapshot!(shown(&[r#"[{"type": 1}, {"a": 2}]"#.to_owned()]), @r#"
-    line:bus:1:0 unknown ""
-    line:bus:1:1 unknown ""
+    let list = r#"[{"type": 1}, {"a": 2}]"#.to_owned();
+    // A stream that is one list is read as the lines that the list stands for.
+    assert_snapshot!(shown(&[list.clone()]), @r#"
+    line:stream:1:0 unknown ""
+    line:stream:2:0 unknown ""
+    "#);
+    assert_snapshot!(shown(&[list, "\n{\"comment\": \"\"}\n".to_owned()]), @r#"
+    line:stream:1:0 unknown ""
+    line:stream:1:1 unknown ""
     "#);
 }
 
@@ -143,7 +145,7 @@ fn lines_of_run_are_the_blocks_of_the_bus() {
     for name in ["text", "tools", "thinking", "parallel", "parallel@1.1.65", "tools@1.0.185"] {
         let printed_lines = as_lines(&run_lines(name));
         let state = streamed(&printed_lines);
-        assert_eq!(anomalies(&printed_lines), [], "{name}");
+        assert_eq!(oddities(&printed_lines), [], "{name}");
         assert!(!state.blocks().is_empty(), "{name}");
         assert_eq!(printed(&state), printed(&streamed(&as_lines(&bare_events(name)))), "{name}");
     }

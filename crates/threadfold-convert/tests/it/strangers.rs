@@ -2,11 +2,12 @@
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use threadfold_convert::claude;
-use threadfold_convert::lines::{LineBuffer, LineOrLoss};
-use threadfold_convert::{Agent, Feed, FeedKind, Record, Unpacked, convert_all, converter, unpack};
-use threadfold_core::{ConversationState, Payload, SessionEvent, fold};
-use threadfold_fold::{SessionFile, parse_transcript};
+use threadfold_convert::{Unpacked, claude};
+use threadfold_core::{ConversationState, Payload, SessionEvent, SessionId, fold};
+use threadfold_fold::{
+    Cutter, Fold, Record, RecordKind, SessionFile, Slices, SourceRole, SourceSpec, file_records,
+    parse_transcript, stream_records,
+};
 use threadfold_testkit::story::show;
 
 const SESSION: &str = "11111111-0000-4000-8000-000000000000";
@@ -67,12 +68,17 @@ fn shown(lines: &[Value]) -> String {
     show(&folded(lines))
 }
 
-fn events(kind: FeedKind, bytes: &[u8]) -> Vec<SessionEvent> {
-    let feed = Feed::new(claude::AGENT, kind, "s.jsonl");
-    let records = threadfold_convert::lines::lines(bytes)
-        .map(|line| FeedLine { feed: &feed, number: line.number, bytes: line.bytes })
-        .collect::<Vec<_>>();
-    convert_all(claude::AGENT, records)
+fn file_events(bytes: &[u8]) -> Vec<SessionEvent> {
+    events(file_records(claude::AGENT, 1, &[SessionFile { path: &main_path(), bytes }]))
+}
+
+fn stream_events(bytes: &[u8]) -> Vec<SessionEvent> {
+    events(stream_records(claude::AGENT, 1, bytes))
+}
+
+fn events(records: Vec<Record>) -> Vec<SessionEvent> {
+    let mut fold = Fold::new(SessionId::from(SESSION), Slices::default());
+    (1..).zip(records).flat_map(|(seq, record)| fold.push(&record.at(seq)).events).collect()
 }
 
 #[test]
@@ -99,24 +105,18 @@ fn point_2_reading_on_from_an_offset_is_reading_the_whole() {
         result("r1", "a1", "c1", json!("ok")),
         answer("a2", "r1", "m2", json!([text("two")])),
     ]);
-    let whole = fold(&events(FeedKind::Main, &bytes));
+    let whole = fold(&file_events(&bytes));
     for cut in 0..=bytes.len() {
-        let feed = Feed::new(claude::AGENT, FeedKind::Main, "s.jsonl");
-        let mut converter = claude::AGENT.converter();
-        let mut all = Vec::new();
-        let mut first = LineBuffer::default();
-        let mut push = |it: LineOrLoss<'_>, all: &mut Vec<SessionEvent>| {
-            if let LineOrLoss::Line(line) = it {
-                let record = FeedLine { feed: &feed, number: line.number, bytes: line.bytes };
-                converter.push(&record, all);
-            }
-        };
-        first.push(&bytes[..cut], |it| push(it, &mut all));
+        let spec = SourceSpec::new(claude::AGENT, SourceRole::Main, "s.jsonl");
+        let mut records = vec![Record::new(RecordKind::Source, 1, 0, spec.to_json())];
+        let mut first = Cutter::new(1);
+        first.push(&bytes[..cut], &mut records);
         let position = first.position();
-        let mut rest = LineBuffer::resume(position);
-        rest.push(&bytes[position.offset as usize..], |it| push(it, &mut all));
-        rest.finish(|it| push(it, &mut all));
-        converter.finish(&feed, &mut all);
+        let mut rest = Cutter::resume(1, position, false);
+        rest.push(&bytes[position as usize..], &mut records);
+        rest.finish(&mut records);
+        records.push(Record::new(RecordKind::End, 1, rest.end(), ""));
+        let all = events(records);
         assert_eq!(fold(&all).hash(), whole.hash(), "cut at {cut}");
     }
 }
@@ -127,7 +127,7 @@ fn point_3_two_records_on_one_line_and_no_last_line_end() {
     bytes.pop();
     bytes.extend(jsonl(&[prompt("u2", Some("u1"), "two")]));
     bytes.pop();
-    assert_snapshot!(show(&fold(&events(FeedKind::Main, &bytes))), @r#"
+    assert_snapshot!(show(&fold(&file_events(&bytes))), @r#"
     u1 user_message "one"
     u2 user_message "two"
     "#);
@@ -138,7 +138,7 @@ fn point_4_the_record_behind_a_broken_one_is_recovered_and_the_loss_is_said() {
     let whole = prompt("u2", Some("u1"), "whole").to_string();
     let broken = &prompt("u1", None, "broken").to_string()[..70];
     let bytes = format!("{broken}{whole}\n{}\n", &whole[40..]);
-    let events = events(FeedKind::Main, bytes.as_bytes());
+    let events = file_events(bytes.as_bytes());
     let losses: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.payload {
@@ -184,7 +184,7 @@ fn point_5_and_6_usage_is_said_per_message_and_a_missing_stop_reason_changes_not
     last["message"]["stop_reason"] = Value::Null;
     let bytes =
         jsonl(&[prompt("u1", None, "go"), answer("a1", "u1", "m1", json!([text("a")])), last]);
-    let used: Vec<_> = events(FeedKind::Main, &bytes)
+    let used: Vec<_> = file_events(&bytes)
         .into_iter()
         .filter_map(|event| match event.payload {
             Payload::MetadataUpdate(update) => update.metadata.get("usage").cloned(),
@@ -334,7 +334,7 @@ fn point_11_a_copied_history_stands_in_its_own_conversation() {
 fn point_12_the_session_is_the_files_and_not_the_streams() {
     let mut said = prompt("u1", None, "go");
     merge(&mut said, json!({"session_id": "another"}));
-    let events = events(FeedKind::Main, &jsonl(&[said]));
+    let events = file_events(&jsonl(&[said]));
     let session = events[0].context.session_id.as_ref().map(|it| it.as_str().to_owned());
     assert_eq!(session.as_deref(), Some(SESSION));
 }
@@ -551,11 +551,13 @@ fn point_21_a_stream_of_many_runs_and_one_that_is_a_list() {
         lines
     };
     let lines: Vec<_> = (0..40).flat_map(|number| run(number, number % 3 != 0)).collect();
-    let state = fold(&events(FeedKind::Stream, &jsonl(&lines)));
+    let state = fold(&stream_events(&jsonl(&lines)));
     assert_eq!(state.blocks().len(), 80);
     assert!(state.blocks().iter().all(|block| !block.status.is_open()));
 
     let list = serde_json::to_vec_pretty(&lines).unwrap();
-    let Some(Unpacked::Lines(unpacked)) = unpack(&list) else { panic!("it is a list of records") };
-    assert_eq!(fold(&events(FeedKind::Stream, &unpacked)).hash(), state.hash());
+    let Some(Unpacked::Lines(unpacked)) = claude::AGENT.unpack(&list) else {
+        panic!("it is a list of records")
+    };
+    assert_eq!(fold(&stream_events(&unpacked)).hash(), state.hash());
 }

@@ -4,10 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use threadfold_convert::claude;
-use threadfold_convert::lines::lines;
-use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all};
-use threadfold_core::{Anomaly, ConversationState, fold};
-use threadfold_fold::{SessionFile, parse_transcript};
+use threadfold_core::{ConversationState, SessionId};
+use threadfold_fold::{
+    Fold, Oddity, Record, SessionFile, Slices, Step, file_records, parse_transcript, stream_records,
+};
+
+/// The number of the source that a stream is.
+const STREAM: u32 = 1;
 
 /// A recorded run.
 pub(crate) struct Run {
@@ -26,35 +29,51 @@ impl Run {
         parse_transcript(claude::AGENT, &self.session_files())
     }
 
-    pub(crate) fn stream_records<'a>(&'a self, feed: &'a Feed) -> Vec<Record<'a>> {
-        lines(&self.stream)
-            .map(|line| FeedLine { feed, number: line.number, bytes: line.bytes })
-            .collect()
+    /// Returns the records of the stream.
+    pub(crate) fn stream_records(&self) -> Vec<Record> {
+        stream_records(claude::AGENT, STREAM, &self.stream)
+    }
+
+    /// Returns the records of the files, for a log that has the stream as well.
+    pub(crate) fn file_records(&self) -> Vec<Record> {
+        file_records(claude::AGENT, STREAM + 1, &self.session_files())
     }
 
     pub(crate) fn stream_state(&self) -> ConversationState {
-        let feed = stream_feed();
-        fold(&convert_all(claude::AGENT, self.stream_records(&feed)))
+        let mut fold = empty_fold();
+        push_all(&mut fold, self.stream_records());
+        fold.conversation().clone()
     }
 
     /// Returns what was odd about the stream's events.
-    pub(crate) fn stream_anomalies(&self) -> Vec<Anomaly> {
-        let feed = stream_feed();
-        let mut state = ConversationState::default();
-        convert_all(claude::AGENT, self.stream_records(&feed))
-            .iter()
-            .filter_map(|event| state.apply(event).anomaly().cloned())
-            .collect()
+    pub(crate) fn stream_oddities(&self) -> Vec<Oddity> {
+        let steps = push_all(&mut empty_fold(), self.stream_records());
+        steps.into_iter().flat_map(|step| step.oddities).collect()
     }
 }
 
-pub(crate) fn stream_feed() -> Feed {
-    Feed::new(claude::AGENT, FeedKind::Stream, "stream")
+/// Returns the fold of a session whose id its records tell.
+pub(crate) fn empty_fold() -> Fold {
+    Fold::new(SessionId::from(""), Slices::default())
+}
+
+/// Pushes records, and returns what each meant.
+pub(crate) fn push_all(fold: &mut Fold, records: Vec<Record>) -> Vec<Step> {
+    let push = |record: Record| {
+        let seq = fold.seq() + 1;
+        fold.push(&record.at(seq))
+    };
+    records.into_iter().map(push).collect()
+}
+
+/// Returns the folder of the recordings.
+pub(crate) fn recordings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../threadfold-convert/tests/data")
 }
 
 /// Returns all recorded runs, by name.
 pub(crate) fn runs() -> Vec<Run> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/claude");
+    let root = recordings().join("claude");
     let mut runs: Vec<_> = fs::read_dir(root)
         .expect("the recordings are part of the tests")
         .map(|entry| read(&entry.expect("a folder can be listed").path()))
@@ -66,7 +85,7 @@ pub(crate) fn runs() -> Vec<Run> {
 
 /// Returns one recorded run.
 pub(crate) fn run(name: &str) -> Run {
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/claude").join(name))
+    read(&recordings().join("claude").join(name))
 }
 
 fn read(folder: &Path) -> Run {

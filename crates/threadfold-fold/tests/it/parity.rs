@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use insta::assert_snapshot;
-use threadfold_convert::Agent;
 use threadfold_convert::claude;
-use threadfold_core::{BlockBody, ConversationState};
-use threadfold_fold::parity::{Verdict, compare, replay, rules};
+use threadfold_core::{BlockBody, ConversationState, SessionId};
+use threadfold_fold::parity::{Verdict, compare, replay};
 use threadfold_testkit::raw_count::RawCount;
-use threadfold_testkit::story::show;
+use threadfold_testkit::story::{kinds, show};
 
-use crate::recorded::{run, runs, stream_feed};
+use crate::recorded::{run, runs};
 
 /// What each run must lack, if anything. All others are equal.
 const LACKING: [(&str, &str); 17] = [
@@ -54,8 +53,8 @@ fn every_recorded_run_is_equal_but_for_what_it_must_lack() {
 #[test]
 fn stream_and_files_in_any_interleaving_end_in_one_state() {
     for run in runs() {
-        let feed = stream_feed();
-        let replayed = replay(claude::AGENT, &run.stream_records(&feed), &run.session_files());
+        let session = SessionId::from("");
+        let replayed = replay(&session, &run.stream_records(), &run.file_records());
         assert!(replayed.holds(), "{}: {replayed:?}", run.name);
         assert!(replayed.tried > 2, "{}", run.name);
     }
@@ -64,7 +63,7 @@ fn stream_and_files_in_any_interleaving_end_in_one_state() {
 #[test]
 fn the_stream_of_no_recorded_run_is_odd() {
     for run in runs() {
-        assert_eq!(run.stream_anomalies(), [], "{}", run.name);
+        assert_eq!(run.stream_oddities(), [], "{}", run.name);
     }
 }
 
@@ -127,7 +126,7 @@ fn every_recorded_state_is_as_it_was_read_by_eye() {
 
 #[test]
 fn the_table_is_short_and_every_row_is_needed() {
-    assert!(rules(claude::AGENT).len() <= 16);
+    assert!(claude::AGENT.parity_rules().len() <= 16);
     let mut used: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for run in runs() {
         for rule in compare(claude::AGENT, &run.stream_state(), &run.transcript_state())
@@ -137,7 +136,8 @@ fn the_table_is_short_and_every_row_is_needed() {
             used.entry(rule).or_default().push(run.name.clone());
         }
     }
-    let unused: Vec<_> = rules(claude::AGENT)
+    let unused: Vec<_> = claude::AGENT
+        .parity_rules()
         .iter()
         .map(|rule| rule.name)
         .filter(|name| !used.contains_key(name))
@@ -232,18 +232,6 @@ fn nested_subagents_look_like_this() {
       result:toolu_2ae64d3de3a6c52bf86248e7 tool_result "1\talpha\n2\tbeta\n3\tgamma\n4\t"
       msg_faaefb82d0e626be921e59b0:0 assistant_text "notes.txt has 3 lines. The reducer folds every event into one immutable state. Streaming and loading must agree, so the same function runs on the server and in the browser. "
     "#);
-}
-
-pub(crate) fn kinds(state: &ConversationState) -> BTreeMap<String, usize> {
-    let mut kinds = BTreeMap::new();
-    for blocks in
-        std::iter::once(state.blocks()).chain(state.subagents().into_iter().map(|it| it.blocks()))
-    {
-        for block in blocks.iter() {
-            *kinds.entry(block.body.kind().to_owned()).or_default() += 1;
-        }
-    }
-    kinds
 }
 
 /// Returns the calls that are shown as subagents.

@@ -1,12 +1,9 @@
 //! Recorded sessions, folded with every closed block put away after every line.
 
-use threadfold_convert::claude;
-use threadfold_convert::{Agent, convert_all, convert_files, converter};
 use threadfold_core::{ConversationState, SessionEvent};
-use threadfold_fold::SessionFile;
 use threadfold_testkit::shelf::{shelf, snapshot_of_parts};
 
-use crate::recorded::{runs, stream_feed};
+use crate::recorded::{empty_fold, push_all, runs};
 
 /// Folds with and without a shelf, and holds both against each other.
 fn check(name: &str, steps: &[Vec<SessionEvent>]) {
@@ -29,15 +26,12 @@ fn check(name: &str, steps: &[Vec<SessionEvent>]) {
 #[test]
 fn recorded_sessions_are_the_same_with_their_blocks_put_away() {
     for run in runs() {
-        let mut steps = Vec::new();
-        let files: Vec<SessionFile<'_>> = run.session_files();
-        convert_files(claude::AGENT, &mut *claude::AGENT.converter(), &files, |events| {
-            steps.push(events.clone());
-        });
+        let files = push_all(&mut empty_fold(), run.file_records());
+        let mut steps: Vec<_> = files.into_iter().map(|step| step.events).collect();
         check(&run.name, &steps);
-        let feed = stream_feed();
-        let stream = convert_all(claude::AGENT, run.stream_records(&feed));
-        steps.extend(stream.into_iter().map(|event| vec![event]));
+        let stream = push_all(&mut empty_fold(), run.stream_records());
+        let events = stream.into_iter().flat_map(|step| step.events);
+        steps.extend(events.map(|event| vec![event]));
         check(&run.name, &steps);
     }
 }
