@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use threadfold_convert::{Unpacked, claude};
+use threadfold_convert::{Bundle, claude};
 use threadfold_core::{ConversationState, Payload, SessionEvent, SessionId, fold};
 use threadfold_fold::{
     Cutter, Fold, Record, RecordKind, SessionFile, Slices, SourceRole, SourceSpec, file_records,
@@ -556,7 +556,7 @@ fn point_21_a_stream_of_many_runs_and_one_that_is_a_list() {
     assert!(state.blocks().iter().all(|block| !block.status.is_open()));
 
     let list = serde_json::to_vec_pretty(&lines).unwrap();
-    let Some(Unpacked::Lines(unpacked)) = claude::AGENT.unpack(&list) else {
+    let Some(Bundle::Lines(unpacked)) = claude::AGENT.unpack(&list) else {
         panic!("it is a list of records")
     };
     assert_eq!(fold(&stream_events(&unpacked)).hash(), state.hash());

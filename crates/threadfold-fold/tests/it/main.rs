@@ -5,5 +5,5 @@ mod crashes;
 mod cutter;
 mod law;
 mod parity;
-mod put_away;
+mod spill;
 mod recorded;

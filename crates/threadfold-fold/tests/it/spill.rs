@@ -1,7 +1,7 @@
 //! Recorded sessions, folded with every closed block put away after every line.
 
 use threadfold_core::{ConversationState, SessionEvent};
-use threadfold_testkit::shelf::{shelf, snapshot_of_parts};
+use threadfold_testkit::spill_store::{snapshot_of_parts, spill_store};
 
 use crate::recorded::{empty_fold, push_all, runs};
 
