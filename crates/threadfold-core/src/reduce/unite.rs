@@ -97,9 +97,9 @@ fn move_edges(step: &mut Step<'_>, entries: &[Arc<Entry>], elder: usize, younger
 }
 
 fn take_in(step: &mut Step<'_>, slot: Slot, entries: &[Arc<Entry>]) {
-    let heard = |rank| step.conversation(slot).entries().any(|entry| entry.is_known(rank));
+    let is_known = |rank| step.conversation(slot).entries().any(|entry| entry.is_known(rank));
     let start = |rank| {
-        if heard(rank) { Placement::Unspecified } else { Placement::First }
+        if is_known(rank) { Placement::Unspecified } else { Placement::First }
     };
     let mut behind = RANKS.map(start);
     for entry in entries {
