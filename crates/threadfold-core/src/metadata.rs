@@ -147,6 +147,7 @@ impl SessionMetadata {
             rank,
             tokens,
         });
+        // The conversation is not updated: a copied message counts where it was reported first.
         if rank >= known.rank {
             (known.rank, known.tokens) = (rank, tokens);
         }

@@ -155,8 +155,8 @@ async fn run_or_resume(run: &mut Run<'_>, prompt: &RenderedPrompt) -> Result<(),
 
 /// Returns true if the prompt was the last one sent.
 fn is_last_prompt(run: &mut Run<'_>, prompt: &RenderedPrompt) -> bool {
-    let said = |turn: &&Arc<ConversationTurn>| !turn.sent().messages.is_empty();
-    let last = run.state().turns().filter(said).last();
+    let has_prompt = |turn: &&Arc<ConversationTurn>| !turn.sent().messages.is_empty();
+    let last = run.state().turns().filter(has_prompt).last();
     last.is_some_and(|turn| turn.sent().messages == prompt.messages)
 }
 

@@ -248,6 +248,7 @@ impl<'a> Run<'a> {
         let turn = NewTurn { messages, restart: self.restart, withdraws, ..self.setup.clone() };
         let mut carried = recorder.carried_messages(&turn);
         let mut omitted = Vec::new();
+        // Each omission changes the size of the request, so it is rendered and measured again.
         let (started, repairs, request) = loop {
             let (started, repairs) = recorder.prepare_with(turn.clone(), &carried);
             let started = Payload::TurnStarted(started);

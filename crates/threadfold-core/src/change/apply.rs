@@ -114,6 +114,7 @@ fn apply(state: &mut ConversationState, change: &Change) -> Option<()> {
 fn facts(block: &Block) -> Facts {
     let mut facts = Facts::default();
     facts.stream.block = Some(Arc::new(block.clone()));
+    // The state has no sources, so everything is attributed to one rank.
     facts.stream.known = true;
     facts.stream.inactive = block.inactive;
     facts

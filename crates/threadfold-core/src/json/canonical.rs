@@ -45,7 +45,7 @@ fn read(text: &str) -> Vec<Node<'_>> {
             }
             b'"' => {
                 let end = end_of_string(bytes, at);
-                let spelt = string(&text[at..end]);
+                let spelling = string(&text[at..end]);
                 at = end;
                 let names_a_member = match containers.last() {
                     Some(&container) => {
@@ -56,10 +56,10 @@ fn read(text: &str) -> Vec<Node<'_>> {
                 };
                 if names_a_member {
                     if let Some(waiting) = key.last_mut() {
-                        *waiting = Some(spelt);
+                        *waiting = Some(spelling);
                     }
                 } else {
-                    add(&mut nodes, &containers, &mut key, Node::Leaf(spelt));
+                    add(&mut nodes, &containers, &mut key, Node::Leaf(spelling));
                 }
             }
             opening @ (b'[' | b'{') => {
@@ -216,7 +216,7 @@ fn write(nodes: &[Node<'_>], mut out: impl FnMut(&str)) {
             }
             Task::Value(place) => match nodes.get(place) {
                 None => {}
-                Some(Node::Leaf(spelt)) => out(spelt),
+                Some(Node::Leaf(spelling)) => out(spelling),
                 Some(Node::Array(items)) => {
                     out("[");
                     tasks.push(Task::Text("]"));

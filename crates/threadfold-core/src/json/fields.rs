@@ -74,6 +74,7 @@ impl FromIterator<(Arc<str>, Json)> for Fields {
 /// Two sets are equal if the same names have the same values, in any order.
 impl PartialEq for Fields {
     fn eq(&self, other: &Self) -> bool {
+        // The first comparison is cheap and usually suffices; the second ignores the order.
         self.pairs() == other.pairs() || Json::of(self) == Json::of(other)
     }
 }

@@ -1,14 +1,14 @@
-//! What a session's metadata makes of updates, told as short lines.
+//! Session metadata after updates, which are written as short lines.
 
 use insta::assert_snapshot;
 
 use super::*;
 use crate::event::{MetadataUpdate, SourceKind};
 
-/// Hears lines of `conversation name value`, or `@ time`, and returns what is known then.
+/// Applies lines of `conversation name value`, or `@ time`, and returns the metadata as JSON.
 ///
-/// A conversation with `~` before it is heard from a stream, any other from a transcript.
-fn hear(lines: &str) -> String {
+/// An update of `~conversation` comes from a stream, any other from a transcript.
+fn apply(lines: &str) -> String {
     let mut metadata = SessionMetadata::default();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         metadata.apply(&event(line));
@@ -33,13 +33,13 @@ fn event(line: &str) -> SessionEvent {
 }
 
 #[test]
-fn nothing_heard_is_nothing_used() {
-    assert_snapshot!(hear(""), @r#"{"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{}}}"#);
+fn no_events_mean_no_usage() {
+    assert_snapshot!(apply(""), @r#"{"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{}}}"#);
 }
 
 #[test]
-fn the_last_word_of_a_message_counts_once() {
-    assert_snapshot!(hear(r#"
+fn the_last_report_of_a_message_is_counted_once() {
+    assert_snapshot!(apply(r#"
         main usage {"messageId":"m1","tokens":{"input_tokens":10,"output_tokens":1}}
         main usage {"messageId":"m1","tokens":{"input_tokens":10,"output_tokens":25}}
         main usage {"messageId":"m2","tokens":{"input_tokens":3,"output_tokens":4,"cache_read_input_tokens":100}}
@@ -48,24 +48,24 @@ fn the_last_word_of_a_message_counts_once() {
 }
 
 #[test]
-fn conversations_are_counted_apart_and_together() {
-    assert_snapshot!(hear(r#"
+fn conversations_are_counted_separately_and_in_total() {
+    assert_snapshot!(apply(r#"
         main usage {"messageId":"m1","model":"big","tokens":{"input_tokens":1,"output_tokens":2}}
         a7 usage {"messageId":"m2","model":"small","tokens":{"input_tokens":10,"cache_creation_input_tokens":20}}
     "#), @r#"{"model":"big","usage":{"inputTokens":11,"outputTokens":2,"cacheReadTokens":0,"cacheCreationTokens":20,"conversations":{"a7":{"inputTokens":10,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":20},"main":{"inputTokens":1,"outputTokens":2,"cacheReadTokens":0,"cacheCreationTokens":0}}}}"#);
 }
 
 #[test]
-fn a_message_that_was_copied_to_another_conversation_is_counted_where_it_was_first() {
-    assert_snapshot!(hear(r#"
+fn a_copied_message_is_counted_in_its_first_conversation() {
+    assert_snapshot!(apply(r#"
         main usage {"messageId":"m1","tokens":{"output_tokens":2}}
         copy usage {"messageId":"m1","tokens":{"output_tokens":2}}
     "#), @r#"{"usage":{"inputTokens":0,"outputTokens":2,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{"main":{"inputTokens":0,"outputTokens":2,"cacheReadTokens":0,"cacheCreationTokens":0}}}}"#);
 }
 
 #[test]
-fn what_a_stream_says_does_not_undo_what_the_file_says() {
-    assert_snapshot!(hear(r#"
+fn a_stream_does_not_override_the_transcript() {
+    assert_snapshot!(apply(r#"
         ~main usage {"messageId":"m1","tokens":{"output_tokens":1}}
         main usage {"messageId":"m1","tokens":{"output_tokens":9}}
         ~main usage {"messageId":"m1","tokens":{"output_tokens":1}}
@@ -73,8 +73,8 @@ fn what_a_stream_says_does_not_undo_what_the_file_says() {
 }
 
 #[test]
-fn of_words_about_the_session_the_last_counts() {
-    assert_snapshot!(hear(r#"
+fn the_last_session_value_wins() {
+    assert_snapshot!(apply(r#"
         main title "First"
         main title "Second"
         main cwd "/home/dev"
@@ -89,7 +89,7 @@ fn of_words_about_the_session_the_last_counts() {
 
 #[test]
 fn times_may_come_in_any_order() {
-    assert_snapshot!(hear(r"
+    assert_snapshot!(apply(r"
         @ 2026-01-02T10:00:00Z
         @ 2026-01-02T10:00:00.250Z
         @ 2026-01-02T09:59:59.999Z
@@ -97,8 +97,8 @@ fn times_may_come_in_any_order() {
 }
 
 #[test]
-fn what_makes_no_sense_is_left_out() {
-    assert_snapshot!(hear(r#"
+fn invalid_values_are_ignored() {
+    assert_snapshot!(apply(r#"
         @ zzzz
         @ 9999
         main title 7
@@ -139,8 +139,8 @@ fn used(events: &[SessionEvent]) -> (Option<String>, [u64; 4]) {
 }
 
 #[test]
-fn the_turns_of_a_loop_are_counted_in_the_words_of_every_provider() {
-    let told = [
+fn turns_are_counted_in_every_providers_usage_format() {
+    let usages = [
         r#"{"input_tokens":1,"output_tokens":2,"cache_read_input_tokens":3,"cache_creation_input_tokens":4}"#,
         r#"{"input_tokens":10,"output_tokens":2,"input_tokens_details":{"cached_tokens":7}}"#,
         r#"{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":7}}"#,
@@ -148,14 +148,14 @@ fn the_turns_of_a_loop_are_counted_in_the_words_of_every_provider() {
         r#""much""#,
         "null",
     ];
-    let counted = told.map(|usage| used(&turn("main", 1, "m", usage)).1);
+    let counted = usages.map(|usage| used(&turn("main", 1, "m", usage)).1);
     let wanted =
         [[1, 2, 3, 4], [3, 2, 7, 0], [3, 2, 7, 0], [10, 2, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]];
     assert_eq!(counted, wanted);
 }
 
 #[test]
-fn a_turn_is_counted_once_and_the_last_model_of_the_main_conversation_is_told() {
+fn a_turn_is_counted_once_and_the_last_main_model_is_reported() {
     let usage = r#"{"input_tokens":1,"output_tokens":2}"#;
     let events = [
         turn("main", 1, "small", usage),

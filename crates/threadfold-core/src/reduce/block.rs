@@ -21,6 +21,8 @@ pub(super) fn upsert(
     let slot = step.find_or_create(conversation);
     let id = step.conversation(slot).resolve(&payload.block.id).clone();
     if let Some(&by) = step.conversation(slot).rare.removed.get(&id) {
+        // Only the rank that removed a block may bring it back; otherwise the order of the sources
+        // would matter.
         if by != step.rank {
             return Outcome::Ignored(Anomaly::Removed { block: id, by });
         }
@@ -49,6 +51,8 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, payload: &BlockUpsert) -> O
     let known = position.and_then(|at| step.conversation(slot).at(at)).cloned();
     let mut facts = known.as_ref().map(|entry| entry.facts().into_owned()).unwrap_or_default();
 
+    // A preview that arrives after the block itself adds nothing, but it confirms the preview: a
+    // later `abandoned` must not remove the block.
     if payload.preview && facts.is_firm() {
         if !facts.confirmed
             && let Some(position) = position
@@ -116,12 +120,15 @@ impl Facts {
         if was_preview && !payload.preview {
             self.preview = false;
             self.confirmed = true;
+            // The transcript's report replaces the preview as a whole, which the stream never
+            // confirmed.
             if rank == Rank::Transcript {
                 self.stream = Facts::default().stream;
             }
         }
         self.preview |= payload.preview;
         let mine = self.report_mut(rank);
+        // A repeated report that is still pending must not reopen what its source has closed.
         if let Some(old) = &mine.block
             && !was_preview
             && old.body.kind() == block.body.kind()
@@ -233,6 +240,7 @@ pub(super) fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockI
         }
     }
     let aliases = &mut Arc::make_mut(&mut step.conversation_mut(slot).rare).aliases;
+    // Keeps every alias one step long, so that resolving an id needs no loop.
     for (_, target) in aliases.iter_mut().filter(|(_, target)| **target == old) {
         *target = new.clone();
     }
@@ -260,6 +268,8 @@ pub(super) fn remove(
     if payload.reason == RemoveReason::Abandoned {
         let facts = entry.facts();
         let others = facts.transcript.block.is_some() && rank == Rank::Stream;
+        // An abandoned preview must not take away what another source reported or what shows a
+        // subagent.
         if others || facts.confirmed || facts.call.is_some() {
             return Outcome::Unchanged;
         }

@@ -46,6 +46,7 @@ fn append_to_open(step: &mut Step<'_>, index: usize, payload: &BlockDelta) -> Ou
         step.state.settle_block(slot, &block);
         return append_in_tree(step, slot, payload);
     };
+    // Another state has already appended to the shared buffer, so this one continues in a copy.
     if !step.state.open[index].buffer.push(length, text) {
         let buffer = step.state.open[index].buffer.fork(length, text);
         Arc::make_mut(&mut step.state.open)[index].buffer = buffer;
@@ -99,6 +100,8 @@ fn append_to_settled(
 
     let facts = entry.facts();
     if facts.report(rank).block.is_none() {
+        // A delta for a block that only the transcript has is late, not wrong: its text is already
+        // there.
         let outranked = rank == Rank::Stream && facts.transcript.block.is_some();
         return match outranked {
             true => Outcome::Unchanged,

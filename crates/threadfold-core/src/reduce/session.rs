@@ -22,6 +22,7 @@ pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcom
         let conversation = step.conversation(slot);
         conversation.open.iter().filter_map(|id| conversation.position(id)).collect()
     };
+    // In the order of the conversation, so that the changes do not depend on block ids.
     open.sort_unstable();
     for position in open {
         let Some(entry) = step.conversation(slot).at(position).cloned() else {

@@ -304,6 +304,7 @@ fn show_in_caller(step: &mut Step<'_>, caller: Slot, call: &ToolUseId) {
         return;
     };
     let position = step.conversation(caller).call(call);
+    // Another conversation already shows the call; showing it here as well would duplicate it.
     if position.is_none() && !run.edges.is_empty() {
         return;
     }

@@ -14,6 +14,7 @@ use super::step::Step;
 pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
     step.state.settle_conversation(Slot::Subagent(elder));
     step.state.settle_conversation(Slot::Subagent(younger));
+    // The slot stays as a tombstone: removing it would shift the indexes of all later subagents.
     let gone = Subagent { united: true, ..Subagent::nameless() };
     let settled = step.state.settled_mut();
     let young = std::mem::replace(settled.subagent_mut(younger), gone);
@@ -45,6 +46,7 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
     let name = young.conversation.name.clone();
     let entries: Vec<_> = young.conversation.entries().cloned().collect();
     let slot = Slot::Subagent(elder);
+    // Map iteration has no meaningful order, and the result must not depend on it.
     adopted.sort();
     for (old, new) in adopted {
         if step.conversation(slot).position(&old).is_some() {
@@ -97,9 +99,9 @@ fn move_edges(step: &mut Step<'_>, entries: &[Arc<Entry>], elder: usize, younger
 }
 
 fn take_in(step: &mut Step<'_>, slot: Slot, entries: &[Arc<Entry>]) {
-    let heard = |rank| step.conversation(slot).entries().any(|entry| entry.is_known(rank));
+    let is_known = |rank| step.conversation(slot).entries().any(|entry| entry.is_known(rank));
     let start = |rank| {
-        if heard(rank) { Placement::Unspecified } else { Placement::First }
+        if is_known(rank) { Placement::Unspecified } else { Placement::First }
     };
     let mut behind = RANKS.map(start);
     for entry in entries {

@@ -283,6 +283,8 @@ impl Work<'_> {
             }
         }
         for call in waiting.into_iter().filter(|it| !it.is_answered) {
+            // A result in the middle of the history shifts what follows; at the end it only
+            // appends.
             if next < self.history.len() {
                 self.changed = Changed::ALL;
             }

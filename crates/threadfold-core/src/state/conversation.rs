@@ -118,6 +118,7 @@ impl Conversation {
         let old = self.entries[position].loaded();
         let mut entry = Entry::new(old.id.clone(), facts, shown);
         entry.label = old.label;
+        // The same shown block has the same hash, which need not be computed again.
         if Arc::ptr_eq(&old.shown(), &entry.shown()) {
             entry.hash = old.hash.clone();
         }
@@ -168,6 +169,7 @@ impl Conversation {
     pub(super) fn put_in(&mut self, position: usize, mut entry: Entry) {
         entry.label = self.label_at(position);
         self.index.insert(entry.id.clone(), entry.label);
+        // Appending is the common case, and cheaper than a general insertion.
         if position == self.entries.len() {
             self.entries.push_back(Arc::new(entry));
         } else {

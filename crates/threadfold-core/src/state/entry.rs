@@ -207,24 +207,25 @@ impl Facts {
         conversation: &ConversationId,
         run: Option<&RunView>,
     ) -> Arc<Block> {
-        let said = match (&self.transcript.block, &self.stream.block) {
+        let merged = match (&self.transcript.block, &self.stream.block) {
             (Some(top), Some(under)) => Arc::new(top.over(under)),
             (Some(only), None) | (None, Some(only)) => only.clone(),
             (None, None) => Arc::new(Block::new(id.clone(), SubagentBlock::empty())),
         };
         let (status, interrupted) = match run {
             Some(run) => (run.status, run.interrupted),
-            None => self.closing(&said),
+            None => self.closing(&merged),
         };
         let inactive = self.stream.inactive || self.transcript.inactive;
-        let as_said = run.is_none()
-            && (said.status, said.interrupted, said.inactive) == (status, interrupted, inactive)
-            && said.conversation_id == *conversation
-            && said.id == *id;
-        if as_said {
-            return said;
+        let as_reported = run.is_none()
+            && (merged.status, merged.interrupted, merged.inactive)
+                == (status, interrupted, inactive)
+            && merged.conversation_id == *conversation
+            && merged.id == *id;
+        if as_reported {
+            return merged;
         }
-        let mut shown = Block::clone(&said);
+        let mut shown = Block::clone(&merged);
         shown.id = id.clone();
         shown.conversation_id = conversation.clone();
         shown.status = status;
@@ -238,7 +239,7 @@ impl Facts {
 
     /// Returns the status and whether the block was interrupted. A close by its source takes
     /// precedence over a result, and a result over the end of a turn.
-    fn closing(&self, said: &Block) -> (BlockStatus, bool) {
+    fn closing(&self, merged: &Block) -> (BlockStatus, bool) {
         let closed_by_source = RANKS.iter().find_map(|&rank| {
             self.report(rank).block.as_ref().filter(|block| !block.status.is_open())
         });
@@ -252,8 +253,8 @@ impl Facts {
             return (answer, false);
         }
         let ended = RANKS.iter().any(|&rank| self.report(rank).idle);
-        match (ended, &said.body) {
-            (false, _) => (said.status, said.interrupted),
+        match (ended, &merged.body) {
+            (false, _) => (merged.status, merged.interrupted),
             (true, BlockBody::Subagent(_)) => (BlockStatus::Error, true),
             (true, _) => (BlockStatus::Complete, true),
         }

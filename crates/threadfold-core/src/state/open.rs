@@ -39,6 +39,7 @@ impl OpenText {
 impl ConversationState {
     /// Opens a text whose current length is `length`.
     pub(crate) fn open_text(&mut self, text: OpenText, length: u32) -> usize {
+        // The lengths are a fixed array, so that cloning a state copies no heap data for them.
         if self.open.len() == OPEN_LIMIT {
             self.settle(0);
         }

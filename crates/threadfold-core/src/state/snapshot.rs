@@ -141,6 +141,7 @@ fn conversation_facts(conversation: &Conversation) -> ConversationFacts<Vec<Bloc
 
 fn sorted<K: Clone + Ord + std::hash::Hash, V: Clone + Ord>(map: &Map<K, V>) -> Vec<(K, V)> {
     let mut pairs: Vec<_> = map.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    // A snapshot of one state must always have the same bytes, so that stores can deduplicate it.
     pairs.sort();
     pairs
 }

@@ -132,6 +132,7 @@ impl Entry {
         texts: &mut Vec<u8>,
     ) -> Option<Entry> {
         let Residence::InMemory { facts, shown } = &self.residence else { return None };
+        // An open block will change soon, and a subagent's block shows more than its facts.
         if facts.call.is_some() || shown.status.is_open() {
             return None;
         }
@@ -146,6 +147,8 @@ impl Entry {
             texts.truncate(start);
             return None;
         };
+        // With the separator of a JSON list, a run of spilled blocks can be copied into a snapshot
+        // as is.
         texts.push(b',');
         let kind = BlockBody::KINDS.iter().position(|it| *it == shown.body.kind());
         let spilled = SpilledBlock {

@@ -79,6 +79,7 @@ fn started(state: &mut TurnState, payload: &TurnStarted, context: &Context) -> O
     {
         return Outcome::Ignored(Anomaly::TurnOpen { turn: last.number() });
     }
+    // Computed before the turn is added: the hash covers only what precedes it.
     let prefix = state.prefix_hash();
     let is_other = prefix != payload.prefix_hash;
     let facts = &mut state.facts;

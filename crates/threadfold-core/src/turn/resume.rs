@@ -188,6 +188,8 @@ fn action(call: &ToolCallRecord, effect_of: impl Fn(&str) -> Effect) -> CallActi
         CallState::Failed { error } => CallAction::ReportFailure { error: error.clone() },
         CallState::Started | CallState::Unknown { .. } => {
             let today = effect_of(&call.name);
+            // A tool may have been declared safer since the call started, but the attempt ran the
+            // old one.
             match call.effect.map_or(today, |then| then.max(today)) {
                 Effect::Pure => CallAction::RunAgain,
                 Effect::Idempotent => CallAction::RunAgainWithKey,

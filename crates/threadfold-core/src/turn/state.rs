@@ -172,8 +172,8 @@ impl TurnState {
     /// call without a result has no tool message here.
     pub fn history(&self) -> Vec<ConversationMessage> {
         let is_kept = |call: &CallId| self.call(call).is_some_and(|it| it.result().is_some());
-        let said = self.turns().enumerate().filter(|(place, _)| !self.is_withdrawn(*place));
-        said.flat_map(|(_, turn)| turn.messages(is_kept)).collect()
+        let kept = self.turns().enumerate().filter(|(place, _)| !self.is_withdrawn(*place));
+        kept.flat_map(|(_, turn)| turn.messages(is_kept)).collect()
     }
 
     /// Returns true if the next turn withdrew this one, which got no answer.

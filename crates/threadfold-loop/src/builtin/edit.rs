@@ -66,6 +66,7 @@ fn run(folder: &Folder, arguments: &Arguments, key: &CallKey) -> Result<ToolOutp
     if old == new {
         return Err(ToolError::failed("`old` and `new` are the same, so there is nothing to do"));
     }
+    // Held until the write: a concurrent edit would otherwise be lost.
     let _alone = folder.change();
     let content = content(folder, path)?.bytes;
     let places = places(&content, old.as_bytes());

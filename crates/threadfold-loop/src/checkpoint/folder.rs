@@ -140,6 +140,7 @@ fn write_atomically(path: &Path, text: &[u8], mode: WriteMode) -> io::Result<()>
         fs::remove_file(&beside)?;
     }
     placed?;
+    // Without syncing the folder, a crash could undo the rename although the file is durable.
     path.parent().map_or(Ok(()), sync_folder)
 }
 
