@@ -120,7 +120,7 @@ pub(crate) fn report_unknown(name: &str) {
 pub(crate) async fn recognize_stdin(
     options: &InputOptions<'_>,
 ) -> Result<(PipeInput, Pipe), CommandError> {
-    let mut pipe = Pipe::new(io::stdin());
+    let mut pipe = Pipe::blocking(io::stdin());
     let input = pipe.recognize_format(options).await?;
     Ok((input, pipe))
 }

@@ -8,9 +8,18 @@ use crate::error::CommandError;
 pub(crate) struct Waiter(Runtime);
 
 impl Waiter {
+    /// Returns one with threads, for work that goes on beside what is waited for.
     pub(crate) fn new() -> Result<Self, CommandError> {
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        runtime.map(Self).map_err(|error| {
+        Self::built(Builder::new_multi_thread().worker_threads(2))
+    }
+
+    /// Returns one without threads, for a session that is only read.
+    pub(crate) fn single() -> Result<Self, CommandError> {
+        Self::built(&mut Builder::new_current_thread())
+    }
+
+    fn built(builder: &mut Builder) -> Result<Self, CommandError> {
+        builder.enable_all().build().map(Self).map_err(|error| {
             let error = anyhow::Error::new(error).context("cannot start a thread");
             CommandError::new(error, "check how many processes may run at once")
         })

@@ -32,10 +32,9 @@ const NAME: &str = "stdin";
 /// How long is waited for what was read last, when no more is to be read.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
-/// A stream that is read on a thread of its own, a chunk at a time.
-#[derive(Debug)]
+/// A stream that is read a chunk at a time.
 pub struct Pipe {
-    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    chunks: Chunks,
     /// What was read already, and is still to be taken.
     held: BytesMut,
     ended: bool,
@@ -43,14 +42,29 @@ pub struct Pipe {
     is_stopped: Arc<AtomicBool>,
 }
 
+/// Where the chunks come from.
+enum Chunks {
+    /// A thread reads them, so that whoever waits for one can do something else.
+    Thread(mpsc::Receiver<io::Result<Bytes>>),
+    /// They are read when they are wanted, and nothing else is done meanwhile.
+    Blocking(Box<dyn Read + Send>),
+}
+
 impl Pipe {
-    /// Begins to read.
+    /// Starts a thread that reads.
     pub fn new(reader: impl Read + Send + 'static) -> Self {
         let (sender, chunks) = mpsc::channel(WAITING);
         let is_stopped = Arc::new(AtomicBool::new(false));
         let reading = is_stopped.clone();
         thread::spawn(move || read_all(reader, &sender, &reading));
+        let chunks = Chunks::Thread(chunks);
         Self { chunks, held: BytesMut::new(), ended: false, is_stopped }
+    }
+
+    /// Returns a pipe that is read without a thread: whoever waits for a chunk blocks.
+    pub fn blocking(reader: impl Read + Send + 'static) -> Self {
+        let chunks = Chunks::Blocking(Box::new(reader));
+        Self { chunks, held: BytesMut::new(), ended: false, is_stopped: Arc::default() }
     }
 
     /// Reads on until it is known what the stream is and which session it is of. What was read
@@ -144,11 +158,26 @@ impl Pipe {
 
     /// Waits for a chunk, takes all others that are there, and notes the end.
     async fn read(&mut self) -> Result<(), EngineError> {
-        match self.chunks.recv().await {
+        let chunks = match &mut self.chunks {
+            Chunks::Thread(chunks) => chunks,
+            Chunks::Blocking(reader) => {
+                let mut chunk = vec![0; CHUNK];
+                let count = loop {
+                    match reader.read(&mut chunk) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        read => break read.map_err(unreadable)?,
+                    }
+                };
+                self.held.extend_from_slice(&chunk[..count]);
+                self.ended = count == 0;
+                return Ok(());
+            }
+        };
+        match chunks.recv().await {
             Some(chunk) => self.held.extend_from_slice(&chunk.map_err(unreadable)?),
             None => self.ended = true,
         }
-        while let Ok(chunk) = self.chunks.try_recv() {
+        while let Ok(chunk) = chunks.try_recv() {
             self.held.extend_from_slice(&chunk.map_err(unreadable)?);
         }
         Ok(())

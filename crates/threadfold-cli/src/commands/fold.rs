@@ -48,7 +48,7 @@ pub(crate) struct FoldArgs {
 }
 
 pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
-    let waiter = Waiter::new()?;
+    let waiter = Waiter::single()?;
     let printer = Arc::new(Mutex::new(Printer::new(args)));
     let observer = printer.clone();
     let folded = fold_input(&waiter, args.file.as_deref(), &args.input.options(), move |step| {

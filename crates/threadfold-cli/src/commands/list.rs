@@ -51,7 +51,7 @@ pub(crate) struct ListArgs {
 pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
     let found = discover();
     let store = args.store.open_if_there()?;
-    let waiter = Waiter::new()?;
+    let waiter = Waiter::single()?;
     let shared: Arc<dyn Store> = match &store {
         Some(store) => store.shared(),
         None => Arc::new(MemoryStore::default()),

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
         }
         return Ok(());
     };
-    let waiter = Waiter::new()?;
+    let waiter = Waiter::single()?;
     let pair = Pair::open(stream, &args.transcript, args.session.as_deref())?;
     if args.explain {
         explain(&mut out, pair.agent)?;

@@ -112,12 +112,12 @@ fn load(args: &ViewArgs) -> Result<SessionContent, CommandError> {
 }
 
 fn load_input(file: &Path, options: &InputOptions<'_>) -> Result<SessionContent, CommandError> {
-    let waiter = Waiter::new()?;
+    let waiter = Waiter::single()?;
     let folded = fold_input(&waiter, Some(file), options, |_| {})?;
     waiter.leave();
     Ok(SessionContent::of(&folded.fold))
 }
 
 fn load_session(found: &FoundSession) -> Result<SessionContent, CommandError> {
-    Ok(SessionContent::of(&load_found(&Waiter::new()?, found)?))
+    Ok(SessionContent::of(&load_found(&Waiter::single()?, found)?))
 }
