@@ -1,4 +1,4 @@
-//! Where a session's records come from, and how far each source was read.
+//! The sources of a session's records, and how far each was read.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -8,44 +8,44 @@ use threadfold_core::{AgentId, Json};
 
 use crate::hex;
 
-/// A source as its session's log describes it.
+/// The declaration of a source in its session's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceSpec {
-    /// The agent whose words these are; none for events in our own form.
+    /// The name of its agent; none for Threadfold's own events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// What it is.
+    /// Its role.
     pub kind: SourceRole,
-    /// The subagent, for what belongs to one.
+    /// The subagent that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// Its name within the session, which does not depend on where the session lies.
+    /// Its name within the session, which does not depend on where the session is stored.
     pub name: String,
-    /// Where it was read from.
+    /// The path that it was read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Which part this is, from 1: a file that was written anew from its beginning is another.
+    /// The number of the part, from 1: a rewritten file starts a new part.
     pub part: u32,
 }
 
-/// What a source is to its session.
+/// The role of a source in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SourceRole {
-    /// What an agent says while it works.
+    /// An agent's live stream.
     Stream,
-    /// The session's own file.
+    /// The session's main file.
     Main,
     /// The file of a subagent.
     Subagent,
-    /// What is noted beside the file of a subagent.
+    /// The metadata file of a subagent.
     SubagentMeta,
     /// Rows of an agent's database, as text.
     Rows,
-    /// Events in our own form.
+    /// Threadfold's own events.
     Events,
-    /// A file that is kept with the session, and tells nothing of it.
+    /// A file that is stored with the session and not converted.
     Attached,
 }
 
@@ -62,12 +62,12 @@ impl SourceSpec {
         Self { agent, kind, agent_id: None, name: name.into(), path: None, part: 1 }
     }
 
-    /// Returns it as a log has it.
+    /// Returns the declaration as a log stores it.
     pub fn to_json(&self) -> Bytes {
         Bytes::from(Json::of(self).as_str().to_owned())
     }
 
-    /// Returns the source of what belongs to a subagent.
+    /// Returns the source as one of a subagent.
     pub fn of_subagent(mut self, agent: AgentId) -> Self {
         self.agent_id = Some(agent);
         self
@@ -79,27 +79,26 @@ impl SourceSpec {
         self
     }
 
-    /// Says whether `other` is the same source, whichever part of it and wherever it is.
+    /// Returns whether `other` is the same source, in any part and at any path.
     pub fn is_same_source(&self, other: &Self) -> bool {
         (&self.agent, self.kind, &self.agent_id, &self.name)
             == (&other.agent, other.kind, &other.agent_id, &other.name)
     }
 
-    /// Says whether `other` may be the same file, or a copy of it that is somewhere else.
+    /// Returns whether `other` may be the same file, or a copy of it at another path.
     pub fn may_be_same_file(&self, other: &Self) -> bool {
-        // A copy of a session's only file may have any name.
+        // Somebody may have renamed a copy of a session's only file.
         let is_only = self.is_only_file();
         (&self.agent, self.kind, &self.agent_id) == (&other.agent, other.kind, &other.agent_id)
             && (is_only || self.plain_name() == other.plain_name())
     }
 
-    /// Says whether it is the one main file of a session.
+    /// Returns whether this is the only main file of a session.
     fn is_only_file(&self) -> bool {
         self.kind == SourceRole::Main && self.known_agent().is_some_and(Agent::has_one_main_file)
     }
 
-    /// Returns the name that a file has within its own folder: a copy's without the prefix that
-    /// tells it from others.
+    /// Returns the name without the folder that distinguishes a copy.
     fn plain_name(&self) -> &str {
         match self.name.split_once('/') {
             Some((folder, name)) if is_copy_folder(folder) => name,
@@ -107,7 +106,7 @@ impl SourceSpec {
         }
     }
 
-    /// Returns the source under a name of its own: another file of this name is somewhere else.
+    /// Returns the source under a unique name, because the session has another file of this name.
     #[must_use]
     pub fn as_copy(&self, number: u32) -> Self {
         let path = self.path.as_deref().unwrap_or_default();
@@ -116,27 +115,26 @@ impl SourceSpec {
         Self { name, ..self.clone() }
     }
 
-    /// Returns the agent whose converter understands it.
+    /// Returns its agent, if this version knows it.
     pub fn known_agent(&self) -> Option<Agent> {
         self.agent.as_deref().and_then(Agent::from_name)
     }
 
-    /// Returns what identifies the source within its session, whichever part it is.
+    /// Returns the identity of the source within its session, which all its parts share.
     pub(crate) fn key(&self) -> SourceKey {
         (self.agent.clone(), self.kind as u8, self.agent_id.clone(), self.name.clone())
     }
 
-    /// Returns the name that the source's lines have within the session, before others of the same
-    /// name are told apart.
+    /// Returns the name of the source's feed, before sources with equal names are numbered.
     ///
-    /// A file is named by its role and not by its path, so that the same bytes mean the same from
-    /// a file, a pipe or a store.
+    /// A file is named after its role and not after its path, so that the same bytes give the same
+    /// state from a file, a pipe or a store.
     pub(crate) fn base_name(&self) -> String {
         let plain = self.plain_name();
         let agent = || self.agent_id.as_ref().map_or(plain, |agent| agent.bare()).to_owned();
         match self.kind {
             SourceRole::Stream => "stream".to_owned(),
-            // Files of a folder that holds many are told apart by their names within it.
+            // A session of many files needs their names to distinguish them.
             SourceRole::Main if plain.contains('/') && !self.is_only_file() => plain.to_owned(),
             SourceRole::Main | SourceRole::Rows => "main".to_owned(),
             SourceRole::Subagent => agent(),
@@ -146,7 +144,7 @@ impl SourceSpec {
         }
     }
 
-    /// Returns how a converter sees the source; nothing if it is only kept.
+    /// Returns the feed for the converter; nothing if the source is not converted.
     fn feed(&self, name: &str) -> Option<Feed> {
         let subagent =
             || self.agent_id.clone().unwrap_or_else(|| AgentId::from(self.name.as_str()));
@@ -158,15 +156,16 @@ impl SourceSpec {
             SourceRole::Events => return Some(Feed::of_events(name)),
             SourceRole::Attached => return None,
         };
+        // Rewritten files and copies mostly repeat lines that were read before.
         let may_repeat = self.part > 1 || self.plain_name() != self.name;
         Some(Feed { may_repeat, ..Feed::new(self.known_agent()?, kind, name) })
     }
 }
 
-/// What identifies a source within its session: agent, role, subagent and name.
+/// The identity of a source within its session: agent, role, subagent and name.
 pub(crate) type SourceKey = (Option<String>, u8, Option<AgentId>, String);
 
-/// How the folder is called in which a copy's name stands.
+/// The prefix of the folder in a copy's name.
 const COPY: &str = "copy-";
 
 fn is_copy_folder(folder: &str) -> bool {
@@ -174,31 +173,31 @@ fn is_copy_folder(folder: &str) -> bool {
     hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A source and how far it was read.
+/// A source, and how far it was read.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// Its number in the session.
     pub number: u32,
-    /// What it is.
+    /// Its declaration.
     pub spec: SourceSpec,
-    /// The place after the last whole line.
+    /// The position after the last complete line.
     pub position: Position,
-    /// Stands for all bytes before that place: they are the same if it is.
+    /// The hash of all records before that position.
     pub chain: Chain,
-    /// It is at its end.
+    /// Nothing more will come from it.
     pub ended: bool,
-    /// The beginning of a line whose end was not there yet.
+    /// The beginning of an incomplete line.
     pub(crate) partial: Option<Bytes>,
-    /// A line that is too long, as far as it has come.
+    /// An oversized line, as far as it was read.
     pub(crate) long: Option<LongLine>,
-    /// The hash of the last document that it was.
+    /// The hash of its last document.
     pub(crate) document: Option<Chain>,
     pub(crate) feed: Option<Feed>,
-    /// Its name within the session, which unknown blocks are named after.
+    /// Its feed's name, which ids of unknown blocks contain.
     pub(crate) feed_name: String,
 }
 
-/// A line that comes in pieces.
+/// An oversized line, which is stored in pieces.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LongLine {
     #[serde(with = "hex")]
@@ -207,7 +206,10 @@ pub(crate) struct LongLine {
     pub(crate) ends_with_return: bool,
 }
 
-/// Stands for a sequence of records: equal sequences have equal ones.
+/// The hash of a sequence of records, each chained to the hash before it.
+///
+/// It can be extended without reading earlier records again, to verify that a file still begins with
+/// the bytes that were stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Chain(#[serde(with = "hex::array")] [u8; 32]);
@@ -217,7 +219,7 @@ impl Chain {
         Self::default().after(bytes)
     }
 
-    /// Returns what stands for the sequence with one more record.
+    /// Returns the hash of the sequence with one more record.
     #[must_use]
     pub fn after(self, record: &[u8]) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -244,33 +246,33 @@ impl Source {
         }
     }
 
-    /// Says whether it was read as a whole, and not as lines.
+    /// Returns whether the source was read as a document, and not as lines.
     pub fn has_document(&self) -> bool {
         self.document.is_some()
     }
 
-    /// Says whether `bytes` are what it already was as a whole.
+    /// Returns whether `bytes` equal its last document.
     pub fn is_document(&self, bytes: &[u8]) -> bool {
         self.document == Some(Chain::of_document(bytes))
     }
 
-    /// Returns how many bytes of its lines are in the log, an unfinished one with them.
+    /// Returns how many bytes of its lines are in the log, including an incomplete one.
     pub fn line_bytes(&self) -> u64 {
         self.position.offset + self.partial.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 
-    /// Returns the beginning of a line whose end was not there yet.
+    /// Returns the beginning of an incomplete line.
     pub fn partial(&self) -> Option<&Bytes> {
         self.partial.as_ref()
     }
 
-    /// Says whether it stands in the middle of a line that comes in pieces.
+    /// Returns whether it was read up to the middle of an oversized line.
     pub fn is_in_pieces(&self) -> bool {
         self.long.is_some()
     }
 }
 
-/// A source as a snapshot has it.
+/// A source in a snapshot.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SourceItem {
@@ -304,7 +306,7 @@ impl From<&Source> for SourceItem {
 }
 
 impl SourceItem {
-    /// Returns the source, under its name within the session.
+    /// Returns the source, with this name for its feed.
     pub(crate) fn into_source(self, feed_name: String) -> Source {
         Source {
             position: self.position,

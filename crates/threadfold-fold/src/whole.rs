@@ -1,4 +1,4 @@
-//! Whole sessions in one call, from bytes in memory.
+//! Folds whole sessions in one call, from bytes in memory.
 
 use threadfold_convert::{Agent, FeedKind, OrderedFile, SessionFile, Shape};
 use threadfold_core::{ConversationState, SessionId};
@@ -11,14 +11,14 @@ use crate::source::{SourceRole, SourceSpec};
 
 /// Returns the state of a session from its files.
 ///
-/// The main file may stand anywhere among them. See the crate's front page for an example.
+/// The files may be in any order. See the crate's front page for an example.
 pub fn parse_transcript(agent: Agent, files: &[SessionFile<'_>]) -> ConversationState {
     let mut fold = Fold::new(SessionId::from(""), Slices::default()).once();
     fold_files(&mut fold, agent, files, |_| {});
     fold.settled()
 }
 
-/// Pushes the files of one session into a fold, each to its end, and hands on every step.
+/// Pushes the files of one session into a fold, each to its end, and passes every step to `each`.
 pub fn fold_files(
     fold: &mut Fold,
     agent: Agent,
@@ -48,7 +48,7 @@ pub fn fold_files(
     }
 }
 
-/// How many bytes are cut before their records are folded: records are not kept.
+/// How many bytes are cut before their records are folded, so that few records are in memory.
 const CHUNK: usize = 256 << 10;
 
 fn push_all(fold: &mut Fold, records: &mut Vec<Record>, each: &mut impl FnMut(Step)) {
@@ -68,7 +68,7 @@ fn spec_of(agent: Agent, kind: &FeedKind, name: String) -> SourceSpec {
     }
 }
 
-/// Says whether a file is one record, however many lines it has.
+/// Returns whether a file is one document, on any number of lines.
 fn is_document(agent: Agent, bytes: &[u8]) -> bool {
     let has_documents = agent.format(Shape::Export).is_some();
     agent.unpack(bytes).is_some()
