@@ -6,7 +6,7 @@ use serde::Serialize;
 use threadfold_convert::parity::Side;
 use threadfold_core::{Block, BlockBody, BlockId, Json};
 
-use super::{Pair, Sides, collect_blocks};
+use super::pair::{Pair, Sides, collect_blocks};
 
 /// What one side lacks in a run, for a known reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
