@@ -1,18 +1,20 @@
-//! The name of a log, and a position in one as clients hold it.
+//! The id of a log, and a client's position in one.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of one log, made when it began: a session that was removed and imported again has
-/// another.
+/// The id of one log, created with the log.
+///
+/// A session that was removed and imported again has another log id, so that old cursors do not
+/// match the new log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LogId(String);
 
 impl LogId {
-    /// Returns the name, as it is written in cursors.
+    /// Returns the id as text, as cursors contain it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -36,7 +38,7 @@ impl fmt::Display for LogId {
     }
 }
 
-/// A place in a log, for one generation of converters and reducer: `<log>.<generation>.<seq>`.
+/// A position in a log, for one generation of converters and reducer: `<log>.<generation>.<seq>`.
 ///
 /// ```
 /// use threadfold_fold::Cursor;
@@ -52,11 +54,11 @@ pub struct Cursor {
     pub log: LogId,
     /// The version of the converters and the reducer.
     pub generation: u32,
-    /// The last record that the client has seen.
+    /// The sequence number of the last record that the client has received.
     pub seq: u64,
 }
 
-/// A text that is not a cursor. Start again from a snapshot.
+/// The text is not a cursor. Start again from a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a cursor: expected `<log>.<generation>.<seq>`")]
 pub struct CursorError {
@@ -74,8 +76,10 @@ impl FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
+            // From the right, because a log id may contain dots.
             let (rest, seq) = text.rsplit_once('.')?;
             let (log, generation) = rest.rsplit_once('.')?;
+            // `parse` alone would accept a sign.
             let digits = |it: &str| it.bytes().all(|byte| byte.is_ascii_digit());
             if log.is_empty() || !digits(seq) || !digits(generation) {
                 return None;

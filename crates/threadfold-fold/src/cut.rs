@@ -1,15 +1,15 @@
-//! Bytes that come in chunks, cut into records: lines with their ends, exactly as they came.
+//! Cuts chunks of bytes into records: lines with their line ends, unchanged.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::record::{Record, RecordKind};
 
-/// As long as a line may be to be one record; the converters' own limit.
+/// The longest line that is one record; the converters have the same limit.
 const LIMIT: usize = 64 << 20;
-/// How long the pieces are of a line that is longer.
+/// The length of the pieces of a longer line.
 const PIECE: usize = 1 << 20;
 
-/// Cuts bytes into records. All records together are the bytes that were pushed.
+/// Cuts bytes into records. All records together are exactly the bytes that were pushed.
 ///
 /// ```
 /// use threadfold_fold::Cutter;
@@ -24,106 +24,108 @@ const PIECE: usize = 1 << 20;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cutter {
-    /// The source that the records are of, by its number in the session.
+    /// The number of the records' source in the session.
     source: u32,
     limit: usize,
-    /// Where the bytes that are held began.
+    /// The offset of the held bytes in the source.
     position: u64,
     held: BytesMut,
-    /// Pieces of the line at hand were given already.
+    /// Pieces of the current line were returned already.
     in_pieces: bool,
 }
 
 impl Cutter {
-    /// Returns a cutter for a source from its beginning.
+    /// Returns a cutter at the beginning of a source.
     pub fn new(source: u32) -> Self {
         Self::resume(source, 0, false)
     }
 
-    /// Returns a cutter that continues at `position`, perhaps in the middle of a line that comes
-    /// in pieces.
+    /// Returns a cutter that continues at `position`; `in_pieces` if that is inside a line that is
+    /// cut into pieces.
     pub fn resume(source: u32, position: u64, in_pieces: bool) -> Self {
         Self { source, limit: LIMIT, position, held: BytesMut::new(), in_pieces }
     }
 
-    /// Returns the number of the source that is cut.
+    /// Returns the number of the source.
     pub fn source(&self) -> u32 {
         self.source
     }
 
-    /// Sets how long a line may be, without its end, to be one record.
+    /// Sets the longest line, without its line end, that is one record.
     pub fn with_limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Takes the next bytes, and gives the records that they finish.
+    /// Reads the next bytes, and appends the records that they complete.
     pub fn push(&mut self, chunk: &[u8], records: &mut Vec<Record>) {
         let mut rest = chunk;
         while let Some(end) = memchr::memchr(b'\n', rest) {
             self.hold(&rest[..end], records);
             self.held.extend_from_slice(b"\n");
-            self.give_line(records);
+            self.cut_line(records);
             rest = &rest[end + 1..];
         }
         self.hold(rest, records);
     }
 
-    /// Holds bytes of the line at hand, or gives them in pieces once they are too many.
+    /// Holds bytes of the current line, or cuts pieces once the line is too long.
     ///
-    /// Where pieces are cut depends on the line alone, not on how its bytes came.
+    /// Where pieces are cut depends on the line alone and not on the chunks, so that every reader of
+    /// a file stores the same records.
     fn hold(&mut self, bytes: &[u8], records: &mut Vec<Record>) {
         for part in bytes.chunks(PIECE) {
             self.held.extend_from_slice(part);
-            while self.held.len() > self.most() {
-                let piece = self.held.split_to(self.most());
+            while self.held.len() > self.capacity() {
+                let piece = self.held.split_to(self.capacity());
                 self.in_pieces = true;
-                self.give(RecordKind::Piece, piece, records);
+                self.append(RecordKind::Piece, piece, records);
             }
         }
     }
 
-    fn most(&self) -> usize {
+    /// Returns how many bytes may be held.
+    fn capacity(&self) -> usize {
         if self.in_pieces { PIECE } else { self.limit }
     }
 
-    fn give(&mut self, kind: RecordKind, bytes: BytesMut, records: &mut Vec<Record>) {
+    fn append(&mut self, kind: RecordKind, bytes: BytesMut, records: &mut Vec<Record>) {
         let position = self.position;
         self.position += bytes.len() as u64;
         records.push(Record::new(kind, self.source, position, bytes.freeze()));
     }
 
-    fn give_line(&mut self, records: &mut Vec<Record>) {
+    fn cut_line(&mut self, records: &mut Vec<Record>) {
         let kind = if self.in_pieces { RecordKind::LastPiece } else { RecordKind::Line };
         self.in_pieces = false;
         let bytes = match self.held.len() {
-            // The memory of a long line goes with it.
+            // A long line takes its memory with it, or the next short lines would keep it alive.
             PIECE.. => std::mem::take(&mut self.held),
             _ => self.held.split(),
         };
-        self.give(kind, bytes, records);
+        self.append(kind, bytes, records);
     }
 
-    /// Returns what is held of a line without an end: a partial one for now, for more may come.
+    /// Returns the incomplete last line as a partial record, because the rest may still come.
     pub fn unfinished(&self) -> Option<Record> {
         let bytes = Bytes::copy_from_slice(&self.held);
         let partial = Record::new(RecordKind::Partial, self.source, self.position, bytes);
         (!partial.bytes.is_empty()).then_some(partial)
     }
 
-    /// Gives what is held as a whole record, for nothing more will come.
+    /// Appends the incomplete last line as a whole record, because nothing more will come.
     pub fn finish(&mut self, records: &mut Vec<Record>) {
         if self.in_pieces || !self.held.is_empty() {
-            self.give_line(records);
+            self.cut_line(records);
         }
     }
 
-    /// Returns where the next byte stands.
+    /// Returns the offset of the next byte.
     pub fn end(&self) -> u64 {
         self.position + self.held.len() as u64
     }
 
-    /// Returns where the unfinished line, or what is held of it, begins.
+    /// Returns the offset of the held bytes.
     pub fn position(&self) -> u64 {
         self.position
     }

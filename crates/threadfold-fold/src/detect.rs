@@ -1,18 +1,18 @@
-//! What an input is, from its first bytes.
+//! Detects the agent and the format of an input from its first bytes.
 
 use serde::de::IgnoredAny;
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, Format, RECOGNIZED_LINES, Shape, events, opens_as_bundle};
 
-/// How many bytes of an input are read at most to recognize it.
+/// The most bytes of an input that are read to recognize it.
 pub const HEAD_BYTES: usize = 1 << 20;
 
-/// What an input is: whose, and in which form.
+/// The agent and the format of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detection {
-    /// Whose; nobody's for Threadfold's own events.
+    /// The agent; none for Threadfold's own events.
     pub agent: Option<Agent>,
-    /// In which form.
+    /// The format.
     pub format: &'static Format,
 }
 
@@ -22,19 +22,19 @@ impl Detection {
         self.format.shape
     }
 
-    /// Returns what is taken for lines that nobody recognizes.
+    /// Returns the fallback for lines of unknown format.
     pub fn unknown() -> Self {
         let agent = Agent::unknown();
         let format = agent.formats().first().unwrap_or(events::FORMAT);
         Self { agent: Some(agent), format }
     }
 
-    /// Returns Threadfold's own events.
+    /// Returns the detection of Threadfold's own events.
     pub fn events() -> Self {
         Self { agent: None, format: events::FORMAT }
     }
 
-    /// Says whether an agent, or Threadfold, is known to write this.
+    /// Returns whether the format is known.
     pub fn is_known(self) -> bool {
         self.agent.is_none_or(Agent::is_known)
     }
@@ -48,12 +48,14 @@ pub fn formats() -> impl Iterator<Item = Detection> {
     std::iter::once(Detection::events()).chain(Agent::all().flat_map(of_agent))
 }
 
-/// Returns the format of that name.
+/// Returns the format with this name.
 pub fn detection_named(name: &str) -> Option<Detection> {
     formats().find(|it| it.format.name == name)
 }
 
-/// Recognizes an input by its first bytes; nothing if they do not tell.
+/// Recognizes an input by its first bytes; nothing if they are ambiguous.
+///
+/// The first line that any agent recognizes decides, so that a corrupt first line does no harm.
 ///
 /// ```
 /// use threadfold_fold::{Shape, detect};
@@ -79,8 +81,8 @@ fn detection(agent: Agent, format: Option<&'static Format>) -> Option<Detection>
     format.map(|format| Detection { agent: Some(agent), format })
 }
 
-/// Says whether enough of an input was read to recognize it: a whole record, or so many lines that
-/// none will come.
+/// Returns whether enough of an input was read to recognize it: a complete record, or so many lines
+/// that none is expected.
 pub fn is_enough(head: &[u8]) -> bool {
     let whole = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let is_record = |line: &[u8]| serde_json::from_slice::<IgnoredAny>(payload(line)).is_ok();
@@ -99,12 +101,12 @@ pub fn is_enough(head: &[u8]) -> bool {
 pub struct Head<'a> {
     /// The first bytes.
     pub bytes: &'a [u8],
-    /// These are all.
+    /// There are no more bytes.
     pub is_whole: bool,
 }
 
 impl Head<'_> {
-    /// Says whether the input holds records, whoever wrote them.
+    /// Returns whether the input contains records of any agent.
     pub fn holds_records(&self) -> bool {
         let is_object = |line: &[u8]| {
             line.trim_ascii_start().starts_with(b"{")
@@ -114,22 +116,22 @@ impl Head<'_> {
             || lines(self.bytes).take(RECOGNIZED_LINES).any(|line| is_object(line.bytes))
     }
 
-    /// Says whether the input is text, whoever wrote it. Zero bytes between records are damage;
-    /// without records they are the mark of a picture, a program or an archive.
+    /// Returns whether the input is text.
+    ///
+    /// Zero bytes between records are corruption; without records they indicate a binary file.
     pub fn is_text(&self) -> bool {
         !self.bytes.contains(&0) || self.holds_records()
     }
 
-    /// Says whether the input ends before its first record does, so that nothing tells yet what it
-    /// will be.
+    /// Returns whether the input ends inside its first record, so that its format is still unknown.
     pub fn is_before_first_record(&self) -> bool {
-        let is_record_begun = || {
+        let is_truncated_record = || {
             let read = serde_json::from_slice::<IgnoredAny>(payload(self.bytes));
             self.bytes.trim_ascii_start().starts_with(b"{") && read.is_err_and(|it| it.is_eof())
         };
-        let is_cut = self.is_whole && !self.bytes.contains(&b'\n');
+        let is_one_line = self.is_whole && !self.bytes.contains(&b'\n');
         let is_unknown = || detect(self.bytes).is_none();
-        self.bytes.trim_ascii().is_empty() || (is_cut && is_unknown() && is_record_begun())
+        self.bytes.trim_ascii().is_empty() || (is_one_line && is_unknown() && is_truncated_record())
     }
 }
 
@@ -138,8 +140,9 @@ fn payload(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"data:").unwrap_or(line)
 }
 
-/// Says whether an input that begins so may be one document, however many lines it has. Only then
-/// all of it needs to be read to decide.
+/// Returns whether an input with these first bytes may be one document, on any number of lines.
+///
+/// Only then must all of it be read to decide.
 pub fn may_be_document(input: Detection, head: &[u8]) -> bool {
     match input.shape() {
         Shape::Stream | Shape::Transcript => opens_as_bundle(head),
@@ -153,12 +156,12 @@ pub fn may_be_document(input: Detection, head: &[u8]) -> bool {
     }
 }
 
-/// Says whether all bytes of an input are one document.
+/// Returns whether all bytes of an input are one document.
 pub fn is_document(input: Detection, bytes: &[u8]) -> bool {
-    let is_in_one_piece = || input.agent.is_some_and(|agent| agent.unpack(bytes).is_some());
+    let is_bundle = || input.agent.is_some_and(|agent| agent.unpack(bytes).is_some());
     may_be_document(input, bytes)
         && match input.shape() {
-            Shape::Stream | Shape::Transcript => is_in_one_piece(),
+            Shape::Stream | Shape::Transcript => is_bundle(),
             _ => is_value(bytes),
         }
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// Returns an error's text with that of its causes.
+/// Returns the message of an error, followed by those of its causes.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Bytes as text, for JSON.
+//! Serializes bytes as hexadecimal text, for JSON.
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -8,10 +8,10 @@ pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S:
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    decode(&text).ok_or_else(|| de::Error::custom("bytes as hexadecimal digits were wanted"))
+    decode(&text).ok_or_else(|| de::Error::custom("expected bytes as hexadecimal digits"))
 }
 
-/// For arrays of a known length.
+/// For hashes.
 pub(crate) mod array {
     use super::*;
 
@@ -21,7 +21,7 @@ pub(crate) mod array {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
         let bytes = super::deserialize(from)?;
-        bytes.try_into().map_err(|_| de::Error::custom("64 hexadecimal digits were wanted"))
+        bytes.try_into().map_err(|_| de::Error::custom("expected 64 hexadecimal digits"))
     }
 }
 

@@ -1,13 +1,12 @@
-//! The one way from records to state.
+//! The one implementation of the way from records to state.
 //!
 //! ```text
 //! bytes ─► cutter ─► record ─► converter ─► events ─► reduce ─► state, changes
 //!          └────────────────────── this crate ──────────────────────┘
 //! ```
 //!
-//! Whoever has bytes of a session, a file, a stream, a store, a browser, cuts them into [`Record`]s
-//! and pushes them into a [`Fold`]. Equal records give equal states, wherever they come from and
-//! whenever they come.
+//! Bytes of a session, from a file, a stream, a store or a browser, are cut into [`Record`]s and
+//! pushed into a [`Fold`]. Equal records give equal states, wherever and whenever they are read.
 //!
 //! ```
 //! use threadfold_convert::claude;
@@ -20,7 +19,7 @@
 //!
 //! # What it does not do
 //!
-//! It opens no file, waits for nothing and knows no clock: bytes and times are handed in. It
+//! It opens no files, does not block and reads no clock: the caller passes bytes and times. It
 //! compiles for `wasm32-unknown-unknown`.
 
 mod cursor;

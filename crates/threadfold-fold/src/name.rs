@@ -1,18 +1,19 @@
-//! What a session is called, from what its records say.
+//! Names a session after the id in its records, or after its content.
 
 use threadfold_convert::lines::{Position, line};
-use threadfold_convert::{Agent, Converter, Feed, FeedKind, FeedLine, events};
+use threadfold_convert::{Agent, Bundle, Converter, Feed, FeedKind, FeedLine, Shape, events};
 use threadfold_core::SessionId;
 
 use crate::cut::Cutter;
 use crate::detect::Detection;
 use crate::record::RecordKind;
-use threadfold_convert::Shape;
 
-/// How many bytes are looked through at most for a session's id.
-const LOOKED_THROUGH: u64 = 16 << 20;
+/// The most bytes that are searched for a session's id.
+const SEARCH_LIMIT: u64 = 16 << 20;
 
-/// Finds the id of a session in its bytes, as they come.
+/// Finds the id of a session in its bytes.
+///
+/// It asks the agent's converter, so that the id is the one that events will carry.
 ///
 /// ```
 /// use threadfold_fold::{SessionNamer, detect};
@@ -31,7 +32,7 @@ pub struct SessionNamer {
 }
 
 impl SessionNamer {
-    /// Returns a namer for an input of this form.
+    /// Returns a namer for an input of this format.
     pub fn new(input: Detection) -> Self {
         let kind = match input.shape() {
             Shape::Stream => FeedKind::Stream,
@@ -44,35 +45,35 @@ impl SessionNamer {
         Self { feed, converter, cutter: Cutter::new(1), number: 0, found: None }
     }
 
-    /// Reads the next bytes. Says whether more are needed.
+    /// Reads the next bytes. Returns whether more are needed.
     pub fn push(&mut self, chunk: &[u8]) -> bool {
         let mut records = Vec::new();
         self.cutter.push(chunk, &mut records);
         for record in records {
             self.number += 1;
             if record.kind == RecordKind::Line && self.found.is_none() {
-                self.line(&record.bytes);
+                self.push_line(&record.bytes);
             }
         }
-        self.found.is_none() && self.cutter.end() < LOOKED_THROUGH
+        self.found.is_none() && self.cutter.end() < SEARCH_LIMIT
     }
 
-    /// Reads a file that is one record.
+    /// Reads a document.
     pub fn push_document(&mut self, agent: Agent, bytes: &[u8]) {
         match agent.unpack(bytes) {
-            Some(threadfold_convert::Bundle::Lines(lines)) => {
+            Some(Bundle::Lines(lines)) => {
                 self.push(&lines);
             }
-            Some(threadfold_convert::Bundle::Files(files)) => {
+            Some(Bundle::Files(files)) => {
                 if let Some(main) = files.first() {
                     self.push(&main.bytes);
                 }
             }
-            None => self.line(bytes),
+            None => self.push_line(bytes),
         }
     }
 
-    fn line(&mut self, bytes: &[u8]) {
+    fn push_line(&mut self, bytes: &[u8]) {
         let position = Position { number: self.number, ..Position::default() };
         let Some(line) = line(position, bytes) else { return };
         let line = FeedLine { feed: &self.feed, number: line.number, bytes: line.bytes };
@@ -80,21 +81,21 @@ impl SessionNamer {
         self.found = self.converter.session();
     }
 
-    /// Returns the session's id, if its bytes tell it; the last line may lack its end.
+    /// Returns the session's id, if its bytes contain one; the last line may lack its end.
     pub fn finish(mut self) -> Option<SessionId> {
         if self.found.is_none()
             && let Some(last) = self.cutter.unfinished()
         {
-            self.line(&last.bytes);
+            self.push_line(&last.bytes);
         }
         self.found
     }
 }
 
-/// Returns the name of a session that has no id of its own: its form, and a hash of its first
-/// record, which stays the same while the session grows.
+/// Returns the name of a session without an id: its agent, and a hash of its first record, which
+/// does not change while the session grows.
 ///
-/// Two that begin alike have one name; whoever stores them tells them apart.
+/// Two sessions with the same first record get the same name; the store must distinguish them.
 pub fn content_name(input: Detection, first_record: &[u8]) -> SessionId {
     let hash = blake3::hash(first_record.trim_ascii());
     let owner = input.agent.map_or("events", Agent::name);

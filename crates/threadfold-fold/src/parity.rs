@@ -1,78 +1,78 @@
-//! Parity: is the state that the stream tells the state that the transcript tells?
+//! Parity: compares the state of a stream with the state of the transcript of the same session.
 //!
-//! Two states are compared field by field. What the agent itself does not keep on one side is a
-//! written table ([`Rule`]); what a run must lack on one side is named ([`Lack`]); everything
-//! else is a difference.
+//! States are compared field by field. What the agent reports on one side only is covered by rules
+//! ([`Rule`]); what one side lacks in some runs is named ([`Lack`]); everything else is a
+//! difference.
+
+mod lack;
+mod pair;
+mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use threadfold_core::{
-    Block, BlockId, Blocks, ConversationId, ConversationState, Json, SubagentHeader, SubagentRef,
-};
-
 use threadfold_convert::Agent;
-use threadfold_convert::parity::{BlockPlace, Side};
+use threadfold_convert::parity::Side;
+use threadfold_core::{Block, BlockId, ConversationId, ConversationState, Json};
 
-mod lack;
-mod replay;
+use pair::{Pair, Sides, collect_blocks, subagent_pairs};
 
 pub use lack::Lack;
 pub use replay::{Replay, replay};
 pub use threadfold_convert::parity::Rule;
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// All that both could have is equal.
+    /// Everything that both sides can have is equal.
     Equal,
-    /// One side must lack something, which is named; all the rest is equal.
+    /// One side lacks something for a known reason; everything else is equal.
     Partial,
     /// Something differs.
     Different,
 }
 
-/// A stream's state and a transcript's, compared.
+/// The comparison of a stream's state with a transcript's.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
-    /// How many blocks both have.
+    /// How many blocks both sides have.
     pub blocks: usize,
-    /// How many subagents both have.
+    /// How many subagents both sides have.
     pub subagents: usize,
     /// How many fields were compared.
     pub fields: usize,
-    /// What differs.
+    /// The differences.
     pub differences: Vec<Difference>,
-    /// What differs because the agent does not keep it, by the rule's name.
+    /// How many differences each rule explains, by the rule's name.
     pub explained: BTreeMap<&'static str, usize>,
-    /// What one side must lack in a run like this, and how many blocks that is.
+    /// What one side lacks in a run like this, with the number of differences.
     pub lacking: BTreeMap<Lack, usize>,
 }
 
-/// One thing that differs.
+/// One difference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// Where.
+    /// The conversation.
     pub conversation: ConversationId,
-    /// The block; none for the subagent itself or the order of blocks.
+    /// The block; none for a field of the subagent itself, or the order of blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<BlockId>,
-    /// The field; `block` where a whole block is on one side only, `order` where blocks stand
-    /// elsewhere.
+    /// The field; `block` if a whole block is on one side only, `order` if the blocks are in
+    /// different orders.
     pub field: String,
-    /// What the stream has.
+    /// The stream's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<Json>,
-    /// What the transcript has.
+    /// The transcript's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<Json>,
 }
 
 impl Comparison {
-    /// Returns what came of it.
+    /// Returns the result.
     pub fn verdict(&self) -> Verdict {
         match (self.differences.is_empty(), self.lacking.is_empty()) {
             (false, _) => Verdict::Different,
@@ -82,7 +82,7 @@ impl Comparison {
     }
 }
 
-/// Compares what a stream told with what the transcript tells.
+/// Compares the state of a stream with the state of a transcript.
 pub fn compare(
     agent: Agent,
     stream: &ConversationState,
@@ -106,134 +106,37 @@ pub fn compare(
     comparison
 }
 
-/// One conversation on both sides.
-struct Pair<'a> {
-    agent: Agent,
-    name: ConversationId,
-    /// How many subagents up the main conversation is.
-    depth: usize,
-    stream: Option<Blocks<'a>>,
-    transcript: Option<Blocks<'a>>,
-    headers: [Option<SubagentHeader>; 2],
-}
-
-impl Pair<'_> {
-    fn place(&self) -> BlockPlace {
-        let told = self.headers[1].as_ref();
-        let has_no_call = told.is_some_and(|header| header.tool_use_id.is_none());
-        BlockPlace { depth: self.depth, is_uncalled: self.depth > 0 && has_no_call }
-    }
-}
-
-fn subagent_pairs<'a>(
-    agent: Agent,
-    stream: &'a ConversationState,
-    transcript: &'a ConversationState,
-) -> Vec<Pair<'a>> {
-    let twin = |subagent: &SubagentRef<'_>, other: &'a ConversationState| {
-        let by_call = subagent.tool_use_id().and_then(|call| other.subagent(&(&call).into()));
-        by_call.or_else(|| other.subagent(&subagent.agent_id()?.into()))
-    };
-    let mut pairs = Vec::new();
-    let mut met = BTreeSet::new();
-    for told in transcript.subagents() {
-        let streamed = twin(&told, stream);
-        met.extend(streamed.map(|it| it.conversation_id().clone()));
-        pairs.push(Pair {
-            agent,
-            name: told.conversation_id().clone(),
-            depth: depth(transcript, &told),
-            headers: [streamed.map(|it| it.header()), Some(told.header())],
-            stream: streamed.map(|it| it.blocks()),
-            transcript: Some(told.blocks()),
-        });
-    }
-    for streamed in stream.subagents() {
-        if !met.contains(streamed.conversation_id()) {
-            pairs.push(Pair {
-                agent,
-                name: streamed.conversation_id().clone(),
-                depth: depth(stream, &streamed),
-                headers: [Some(streamed.header()), None],
-                stream: Some(streamed.blocks()),
-                transcript: None,
-            });
-        }
-    }
-    pairs
-}
-
-/// Returns how many calls lead from the main conversation to a subagent.
-fn depth(state: &ConversationState, subagent: &SubagentRef<'_>) -> usize {
-    let Some(call) = subagent.tool_use_id() else { return 1 };
-    let id = BlockId::from(&call);
-    if state.blocks().find(&id).is_some() {
-        return 1;
-    }
-    let caller = state.subagents().into_iter().find(|it| it.blocks().find(&id).is_some());
-    match caller {
-        Some(caller) if caller.conversation_id() != subagent.conversation_id() => {
-            1 + depth(state, &caller)
-        }
-        _ => 2,
-    }
-}
-
 fn compare_pair(comparison: &mut Comparison, pair: &Pair<'_>, earlier: &BTreeSet<BlockId>) {
-    let [streamed, told] = &pair.headers;
-    if let (Some(streamed), Some(told)) = (streamed, told) {
+    let [streamed, stored] = &pair.headers;
+    if let (Some(streamed), Some(stored)) = (streamed, stored) {
         comparison.subagents += 1;
-        compare_fields(comparison, pair, None, &object(streamed), &object(told));
+        compare_fields(comparison, pair, None, &object(streamed), &object(stored));
     }
-    let stream: Vec<Block> = listed(pair.stream);
-    let transcript: Vec<Block> = listed(pair.transcript);
+    let stream: Vec<Block> = collect_blocks(pair.stream);
+    let transcript: Vec<Block> = collect_blocks(pair.transcript);
     let sides = Sides::new(pair, &stream, &transcript, earlier);
-    for told in &transcript {
-        match sides.in_stream.get(&told.id) {
+    for stored in &transcript {
+        match sides.in_stream.get(&stored.id) {
             Some(twin) => {
                 comparison.blocks += 1;
-                let block = Some((&sides, &told.id));
-                compare_fields(comparison, pair, block, &object(twin), &object(told));
+                let block = Some((&sides, &stored.id));
+                compare_fields(comparison, pair, block, &object(twin), &object(stored));
             }
-            None => one_sided(comparison, &sides, told, Side::Transcript),
+            None => add_one_sided(comparison, &sides, stored, Side::Transcript),
         }
     }
     for block in &stream {
         if !sides.in_transcript.contains_key(&block.id) {
-            one_sided(comparison, &sides, block, Side::Stream);
+            add_one_sided(comparison, &sides, block, Side::Stream);
         }
     }
     compare_order(comparison, pair, &stream, &transcript, &sides);
 }
 
-/// Both sides of a conversation, for looking up.
-struct Sides<'a> {
-    pair: &'a Pair<'a>,
-    stream: &'a [Block],
-    in_stream: BTreeMap<&'a BlockId, &'a Block>,
-    in_transcript: BTreeMap<&'a BlockId, &'a Block>,
-    earlier: &'a BTreeSet<BlockId>,
-}
-
-impl<'a> Sides<'a> {
-    fn new(
-        pair: &'a Pair<'a>,
-        stream: &'a [Block],
-        transcript: &'a [Block],
-        earlier: &'a BTreeSet<BlockId>,
-    ) -> Self {
-        let in_stream = stream.iter().map(|block| (&block.id, block)).collect();
-        let in_transcript = transcript.iter().map(|block| (&block.id, block)).collect();
-        Self { pair, stream, in_stream, in_transcript, earlier }
-    }
-}
-
-fn listed(blocks: Option<Blocks<'_>>) -> Vec<Block> {
-    blocks.map_or(Vec::new(), |blocks| blocks.iter().map(|block| block.into_owned()).collect())
-}
-
-/// A block on one side only: explained, lacking, or a difference.
-fn one_sided(comparison: &mut Comparison, sides: &Sides<'_>, block: &Block, side: Side) {
+/// Adds a block on one side only: as explained, as lacking, or as a difference.
+///
+/// Rules come first: they hold in every run, while a lack only excuses this one.
+fn add_one_sided(comparison: &mut Comparison, sides: &Sides<'_>, block: &Block, side: Side) {
     if let Some(rule) = sides.pair.agent.explain_block(&sides.pair.place(), block, side) {
         *comparison.explained.entry(rule).or_default() += 1;
     } else if let Some(lack) = lack::of(sides, block, side) {
@@ -250,6 +153,8 @@ fn one_sided(comparison: &mut Comparison, sides: &Sides<'_>, block: &Block, side
     }
 }
 
+/// Returns the fields of a block or header, with those of its metadata as `metadata.<name>`, so that
+/// rules can name them.
 fn object<T: Serialize>(value: &T) -> BTreeMap<String, Json> {
     let json = Json::of(value);
     let fields: threadfold_core::Fields =
@@ -275,20 +180,20 @@ fn compare_fields(
     transcript: &BTreeMap<String, Json>,
 ) {
     let names: BTreeSet<&String> = stream.keys().chain(transcript.keys()).collect();
-    let of = transcript.get("type");
+    let block_type = transcript.get("type");
     for name in names {
         comparison.fields += 1;
-        let (streamed, told) = (stream.get(name), transcript.get(name));
-        if streamed == told {
+        let (streamed, stored) = (stream.get(name), transcript.get(name));
+        if streamed == stored {
             continue;
         }
-        let only_told = streamed.is_none() && told.is_some();
-        let rule = only_told.then(|| pair.agent.explain_field(of, name)).flatten();
+        let is_only_stored = streamed.is_none() && stored.is_some();
+        let rule = is_only_stored.then(|| pair.agent.explain_field(block_type, name)).flatten();
         if let Some(rule) = rule {
             *comparison.explained.entry(rule).or_default() += 1;
             continue;
         }
-        if let Some(lack) = block.and_then(|(sides, id)| lack::of_field(sides, id, name, told)) {
+        if let Some(lack) = block.and_then(|(sides, id)| lack::of_field(sides, id, name, stored)) {
             *comparison.lacking.entry(lack).or_default() += 1;
             continue;
         }
@@ -297,11 +202,12 @@ fn compare_fields(
             block: block.map(|(_, id)| id.clone()),
             field: name.clone(),
             stream: streamed.cloned(),
-            transcript: told.cloned(),
+            transcript: stored.cloned(),
         });
     }
 }
 
+/// Compares the order of the blocks that both sides have.
 fn compare_order(
     comparison: &mut Comparison,
     pair: &Pair<'_>,
@@ -312,14 +218,15 @@ fn compare_order(
     let common = |blocks: &[Block], other: &BTreeMap<&BlockId, &Block>| -> Vec<BlockId> {
         blocks.iter().map(|it| it.id.clone()).filter(|id| other.contains_key(id)).collect()
     };
-    let (a, b) = (common(stream, &sides.in_transcript), common(transcript, &sides.in_stream));
-    if a != b {
+    let streamed = common(stream, &sides.in_transcript);
+    let stored = common(transcript, &sides.in_stream);
+    if streamed != stored {
         comparison.differences.push(Difference {
             conversation: pair.name.clone(),
             block: None,
             field: "order".into(),
-            stream: Some(Json::of(&a)),
-            transcript: Some(Json::of(&b)),
+            stream: Some(Json::of(&streamed)),
+            transcript: Some(Json::of(&stored)),
         });
     }
 }

@@ -1,30 +1,30 @@
-//! Questions to a slice.
+//! Queries on the items of a slice.
 
 use crate::slice::{Item, Items};
 
-/// A question to the slice of one type of items.
+/// A query on the items of one slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a, T> {
     items: &'a Items<T>,
 }
 
 impl<'a, T: Item> Query<'a, T> {
-    /// Returns a question to these items.
+    /// Returns a query on these items.
     pub fn of(items: &'a Items<T>) -> Self {
         Self { items }
     }
 
-    /// Returns the item that came last.
+    /// Returns the last item.
     pub fn latest(&self) -> Option<&'a T> {
         self.items.latest()
     }
 
-    /// Returns all items in their order.
+    /// Returns all items in order.
     pub fn all(&self) -> impl DoubleEndedIterator<Item = &'a T> + use<'a, T> {
         self.items.iter()
     }
 
-    /// Returns the items that fulfil a condition, in their order.
+    /// Returns the items that satisfy a condition, in order.
     pub fn filter(&self, mut is_wanted: impl FnMut(&T) -> bool) -> impl Iterator<Item = &'a T> {
         self.items.iter().filter(move |item| is_wanted(item))
     }

@@ -1,4 +1,4 @@
-//! What a log holds.
+//! Records: the entries of a log, exactly as their source delivered them.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A time of receipt: milliseconds since 1970, in UTC.
 ///
-/// It is kept beside the record for people to look at. Nothing is ordered by it.
+/// It is stored for people to read. Nothing is ordered by it, because clocks jump.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -16,52 +16,51 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Returns the time this much later.
+    /// Returns the time `duration` later.
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Returns the time this much earlier.
+    /// Returns the time `duration` earlier.
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// Returns how long after `earlier` this is; zero if it is not after it.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         let milliseconds = self.0.saturating_sub(earlier.0);
         Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
     }
 }
 
-/// What a record is, so that one can tell without looking into its bytes.
+/// The kind of a record, which is known without reading its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RecordKind {
-    /// A source that the records after it name by its number; the bytes describe it.
+    /// The declaration of a source, which later records refer to by its number.
     Source,
     /// A line of a source, with its line end.
     Line,
-    /// A whole file that is one record; a later one of the same source takes its place.
+    /// A whole file; a later document of the same source replaces it.
     Document,
-    /// The beginning of a line whose end was not there yet; the whole line may follow, from the
-    /// same position.
+    /// The beginning of an incomplete line; the whole line may follow, at the same position.
     Partial,
-    /// A piece of a line that is too long to be one record; more follow.
+    /// A piece of a line that is too long for one record; more pieces follow.
     Piece,
     /// The last piece of such a line.
     LastPiece,
-    /// The source is at its end: nothing more will come from it.
+    /// The end of a source: nothing more will come from it.
     End,
-    /// An event in its own form, from the server or a loop of ours.
+    /// An event of Threadfold itself, from the server or its own agent loop.
     Event,
-    /// A word to a session's slices: something dispatched, seeded, cleared or restored.
+    /// A command to a session's slices: dispatch, seed, clear or restore.
     Slice,
-    /// A kind of a newer program.
+    /// A kind that a newer version wrote; it is stored and ignored.
     Other(u8),
 }
 
 impl RecordKind {
-    /// Returns the number that stands for it in a store.
+    /// Returns its number in a store. Numbers never change, because stored logs contain them.
     pub fn code(self) -> u8 {
         match self {
             Self::Source => 1,
@@ -77,7 +76,7 @@ impl RecordKind {
         }
     }
 
-    /// Returns the kind that a number stands for.
+    /// Returns the kind with this number.
     pub fn from_code(code: u8) -> Self {
         match code {
             1 => Self::Source,
@@ -93,7 +92,7 @@ impl RecordKind {
         }
     }
 
-    /// Returns its name, as people are shown it.
+    /// Returns its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Source => "source",
@@ -110,28 +109,28 @@ impl RecordKind {
     }
 }
 
-/// What came from a source, exactly as it came.
+/// A piece of a source, exactly as it was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it is.
+    /// Its kind.
     pub kind: RecordKind,
-    /// The source it came from, by its number in the session; 0 for none.
+    /// The number of its source in the session; 0 for none.
     pub source: u32,
     /// The offset of its first byte in that source.
     pub position: u64,
     /// When it was received. Nothing is ordered by it, and no state depends on it.
     pub received: Timestamp,
-    /// What came, exactly.
+    /// Its content.
     pub bytes: Bytes,
 }
 
 impl Record {
-    /// Returns a record that was not received yet: the session stamps it when it accepts it.
+    /// Returns a record without a time of receipt: the session sets it when it accepts the record.
     pub fn new(kind: RecordKind, source: u32, position: u64, bytes: impl Into<Bytes>) -> Self {
         Self { kind, source, position, received: Timestamp::default(), bytes: bytes.into() }
     }
 
-    /// Returns the record as a log has it at `seq`.
+    /// Returns the record at `seq` in a log.
     pub fn at(self, seq: u64) -> StoredRecord {
         StoredRecord { seq, record: self }
     }
@@ -140,9 +139,9 @@ impl Record {
 /// A record in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRecord {
-    /// Its place in the log, from 1 without a gap.
+    /// Its position in the log, from 1 without gaps.
     pub seq: u64,
-    /// What came.
+    /// The record.
     pub record: Record,
 }
 

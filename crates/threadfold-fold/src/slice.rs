@@ -1,6 +1,6 @@
-//! Slices: named, versioned parts of a session, each a reducer over the same records.
+//! Slices: named, versioned parts of a session's state, each with a reducer over the same records.
 //!
-//! The session's own slices are made of the same stuff as those that a user registers.
+//! The built-in slices use the same types as those that a user registers.
 
 mod builtin;
 mod registry;
@@ -17,18 +17,18 @@ pub use builtin::{EnvironmentState, FileState, FileStatus, QueryState, QueryStat
 pub(crate) use registry::Dispatch;
 pub use registry::{SliceError, Slices};
 
-/// Something that slices hold, and that can be dispatched.
+/// A value that slices hold, and that can be dispatched.
 pub trait Item: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
-    /// Its name in records and snapshots. Never changes.
+    /// Its name in records and snapshots. It never changes, because stored logs contain it.
     const TYPE: &'static str;
 }
 
-/// What becomes of a slice when a session is restored to an earlier snapshot.
+/// What happens to a slice when a session is restored to an earlier snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestorePolicy {
-    /// It is as it was then.
+    /// It is rolled back with the session.
     State,
-    /// It stays: what it tells has happened.
+    /// It stays, because it records what happened.
     Log,
 }
 
@@ -41,7 +41,7 @@ impl RestorePolicy {
     }
 }
 
-/// The items of a slice. A clone shares them, and costs nothing.
+/// The items of a slice. A clone shares them and is cheap.
 #[derive(Clone, Debug)]
 pub struct Items<T> {
     items: Vector<T>,
@@ -55,18 +55,18 @@ impl<T> Default for Items<T> {
 }
 
 impl<T: Clone> Items<T> {
-    /// Adds an item behind the others.
+    /// Appends an item.
     pub fn push(&mut self, item: T) {
         self.items.push_back(item);
     }
 
-    /// Puts an item in place of all others.
+    /// Replaces all items with this one.
     pub fn replace(&mut self, item: T) {
         self.clear();
         self.push(item);
     }
 
-    /// Puts an item in place of the one with this key, or behind the others.
+    /// Replaces the item with this key in its place, or appends the item.
     pub fn upsert(&mut self, key: &str, item: T) {
         match self.positions.get(key) {
             Some(&position) => {
@@ -84,27 +84,27 @@ impl<T: Clone> Items<T> {
         self.items.get(*self.positions.get(key)?)
     }
 
-    /// Takes all items out.
+    /// Removes all items.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Returns the item that came last.
+    /// Returns the last item.
     pub fn latest(&self) -> Option<&T> {
         self.items.last()
     }
 
-    /// Returns all items in their order.
+    /// Returns all items in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.items.iter()
     }
 
-    /// Returns how many there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Says whether there is none.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -114,7 +114,7 @@ type OnEvent<T> = Arc<dyn Fn(&mut Items<T>, &SessionEvent) + Send + Sync>;
 type OnItem<T> = Arc<dyn Fn(&mut Items<T>, &Json) -> Result<(), serde_json::Error> + Send + Sync>;
 type KeyOf<T> = Arc<dyn Fn(&T) -> String + Send + Sync>;
 
-/// A slice of items of one type, and how they come about.
+/// A slice of items of one type, with the reducers that produce them.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -140,7 +140,7 @@ pub struct Slice<T> {
 }
 
 impl<T: Item> Slice<T> {
-    /// Returns a slice that hears nothing yet.
+    /// Returns a slice without reducers.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -153,13 +153,13 @@ impl<T: Item> Slice<T> {
         }
     }
 
-    /// Sets the version of the items' form; snapshots of another version are not read.
+    /// Sets the version of the items' JSON; snapshots of another version are not restored.
     pub fn version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
 
-    /// Sets what becomes of it when the session is restored.
+    /// Sets what happens to the slice when the session is restored.
     pub fn policy(mut self, policy: RestorePolicy) -> Self {
         self.policy = policy;
         self
@@ -182,23 +182,23 @@ impl<T: Item> Slice<T> {
         self.on(move |items, item: &T| items.upsert(&key(item), item.clone()))
     }
 
-    /// Hears items that are dispatched, of this or another type.
+    /// Adds a reducer for dispatched items, of this or another type.
     ///
-    /// The reducer must be a function of its arguments alone: it is run again over the same
-    /// records whenever the session is opened.
+    /// The reducer must depend on its arguments alone: opening the session runs it again over the
+    /// same records.
     pub fn on<E: Item>(
         mut self,
         reducer: impl Fn(&mut Items<T>, &E) + Send + Sync + 'static,
     ) -> Self {
-        let heard: OnItem<T> = Arc::new(move |items, json| {
+        let on_item: OnItem<T> = Arc::new(move |items, json| {
             reducer(items, &serde_json::from_str::<E>(json.as_str())?);
             Ok(())
         });
-        self.on_item.push((E::TYPE, heard));
+        self.on_item.push((E::TYPE, on_item));
         self
     }
 
-    /// Hears the session's events. The reducer must be a function of its arguments alone.
+    /// Adds a reducer for the session's events. It must depend on its arguments alone.
     pub fn on_event(
         mut self,
         reducer: impl Fn(&mut Items<T>, &SessionEvent) + Send + Sync + 'static,
@@ -219,16 +219,16 @@ impl<T: Item> Slice<T> {
     }
 }
 
-/// A slice of items of some type.
+/// A slice of items of any type, so that a session can hold slices of many.
 pub(crate) trait AnySlice: Send + Sync {
     fn name(&self) -> &str;
     fn item_type(&self) -> &'static str;
     fn version(&self) -> u32;
     fn policy(&self) -> RestorePolicy;
-    fn hear_event(&mut self, event: &SessionEvent);
-    /// Says whether it listens to this type.
-    fn hear_item(&mut self, item_type: &str, item: &Json) -> Result<bool, serde_json::Error>;
-    /// Puts these items in place of all others, or none.
+    fn apply_event(&mut self, event: &SessionEvent);
+    /// Returns whether the slice listens to this type.
+    fn apply_item(&mut self, item_type: &str, item: &Json) -> Result<bool, serde_json::Error>;
+    /// Replaces all items; on an error the slice is unchanged.
     fn seed(&mut self, items: &[Json]) -> Result<(), serde_json::Error>;
     fn clear(&mut self);
     fn items(&self) -> Vec<Json>;
@@ -253,17 +253,17 @@ impl<T: Item> AnySlice for Slice<T> {
         self.policy
     }
 
-    fn hear_event(&mut self, event: &SessionEvent) {
+    fn apply_event(&mut self, event: &SessionEvent) {
         self.on_event.iter().for_each(|reducer| reducer(&mut self.items, event));
     }
 
-    fn hear_item(&mut self, item_type: &str, item: &Json) -> Result<bool, serde_json::Error> {
-        let mut heard = false;
+    fn apply_item(&mut self, item_type: &str, item: &Json) -> Result<bool, serde_json::Error> {
+        let mut is_listening = false;
         for (_, reducer) in self.on_item.iter().filter(|(wanted, _)| *wanted == item_type) {
             reducer(&mut self.items, item)?;
-            heard = true;
+            is_listening = true;
         }
-        Ok(heard)
+        Ok(is_listening)
     }
 
     fn seed(&mut self, items: &[Json]) -> Result<(), serde_json::Error> {

@@ -1,10 +1,12 @@
-//! The sources of a session, with what finds one among thousands at once.
+//! The sources of a session, indexed by identity and by number.
 
 use imbl::{OrdMap, Vector};
 
 use crate::source::{Source, SourceItem, SourceKey, SourceSpec};
 
-/// The sources of a session in the order in which its log declares them. A clone shares them.
+/// The sources of a session, in the order of their declaration. A clone shares them.
+///
+/// The indexes matter: some sessions have thousands of files, and every record looks up its source.
 #[derive(Clone, Default)]
 pub(crate) struct Sources {
     all: Vector<Source>,
@@ -12,7 +14,7 @@ pub(crate) struct Sources {
     latest: OrdMap<SourceKey, usize>,
     /// The latest declaration of each number.
     by_number: OrdMap<u32, usize>,
-    /// How many sources have a name before they are told apart.
+    /// How many sources have each base name.
     names: OrdMap<String, u32>,
 }
 
@@ -22,7 +24,7 @@ impl Sources {
         self.add(Source::new(number, spec, name));
     }
 
-    /// Adds a source as a snapshot has it.
+    /// Adds a source of a snapshot.
     pub(crate) fn restore(&mut self, item: SourceItem) {
         let name = self.feed_name(item.spec());
         self.add(item.into_source(name));
@@ -35,8 +37,9 @@ impl Sources {
         self.all.push_back(source);
     }
 
-    /// Returns the name of a source within the session. It follows from the order of declarations
-    /// alone, so every reader of a log gives the same names.
+    /// Returns the name of a source's feed.
+    ///
+    /// It follows from the order of declarations alone, so every reader of a log gets the same names.
     fn feed_name(&mut self, spec: &SourceSpec) -> String {
         if let Some(part) = self.latest(spec) {
             return part.feed_name.clone();

@@ -1,14 +1,14 @@
-//! When closed blocks of a large conversation leave memory.
+//! Decides when the closed blocks of a large conversation are spilled.
 
 use std::sync::Arc;
 
 use threadfold_core::{ConversationState, SpillStore};
 
-/// Where a fold spills closed blocks, and how much it holds in memory before that.
+/// Where a fold spills closed blocks, and how much it holds in memory.
 #[derive(Clone)]
 pub(crate) struct Spill {
     budget: usize,
-    /// How many bytes of records came since blocks were spilled last.
+    /// The bytes of records since the last spill.
     pending: usize,
     target: Arc<dyn SpillStore>,
 }
@@ -18,7 +18,7 @@ impl Spill {
         Self { budget, pending: 0, target }
     }
 
-    /// Spills closed blocks if more records came than are held in memory.
+    /// Spills closed blocks if the records since the last spill exceed the budget.
     pub(crate) fn after_record(&mut self, bytes: usize, conversation: &mut ConversationState) {
         self.pending += bytes;
         if self.pending > self.budget {
@@ -27,8 +27,7 @@ impl Spill {
         }
     }
 
-    /// Prepares for a conversation of this many bytes; returns where its blocks go if it is larger
-    /// than what is held in memory.
+    /// Prepares for a restored conversation of `bytes`; returns the target if it exceeds the budget.
     pub(crate) fn prepare(&mut self, bytes: usize) -> Option<Arc<dyn SpillStore>> {
         self.pending = if bytes > self.budget { 0 } else { bytes };
         (bytes > self.budget).then(|| self.target.clone())

@@ -1,34 +1,34 @@
-//! What lists show of a session.
+//! The summary of a session, as lists show it.
 
 use serde::{Deserialize, Serialize};
 use threadfold_core::{
-    BlockBody, Content, ConversationState, Effect, NextStep, PartBody, SessionMetadata, TokenUsage,
-    resume_plan,
+    Block, BlockBody, Content, ConversationState, Effect, NextStep, PartBody, SessionMetadata,
+    TokenUsage, resume_plan,
 };
 
 use crate::fold::Fold;
 use crate::source::{Source, SourceRole, SourceSpec};
 
-/// As much of a prompt as lists may want.
+/// The most characters of a prompt in a summary.
 const PROMPT: usize = 2_000;
 
-/// What lists show of a session.
+/// The summary of a session, as lists show it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SessionSummary {
     /// The agent.
     pub agent: Option<String>,
-    /// Where its main file lay.
+    /// The path of its main file.
     pub path: Option<String>,
     /// The title that the agent or a person gave it.
     pub title: Option<String>,
-    /// What was asked first, or how it begins.
+    /// The first prompt, truncated.
     pub first_prompt: Option<String>,
-    /// The first command that was given.
+    /// The first slash command, truncated.
     pub first_command: Option<String>,
-    /// The model that the main conversation had last.
+    /// The last model of the main conversation.
     pub model: Option<String>,
-    /// The folder that the agent works in.
+    /// The agent's working directory.
     pub cwd: Option<String>,
     /// The agent's version.
     pub version: Option<String>,
@@ -36,29 +36,29 @@ pub struct SessionSummary {
     pub started_at: Option<String>,
     /// The latest time of any event.
     pub ended_at: Option<String>,
-    /// The cost in US dollars, as the agent reckons it.
+    /// The cost in US dollars, as the agent reports it.
     pub cost_usd: Option<f64>,
     /// The tokens of the whole session.
     pub usage: TokenUsage,
-    /// How many blocks there are in all conversations; nothing if they were not folded.
+    /// The number of blocks in all conversations; nothing if the session was not folded.
     pub blocks: Option<usize>,
-    /// How many subagents there are; nothing if they were not folded.
+    /// The number of subagents; nothing if the session was not folded.
     pub subagents: Option<usize>,
-    /// The hash of the conversation at that record; nothing if it was not folded.
+    /// The hash of the conversation; nothing if the session was not folded.
     pub state_hash: Option<String>,
-    /// It is a loop of ours that has more to do.
+    /// It is a session of Threadfold's own agent loop with work left to do.
     pub is_unfinished: bool,
-    /// How many bytes of its files are in the log, of those that are lines: what a file had then.
+    /// The bytes of its line files that are in the log, to detect that a file has grown.
     pub line_bytes: u64,
 }
 
 impl SessionSummary {
-    /// Returns what a session's conversation and metadata tell.
+    /// Returns the part of the summary that follows from conversation and metadata.
     pub fn of(state: &ConversationState, metadata: &SessionMetadata) -> Self {
         let subagents = state.subagents();
         let own = |text: Option<&str>| text.map(str::to_owned);
         let inside: usize = subagents.iter().map(|it| it.blocks().len()).sum();
-        // Some agents tell no time with what they say, and one with every block.
+        // Some agents write times on blocks only, and none on other events.
         let (first, last) = match metadata.started_at() {
             Some(_) => (None, None),
             None => times_of(state),
@@ -82,9 +82,9 @@ impl SessionSummary {
 }
 
 impl Fold {
-    /// Returns what lists show of the session.
+    /// Returns the summary of the session.
     pub fn summary(&self) -> SessionSummary {
-        let told = SessionSummary::of(&self.settled(), self.metadata());
+        let base = SessionSummary::of(&self.settled(), self.metadata());
         let path = |is_wanted: fn(&SourceSpec) -> bool| {
             self.sources().filter(|it| is_wanted(&it.spec)).find_map(|it| it.spec.path.clone())
         };
@@ -98,16 +98,16 @@ impl Fold {
             path,
             state_hash: Some(self.state_hash()),
             line_bytes: self.line_bytes(),
-            ..told
+            ..base
         }
     }
 }
 
 impl Fold {
-    /// Returns how many bytes the latest parts of all files of lines have.
+    /// Returns the size of all line files, counting the latest part of each.
     fn line_bytes(&self) -> u64 {
         let is_latest = |it: &&Source| self.source(&it.spec).map(|it| it.number) == Some(it.number);
-        // What came by another way is in no file that an agent keeps.
+        // Other sources are not files whose size could be compared.
         let is_file = |it: &&Source| {
             !matches!(it.spec.kind, SourceRole::Stream | SourceRole::Rows | SourceRole::Events)
         };
@@ -115,7 +115,9 @@ impl Fold {
     }
 }
 
-/// Returns the earliest and the latest time of any block, which are all spelt alike.
+/// Returns the earliest and the latest time of any block.
+///
+/// Times compare as text, because one agent writes all of them in one format.
 fn times_of(state: &ConversationState) -> (Option<String>, Option<String>) {
     let subagents = state.subagents();
     let inside = subagents.iter().flat_map(|it| it.blocks().iter());
@@ -133,22 +135,23 @@ fn times_of(state: &ConversationState) -> (Option<String>, Option<String>) {
 }
 
 fn first_prompt(state: &ConversationState) -> Option<String> {
-    let prompt = |active_only: bool| {
+    let first = |is_wanted: fn(&Block) -> bool| {
         state.blocks().of_kind("user_message").find_map(|block| match &block.body {
-            BlockBody::UserMessage(said) if !(active_only && block.inactive) => {
-                Some(beginning(&content_text(&said.content)))
+            BlockBody::UserMessage(message) if is_wanted(&block) => {
+                Some(truncate(&content_text(&message.content)))
             }
             _ => None,
         })
     };
-    prompt(true).or_else(|| prompt(false))
+    // A prompt that a person replaced counts only if no other is left.
+    first(|block| !block.inactive).or_else(|| first(|_| true))
 }
 
 fn first_command(state: &ConversationState) -> Option<String> {
     state.blocks().of_kind("system").find_map(|block| match &block.body {
-        BlockBody::System(word) if &*word.subtype == "command" => {
-            let text = word.message.as_ref()?.to_str();
-            text.starts_with("<command-").then(|| beginning(&text))
+        BlockBody::System(body) if &*body.subtype == "command" => {
+            let text = body.message.as_ref()?.to_str();
+            text.starts_with("<command-").then(|| truncate(&text))
         }
         _ => None,
     })
@@ -167,6 +170,6 @@ fn content_text(content: &Content) -> String {
     }
 }
 
-fn beginning(text: &str) -> String {
+fn truncate(text: &str) -> String {
     text.chars().take(PROMPT).collect()
 }

@@ -70,7 +70,7 @@ impl Emitter<'_> {
         if block.timestamp.is_none() {
             block.timestamp = self.timestamp.clone();
         }
-        // A repeated block keeps its place: a block cannot stand after itself, and a copy of the
+        // A repeated block keeps its place: a block cannot follow itself, and a copy of the
         // file must not move blocks that the original already ordered.
         let keeps_place = self.is_repeated || after == Placement::After(block.id.clone());
         let after = if keeps_place { Placement::Unspecified } else { after };

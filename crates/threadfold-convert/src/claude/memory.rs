@@ -150,7 +150,7 @@ impl Side {
     }
 }
 
-/// Returns the number that stands for a `uuid`: a third of the memory that its text takes.
+/// Returns a `uuid` as a number, which takes less memory than its text.
 pub(super) fn key(uuid: &str) -> u128 {
     let hex = uuid.bytes().filter(|byte| *byte != b'-');
     let mut number: u128 = 0;

@@ -32,7 +32,7 @@ pub(super) fn convert_task(
         emitter.memory.parents.entry(child.into()).or_insert(parent);
     }
     let output = state.output.and_then(|raw| Json::from(raw).to_text());
-    // A background call completes at once, and its output says that the task runs on.
+    // A background call completes at once, and its output reports that the task is running.
     let is_running = output.as_deref().is_some_and(|it| it.contains("state=\"running\""));
     emitter.emit(
         caller,

@@ -1,24 +1,24 @@
-//! What one side must lack in some runs, each named: the comparison is then partial.
+//! What one side lacks in some runs, through no fault of the converters.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use threadfold_convert::parity::Side;
 use threadfold_core::{Block, BlockBody, BlockId, Json};
 
-use super::{Pair, Sides, listed};
-use threadfold_convert::parity::Side;
+use super::pair::{Pair, Sides, collect_blocks};
 
-/// What one side lacks, though nothing is wrong.
+/// What one side lacks in a run, for a known reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lack {
-    /// The stream lacks a subagent's words: it was not asked to forward them.
+    /// The stream lacks a subagent's text: forwarding was not enabled.
     SubagentWords,
-    /// The stream began at a resume and lacks the earlier turns.
+    /// The stream began when the session was resumed, and lacks the earlier turns.
     EarlierTurns,
-    /// The file ends at a kill, before what had been streamed.
+    /// The agent was killed before it wrote to the file what it had streamed.
     FileEndsAtKill,
-    /// The files lack a subagent's: the agent stores it apart.
+    /// The files lack a subagent, which the agent stores apart.
     SubagentFile,
 }
 
@@ -26,9 +26,7 @@ impl Lack {
     /// Returns what is missing, and on which side.
     pub fn description(self) -> &'static str {
         match self {
-            Self::SubagentWords => {
-                "the stream lacks subagents' words (it was not asked to forward them)"
-            }
+            Self::SubagentWords => "the stream lacks subagents' text (forwarding was not enabled)",
             Self::EarlierTurns => {
                 "the stream lacks the turns before it began (the session was resumed)"
             }
@@ -42,7 +40,7 @@ impl Lack {
     }
 }
 
-/// Returns why a block on one side only must be so in a run like this.
+/// Returns the known reason why a block is on one side only.
 pub(super) fn of(sides: &Sides<'_>, block: &Block, side: Side) -> Option<Lack> {
     match side {
         Side::Transcript if sides.pair.depth == 0 => {
@@ -51,43 +49,46 @@ pub(super) fn of(sides: &Sides<'_>, block: &Block, side: Side) -> Option<Lack> {
         Side::Transcript if is_earlier(sides) => Some(Lack::EarlierTurns),
         Side::Transcript => is_unforwarded(sides, block).then_some(Lack::SubagentWords),
         Side::Stream if is_unexported(sides) => Some(Lack::SubagentFile),
-        Side::Stream => is_behind_the_file(sides, block).then_some(Lack::FileEndsAtKill),
+        Side::Stream => is_after_end_of_file(sides, block).then_some(Lack::FileEndsAtKill),
     }
 }
 
-/// The subagent was called in a turn that the stream does not have.
+/// Returns whether the subagent was called in a turn before the stream began.
 fn is_earlier(sides: &Sides<'_>) -> bool {
     let call = sides.pair.headers[1].as_ref().and_then(|header| header.tool_use_id.as_ref());
     sides.stream.is_empty() && call.is_some_and(|call| sides.earlier.contains(&BlockId::from(call)))
 }
 
-/// A subagent's words, where the stream has none of them; of a nested one, all it does.
+/// Returns whether a block is text of a subagent whose text the stream lacks entirely.
+///
+/// Without forwarding, the stream lacks every block of a nested subagent.
 fn is_unforwarded(sides: &Sides<'_>, block: &Block) -> bool {
-    let is_words =
+    let is_text =
         |block: &Block| matches!(block.body, BlockBody::AssistantText(_) | BlockBody::Thinking(_));
-    let has_words = sides.stream.iter().any(is_words);
-    !has_words && (is_words(block) || sides.pair.depth > 1)
+    let has_text = sides.stream.iter().any(is_text);
+    !has_text && (is_text(block) || sides.pair.depth > 1)
 }
 
-/// A subagent that is stored apart, of which the files have nothing.
+/// Returns whether this is a subagent that is stored apart and missing in the files.
 fn is_unexported(sides: &Sides<'_>) -> bool {
     sides.pair.agent.stores_subagents_apart()
         && sides.pair.depth > 0
         && sides.in_transcript.is_empty()
 }
 
-/// Something that the stream said after all that the file has.
-fn is_behind_the_file(sides: &Sides<'_>, block: &Block) -> bool {
+/// Returns whether the stream has the block after everything that the file has.
+fn is_after_end_of_file(sides: &Sides<'_>, block: &Block) -> bool {
     let last_common =
         sides.stream.iter().rposition(|streamed| sides.in_transcript.contains_key(&streamed.id));
     let place = sides.stream.iter().position(|streamed| streamed.id == block.id);
     place > last_common
 }
 
-/// Returns the blocks of the turns before the stream began: all before the prompt of its first.
+/// Returns the blocks of the turns before the stream began: everything before the prompt that
+/// precedes the first common block.
 pub(super) fn earlier_calls(main: &Pair<'_>) -> BTreeSet<BlockId> {
-    let stream = listed(main.stream);
-    let transcript = listed(main.transcript);
+    let stream = collect_blocks(main.stream);
+    let transcript = collect_blocks(main.transcript);
     let common = |block: &Block| stream.iter().any(|streamed| streamed.id == block.id);
     let first = transcript.iter().position(common).unwrap_or(transcript.len());
     let is_prompt = |block: &Block| matches!(block.body, BlockBody::UserMessage(_));
@@ -95,7 +96,7 @@ pub(super) fn earlier_calls(main: &Pair<'_>) -> BTreeSet<BlockId> {
     transcript[..began].iter().map(|block| block.id.clone()).collect()
 }
 
-/// Returns why a call looks unanswered in the file: its answer is what the file lacks.
+/// Returns the known reason why a call is interrupted in the file only: the file lacks its result.
 pub(super) fn of_field(
     sides: &Sides<'_>,
     block: &BlockId,
@@ -103,7 +104,7 @@ pub(super) fn of_field(
     transcript: Option<&Json>,
 ) -> Option<Lack> {
     let result = BlockId::from(format!("result:{block}"));
-    let unanswered = name == "interrupted" && transcript.is_some();
-    let answer = sides.in_stream.get(&result).filter(|_| unanswered)?;
+    let is_unanswered = name == "interrupted" && transcript.is_some();
+    let answer = sides.in_stream.get(&result).filter(|_| is_unanswered)?;
     of(sides, answer, Side::Stream)
 }

@@ -1,4 +1,4 @@
-//! The merge: stream and files of one session, however they are interleaved, end in one state.
+//! Replays stream and files of one session interleaved in many ways, which must give one state.
 
 use serde::Serialize;
 use threadfold_core::{BlockId, ConversationState, SessionId, StateHash};
@@ -7,45 +7,45 @@ use crate::fold::Fold;
 use crate::record::Record;
 use crate::slice::Slices;
 
-/// What came of replaying a session in many interleavings.
+/// The result of replaying a session in many interleavings.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Replay {
     /// How many interleavings were tried.
     pub tried: usize,
-    /// The state that they should all end in: the files, then the stream.
+    /// The expected state, of the files followed by the stream.
     pub hash: StateHash,
-    /// Interleavings that ended elsewhere, by how many lines of the stream came first.
+    /// Interleavings with another state, by how many records of the stream came first.
     pub astray: Vec<usize>,
-    /// Conversations of that state in which the blocks of the files stand in another order than
-    /// in the files.
+    /// Conversations of that state in which the files' blocks are not in the order of the files.
     pub out_of_order: Vec<String>,
-    /// Blocks that one side alone has and that state lacks.
+    /// Blocks of either side that are missing in that state.
     pub lost: Vec<BlockId>,
 }
 
 impl Replay {
-    /// Says whether all ended in one state, in the order of the files, with nothing lost.
+    /// Returns whether all interleavings gave one state, in the order of the files, without a loss.
     pub fn holds(&self) -> bool {
         self.astray.is_empty() && self.out_of_order.is_empty() && self.lost.is_empty()
     }
 }
 
-/// The most prefixes of a stream that are tried; of a longer one, as many at equal distances.
+/// The most prefixes of a stream that are tried; a longer stream is sampled at equal distances.
 const PREFIXES: usize = 400;
 
-/// Pushes every prefix of the stream, then the files, then the rest; and the files, then the
-/// stream.
+/// Pushes every prefix of the stream, then the files, then the rest of the stream, and compares with
+/// the files followed by the stream.
 ///
-/// Both are records of one session, with the declarations of their sources and their ends.
+/// Both slices are records of one session, including declarations and ends of sources.
 pub fn replay(session: &SessionId, stream: &[Record], files: &[Record]) -> Replay {
     let begin = Fold::new(session.clone(), Slices::default()).once();
     let mut merged = begin.fork();
     push_all(&mut merged, files);
-    let told = merged.conversation().clone();
+    let stored = merged.conversation().clone();
     push_all(&mut merged, stream);
     let hash = merged.conversation().hash();
 
+    // The prefix grows by one record at a time, so that no prefix is folded twice.
     let mut streamed = begin;
     let step = stream.len().div_ceil(PREFIXES).max(1);
     let (mut tried, mut astray) = (1, Vec::new());
@@ -64,12 +64,12 @@ pub fn replay(session: &SessionId, stream: &[Record], files: &[Record]) -> Repla
         }
     }
     let merged = merged.conversation();
-    let sides = [&told, streamed.conversation()];
+    let sides = [&stored, streamed.conversation()];
     Replay {
         tried,
         hash,
         astray,
-        out_of_order: out_of_order(&told, merged),
+        out_of_order: out_of_order(&stored, merged),
         lost: sides.into_iter().flat_map(|it| lost(it, merged)).collect(),
     }
 }
@@ -81,7 +81,7 @@ fn push_all(fold: &mut Fold, records: &[Record]) {
     }
 }
 
-/// Returns each conversation of a state with the names of its blocks.
+/// Returns each conversation of a state with the ids of its blocks.
 fn conversations(state: &ConversationState) -> Vec<(String, Vec<BlockId>)> {
     let ids = |blocks: threadfold_core::Blocks<'_>| blocks.iter().map(|it| it.id.clone()).collect();
     let subagents = state.subagents();
@@ -89,8 +89,9 @@ fn conversations(state: &ConversationState) -> Vec<(String, Vec<BlockId>)> {
     std::iter::once(("main".to_owned(), ids(state.blocks()))).chain(named).collect()
 }
 
-fn out_of_order(told: &ConversationState, merged: &ConversationState) -> Vec<String> {
-    let wrong = conversations(told).into_iter().filter(|(name, order)| {
+/// Returns the conversations whose blocks changed their order in the merged state.
+fn out_of_order(stored: &ConversationState, merged: &ConversationState) -> Vec<String> {
+    let wrong = conversations(stored).into_iter().filter(|(name, order)| {
         let Some(blocks) = merged.conversation(&name.as_str().into()) else { return true };
         let known: std::collections::BTreeSet<_> = order.iter().collect();
         let found: Vec<_> =
@@ -100,6 +101,7 @@ fn out_of_order(told: &ConversationState, merged: &ConversationState) -> Vec<Str
     wrong.map(|(name, _)| name).collect()
 }
 
+/// Returns the blocks of one side that are missing in the merged state.
 fn lost(side: &ConversationState, merged: &ConversationState) -> Vec<BlockId> {
     let missing = |(name, ids): (String, Vec<BlockId>)| {
         let blocks = merged.conversation(&name.as_str().into());

@@ -1,4 +1,4 @@
-//! The slices that every session has beside its conversation.
+//! The built-in slices of every session: query, environment and files.
 
 use std::sync::Arc;
 
@@ -7,36 +7,36 @@ use threadfold_core::{Json, Payload, SessionEvent};
 
 use super::{Item, Items, RestorePolicy, Slice};
 
-/// Whether the agent is asked something right now.
+/// The agent's current or last query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryState {
-    /// How it stands.
+    /// Its status.
     pub status: QueryStatus,
-    /// What was asked last.
+    /// The last message to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Json>,
-    /// How long the last answer took.
+    /// The duration of the last answer, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Why the last answer did not come.
+    /// The error of the last query, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Json>,
-    /// Questions that wait for a person.
+    /// The ids of open permission requests.
     #[serde(default)]
     pub waiting: Vec<Arc<str>>,
 }
 
-/// How a query stands.
+/// The status of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum QueryStatus {
-    /// Nothing is asked.
+    /// The agent waits for a message.
     #[default]
     Idle,
-    /// The agent works.
+    /// The agent is working.
     Running,
-    /// The last one failed.
+    /// The last query failed.
     Failed,
 }
 
@@ -48,12 +48,12 @@ impl Item for QueryState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvironmentState {
-    /// The event that told it last: `ee:ready` and the like.
+    /// The type of the last event about it, such as `ee:ready`.
     pub event: String,
-    /// Its state, in its own words.
+    /// Its own name for its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Arc<str>>,
-    /// What is wrong.
+    /// Its error, if it reported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Json>,
 }
@@ -62,11 +62,11 @@ impl Item for EnvironmentState {
     const TYPE: &'static str = "environmentState";
 }
 
-/// What became of a file.
+/// A file, and what last happened to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileState {
-    /// Where it is.
+    /// Its path.
     pub path: Arc<str>,
     /// What happened to it last.
     pub status: FileStatus,
@@ -79,11 +79,11 @@ pub struct FileState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FileStatus {
-    /// It was made.
+    /// It was created.
     Created,
-    /// It was altered.
+    /// It was modified.
     Modified,
-    /// It was taken away.
+    /// It was deleted.
     Deleted,
 }
 
@@ -94,14 +94,14 @@ impl Item for FileState {
 pub(super) fn query() -> Slice<QueryState> {
     Slice::new("query").on_event(|items: &mut Items<QueryState>, event| {
         let mut next = items.latest().cloned().unwrap_or_default();
-        if hear_query(&mut next, event) {
+        if apply_to_query(&mut next, event) {
             items.replace(next);
         }
     })
 }
 
-/// Says whether the event told anything of the query.
-fn hear_query(query: &mut QueryState, event: &SessionEvent) -> bool {
+/// Applies an event to the query. Returns whether the query changed.
+fn apply_to_query(query: &mut QueryState, event: &SessionEvent) -> bool {
     match &event.payload {
         Payload::QueryStarted(started) => {
             let message = started.message.clone();
@@ -118,6 +118,7 @@ fn hear_query(query: &mut QueryState, event: &SessionEvent) -> bool {
             query.waiting.clear();
         }
         Payload::SessionIdle(_) if event.context.conversation_id.is_main() => {
+            // A failed query stays failed; the agent becomes idle after it as well.
             if query.status != QueryStatus::Running && query.waiting.is_empty() {
                 return false;
             }
@@ -140,18 +141,18 @@ fn hear_query(query: &mut QueryState, event: &SessionEvent) -> bool {
 pub(super) fn environment() -> Slice<EnvironmentState> {
     Slice::new("environment").policy(RestorePolicy::Log).on_event(
         |items: &mut Items<EnvironmentState>, event| {
-            let (Payload::EeCreating(told)
-            | Payload::EeReady(told)
-            | Payload::EeTerminated(told)
-            | Payload::EeError(told)
-            | Payload::EeHealthCheck(told)) = &event.payload
+            let (Payload::EeCreating(report)
+            | Payload::EeReady(report)
+            | Payload::EeTerminated(report)
+            | Payload::EeError(report)
+            | Payload::EeHealthCheck(report)) = &event.payload
             else {
                 return;
             };
             items.replace(EnvironmentState {
                 event: event.payload.kind().to_owned(),
-                status: told.status.clone(),
-                error: told.error.clone(),
+                status: report.status.clone(),
+                error: report.error.clone(),
             });
         },
     )

@@ -6,33 +6,33 @@ use threadfold_core::{Json, SessionEvent};
 
 use super::{AnySlice, Item, Items, RestorePolicy, Slice, builtin};
 
-/// The slices of a session beside its conversation: its own, and those that a user registered.
+/// The slices of a session: the built-in ones, and those that a user registered.
 pub struct Slices {
     slices: BTreeMap<String, Box<dyn AnySlice>>,
 }
 
-/// Why something cannot be done with slices.
+/// Why an operation on slices failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SliceError {
     /// Choose another name, or another type of items.
-    #[error("slice `{name}` with items `{item_type}` is there already, as `{other}`")]
+    #[error("slice `{name}` with items `{item_type}` conflicts with the existing slice `{other}`")]
     Twice {
-        /// The slice that was to be registered.
+        /// The slice to register.
         name: String,
         /// Its items.
         item_type: &'static str,
-        /// The one that is there.
+        /// The existing slice.
         other: String,
     },
     /// Register it before the session is opened.
     #[error("no slice that holds `{item_type}` is registered")]
     Unknown {
-        /// The items that were asked for.
+        /// The type, or the name of the slice, that was asked for.
         item_type: String,
     },
-    /// Give items of the slice's own form.
-    #[error("slice `{name}` does not hold such items")]
+    /// Pass items that the slice can deserialize.
+    #[error("the items do not fit slice `{name}`")]
     Unfit {
         /// The slice.
         name: String,
@@ -41,12 +41,12 @@ pub enum SliceError {
     },
 }
 
-/// The names that sessions keep for themselves.
+/// The names of the fold's own slices in snapshots.
 pub(crate) const RESERVED: [&str; 5] =
     ["conversation", "converter", "metadata", "transcript", "turns"];
 
 impl Default for Slices {
-    /// Returns the slices that every session has.
+    /// Returns the built-in slices.
     fn default() -> Self {
         let own: [Box<dyn AnySlice>; 3] = [
             Box::new(builtin::query()),
@@ -57,21 +57,21 @@ impl Default for Slices {
     }
 }
 
-/// What became of something that was dispatched.
+/// The outcome of a dispatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Dispatch {
-    /// By at least one slice.
+    /// At least one slice applied the item.
     Accepted,
-    /// No slice listens to it.
+    /// No slice listens to its type.
     NoListener,
-    /// A slice could not read it.
+    /// A slice could not deserialize the item.
     Unreadable(String),
 }
 
 impl Slices {
-    /// Adds a slice of the user's.
+    /// Adds a user's slice.
     ///
-    /// Names and types of items are unique, for they lead to the slice in records and queries.
+    /// Names and item types are unique, because records and queries find slices by them.
     pub fn register<T: Item>(&mut self, slice: Slice<T>) -> Result<(), SliceError> {
         let is_taken =
             |other: &&dyn AnySlice| other.name() == slice.name() || other.item_type() == T::TYPE;
@@ -85,7 +85,7 @@ impl Slices {
         Ok(())
     }
 
-    /// Returns the same slices with the same items, which go their own way from here.
+    /// Returns independent slices with the same items.
     #[must_use]
     pub fn fork(&self) -> Self {
         let forks = self.iter().map(|slice| (slice.name().to_owned(), slice.fork()));
@@ -106,23 +106,24 @@ impl Slices {
         found.ok_or_else(|| SliceError::Unknown { item_type: T::TYPE.to_owned() })
     }
 
-    pub(crate) fn hear_event(&mut self, event: &SessionEvent) {
-        self.slices.values_mut().for_each(|slice| slice.hear_event(event));
+    pub(crate) fn apply_event(&mut self, event: &SessionEvent) {
+        self.slices.values_mut().for_each(|slice| slice.apply_event(event));
     }
 
-    pub(crate) fn hear_item(&mut self, item_type: &str, item: &Json) -> Dispatch {
-        let mut heard = Dispatch::NoListener;
+    pub(crate) fn apply_item(&mut self, item_type: &str, item: &Json) -> Dispatch {
+        let mut outcome = Dispatch::NoListener;
         for slice in self.slices.values_mut() {
-            match slice.hear_item(item_type, item) {
-                Ok(true) if heard == Dispatch::NoListener => heard = Dispatch::Accepted,
+            match slice.apply_item(item_type, item) {
+                Ok(true) if outcome == Dispatch::NoListener => outcome = Dispatch::Accepted,
                 Ok(_) => {}
                 Err(error) => {
                     let name = slice.name();
-                    heard = Dispatch::Unreadable(format!("slice `{name}` cannot read it: {error}"));
+                    let why = format!("slice `{name}` cannot read the item: {error}");
+                    outcome = Dispatch::Unreadable(why);
                 }
             }
         }
-        heard
+        outcome
     }
 
     pub(crate) fn seed(&mut self, name: &str, items: &[Json]) -> Result<(), SliceError> {
@@ -135,7 +136,7 @@ impl Slices {
         Ok(())
     }
 
-    /// Takes every item out of all slices that a restore rolls back.
+    /// Removes all items of the slices that a restore rolls back.
     pub(crate) fn clear_states(&mut self) {
         let states =
             self.slices.values_mut().filter(|slice| slice.policy() == RestorePolicy::State);

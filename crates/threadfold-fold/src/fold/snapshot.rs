@@ -1,0 +1,224 @@
+//! A fold as a snapshot, and a fold restored from one.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use threadfold_convert::{Agent, GENERATION};
+use threadfold_core::{ConversationState, Fields, Json, SessionMetadata, SnapshotError, TurnState};
+
+use super::Fold;
+use crate::cursor::LogId;
+use crate::error::with_causes;
+use crate::slice::RestorePolicy;
+use crate::snapshot::{
+    CONVERSATION, SliceSnapshot, SliceText, Snapshot, SnapshotHeader, SnapshotRestoreError,
+    SnapshotText,
+};
+use crate::source::SourceItem;
+use crate::sources::Sources;
+
+/// The fold's own slices in a snapshot, and what a restore does with each.
+const OWN: [(&str, RestorePolicy); 5] = [
+    (CONVERSATION, RestorePolicy::State),
+    ("converter", RestorePolicy::State),
+    ("metadata", RestorePolicy::Log),
+    ("transcript", RestorePolicy::Log),
+    ("turns", RestorePolicy::State),
+];
+const OWN_VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct ConverterItem {
+    agent: String,
+    memory: Json,
+}
+
+impl Fold {
+    /// Returns this fold with everything that a restore rolls back taken from `snapshot`.
+    pub fn rolled_back(&self, snapshot: &Snapshot) -> Result<Self, SnapshotRestoreError> {
+        let mut fold = self.fork();
+        fold.slices.clear_states();
+        for slice in &snapshot.slices {
+            if fold.policy_of(&slice.slice_type) == Some(RestorePolicy::State) {
+                fold.load(&slice.as_text())?;
+            }
+        }
+        let hash = fold.state_hash();
+        if hash != snapshot.state_hash {
+            let reason = format!("it is {}, but the slices have {hash}", snapshot.state_hash);
+            return Err(SnapshotRestoreError::new("stateHash", reason));
+        }
+        Ok(fold)
+    }
+
+    /// Returns the fold of a snapshot of this log; `self` is the fold of no records.
+    ///
+    /// The snapshot's hash is not verified, because that takes longer than reading it: stores detect
+    /// corruption with hashes of their own.
+    pub fn from_snapshot(self, json: &str, log: &LogId) -> Result<Self, SnapshotRestoreError> {
+        let snapshot = SnapshotText::read(json)?;
+        if snapshot.log_id != *log || snapshot.generation != GENERATION {
+            let reason = format!(
+                "it is of log {}.{}, and this is {log}.{GENERATION}",
+                snapshot.log_id, snapshot.generation
+            );
+            return Err(SnapshotRestoreError::new("logId", reason));
+        }
+        // A slice that is missing in the snapshot needs every record from the start.
+        let has = |name: &str| snapshot.slices.iter().any(|slice| slice.slice_type == name);
+        if let Some(missing) = self.slices.iter().find(|slice| !has(slice.name())) {
+            let field = format!("slices.{}", missing.name());
+            return Err(SnapshotRestoreError::new(field, "the snapshot does not contain it"));
+        }
+        let mut fold = self;
+        for slice in &snapshot.slices {
+            match fold.policy_of(&slice.slice_type) {
+                Some(_) => fold.load(slice)?,
+                None => fold.unknown.push(slice.to_snapshot()),
+            }
+        }
+        fold.seq = snapshot.seq;
+        Ok(fold)
+    }
+
+    /// Returns the hash of the conversation.
+    pub fn state_hash(&self) -> String {
+        self.conversation.hash().to_string()
+    }
+
+    fn policy_of(&self, slice: &str) -> Option<RestorePolicy> {
+        let own = OWN.iter().find(|(name, _)| *name == slice).map(|(_, policy)| *policy);
+        own.or_else(|| self.slices.get(slice).map(|slice| slice.policy()))
+    }
+
+    /// Returns what a restore does with each slice.
+    fn policies(&self) -> impl Iterator<Item = (String, RestorePolicy)> {
+        let own = OWN.iter().map(|(name, policy)| ((*name).to_owned(), *policy));
+        own.chain(self.slices.iter().map(|it| (it.name().to_owned(), it.policy())))
+    }
+
+    /// Returns a snapshot of all slices.
+    pub fn snapshot(&self, header: SnapshotHeader) -> Snapshot {
+        let slices = self.slices_with(vec![Json::of(&self.conversation.snapshot())]);
+        Snapshot { state_hash: self.state_hash(), slices, ..self.empty_snapshot(header) }
+    }
+
+    /// Returns a snapshot without slices and state hash, and all slices, with the conversation's
+    /// left empty.
+    ///
+    /// This is for writers that stream a large conversation to disk instead of holding it in memory.
+    pub fn snapshot_frame(&self, header: SnapshotHeader) -> (Snapshot, Vec<SliceSnapshot>) {
+        (self.empty_snapshot(header), self.slices_with(Vec::new()))
+    }
+
+    fn empty_snapshot(&self, header: SnapshotHeader) -> Snapshot {
+        let SnapshotHeader { created_at, log_id, tags } = header;
+        let policies = self.policies().map(|(name, policy)| (name, policy.name().to_owned()));
+        Snapshot {
+            created_at,
+            session_id: self.session.clone(),
+            log_id,
+            generation: GENERATION,
+            seq: self.seq,
+            state_hash: String::new(),
+            tags,
+            policies: policies.collect(),
+            slices: Vec::new(),
+            extra: Fields::default(),
+        }
+    }
+
+    fn slices_with(&self, conversation: Vec<Json>) -> Vec<SliceSnapshot> {
+        let converter = self.converter.iter().map(|(agent, converter)| {
+            Json::of(&ConverterItem { agent: agent.name().to_owned(), memory: converter.memory() })
+        });
+        let sources = self.sources.iter().map(|source| Json::of(&SourceItem::from(source)));
+        let has_turns = self.turns.last().is_some();
+        let turns = has_turns.then(|| self.turns.to_json()).into_iter();
+        let own = |slice: &str, item: &str, items: Vec<Json>| {
+            SliceSnapshot::new(slice, item, OWN_VERSION, items)
+        };
+        let mut all = vec![
+            own(CONVERSATION, "conversationState", conversation),
+            own("converter", "converterMemory", converter.collect()),
+            own("metadata", "sessionMetadata", vec![self.metadata.facts()]),
+            own("transcript", "source", sources.collect()),
+            own("turns", "turnState", turns.collect()),
+        ];
+        all.extend(self.slices.iter().map(|slice| {
+            SliceSnapshot::new(slice.name(), slice.item_type(), slice.version(), slice.items())
+        }));
+        all.extend(self.unknown.iter().cloned());
+        all.sort_by(|one, other| one.slice_type.cmp(&other.slice_type));
+        all
+    }
+
+    /// Replaces the state of one slice with that of a snapshot.
+    fn load(&mut self, slice: &SliceText<'_>) -> Result<(), SnapshotRestoreError> {
+        let invalid = |reason: String| {
+            SnapshotRestoreError::new(format!("slices.{}.items", slice.slice_type), reason)
+        };
+        let wanted =
+            self.slices.get(&slice.slice_type).map_or(OWN_VERSION, |known| known.version());
+        if slice.version != wanted {
+            return Err(SnapshotRestoreError::new(
+                format!("slices.{}.version", slice.slice_type),
+                format!("version {wanted} was wanted, and {} was found", slice.version),
+            ));
+        }
+        match &*slice.slice_type {
+            CONVERSATION => {
+                let Some(item) = slice.items.first() else {
+                    return Err(invalid("there is no conversation".to_owned()));
+                };
+                let json = item.get();
+                let state = match self.spill.as_mut().and_then(|it| it.prepare(json.len())) {
+                    Some(shelf) => ConversationState::restore_spilling(json, &shelf),
+                    None => serde_json::from_str(json)
+                        .map_err(SnapshotError::from)
+                        .and_then(|facts| ConversationState::restore(&facts)),
+                };
+                self.conversation = state.map_err(|error| invalid(error.to_string()))?;
+            }
+            "converter" => {
+                self.converter = match slice.items.first() {
+                    Some(item) => {
+                        let item: ConverterItem = serde_json::from_str(item.get())
+                            .map_err(|error| invalid(error.to_string()))?;
+                        let agent = Agent::from_name(&item.agent)
+                            .ok_or_else(|| invalid(format!("agent `{}` is unknown", item.agent)))?;
+                        let converter = agent.resume_converter(&item.memory);
+                        Some((agent, converter.map_err(|error| invalid(error.to_string()))?))
+                    }
+                    None => None,
+                };
+            }
+            "metadata" => {
+                if let Some(item) = slice.items.first() {
+                    self.metadata = SessionMetadata::from_facts(&Json::from(*item))
+                        .map_err(|error| invalid(error.to_string()))?;
+                }
+            }
+            "transcript" => {
+                let read = |item: &&RawValue| serde_json::from_str::<SourceItem>(item.get());
+                let mut sources = Sources::default();
+                for item in &slice.items {
+                    sources.restore(read(item).map_err(|error| invalid(error.to_string()))?);
+                }
+                self.sources = sources;
+            }
+            "turns" => {
+                self.turns = match slice.items.first() {
+                    Some(item) => TurnState::restore(&Json::from(*item))
+                        .map_err(|error| invalid(with_causes(&error)))?,
+                    None => TurnState::default(),
+                };
+            }
+            name => {
+                let items: Vec<Json> = slice.items.iter().map(|item| Json::from(*item)).collect();
+                let seeded = self.slices.seed(name, &items);
+                seeded.map_err(|error| invalid(with_causes(&error)))?;
+            }
+        }
+        Ok(())
+    }
+}
