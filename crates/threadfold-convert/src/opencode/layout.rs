@@ -36,6 +36,6 @@ pub(crate) fn name_in_storage(path: &str) -> Option<String> {
     let names: Vec<&str> = path.split(['/', '\\']).collect();
     let is_kind = |name: &&str| ["session", "message", "part"].contains(name);
     let start = names.len().checked_sub(3)?;
-    let kind = names[start..].iter().position(|it| is_kind(&it)).map(|place| start + place)?;
+    let kind = names[start..].iter().position(is_kind).map(|place| start + place)?;
     Some(names[kind..].join("/"))
 }
