@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use threadfold_engine::{EngineError, FolderFollower, FolderNews, Options, holder};
+use threadfold_engine::{EngineError, FolderFollower, FolderUpdate, Options, holder};
 use threadfold_store::{MemoryStore, Store, StoreError};
 
 use crate::recordings::open;
@@ -31,7 +31,7 @@ fn follower(store: &Arc<dyn Store>, folder: &Path) -> FolderFollower {
 }
 
 /// Looks until there is something to tell.
-async fn news(follower: &mut FolderFollower) -> Vec<FolderNews> {
+async fn news(follower: &mut FolderFollower) -> Vec<FolderUpdate> {
     let end = Instant::now() + LIMIT;
     loop {
         let news = follower.poll().await;
@@ -43,7 +43,7 @@ async fn news(follower: &mut FolderFollower) -> Vec<FolderNews> {
     }
 }
 
-fn name(news: &FolderNews) -> &str {
+fn name(news: &FolderUpdate) -> &str {
     news.session.as_ref().map_or("", |it| it.as_str())
 }
 
@@ -57,15 +57,15 @@ async fn a_session_that_another_writes_is_told_once_and_taken_later() {
     let mut follower = follower(&store, folder.path());
     let told = news(&mut follower).await;
     assert_eq!(told.iter().map(name).collect::<Vec<_>>(), ["held", "other"]);
-    let held = matches!(told[0].taken, Err(EngineError::Store(StoreError::Held { .. })));
+    let held = matches!(told[0].result, Err(EngineError::Store(StoreError::Held { .. })));
     assert!(held, "{told:?}");
-    assert_eq!(told[1].taken.as_ref().unwrap().records, 1);
+    assert_eq!(told[1].result.as_ref().unwrap().records, 1);
 
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert!(follower.poll().await.is_empty(), "what is known is not told again");
     other.close().await.unwrap();
     let told = news(&mut follower).await;
-    assert_eq!((name(&told[0]), told[0].taken.as_ref().unwrap().records), ("held", 1));
+    assert_eq!((name(&told[0]), told[0].result.as_ref().unwrap().records), ("held", 1));
     follower.close().await.unwrap();
 }
 
@@ -82,7 +82,7 @@ async fn a_session_that_cannot_be_read_is_left_to_others() {
     fs::remove_file(&main).unwrap();
     fs::create_dir(&main).unwrap();
     let told = news(&mut follower).await;
-    assert!(matches!(told[0].taken, Err(EngineError::File { .. })), "{told:?}");
+    assert!(matches!(told[0].result, Err(EngineError::File { .. })), "{told:?}");
     assert_eq!(store.list_all("").await.unwrap()[0].lease, None, "others may write");
 }
 
@@ -103,7 +103,7 @@ async fn a_folder_that_cannot_be_read_keeps_no_other_from_being_read() {
     let names: Vec<&str> = told.iter().map(name).collect();
     if !is_root {
         assert_eq!(names, ["", "b"]);
-        assert_eq!((&told[0].path, told[0].taken.is_err()), (&closed, true));
+        assert_eq!((&told[0].path, told[0].result.is_err()), (&closed, true));
         assert!(follower.poll().await.is_empty(), "what is known is not told again");
     }
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();

@@ -8,8 +8,6 @@ mod folders;
 mod follow;
 mod generation;
 mod kept;
-
-
 mod opencode_db;
 mod opencode_rows;
 mod opencode_server;
