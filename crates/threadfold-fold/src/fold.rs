@@ -83,6 +83,9 @@ pub enum Oddity {
 
 impl Fold {
     /// Returns the fold of no records.
+    ///
+    /// A source may hold several sessions: those that are not `session` are ignored. If its id is
+    /// empty, the session is the first that the records name.
     pub fn new(session: SessionId, slices: Slices) -> Self {
         Self {
             session,
@@ -161,7 +164,11 @@ impl Fold {
             Err(error) => return step.unreadable(format!("a source cannot be read: {error}")),
         };
         if let (None, Some(agent)) = (&self.converter, spec.known_agent()) {
-            self.converter = Some((agent, agent.converter_of(&self.session)));
+            let converter = match self.session.as_str() {
+                "" => agent.converter(),
+                _ => agent.converter_of(&self.session),
+            };
+            self.converter = Some((agent, converter));
         }
         self.sources.declare(record.source, spec);
     }

@@ -11,7 +11,8 @@ use crate::source::{SourceRole, SourceSpec};
 
 /// Returns the state of a session from its files.
 ///
-/// The main file may stand anywhere among them. See the crate's front page for an example.
+/// The main file may stand anywhere among them. If they hold several sessions, this is the first
+/// that they name. See the crate's front page for an example.
 pub fn parse_transcript(agent: Agent, files: &[SessionFile<'_>]) -> ConversationState {
     let mut fold = Fold::new(SessionId::from(""), Slices::default()).once();
     fold_files(&mut fold, agent, files, |_| {});
