@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
-use threadfold_core::SessionId;
+use threadfold_core::{Payload, SessionId};
 use threadfold_engine::agents::claude::claude_files;
 use threadfold_engine::{Options, Session, holder, load, originals};
 use threadfold_fold::{Cutter, Fold, Slices, SourceSpec};
@@ -106,6 +106,14 @@ async fn an_event_that_is_too_long_is_stored_and_reported() {
     let source = session.source(&SourceSpec::of_events("events.jsonl")).await.unwrap();
     let mut records = Vec::new();
     Cutter::new(source).with_limit(8).push(b"{\"type\":\"log\"}\n", &mut records);
-    session.accept(records).await.unwrap();
-    assert_eq!(session.fold().oddities(), 1);
+    let steps = session.accept(records).await.unwrap();
+    let events = steps.iter().flat_map(|it| &it.events);
+    let messages: Vec<String> = events
+        .filter_map(|event| match &event.payload {
+            Payload::Log(log) => log.message.as_ref().map(ToString::to_string),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(messages, ["line 1: a record of 14 bytes is too long to be kept"]);
+    assert_eq!(session.fold().conversation().blocks().len(), 1, "its beginning is shown");
 }
