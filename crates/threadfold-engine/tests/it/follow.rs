@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use threadfold_convert::claude;
 use threadfold_core::SessionId;
@@ -280,4 +281,21 @@ async fn an_unfinished_line_that_is_replaced_is_not_lost() {
     again.poll(&mut followed.session, &mut |_| {}).await.unwrap();
     again.keep_unfinished(&mut followed.session).await.unwrap();
     assert_eq!(followed.parts(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_follower_finds_the_file_of_a_subagent_that_comes_late() {
+    let mut followed = Followed::new().await;
+    fs::write(&followed.path, format!("{}\n", line("one"))).unwrap();
+    assert_eq!(followed.poll().await, 1);
+    let subagents = followed.path.with_extension("").join("subagents");
+    fs::create_dir_all(&subagents).unwrap();
+    fs::write(subagents.join("agent-a1.jsonl"), format!("{}\n", line("two"))).unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while followed.poll().await == 0 {
+        assert!(Instant::now() < end, "it was not found");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let roles: Vec<_> = followed.session.fold().sources().map(|it| it.spec.kind).collect();
+    assert_eq!(roles, [SourceRole::Main, SourceRole::Subagent]);
 }
