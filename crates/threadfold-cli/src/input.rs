@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::anyhow;
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{
+    NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser,
+};
 use threadfold_engine::{
     InputError, InputOptions, Pipe, PipeInput, open_one, read_found, read_pipe,
 };
@@ -23,7 +25,7 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     pub(crate) from: Option<Detection>,
     /// Read this session, where the input holds several
-    #[arg(id = "input_session", long = "session", value_name = "ID")]
+    #[arg(id = "input_session", long = "session", value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) session: Option<String>,
 }
 

@@ -10,6 +10,7 @@ use crate::id::{BlockId, ConversationId};
 use crate::state::SubagentHeader;
 
 mod apply;
+mod read;
 
 pub use apply::apply_changes;
 
@@ -17,7 +18,7 @@ pub use apply::apply_changes;
 ///
 /// A conversation is identified by the name that its blocks carry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all_fields = "camelCase")]
+#[serde(tag = "type", rename_all_fields = "camelCase", try_from = "read::ChangeFields")]
 #[non_exhaustive]
 pub enum Change {
     /// A block was added.

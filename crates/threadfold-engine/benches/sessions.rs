@@ -10,12 +10,11 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use threadfold_convert::Agent;
 use threadfold_convert::claude;
 use threadfold_core::SessionId;
-use threadfold_engine::{Budget, Options, Session, claude_files, holder, load, take_files};
-use threadfold_fold::Slices;
-use threadfold_fold::{SessionFile, parse_transcript};
+use threadfold_engine::agents::claude::claude_files;
+use threadfold_engine::{Budget, Options, Session, holder, load, read_files};
+use threadfold_fold::{SessionFile, Slices, parse_transcript};
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{DerivedStore, Store};
 use threadfold_testkit::big_session::write_transcript;
@@ -125,7 +124,7 @@ fn import(file: &Path, store: &Path) -> Result<u64, AnyError> {
     runtime.block_on(async {
         let options = Options { budget, ..Options::new(holder("a benchmark")) };
         let mut session = Session::open(store, &id_of(file), options).await?;
-        take_files(&mut session, &claude_files(file)?, |_| {}).await?;
+        read_files(&mut session, &claude_files(file)?).await?;
         let records = session.cursor().seq;
         let troubles = session.close().await?;
         if troubles.is_empty() { Ok(records) } else { Err(troubles.join("; ").into()) }

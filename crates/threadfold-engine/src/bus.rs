@@ -129,7 +129,19 @@ impl SessionHandle {
     /// Returns the position of its latest record.
     pub fn cursor(&self) -> Cursor {
         let published = self.published();
-        Cursor { log: published.log.clone(), generation: GENERATION, seq: published.view.seq }
+        published.view.cursor()
+    }
+
+    /// Waits until a record is published, or nothing more follows, or the log is another one.
+    pub(crate) async fn wait_for(&self, cursor: &Cursor) {
+        let mut listener = self.listen(&self.cursor());
+        loop {
+            let now = self.cursor();
+            let is_over = now.log != cursor.log || now.seq >= cursor.seq;
+            if is_over || matches!(listener.next().await, Update::End(_)) {
+                return;
+            }
+        }
     }
 
     /// Returns the position of a record of its log.
@@ -169,13 +181,18 @@ impl SessionHandle {
     }
 }
 
-fn view(log: &LogId, fold: &Fold) -> View {
-    let (log, fork) = (log.clone(), fold.without_converter());
+/// Returns a session as it is at the last record of its fold.
+pub(crate) fn view(log: &LogId, fold: &Fold) -> View {
+    let fork = fold.without_converter();
+    let of_log = log.clone();
     View {
         seq: fold.seq(),
+        log: log.clone(),
         conversation: fold.conversation().clone(),
         metadata: fold.metadata().clone(),
-        snapshot: Arc::new(LazySnapshot::new(move || fork.snapshot(header(&log, BTreeMap::new())))),
+        snapshot: Arc::new(LazySnapshot::new(move || {
+            fork.snapshot(header(&of_log, BTreeMap::new()))
+        })),
     }
 }
 

@@ -1,6 +1,7 @@
 //! A folder in which sessions of any agent come and grow.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -30,6 +31,8 @@ pub struct FolderFollower {
     /// How every file below the folder looked last.
     files: BTreeMap<PathBuf, FileStamp>,
     sessions: Vec<Tracked>,
+    /// What cannot be read below the folder, and why.
+    unreadable: BTreeMap<PathBuf, String>,
     /// What was reported last of a place that failed, and when.
     failures: BTreeMap<PathBuf, Failure>,
 }
@@ -74,9 +77,9 @@ impl FolderFollower {
         folder: impl Into<PathBuf>,
         options: impl Fn() -> Options + Send + 'static,
     ) -> Self {
-        let (files, sessions, failures) = Default::default();
+        let (files, sessions, unreadable, failures) = Default::default();
         let (folder, options) = (folder.into(), Box::new(options));
-        Self { store, folder, options, files, sessions, failures }
+        Self { store, folder, options, files, sessions, unreadable, failures }
     }
 
     /// Skips all that is there now: only sessions that grow or come from here on are read.
@@ -105,6 +108,11 @@ impl FolderFollower {
             self.files = files;
             self.discover();
         }
+        for (path, why) in self.unreadable.clone() {
+            let source = io::Error::other(why);
+            let error = EngineError::File { path: path.clone(), source };
+            self.report(None, &path, error, &mut updates);
+        }
         for index in 0..self.sessions.len() {
             self.poll_session(index, &mut updates).await;
         }
@@ -113,15 +121,31 @@ impl FolderFollower {
     }
 
     /// Finds the sessions of the folder again; those that are followed stay so.
+    ///
+    /// An open session whose file is gone is kept until it is idle: dropping it here would leave it
+    /// without a summary, and hide why its file cannot be read.
     fn discover(&mut self) {
         let mut known: BTreeMap<PathBuf, Vec<Tracked>> = BTreeMap::new();
         for tracked in self.sessions.drain(..) {
             known.entry(tracked.found.place.clone()).or_default().push(tracked);
         }
         let found = Discovery::of_folder(&self.folder, &InputOptions::default());
+        for path in std::mem::take(&mut self.unreadable).into_keys() {
+            if !found.unreadable.iter().any(|(still, _)| *still == path) {
+                self.failures.remove(&path);
+            }
+        }
+        self.unreadable = found.unreadable.into_iter().collect();
+        let mut at_place: BTreeMap<PathBuf, usize> = BTreeMap::new();
+        for found in &found.sessions {
+            *at_place.entry(found.place.clone()).or_default() += 1;
+        }
         for found in found.sessions {
+            let is_alone = at_place.get(&found.place) == Some(&1);
             let same = known.get_mut(&found.place).and_then(|all| {
-                let index = all.iter().position(|it| it.found.id == found.id)?;
+                let by_id = all.iter().position(|it| it.found.id == found.id);
+                // The first lines of a file may not name its session, and a later one may.
+                let index = by_id.or((is_alone && all.len() == 1).then_some(0))?;
                 Some(all.swap_remove(index))
             });
             self.sessions.push(match same {
@@ -129,6 +153,7 @@ impl FolderFollower {
                 None => Tracked { found, stamp: None, open: None },
             });
         }
+        self.sessions.extend(known.into_values().flatten().filter(|it| it.open.is_some()));
     }
 
     async fn poll_session(&mut self, index: usize, updates: &mut Vec<FolderUpdate>) {

@@ -1,10 +1,12 @@
 //! Frames: what a session's listeners are sent, the same over every transport.
 
+mod read;
+
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use threadfold_core::{Change, ConversationState, Json, SessionEvent, SessionId, SessionMetadata};
-use threadfold_fold::{Snapshot, Step};
+use threadfold_fold::{Cursor, GENERATION, LogId, Snapshot, Step};
 
 /// The version of the frames themselves.
 pub const PROTOCOL: u32 = 1;
@@ -19,7 +21,12 @@ pub const REDUCER: u32 = 1;
 ///
 /// Every frame has a cursor: a client that reconnects with the last one it saw misses nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    try_from = "read::FrameFields"
+)]
 #[non_exhaustive]
 pub enum Frame {
     /// The session at one record. It comes first, and again after every gap.
@@ -67,7 +74,8 @@ pub enum Frame {
     Gap {
         /// The session.
         session_id: SessionId,
-        /// Where the session is now.
+        /// The last record that the client has: whoever loses the connection before the snapshot
+        /// gets the gap again.
         cursor: String,
         /// Why.
         reason: String,
@@ -76,14 +84,14 @@ pub enum Frame {
     Heartbeat {
         /// The session.
         session_id: SessionId,
-        /// Where the session is.
+        /// The last record that was sent, which may not be the latest one.
         cursor: String,
     },
     /// No more frames follow.
     End {
         /// The session.
         session_id: SessionId,
-        /// Where the session is.
+        /// The last record that was sent.
         cursor: String,
         /// Why.
         reason: String,
@@ -113,12 +121,23 @@ pub enum Delivery {
 pub struct View {
     /// The record.
     pub seq: u64,
+    /// The log that the record is of.
+    pub(crate) log: LogId,
     /// The conversation.
     pub conversation: ConversationState,
     /// What is known of the session as a whole.
     pub metadata: SessionMetadata,
     /// All slices, for a client that continues from here by itself.
     pub(crate) snapshot: Arc<LazySnapshot>,
+}
+
+impl View {
+    /// Returns the position of its record.
+    ///
+    /// It is taken together with the state. Another log may have taken the place of this one since.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { log: self.log.clone(), generation: GENERATION, seq: self.seq }
+    }
 }
 
 /// A snapshot that is made when somebody asks for it, once for all who do.

@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use threadfold_core::SessionId;
-use threadfold_fold::{Cursor, Fold, GENERATION, Slices};
-use threadfold_store::Store;
+use threadfold_fold::{Cursor, GENERATION, Slices};
+use threadfold_store::{Head, Store};
 
-use crate::bus::{Listener, SessionHandle, Update};
+use crate::bus::{Listener, SessionHandle, Update, view};
 use crate::error::EngineError;
 use crate::frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
-use crate::load::{load, read_on};
+use crate::load::{load_within, read_on};
 use crate::session::{Options, Session};
 use crate::spill::Budget;
 
+use self::tail::Tail;
 pub use listed::{ListedSession, SessionListPage, SessionQuery};
 
 /// Hosts the sessions of a store: opens them for writing, and sends them to listeners.
@@ -68,7 +69,10 @@ impl Host {
     /// written without reading it from the store again.
     pub async fn open(&self, id: &SessionId, options: Options) -> Result<Session, EngineError> {
         let session = Session::open(self.shared.store.clone(), id, options).await?;
-        self.live().insert(id.clone(), session.handle());
+        let mut live = self.live();
+        live.retain(|_, it| !it.is_ended());
+        live.insert(id.clone(), session.handle());
+        drop(live);
         Ok(session)
     }
 
@@ -80,7 +84,7 @@ impl Host {
     ) -> Result<FrameListener, EngineError> {
         let handle = self.handle(id).await?;
         let mut listener = FrameListener::new(handle, options);
-        listener.catch_up_from_store(&*self.shared.store).await?;
+        listener.catch_up_from_store(&*self.shared.store, self.shared.budget.clone()).await?;
         Ok(listener)
     }
 
@@ -89,13 +93,12 @@ impl Host {
         if let Some(handle) = self.live().get(id).filter(|it| !it.is_ended()) {
             return Ok(handle.clone());
         }
-        let handle = tail::follow(&self.shared.store, id, self.shared.budget.clone()).await?;
-        Ok(self
-            .live()
-            .entry(id.clone())
-            .and_modify(|it| *it = handle.clone())
-            .or_insert(handle)
-            .clone())
+        let (store, budget) = (self.shared.store.clone(), self.shared.budget.clone());
+        let tail = Tail::open(store, id, budget).await?;
+        let mut live = self.live();
+        live.retain(|_, it| !it.is_ended());
+        // A writer that was opened here meanwhile, or another listener's tail, is shared.
+        Ok(live.entry(id.clone()).or_insert_with(|| tail.follow()).clone())
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, BTreeMap<SessionId, SessionHandle>> {
@@ -113,11 +116,13 @@ pub struct FrameListener {
     delivery: Delivery,
     /// Why the client is not sent what it asked for.
     notice: Option<String>,
-    /// What is sent before anything new.
-    pending: Vec<Frame>,
-    /// The client has seen nothing yet.
+    /// What the client missed and only the store had, and the session after it.
+    missed: Option<(Vec<Arc<SharedStep>>, View)>,
+    /// The client has seen nothing yet, or cannot continue from what it has.
     needs_snapshot: bool,
-    after: Option<Cursor>,
+    /// The last record that the client has seen. What is not sent yet is not seen, however far the
+    /// session is.
+    seen: Cursor,
 }
 
 /// What a listener is given: for programs as frames, for a terminal as states and changes.
@@ -140,89 +145,106 @@ impl FrameListener {
             format!("reducer {asked} was asked for, and this is reducer {REDUCER}: changes follow")
         });
         let delivery = if is_other { Delivery::Changes } else { delivery };
-        let from = after.clone().unwrap_or_else(|| handle.cursor());
-        let listener = handle.listen(&from);
         let needs_snapshot = after.is_none() || notice.is_some();
-        Self { listener, handle, delivery, notice, pending: Vec::new(), needs_snapshot, after }
+        let seen = after.unwrap_or_else(|| Cursor { seq: 0, ..handle.cursor() });
+        let listener = handle.listen(&seen);
+        Self { listener, handle, delivery, notice, missed: None, needs_snapshot, seen }
     }
 
     /// Reads from the store what the client missed, where that is not held in memory any more.
-    async fn catch_up_from_store(&mut self, store: &dyn Store) -> Result<(), EngineError> {
-        let Some(after) = self.after.clone().filter(|_| !self.needs_snapshot) else {
-            return Ok(());
-        };
-        let now = self.handle.cursor();
-        let (first, head) = (self.handle.first_held(), now.seq);
-        let is_own = after.log == now.log && after.generation == GENERATION && after.seq <= head;
-        if !is_own || after.seq + 1 >= first || head - after.seq > MAX_BEHIND {
+    async fn catch_up_from_store(
+        &mut self,
+        store: &dyn Store,
+        budget: Option<Budget>,
+    ) -> Result<(), EngineError> {
+        let after = self.seen.clone();
+        if self.needs_snapshot || after.generation != GENERATION {
             return Ok(());
         }
         let session = self.handle.session().clone();
-        let mut fold: Fold = load(store, &session, after.seq, Slices::default()).await?.fold;
-        let mut is_restored = false;
-        let (pending, delivery, handle) = (&mut self.pending, self.delivery, &self.handle);
-        read_on(store, &mut fold, head, |record, step| {
-            is_restored |= step.restored;
-            let cursor = handle.cursor_at(record.seq).to_string();
-            let shared = SharedStep::new(Arc::new(step));
-            pending.push(shared.frame(&session, &cursor, delivery));
+        let is_stored = |head: Head| head.log == after.log && head.seq >= after.seq;
+        if after.seq > self.handle.cursor().seq
+            && store.head(&session).await?.is_some_and(is_stored)
+        {
+            // The client saw it elsewhere, before it was read here.
+            self.handle.wait_for(&after).await;
+        }
+        let now = self.handle.cursor();
+        let (first, head) = (self.handle.first_held(), now.seq);
+        let is_own = after.log == now.log && after.seq <= head;
+        if !is_own || after.seq + 1 >= first || head - after.seq > MAX_BEHIND {
+            return Ok(());
+        }
+        let loaded = load_within(store, &session, after.seq, Slices::default(), budget).await?;
+        let (mut fold, mut steps) = (loaded.fold, Vec::new());
+        let read = read_on(store, &mut fold, head, |_, step| {
+            steps.push(Arc::new(SharedStep::new(Arc::new(step))));
             Ok::<(), EngineError>(())
-        })
-        .await?;
-        if is_restored {
-            self.pending.clear();
-        } else {
-            self.pending.reverse();
-            self.listener = self.handle.listen(&self.handle.cursor_at(head));
+        });
+        let read = read.await;
+        // Asked after reading: what was read is of this log, for a log never comes back. If it is
+        // of another one, the listener finds that out as well, and sends a gap.
+        if store.head(&session).await?.is_none_or(|head| head.log != after.log) {
+            return Ok(());
+        }
+        read?;
+        loaded.spill.map_or(Ok(()), |spill| spill.check())?;
+        if !steps.iter().any(|it| it.step.restored) {
+            let view = view(&after.log, &fold);
+            self.listener = self.handle.listen(&view.cursor());
+            self.missed = Some((steps, view));
         }
         Ok(())
     }
 
     /// Waits for what is new, for whoever shows it.
     pub async fn next(&mut self) -> Arrival {
-        if std::mem::take(&mut self.needs_snapshot) {
+        let arrival = if std::mem::take(&mut self.needs_snapshot) {
             let view = self.handle.view();
-            self.listener = self.handle.listen(&self.handle.cursor_at(view.seq));
-            return Arrival::View(view);
+            self.listener = self.handle.listen(&view.cursor());
+            Arrival::View(view)
+        } else if let Some((steps, view)) = self.missed.take() {
+            Arrival::Steps(steps, view)
+        } else {
+            match self.listener.next().await {
+                Update::Steps(steps, view) => Arrival::Steps(steps, view),
+                Update::Gap(view) => Arrival::View(view),
+                Update::End(reason) => Arrival::End(reason),
+            }
+        };
+        if let Arrival::View(view) | Arrival::Steps(_, view) = &arrival {
+            self.seen = view.cursor();
         }
-        match self.listener.next().await {
-            Update::Steps(steps, view) => Arrival::Steps(steps, view),
-            Update::Gap(view) => Arrival::View(view),
-            Update::End(reason) => Arrival::End(reason),
-        }
+        arrival
     }
 
     /// Waits for the next frames, each as a line of JSON. The last one is an `end`, and nothing
     /// follows it.
     pub async fn next_frames(&mut self) -> Vec<Arc<str>> {
-        if !self.pending.is_empty() {
-            let pending = std::mem::take(&mut self.pending).into_iter().rev();
-            return pending.map(|frame| frame.to_json().into()).collect();
-        }
-        let is_first = self.needs_snapshot;
+        let (is_first, before) = (self.needs_snapshot, self.seen.clone());
         let session = self.handle.session().clone();
         match self.next().await {
             Arrival::View(view) => {
-                let cursor = self.handle.cursor_at(view.seq).to_string();
                 let mut frames: Vec<Arc<str>> = Vec::new();
                 if !is_first {
                     let reason = "the client is too far behind, or the session was restored";
-                    let (session_id, cursor) = (session.clone(), cursor.clone());
+                    let (session_id, cursor) = (session.clone(), before.to_string());
                     let gap = Frame::Gap { session_id, cursor, reason: reason.to_owned() };
                     frames.push(gap.to_json().into());
                 }
+                let cursor = view.cursor().to_string();
                 frames.push(self.snapshot(session, cursor, &view).to_json().into());
                 frames
             }
-            Arrival::Steps(steps, _) => steps
+            Arrival::Steps(steps, view) => steps
                 .iter()
                 .map(|it| {
-                    let cursor = self.handle.cursor_at(it.step.seq).to_string();
-                    it.json(&session, &cursor, self.delivery)
+                    let cursor = Cursor { seq: it.step.seq, ..view.cursor() };
+                    it.json(&session, &cursor.to_string(), self.delivery)
                 })
                 .collect(),
             Arrival::End(reason) => {
-                let cursor = self.handle.cursor().to_string();
+                let cursor = self.seen.to_string();
                 vec![Frame::End { session_id: session, cursor, reason }.to_json().into()]
             }
         }
@@ -245,7 +267,7 @@ impl FrameListener {
     /// Returns a frame that says that the connection is alive.
     pub fn heartbeat(&self) -> Frame {
         let session_id = self.handle.session().clone();
-        Frame::Heartbeat { session_id, cursor: self.handle.cursor().to_string() }
+        Frame::Heartbeat { session_id, cursor: self.seen.to_string() }
     }
 
     /// Returns the session's handle.

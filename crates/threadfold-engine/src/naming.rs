@@ -32,10 +32,7 @@ impl<'a> SessionNames<'a> {
             return Ok(older);
         }
         for number in 1_u32.. {
-            let id = match number {
-                1 => found.id.clone(),
-                number => SessionId::from(format!("{}-{number}", found.id)),
-            };
+            let id = numbered(&found.id, number);
             match self.store.entry(&id).await? {
                 None => return Ok(id),
                 Some(entry) if self.is_same(&entry, found).await? => return Ok(id),
@@ -86,6 +83,15 @@ impl<'a> SessionNames<'a> {
     }
 }
 
+/// Returns the id that a session gets if others have the ids before it.
+pub(crate) fn numbered(id: &SessionId, number: u32) -> SessionId {
+    match number {
+        1 => id.clone(),
+        number => SessionId::from(format!("{id}-{number}")),
+    }
+}
+
+/// Returns the name of the agent of a stored session, if its summary has it.
 pub(crate) fn agent_of(entry: &SessionEntry) -> Option<String> {
     let summary = entry.summary.as_ref()?;
     serde_json::from_str::<SessionSummary>(&summary.json).ok()?.agent

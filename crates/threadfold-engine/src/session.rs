@@ -16,7 +16,7 @@ use threadfold_fold::{
     Cursor, Fold, GENERATION, LogId, Record, RecordKind, Slices, Snapshot, SourceSpec, Step,
     Timestamp, with_causes,
 };
-use threadfold_store::{Epoch, Holder, Store, Summary};
+use threadfold_store::{Epoch, Holder, Store, StoreError, Summary};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -134,7 +134,12 @@ impl Session {
             return Ok(Vec::new());
         }
         self.check_spill()?;
-        let Appended { mut steps, records } = self.append_all(incoming).await?;
+        let appended = self.append_all(incoming).await;
+        if let Err(EngineError::Store(StoreError::Fenced { .. })) = &appended {
+            // What the other one writes is not published here.
+            self.handle.end("another process writes the session");
+        }
+        let Appended { mut steps, records } = appended?;
 
         // Nothing is waited for until all of it is shown, so whoever drops this drops no part.
         let (shown, mut due) = (steps.len(), Vec::new());

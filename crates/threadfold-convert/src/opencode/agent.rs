@@ -18,7 +18,7 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     recognize_record,
     recognize_opening,
     converter: |session| match session {
-        Some(session) => Box::new(OpencodeConverter::of_session(session.as_str())),
+        Some(session) => Box::new(OpencodeConverter::of_session(own_id(session.as_str()))),
         None => Box::new(OpencodeConverter::default()),
     },
     resume: |memory| Ok(Box::new(memory::read::<OpencodeConverter>(memory)?)),
@@ -28,6 +28,15 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     reading_order,
     parity: parity::TABLE,
 });
+
+/// Returns a session's id as its records have it: a store adds a number where a session of another
+/// agent has the id.
+fn own_id(stored: &str) -> &str {
+    match stored.rsplit_once('-') {
+        Some((id, number)) if number.bytes().all(|it| it.is_ascii_digit()) => id,
+        _ => stored,
+    }
+}
 
 const FORMATS: &[Format] = &[
     Format {

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use threadfold_convert::lines::lines;
-use threadfold_convert::recover::{Damage, Piece, good, records};
+use threadfold_convert::recover::{Damage, Piece, as_text, records};
 
 use crate::law;
 
@@ -239,8 +239,8 @@ fn lines_that_begin_very_many_records_take_no_longer_than_others() {
 
 #[test]
 fn a_good_line_is_text() {
-    assert_eq!(good("{\"é\":1}".as_bytes()), Some("{\"é\":1}"));
-    assert_eq!(good(b"{\"\xe9\":1}"), None);
+    assert_eq!(as_text("{\"é\":1}".as_bytes()), Some("{\"é\":1}"));
+    assert_eq!(as_text(b"{\"\xe9\":1}"), None);
 }
 
 /// Lines of whole records and pieces of them, in which some bytes were replaced.

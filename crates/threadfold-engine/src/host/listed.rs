@@ -8,7 +8,8 @@ use threadfold_store::SessionEntry;
 use super::Host;
 use crate::discover::Discovery;
 use crate::error::EngineError;
-use crate::found::FoundSession;
+use crate::found::{FoundSession, Naming};
+use crate::naming::{agent_of, numbered};
 
 /// What is asked of a list.
 #[derive(Clone, Debug, Default)]
@@ -47,49 +48,64 @@ pub struct SessionListPage {
 
 impl Host {
     /// Lists sessions: those of the store, united with those that were found on this machine.
+    ///
+    /// Two agents may use the same id. What was found is listed as it would be imported: under an
+    /// id of its own.
     pub async fn list(
         &self,
         query: &SessionQuery,
         found: &Discovery,
     ) -> Result<SessionListPage, EngineError> {
-        let is_wanted = |id: &SessionId| {
-            id.as_str().starts_with(&query.prefix)
-                && query.after.as_ref().is_none_or(|after| id.as_str() > after.as_str())
-        };
-        let is_of_agent = |it: &FoundSession| match (&query.agent, it.agent) {
-            (None, _) => true,
-            (Some(wanted), agent) => agent.is_some_and(|agent| agent.name() == wanted),
-        };
         let mut all: BTreeMap<String, ListedSession> = BTreeMap::new();
-        for stored in self.stored(query).await?.into_iter().filter(|it| is_wanted(&it.session)) {
+        for stored in self.store().list_all(&query.prefix).await? {
             let id = stored.session.clone();
             let is_live = self.live().get(&id).is_some_and(|it| !it.is_ended());
             let listed = ListedSession { id, stored: Some(stored), found: None, is_live };
             all.insert(listed.id.to_string(), listed);
         }
-        for found in found.sessions.iter().filter(|it| is_wanted(&it.id) && is_of_agent(it)) {
-            match all.get_mut(found.id.as_str()) {
-                Some(listed) => listed.found = Some(found.clone()),
-                None => {
-                    let (id, found) = (found.id.clone(), Some(found.clone()));
-                    let key = id.to_string();
-                    all.insert(key, ListedSession { id, stored: None, found, is_live: false });
-                }
-            }
+        let has_prefix = |it: &&FoundSession| it.id.as_str().starts_with(&query.prefix);
+        for found in found.sessions.iter().filter(has_prefix) {
+            let mut ids = (1..).map(|number| numbered(&found.id, number));
+            let is_free = |id: &SessionId| all.get(id.as_str()).is_none_or(|it| it.takes(found));
+            let Some(id) = ids.find(is_free) else { continue };
+            let unlisted =
+                || ListedSession { id: id.clone(), stored: None, found: None, is_live: false };
+            let listed = all.entry(id.to_string()).or_insert_with(unlisted);
+            // Exports of children have the id of the session that started them, and come after it.
+            listed.found.get_or_insert_with(|| found.clone());
         }
+        let is_wanted = |it: &ListedSession| {
+            let is_after = |after: &SessionId| it.id.as_str() > after.as_str();
+            query.after.as_ref().is_none_or(is_after)
+                && query.agent.as_ref().is_none_or(|agent| it.agent().as_ref() == Some(agent))
+        };
         let limit = query.limit.unwrap_or(usize::MAX);
-        let mut sessions: Vec<ListedSession> = all.into_values().collect();
+        let mut sessions: Vec<ListedSession> = all.into_values().filter(is_wanted).collect();
         let has_more = sessions.len() > limit;
         sessions.truncate(limit);
         let next = sessions.last().filter(|_| has_more).map(|it| it.id.clone());
         Ok(SessionListPage { sessions, next })
     }
+}
 
-    async fn stored(&self, query: &SessionQuery) -> Result<Vec<SessionEntry>, EngineError> {
-        let mut entries = self.store().list_all(&query.prefix).await?;
-        if let Some(agent) = &query.agent {
-            entries.retain(|it| crate::naming::agent_of(it).as_ref() == Some(agent));
+impl ListedSession {
+    /// Returns the name of the agent: of a session that is being written, the store may not know it
+    /// yet.
+    fn agent(&self) -> Option<String> {
+        let stored = self.stored.as_ref().and_then(agent_of);
+        let found = || self.found.as_ref()?.agent.map(|it| it.name().to_owned());
+        stored.or_else(found)
+    }
+
+    /// Says whether what was found is this session.
+    fn takes(&self, found: &FoundSession) -> bool {
+        let is_other = |it: &FoundSession| it.naming == Naming::Content && it.place != found.place;
+        if self.found.as_ref().is_some_and(is_other) {
+            return false;
         }
-        Ok(entries)
+        match (self.agent(), found.agent) {
+            (Some(own), Some(agent)) => own == agent.name(),
+            _ => true,
+        }
     }
 }

@@ -16,24 +16,8 @@ use crate::spill::{Budget, SpillFile};
 /// How often it is checked whether there still is a writer.
 const LEASE_CHECK: Duration = Duration::from_secs(2);
 
-/// Follows the log of a session for all who listen to it here, until nobody writes it.
-pub(super) async fn follow(
-    store: &Arc<dyn Store>,
-    id: &SessionId,
-    budget: Option<Budget>,
-) -> Result<SessionHandle, EngineError> {
-    let mut tail = Tail::open(store.clone(), id, budget).await?;
-    let handle = SessionHandle::new(tail.log.clone(), &tail.fold);
-    let published = handle.clone();
-    tokio::spawn(async move {
-        let reason = tail.run(&published).await.unwrap_or_else(|error| error.to_string());
-        published.end(&reason);
-    });
-    Ok(handle)
-}
-
 /// A session of another writer, as far as it was read.
-struct Tail {
+pub(super) struct Tail {
     store: Arc<dyn Store>,
     fold: Fold,
     log: LogId,
@@ -42,7 +26,8 @@ struct Tail {
 }
 
 impl Tail {
-    async fn open(
+    /// Reads a session up to its present end.
+    pub(super) async fn open(
         store: Arc<dyn Store>,
         id: &SessionId,
         budget: Option<Budget>,
@@ -52,37 +37,52 @@ impl Tail {
         Ok(Self { fold: loaded.fold, log: loaded.head.log, spill: loaded.spill, store, budget })
     }
 
+    /// Follows the log for all who listen to it here, until nobody writes it.
+    pub(super) fn follow(mut self) -> SessionHandle {
+        let handle = SessionHandle::new(self.log.clone(), &self.fold);
+        let published = handle.clone();
+        tokio::spawn(async move {
+            let reason = self.run(&published).await.unwrap_or_else(|error| error.to_string());
+            published.end(&reason);
+        });
+        handle
+    }
+
     /// Publishes what is added, and returns why nothing more will be.
     async fn run(&mut self, handle: &SessionHandle) -> Result<String, EngineError> {
         let id = self.fold.session().clone();
         loop {
-            tokio::select! {
-                changed = self.store.changed(&id, self.fold.seq()) => changed?,
-                () = tokio::time::sleep(LEASE_CHECK) => {
-                    if self.is_left(&id).await? {
-                        return Ok("nobody writes the session any more".to_owned());
-                    }
-                    continue;
-                }
+            let is_left = tokio::select! {
+                changed = self.store.changed(&id, self.fold.seq()) => changed.map(|()| false)?,
+                () = tokio::time::sleep(LEASE_CHECK) => self.is_left(&id).await?,
+            };
+            // Read after the lease was checked: a writer releases it behind its last record. And
+            // read even if nothing changed, for a log that began again may be shorter.
+            while self.read_on(handle).await? {}
+            if is_left {
+                return Ok("nobody writes the session any more".to_owned());
             }
-            self.read_on(handle).await?;
         }
     }
 
-    async fn read_on(&mut self, handle: &SessionHandle) -> Result<(), EngineError> {
+    /// Publishes the next records; says whether there were any.
+    async fn read_on(&mut self, handle: &SessionHandle) -> Result<bool, EngineError> {
         let id = self.fold.session().clone();
         let records = self.store.read(&id, self.fold.seq(), Limit::default()).await?;
         // Asked after reading: what was read is of this log, for a log never comes back.
         if self.store.head(&id).await?.is_none_or(|head| head.log != self.log) {
             *self = Self::open(self.store.clone(), &id, self.budget.clone()).await?;
             handle.replace(self.log.clone(), &self.fold);
-            return Ok(());
+            return Ok(true);
+        }
+        if records.is_empty() {
+            return Ok(false);
         }
         let steps: Vec<Arc<Step>> =
             records.iter().map(|record| Arc::new(self.fold.push(record))).collect();
         self.spill.as_ref().map_or(Ok(()), |spill| spill.check())?;
         handle.publish(&self.fold, steps);
-        Ok(())
+        Ok(true)
     }
 
     /// Says whether nobody writes the session: its lease was given back, has expired, or its
@@ -133,5 +133,10 @@ mod tests {
         emit_all(&store, &["d", "e", "f", "g"]).await;
         tail.read_on(&handle).await.unwrap();
         assert_eq!(blocks(&handle), ["d", "e", "f", "g"]);
+
+        store.remove(&"s".into()).await.unwrap();
+        emit_all(&store, &["h"]).await;
+        tail.read_on(&handle).await.unwrap();
+        assert_eq!(blocks(&handle), ["h"], "a log that is shorter than the old one");
     }
 }

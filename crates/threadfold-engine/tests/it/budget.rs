@@ -1,15 +1,17 @@
-//! A session larger than its budget: the rest is put away, and nothing else is different.
+//! A session larger than its budget: closed blocks are spilled, and nothing else is different.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_engine::{Budget, EngineError, InputFile, Options, Session, claude_files, holder, load, load_within, take_files};
-use threadfold_fold::{Fold, Slices, Snapshot};
+use threadfold_engine::agents::claude::claude_files;
+use threadfold_engine::{
+    Budget, EngineError, InputFile, Options, Session, holder, load, load_within, read_files,
+};
+use threadfold_fold::{Cutter, Fold, Record, RecordKind, Slices, Snapshot, StoredRecord};
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{Limit, MemoryStore, Store};
-use threadfold_fold::StoredRecord;
 use threadfold_testkit::big_session::write_transcript;
 
 use crate::recordings::{claude_recordings, parsed_hash, settled_hash};
@@ -31,7 +33,7 @@ async fn import(
     budget: Option<Budget>,
 ) {
     let mut session = open(store, id, budget).await;
-    take_files(&mut session, files, |_| {}).await.unwrap();
+    read_files(&mut session, files).await.unwrap();
     assert_eq!(session.close().await.unwrap(), Vec::<String>::new());
 }
 
@@ -136,11 +138,11 @@ async fn a_session_is_opened_from_its_snapshot_within_its_budget() {
     assert_eq!(session.fold().settled(), whole.fold.settled());
     session.close().await.unwrap();
 
-    // Where nothing can be put away, it shows that something is.
+    // A folder that does not exist shows that blocks are spilled.
     let (seq, nowhere) = (whole.snapshot.unwrap(), folder.path().join("not there"));
     let within = |bytes| load_within(&*store, &id, seq, Slices::default(), budget(bytes, &nowhere));
     let loaded = within(10_000).await.map(|it| it.fold.seq());
-    assert!(matches!(loaded, Err(EngineError::PutAway { .. })), "{loaded:?}");
+    assert!(matches!(loaded, Err(EngineError::Spill { .. })), "{loaded:?}");
     assert_eq!(within(usize::MAX).await.unwrap().fold.seq(), seq);
 }
 
@@ -153,14 +155,12 @@ async fn pieces_that_the_store_has_no_more_are_written_again() {
         Arc::new(SqliteStore::open(folder.path().join("gone.db")).unwrap()),
     ] {
         let mut session = open(&store, &id, budget(30_000, folder.path())).await;
-        let records = fs::read(&files[0].path).unwrap();
+        let bytes = fs::read(&files[0].path).unwrap();
         let source = session.source(&files[0].spec).await.unwrap();
-        let mut cuts = Vec::new();
-        threadfold_fold::Cutter::default().push(&records, &mut cuts);
-        for (index, cut) in cuts.into_iter().enumerate() {
-            let (kind, position, bytes) = (cut.kind, cut.position, cut.bytes);
-            let incoming = threadfold_fold::Record { kind, source, position, bytes };
-            session.accept(vec![incoming]).await.unwrap();
+        let mut records = Vec::new();
+        Cutter::new(source).push(&bytes, &mut records);
+        for (index, record) in records.into_iter().enumerate() {
+            session.accept(vec![record]).await.unwrap();
             if index == 500 {
                 store.delete_derived(&id).await.unwrap();
                 store.collect_garbage(std::time::Duration::ZERO).await.unwrap();
@@ -174,21 +174,16 @@ async fn pieces_that_the_store_has_no_more_are_written_again() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_put_away_is_said_and_nothing_is_lost() {
+async fn a_spill_that_fails_is_reported_and_no_record_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (id, files) = made_up(folder.path(), 300_000);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = open(&store, &id, budget(10_000, &folder.path().join("not there"))).await;
-    let taken = take_files(&mut session, &files, |_| {}).await;
-    assert!(matches!(taken, Err(EngineError::PutAway { .. })), "{taken:?}");
-    let again = session.accept(vec![threadfold_fold::Record {
-        kind: threadfold_fold::RecordKind::Event,
-        source: 0,
-        position: 0,
-        bytes: "{}".into(),
-    }]);
-    assert!(matches!(again.await, Err(EngineError::PutAway { .. })));
-    assert!(matches!(session.close().await, Err(EngineError::PutAway { .. })));
+    let intake = read_files(&mut session, &files).await;
+    assert!(matches!(intake, Err(EngineError::Spill { .. })), "{intake:?}");
+    let again = session.accept(vec![Record::new(RecordKind::Event, 0, 0, "{}")]);
+    assert!(matches!(again.await, Err(EngineError::Spill { .. })));
+    assert!(matches!(session.close().await, Err(EngineError::Spill { .. })));
 
     assert_eq!(store.list_all("").await.unwrap()[0].lease, None, "others may write");
     import(&store, (&id, &files), None).await;

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use threadfold_convert::claude;
-use threadfold_convert::Agent;
 use threadfold_core::SessionEvent;
-use threadfold_engine::{EngineError, Heard, Options, Session, holder};
-use threadfold_fold::{Record, SourceRole, SourceSpec};
+use threadfold_engine::{EngineError, Options, Session, Update, holder};
+use threadfold_fold::{Record, RecordKind, SourceRole, SourceSpec};
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{MemoryStore, Store, StoreError};
-use threadfold_fold::RecordKind;
 
 use crate::unreliable::{Fault, Unreliable, unreliable};
 
@@ -96,8 +94,9 @@ async fn what_a_dropped_write_left_is_settled_by_the_next() {
         let steps = session.emit(&said("after")).await.unwrap();
         assert_eq!(steps.len(), 1, "{fault:?}");
         assert_eq!(blocks(&session, &store).await, expected, "{fault:?}");
-        let Heard::Steps(heard) = listener.next().await else { panic!("steps were wanted") };
-        let seqs: Vec<u64> = heard.iter().map(|step| step.seq).collect();
+        let Update::Steps(steps, view) = listener.next().await else { panic!("no steps") };
+        let seqs: Vec<u64> = steps.iter().map(|it| it.step.seq).collect();
+        assert_eq!(view.seq, expected.len() as u64, "{fault:?}");
         assert_eq!(seqs, (1..=expected.len() as u64).collect::<Vec<_>>(), "{fault:?}");
     }
 }
@@ -130,14 +129,13 @@ async fn lines_that_are_handed_over_again_are_kept_once() {
     let unreliable = unreliable(Arc::new(MemoryStore::default()));
     let store: Arc<dyn Store> = unreliable.clone();
     let mut session = open(&store).await.unwrap();
-    let mut spec = SourceSpec::new(claude::AGENT, SourceRole::Events, "events.jsonl");
-    spec.agent = None;
+    let spec = SourceSpec::of_events("events.jsonl");
     let source = session.source(&spec).await.unwrap();
     let mut position = 0;
     let lines: Vec<Record> = ["a", "b", "c"]
         .map(|text| {
             let bytes = format!("{}\n", threadfold_core::Json::of(&said(text)).as_str());
-            let line = Record { kind: RecordKind::Line, source, position, bytes: bytes.into() };
+            let line = Record::new(RecordKind::Line, source, position, bytes);
             position += line.bytes.len() as u64;
             line
         })

@@ -4,14 +4,14 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use threadfold_convert::claude;
-use threadfold_convert::Agent;
 use threadfold_core::SessionId;
-use threadfold_engine::{Follower, Form, InputFile, Session, claude_files, take_files};
-use threadfold_fold::{Cutter, Record, SourceRole, SourceSpec};
+use threadfold_engine::agents::claude::claude_files;
+use threadfold_engine::{Follow, FoundSession, InputOptions, Session, open_one, read_files};
+use threadfold_fold::{Cutter, Record, RecordKind, SourceRole, SourceSpec, detection_named};
 use threadfold_store::{MemoryStore, Store};
-use threadfold_fold::RecordKind;
 
 use crate::recordings::{Dice, Recording, claude_recordings, import, open, settled_hash};
 
@@ -51,18 +51,27 @@ impl Growing {
     }
 }
 
-/// Follows every file that is there by now.
-async fn poll(session: &mut Session, followers: &mut Vec<Follower>, main: &Path) {
+/// Opens a transcript of which perhaps no line is whole yet.
+fn transcript(main: &Path) -> FoundSession {
+    let format = detection_named("claude-transcript");
+    open_one(main, &InputOptions { format, ..InputOptions::default() }).unwrap()
+}
+
+/// A follower of a session, and how many files it knows.
+type Following = (usize, Box<dyn Follow>);
+
+/// Reads all files that exist by now.
+async fn poll(session: &mut Session, following: &mut Option<Following>, main: &Path) {
     if !main.exists() {
         return;
     }
-    for file in claude_files(main).unwrap() {
-        if !followers.iter().any(|it| it.file().path == file.path) {
-            followers.push(Follower::new(file));
-        }
+    // A follower lists new files only after a while, so another one takes its place here.
+    let files = claude_files(main).unwrap().len();
+    if following.as_ref().is_none_or(|(known, _)| *known != files) {
+        *following = Some((files, transcript(main).content.follower()));
     }
-    for follower in followers {
-        follower.poll(session, |_| {}).await.unwrap();
+    if let Some((_, follower)) = following {
+        follower.poll(session, &mut |_| {}).await.unwrap();
     }
 }
 
@@ -78,17 +87,17 @@ async fn a_session_that_is_followed_as_it_grows_is_the_imported_one() {
         let mut growing = Growing::new(recording, folder.path());
         let followed: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut session = open(&followed, &recording.id).await;
-        let mut followers = Vec::new();
+        let mut following = None;
         while growing.grow(&mut dice, 3_000) {
-            poll(&mut session, &mut followers, &growing.main).await;
+            poll(&mut session, &mut following, &growing.main).await;
             if dice.below(4) == 0 {
                 session.close().await.unwrap();
                 session = open(&followed, &recording.id).await;
-                followers.clear();
+                following = None;
             }
         }
-        poll(&mut session, &mut followers, &growing.main).await;
-        for follower in &mut followers {
+        poll(&mut session, &mut following, &growing.main).await;
+        if let Some((_, follower)) = &mut following {
             follower.keep_unfinished(&mut session).await.unwrap();
         }
         assert!(session.fold().sources().all(|source| source.spec.part == 1));
@@ -110,35 +119,27 @@ async fn stream_and_files_in_any_order_end_in_one_session() {
             let spec = SourceSpec::new(claude::AGENT, SourceRole::Stream, "stdout");
             let number = session.source(&spec).await.unwrap();
             let files = claude_files(&recording.main).unwrap();
-            let mut cutter = Cutter::default();
-            let mut cuts = Vec::new();
-            cutter.push(&bytes, &mut cuts);
-            cutter.finish(&mut cuts);
+            let mut cutter = Cutter::new(number);
+            let mut records = Vec::new();
+            cutter.push(&bytes, &mut records);
+            cutter.finish(&mut records);
             let read_at = match round {
                 0 => 0,
-                1 => cuts.len(),
-                _ => dice.below(cuts.len().max(1)),
+                1 => records.len(),
+                _ => dice.below(records.len().max(1)),
             };
-            for (index, cut) in cuts.into_iter().enumerate() {
+            for (index, record) in records.into_iter().enumerate() {
                 if index == read_at {
-                    take_files(&mut session, &files, |_| {}).await.unwrap();
+                    read_files(&mut session, &files).await.unwrap();
                 }
-                let position = cut.position;
-                let incoming =
-                    Record { kind: cut.kind, source: number, position, bytes: cut.bytes };
-                session.accept(vec![incoming]).await.unwrap();
+                session.accept(vec![record]).await.unwrap();
                 if dice.below(8) == 0 {
                     session.close().await.unwrap();
                     session = open(&store, &recording.id).await;
                 }
             }
-            take_files(&mut session, &files, |_| {}).await.unwrap();
-            let end = Record {
-                kind: RecordKind::End,
-                source: number,
-                position: 0,
-                bytes: Default::default(),
-            };
+            read_files(&mut session, &files).await.unwrap();
+            let end = Record::new(RecordKind::End, number, 0, "");
             session.accept(vec![end]).await.unwrap();
             session.close().await.unwrap();
             hashes.push(settled_hash(&store, &recording.id).await);
@@ -164,7 +165,8 @@ struct Followed {
     path: PathBuf,
     store: Arc<dyn Store>,
     session: Session,
-    follower: Follower,
+    found: FoundSession,
+    follower: Box<dyn Follow>,
     _folder: tempfile::TempDir,
 }
 
@@ -172,15 +174,16 @@ impl Followed {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.jsonl");
-        let spec = SourceSpec::new(claude::AGENT, SourceRole::Main, "s.jsonl");
-        let file = InputFile { spec, path: path.clone(), form: Form::Lines };
+        fs::write(&path, "").unwrap();
+        let found = transcript(&path);
+        let follower = found.content.follower();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let session = open(&store, &"s".into()).await;
-        Self { path, store, session, follower: Follower::new(file), _folder: folder }
+        Self { path, store, session, found, follower, _folder: folder }
     }
 
     async fn poll(&mut self) -> u64 {
-        self.follower.poll(&mut self.session, |_| {}).await.unwrap().records
+        self.follower.poll(&mut self.session, &mut |_| {}).await.unwrap().records
     }
 
     async fn prompts(&self) -> Vec<String> {
@@ -274,8 +277,25 @@ async fn an_unfinished_line_that_is_replaced_is_not_lost() {
     followed.poll().await;
     followed.follower.keep_unfinished(&mut followed.session).await.unwrap();
     fs::write(&followed.path, "{\"second\": 1}").unwrap();
-    let mut again = Follower::new(followed.follower.file().clone());
-    again.poll(&mut followed.session, |_| {}).await.unwrap();
+    let mut again = followed.found.content.follower();
+    again.poll(&mut followed.session, &mut |_| {}).await.unwrap();
     again.keep_unfinished(&mut followed.session).await.unwrap();
     assert_eq!(followed.parts(), [1, 2]);
+}
+
+#[tokio::test]
+async fn a_follower_finds_the_file_of_a_subagent_that_comes_late() {
+    let mut followed = Followed::new().await;
+    fs::write(&followed.path, format!("{}\n", line("one"))).unwrap();
+    assert_eq!(followed.poll().await, 1);
+    let subagents = followed.path.with_extension("").join("subagents");
+    fs::create_dir_all(&subagents).unwrap();
+    fs::write(subagents.join("agent-a1.jsonl"), format!("{}\n", line("two"))).unwrap();
+    let end = Instant::now() + Duration::from_secs(20);
+    while followed.poll().await == 0 {
+        assert!(Instant::now() < end, "it was not found");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let roles: Vec<_> = followed.session.fold().sources().map(|it| it.spec.kind).collect();
+    assert_eq!(roles, [SourceRole::Main, SourceRole::Subagent]);
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
-use threadfold_convert::claude;
-use threadfold_core::SessionId;
-use threadfold_engine::{Options, Session, claude_files, holder, load, originals};
-use threadfold_fold::{Fold, Slices};
+use threadfold_core::{Payload, SessionId};
+use threadfold_engine::agents::claude::claude_files;
+use threadfold_engine::{Options, Session, holder, load, originals};
+use threadfold_fold::{Cutter, Fold, Slices, SourceSpec};
 use threadfold_store::{Limit, MemoryStore, Store};
 
 use crate::recordings::{claude_recordings, import, parsed_hash, settled_hash};
@@ -68,18 +68,12 @@ async fn at_every_record_a_session_is_the_fold_of_the_records_up_to_it() {
     for file in claude_files(&recording.main).unwrap() {
         let bytes = fs::read(&file.path).unwrap();
         let source = session.source(&file.spec).await.unwrap();
-        let mut cutter = threadfold_fold::Cutter::default();
-        let mut cuts = Vec::new();
-        cutter.push(&bytes, &mut cuts);
-        cutter.finish(&mut cuts);
-        for cut in cuts {
-            let incoming = threadfold_fold::Record {
-                kind: cut.kind,
-                source,
-                position: cut.position,
-                bytes: cut.bytes,
-            };
-            session.accept(vec![incoming]).await.unwrap();
+        let mut cutter = Cutter::new(source);
+        let mut records = Vec::new();
+        cutter.push(&bytes, &mut records);
+        cutter.finish(&mut records);
+        for record in records {
+            session.accept(vec![record]).await.unwrap();
         }
     }
     assert_eq!(session.close().await.unwrap(), Vec::<String>::new());
@@ -106,24 +100,20 @@ async fn at_every_record_a_session_is_the_fold_of_the_records_up_to_it() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_too_long_is_kept_and_said() {
+async fn an_event_that_is_too_long_is_stored_and_reported() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = crate::recordings::open(&store, &"s".into()).await;
-    let mut spec = threadfold_fold::SourceSpec::new(
-        threadfold_convert::claude::AGENT,
-        threadfold_fold::SourceRole::Events,
-        "events.jsonl",
-    );
-    spec.agent = None;
-    let source = session.source(&spec).await.unwrap();
-    let mut cuts = Vec::new();
-    threadfold_fold::Cutter::default().with_limit(8).push(b"{\"type\":\"log\"}\n", &mut cuts);
-    let incoming = cuts.into_iter().map(|cut| threadfold_fold::Record {
-        kind: cut.kind,
-        source,
-        position: cut.position,
-        bytes: cut.bytes,
-    });
-    session.accept(incoming.collect()).await.unwrap();
-    assert_eq!(session.fold().oddities(), 1);
+    let source = session.source(&SourceSpec::of_events("events.jsonl")).await.unwrap();
+    let mut records = Vec::new();
+    Cutter::new(source).with_limit(8).push(b"{\"type\":\"log\"}\n", &mut records);
+    let steps = session.accept(records).await.unwrap();
+    let events = steps.iter().flat_map(|it| &it.events);
+    let messages: Vec<String> = events
+        .filter_map(|event| match &event.payload {
+            Payload::Log(log) => log.message.as_ref().map(ToString::to_string),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(messages, ["line 1: a record of 14 bytes is too long to be kept"]);
+    assert_eq!(session.fold().conversation().blocks().len(), 1, "its beginning is shown");
 }

@@ -6,10 +6,11 @@ mod budget;
 mod dropped;
 mod folders;
 mod follow;
+mod frames;
 mod generation;
+mod host;
 mod kept;
-
-
+mod naming;
 mod opencode_db;
 mod opencode_rows;
 mod opencode_server;

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use serde_json::Value;
 use threadfold_convert::opencode;
-use threadfold_convert::Agent;
-use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{SessionId, StateHash};
-use threadfold_engine::{DatabaseError, OpencodeDb, OpencodeDbFollower, Session};
+use threadfold_engine::{Follow, FoundSession, InputOptions, Session, open_one, records_of};
+use threadfold_fold::{RecordKind, SessionFile, parse_transcript};
 use threadfold_store::{MemoryStore, Store};
+use threadfold_testkit::opencode::database::{Filled, empty, insert, recording, recordings};
 
-use crate::made::{Filled, insert, recording, recordings};
 use crate::recordings::{Dice, open, settled_hash};
 
 /// Something that OpenCode writes at once.
@@ -74,12 +73,8 @@ fn perform(connection: &Connection, write: &Write) {
     connection.execute_batch("COMMIT").unwrap();
 }
 
-fn empty_database(path: &Path) -> Connection {
-    let connection = Connection::open(path).unwrap();
-    let schema = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../threadfold-cli/src/source/opencode_db/tests/schema.sql");
-    connection.execute_batch(&fs::read_to_string(schema).unwrap()).unwrap();
-    connection
+fn found(path: &Path, session: &str) -> FoundSession {
+    open_one(path, &InputOptions { session: Some(session), ..InputOptions::default() }).unwrap()
 }
 
 fn store() -> Arc<dyn Store> {
@@ -93,10 +88,10 @@ async fn follow(
     writes: &[Write],
     dice: &mut Dice,
 ) -> u64 {
-    let connection = empty_database(path);
+    let connection = empty(path);
     let id = SessionId::from(session);
     let mut taken = 0;
-    let mut following: Option<(Session, OpencodeDbFollower)> = None;
+    let mut following: Option<(Session, Box<dyn Follow>)> = None;
     for (number, write) in writes.iter().enumerate() {
         perform(&connection, write);
         if dice.below(3) > 0 && number + 1 < writes.len() {
@@ -109,27 +104,25 @@ async fn follow(
         }
         let (session, follower) = match &mut following {
             Some(following) => following,
-            none => none.insert((open(store, &id).await, OpencodeDbFollower::new(path, session))),
+            none => none.insert((open(store, &id).await, found(path, session).content.follower())),
         };
-        taken += follower.poll(session).await.unwrap().records;
+        taken += follower.poll(session, &mut |_| {}).await.unwrap().records;
     }
     let (mut last, mut follower) = following.unwrap();
-    assert_eq!(follower.poll(&mut last).await.unwrap().records, 0);
-    let mut again = OpencodeDbFollower::new(path, session);
-    assert_eq!(again.poll(&mut last).await.unwrap().records, 0, "what is in the log is not new");
+    assert_eq!(follower.poll(&mut last, &mut |_| {}).await.unwrap().records, 0);
+    let mut again = found(path, session).content.follower();
+    let intake = again.poll(&mut last, &mut |_| {}).await.unwrap();
+    assert_eq!(intake.records, 0, "what is in the log is not new");
     last.close().await.unwrap();
     taken
 }
 
-/// Returns the hash of what the database tells without a store.
-fn read_at_once(path: &Path, session: &str) -> StateHash {
-    let mut bytes = Vec::new();
-    let each = &mut |record: &str| {
-        bytes.extend_from_slice(record.as_bytes());
-        bytes.push(b'\n');
-        Ok::<_, DatabaseError>(())
-    };
-    OpencodeDb::open(path).unwrap().read_session(session, each).unwrap();
+/// Returns the hash of the state that the database gives without a store.
+async fn read_at_once(path: &Path, session: &str) -> StateHash {
+    let found = found(path, session);
+    let records = records_of(&found.id, std::slice::from_ref(&found)).await.unwrap();
+    let lines = records.iter().filter(|it| it.kind == RecordKind::Line);
+    let bytes: Vec<u8> = lines.flat_map(|it| it.bytes.to_vec()).collect();
     parse_transcript(opencode::AGENT, &[SessionFile { path: "rows", bytes: &bytes }]).hash()
 }
 
@@ -147,11 +140,12 @@ async fn check(recording: &Path, filled: Filled, seed: u64) {
     let imported = store();
     let id = SessionId::from(session.as_str());
     let mut whole = open(&imported, &id).await;
-    let at_once = OpencodeDbFollower::new(&path, &session).poll(&mut whole).await.unwrap().records;
+    let intake = found(&path, &session).read_into(&mut whole, &mut |_| {}).await.unwrap();
+    let at_once = intake.records;
     whole.close().await.unwrap();
     let hashes = (settled_hash(&followed, &id).await, settled_hash(&imported, &id).await);
     assert_eq!(hashes.0, hashes.1, "{name}");
-    assert_eq!(hashes.1, read_at_once(&path, &session), "{name}");
+    assert_eq!(hashes.1, read_at_once(&path, &session).await, "{name}");
     match filled {
         // Nothing of a log is taken twice.
         Filled::All if recording.join("db_event.jsonl").exists() => {
@@ -181,13 +175,14 @@ async fn what_is_new_is_taken_and_not_the_session() {
     let (writes, session) = writes(&recording("tools"), Filled::All);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("opencode.db");
-    let connection = empty_database(&path);
+    let connection = empty(&path);
     let store = store();
     let mut kept = open(&store, &SessionId::from(session.as_str())).await;
-    let mut follower = OpencodeDbFollower::new(&path, &session);
+    let mut follower: Option<Box<dyn Follow>> = None;
     for write in &writes {
         perform(&connection, write);
-        let taken = follower.poll(&mut kept).await.unwrap();
+        let follower = follower.get_or_insert_with(|| found(&path, &session).content.follower());
+        let taken = follower.poll(&mut kept, &mut |_| {}).await.unwrap();
         assert_eq!((taken.records, taken.new_parts), (1, 0));
     }
     kept.close().await.unwrap();

@@ -9,14 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use threadfold_convert::opencode;
-use threadfold_fold::parity::{Verdict, compare};
-use threadfold_convert::Agent;
-use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{ConversationState, SessionId};
-use threadfold_engine::{OpencodeServer, ServerError, Session};
-use threadfold_fold::EnvironmentState;
+use threadfold_engine::agents::opencode::OpencodeServer;
+use threadfold_engine::{ServerError, Session};
+use threadfold_fold::parity::{Verdict, compare};
+use threadfold_fold::{EnvironmentState, RecordKind, SessionFile, parse_transcript};
 use threadfold_store::{Limit, MemoryStore, Store};
-use threadfold_fold::RecordKind;
 use threadfold_testkit::{
     AgentHome, Availability, OpenCode, ScriptedModel, Server, opencode_scripts, report_skipped,
 };

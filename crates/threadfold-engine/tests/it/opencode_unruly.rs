@@ -8,9 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use threadfold_core::SessionId;
-use threadfold_engine::{OpencodeServer, ServerError, ServerSession, Session};
-use threadfold_store::{Limit, MemoryStore, Store};
+use threadfold_engine::agents::opencode::{OpencodeServer, ServerSession};
+use threadfold_engine::{ServerError, Session};
 use threadfold_fold::{RecordKind, StoredRecord};
+use threadfold_store::{Limit, MemoryStore, Store};
 use tokio::sync::oneshot;
 
 use crate::recordings::open;

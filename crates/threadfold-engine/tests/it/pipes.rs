@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::thread;
 
 use threadfold_convert::claude;
-use threadfold_convert::{Agent, Feed, FeedKind, Record, convert_all, lines::lines};
-use threadfold_core::fold;
-use threadfold_engine::{Pipe, Session, follow_pipe};
-use threadfold_fold::{SourceRole, SourceSpec};
+use threadfold_convert::{Feed, FeedKind, FeedLine, lines::lines};
+use threadfold_core::{StateHash, fold};
+use threadfold_engine::{InputOptions, Naming, Pipe, Session, follow_pipe};
+use threadfold_fold::detection_named;
 use threadfold_store::{MemoryStore, Store};
 
 use crate::recordings::{Dice, claude_recordings, open};
@@ -32,32 +32,43 @@ async fn a_stream_through_a_pipe_is_the_stream() {
             }
         });
         let mut pipe = Pipe::new(read);
-        assert!(pipe.session(claude::AGENT).await.unwrap().is_some(), "{}", recording.name);
+        let input = pipe.recognize(&InputOptions::default()).await.unwrap();
+        assert_eq!(input.naming, Naming::Agent, "{}", recording.name);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut session = open(&store, &recording.id).await;
-        let spec = SourceSpec::new(claude::AGENT, SourceRole::Stream, "stdin");
-        follow_pipe(&mut session, &spec, pipe, pending()).await.unwrap();
+        follow_pipe(&mut session, &input, pipe, pending()).await.unwrap();
         speaking.join().unwrap();
 
-        let feed = Feed::new(claude::AGENT, FeedKind::Stream, "stdin");
-        let records =
-            lines(&bytes).map(|it| FeedLine { feed: &feed, number: it.number, bytes: it.bytes });
-        let wanted = fold(&convert_all(claude::AGENT, records)).hash();
-        assert_eq!(session.fold().conversation().hash(), wanted, "{}", recording.name);
+        let hash = session.fold().conversation().hash();
+        assert_eq!(hash, converted_hash(&bytes), "{}", recording.name);
     }
 }
 
-async fn say(session: &mut Session, text: &'static [u8]) {
-    let spec = SourceSpec::new(claude::AGENT, SourceRole::Stream, "stdin");
-    follow_pipe(session, &spec, Pipe::new(text), pending()).await.unwrap();
+/// Returns the hash of what the converter makes of a stream's lines, without a log.
+fn converted_hash(bytes: &[u8]) -> StateHash {
+    let feed = Feed::new(claude::AGENT, FeedKind::Stream, "stream");
+    let (mut converter, mut events) = (claude::AGENT.converter(), Vec::new());
+    for line in lines(bytes) {
+        let line = FeedLine { feed: &feed, number: line.number, bytes: line.bytes };
+        converter.push(&line, &mut events);
+    }
+    converter.finish(&feed, &mut events);
+    fold(&events).hash()
+}
+
+async fn follow_stream(session: &mut Session, text: &'static [u8]) {
+    let mut pipe = Pipe::new(text);
+    let input = pipe.recognize(&InputOptions::default()).await.unwrap();
+    assert_eq!(input.input.format.name, "claude-stream");
+    follow_pipe(session, &input, pipe, pending()).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_second_stream_is_another_part_and_a_last_line_without_an_end_counts() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = open(&store, &"s1".into()).await;
-    say(&mut session, br#"{"type":"assistant","uuid":"a","session_id":"s1","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"one"}]}}"#).await;
-    say(&mut session, br#"{"type":"assistant","uuid":"b","session_id":"s1","message":{"id":"m2","role":"assistant","content":[{"type":"text","text":"two"}]}}"#).await;
+    follow_stream(&mut session, br#"{"type":"assistant","uuid":"a","session_id":"s1","message":{"id":"m1","role":"assistant","content":[{"type":"text","text":"one"}]}}"#).await;
+    follow_stream(&mut session, br#"{"type":"assistant","uuid":"b","session_id":"s1","message":{"id":"m2","role":"assistant","content":[{"type":"text","text":"two"}]}}"#).await;
     let parts: Vec<u32> = session.fold().sources().map(|it| it.spec.part).collect();
     assert_eq!(parts, [1, 2]);
     assert!(session.fold().sources().all(|it| it.ended));
@@ -77,11 +88,13 @@ async fn who_is_stopped_keeps_all_that_was_read() {
         write
     });
     let mut pipe = Pipe::new(read);
-    // Nobody speaks before all of it went into the pipe.
-    assert!(pipe.session(claude::AGENT).await.unwrap().is_none());
+    // It reads on for the session's id, so that all of it can be written into the pipe.
+    let format = detection_named("claude-stream");
+    let options = InputOptions { format, ..InputOptions::default() };
+    let input = pipe.recognize(&options).await.unwrap();
+    assert_eq!(input.naming, Naming::Content, "no line names a session");
     let _open = speaking.join().unwrap();
-    let spec = SourceSpec::new(claude::AGENT, SourceRole::Stream, "stdin");
-    follow_pipe(&mut session, &spec, pipe, ready(())).await.unwrap();
+    follow_pipe(&mut session, &input, pipe, ready(())).await.unwrap();
     let source = session.fold().sources().next().unwrap();
     assert_eq!(source.position.offset, lines.len() as u64);
     assert_eq!(source.partial().unwrap(), "{\"type\":");

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use threadfold_convert::claude;
-use threadfold_convert::Agent;
-use threadfold_fold::{SessionFile, parse_transcript};
 use threadfold_core::{SessionId, StateHash};
-use threadfold_engine::{Options, Session, claude_files, holder, load, take_files};
-use threadfold_fold::Slices;
+use threadfold_engine::agents::claude::claude_files;
+use threadfold_engine::{Options, Session, holder, load, read_files};
+use threadfold_fold::{SessionFile, Slices, parse_transcript};
 use threadfold_store::Store;
 
 /// A recorded session of Claude Code.
@@ -62,7 +61,7 @@ pub(crate) async fn open(store: &Arc<dyn Store>, id: &SessionId) -> Session {
 pub(crate) async fn import(store: &Arc<dyn Store>, recording: &Recording) {
     let mut session = open(store, &recording.id).await;
     let files = claude_files(&recording.main).unwrap();
-    take_files(&mut session, &files, |_| {}).await.unwrap();
+    read_files(&mut session, &files).await.unwrap();
     assert_eq!(session.close().await.unwrap(), Vec::<String>::new());
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
-use threadfold_engine::{Budget, Options, Session, claude_files, holder, inspect, load, reindex, take_files, take_lines};
-use threadfold_fold::{Fold, Slices, SourceRole, SourceSpec};
+use threadfold_engine::agents::claude::claude_files;
+use threadfold_engine::{Budget, Options, Session, holder, inspect, load, read_files, reindex};
+use threadfold_fold::{Cutter, Fold, Slices, SourceSpec};
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{
     Finding, Maintenance, MemoryStore, SessionEntry, Store, StoredSnapshot, Subject, Summary,
@@ -26,7 +27,7 @@ async fn import_into(store: &Arc<dyn Store>, recording: &Recording, snapshot_eve
     let options = Options { snapshot_every, ..Options::new(holder("a test")) };
     let mut session = Session::open(store.clone(), &recording.id, options).await.unwrap();
     let files = claude_files(&recording.main).unwrap();
-    take_files(&mut session, &files, |_| {}).await.unwrap();
+    read_files(&mut session, &files).await.unwrap();
     session.close().await.unwrap();
 }
 
@@ -116,21 +117,17 @@ async fn an_event_whose_line_has_no_end_is_there_once_its_source_is_settled() {
     let id = SessionId::from("ours");
     let mut session =
         Session::open(store.clone(), &id, Options::new(holder("a test"))).await.unwrap();
-    let spec = SourceSpec {
-        agent: None,
-        kind: SourceRole::Events,
-        agent_id: None,
-        name: "events.jsonl".to_owned(),
-        path: None,
-        part: 1,
-    };
+    let source = session.source(&SourceSpec::of_events("events.jsonl")).await.unwrap();
     let line = |id: &str| {
         format!(
             r#"{{"type":"block:upsert","payload":{{"block":{{"id":"{id}","type":"assistant_text","status":"complete","content":"x"}}}}}}"#
         )
     };
     let lines = format!("{}\n{}", line("a"), line("b"));
-    take_lines(&mut session, &spec, lines.as_bytes()).await.unwrap();
+    let (mut cutter, mut records) = (Cutter::new(source), Vec::new());
+    cutter.push(lines.as_bytes(), &mut records);
+    records.extend(cutter.unfinished());
+    session.accept(records).await.unwrap();
     let blocks = |fold: &Fold| (fold.conversation().blocks().len(), fold.settled().blocks().len());
     assert_eq!(blocks(session.fold()), (1, 2));
 }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use threadfold_core::{Payload, SessionEvent};
 use threadfold_engine::{EngineError, Options, Session, holder, load};
-use threadfold_fold::{FileState, FileStatus, Item, QueryState, QueryStatus, RestorePolicy, Slice, SliceError, Slices, Snapshot};
+use threadfold_fold::{
+    FileState, FileStatus, Item, QueryState, QueryStatus, RestorePolicy, Slice, SliceError, Slices,
+    Snapshot,
+};
 use threadfold_store::{MemoryStore, Store, StoredSnapshot};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use threadfold_fold::GENERATION;
 use threadfold_core::{Json, SessionEvent};
-use threadfold_engine::{Heard, Session, load};
-use threadfold_fold::{Slices, Snapshot};
+use threadfold_engine::{Session, Update, load};
+use threadfold_fold::{Cursor, GENERATION, Slices, Snapshot};
 use threadfold_store::{MemoryStore, Store, StoredSnapshot};
-use threadfold_fold::Cursor;
 
 use crate::recordings::{claude_recordings, import, open};
 
@@ -121,8 +119,8 @@ async fn listeners_hear_every_step_once_from_where_they_are() {
     session.emit(&said("b")).await.unwrap();
     let (mut early, mut late) =
         (handle.listen(&handle.cursor_at(0)), handle.listen(&handle.cursor_at(1)));
-    let seqs = |heard: Heard| match heard {
-        Heard::Steps(steps) => steps.iter().map(|step| step.seq).collect::<Vec<_>>(),
+    let seqs = |update: Update| match update {
+        Update::Steps(steps, _) => steps.iter().map(|it| it.step.seq).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     assert_eq!(seqs(early.next().await), [1, 2]);
@@ -131,7 +129,7 @@ async fn listeners_hear_every_step_once_from_where_they_are() {
     assert_eq!(seqs(early.next().await), [3]);
     session.close().await.unwrap();
     assert_eq!(seqs(late.next().await), [3]);
-    assert!(matches!(late.next().await, Heard::Ended));
+    assert!(matches!(late.next().await, Update::End(_)));
 }
 
 #[tokio::test]
@@ -142,10 +140,10 @@ async fn who_is_too_far_behind_is_told_of_the_gap() {
     for index in 0..1_100 {
         session.emit(&said(&format!("b{index}"))).await.unwrap();
     }
-    let Heard::Gap { seq, conversation } = slow.next().await else { panic!("a gap was wanted") };
-    assert_eq!((seq, conversation.blocks().len()), (1_100, 1_100));
+    let Update::Gap(view) = slow.next().await else { panic!("no gap") };
+    assert_eq!((view.seq, view.conversation.blocks().len()), (1_100, 1_100));
     session.emit(&said("after")).await.unwrap();
-    assert!(matches!(slow.next().await, Heard::Steps(steps) if steps.len() == 1));
+    assert!(matches!(slow.next().await, Update::Steps(steps, _) if steps.len() == 1));
 }
 
 #[tokio::test]
@@ -165,11 +163,11 @@ async fn a_cursor_that_does_not_match_gets_the_whole_state() {
     ];
     for after in foreign {
         let mut listener = session.handle().listen(&after);
-        let Heard::Gap { seq, conversation } = listener.next().await else { panic!("{after}") };
-        assert_eq!((seq, conversation.blocks().len()), (3, 3), "{after}");
+        let Update::Gap(view) = listener.next().await else { panic!("{after}") };
+        assert_eq!((view.seq, view.conversation.blocks().len()), (3, 3), "{after}");
     }
     let mut own = session.handle().listen(&Cursor { seq: 1, ..cursor });
-    assert!(matches!(own.next().await, Heard::Steps(steps) if steps.len() == 2));
+    assert!(matches!(own.next().await, Update::Steps(steps, _) if steps.len() == 2));
 }
 
 #[tokio::test]
@@ -185,7 +183,7 @@ async fn steps_of_large_records_are_not_kept_for_those_who_are_behind() {
     }
     let kept = steps.iter().filter(|step| step.strong_count() > 0).count();
     assert!((1..=5).contains(&kept), "{kept} steps of 3 MB are in memory");
-    assert!(matches!(slow.next().await, Heard::Gap { seq: 20, .. }));
+    assert!(matches!(slow.next().await, Update::Gap(view) if view.seq == 20));
     session.emit(&said(&large)).await.unwrap();
-    assert!(matches!(slow.next().await, Heard::Steps(steps) if steps.len() == 1));
+    assert!(matches!(slow.next().await, Update::Steps(steps, _) if steps.len() == 1));
 }

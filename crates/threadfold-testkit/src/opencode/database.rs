@@ -15,15 +15,24 @@ pub enum Filled {
     RowsOnly,
 }
 
+/// Creates a database without sessions at `path`.
+///
+/// # Panics
+///
+/// If the database cannot be written.
+pub fn empty(path: &Path) -> Connection {
+    let connection = Connection::open(path).expect("a database can be created");
+    connection.execute_batch(include_str!("schema.sql")).expect("the schema is in order");
+    connection
+}
+
 /// Creates a database at `path`, fills it from a recording, and returns the id of its root session.
 ///
 /// # Panics
 ///
 /// If the database cannot be written, or the recording cannot be read.
 pub fn fill(path: &Path, recording: &Path, filled: Filled) -> String {
-    let connection = Connection::open(path).expect("a database can be created");
-    connection.execute_batch(include_str!("schema.sql")).expect("the schema is in order");
-    add(&connection, recording, filled)
+    add(&empty(path), recording, filled)
 }
 
 /// Adds a recorded session with its children, and returns its id.

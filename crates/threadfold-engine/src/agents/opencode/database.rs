@@ -63,11 +63,6 @@ impl OpencodeDb {
         Ok(database)
     }
 
-    /// Returns where it is.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     fn has(&self, table: &str) -> bool {
         self.tables.iter().any(|it| it == table)
     }
