@@ -108,13 +108,13 @@ pub async fn duplicate_names(
     store: &dyn Store,
     entry: &SessionEntry,
 ) -> Result<Option<SessionId>, EngineError> {
+    // An id that an agent wrote is right, so the session need not be folded.
+    if Agent::all().any(|agent| agent.is_session_name(entry.session.as_str())) {
+        return Ok(None);
+    }
     let loaded = load(store, &entry.session, u64::MAX, Slices::default()).await?;
-    let is_agents_name = |agent: Agent| agent.is_session_name(entry.session.as_str());
     let Some(told) = loaded.fold.agent_session().filter(|told| *told != entry.session) else {
         return Ok(None);
     };
-    if loaded.fold.agent().is_some_and(is_agents_name) {
-        return Ok(None);
-    }
     Ok(store.entry(&told).await?.map(|other| other.session))
 }

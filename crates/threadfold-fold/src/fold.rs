@@ -43,6 +43,8 @@ pub struct Fold {
     oddities: u64,
     /// Hashes the records of each source, so that the source can be continued later.
     is_continuable: bool,
+    /// Folds the conversation and nothing beside it.
+    is_conversation_only: bool,
 }
 
 /// What one record changed.
@@ -96,6 +98,7 @@ impl Fold {
             unknown: Vec::new(),
             oddities: 0,
             is_continuable: true,
+            is_conversation_only: false,
         }
     }
 
@@ -112,6 +115,13 @@ impl Fold {
     #[must_use]
     pub fn once(self) -> Self {
         Self { is_continuable: false, ..self }
+    }
+
+    /// Folds the conversation alone: no changes, metadata, turns or slices, and no hashes over
+    /// sources. For whoever wants a state and nothing else.
+    #[must_use]
+    pub fn conversation_only(self) -> Self {
+        Self { is_conversation_only: true, ..self.once() }
     }
 
     /// Returns the conversation as if every source ended here: open blocks are closed, and an
@@ -233,6 +243,7 @@ impl Fold {
             unknown: self.unknown.clone(),
             oddities: self.oddities,
             is_continuable: self.is_continuable,
+            is_conversation_only: self.is_conversation_only,
         }
     }
 }

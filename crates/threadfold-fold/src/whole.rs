@@ -14,7 +14,7 @@ use crate::source::{SourceRole, SourceSpec};
 /// The main file may stand anywhere among them. If they hold several sessions, this is the first
 /// that they name. See the crate's front page for an example.
 pub fn parse_transcript(agent: Agent, files: &[SessionFile<'_>]) -> ConversationState {
-    let mut fold = Fold::new(SessionId::from(""), Slices::default()).once();
+    let mut fold = Fold::new(SessionId::from(""), Slices::default()).conversation_only();
     fold_files(&mut fold, agent, files, |_| {});
     fold.settled()
 }

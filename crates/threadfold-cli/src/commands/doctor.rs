@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Args;
 use serde::Serialize;
 use threadfold_core::SessionId;
-use threadfold_engine::inspect;
+use threadfold_engine::{duplicate_names, inspect};
 use threadfold_store::{Finding, Remedy, SessionEntry, Subject};
 
 use super::reindex::reindex;
@@ -111,6 +111,9 @@ fn examine(
     // If the database itself is corrupt, its sessions can be neither listed nor folded.
     let sessions = if found.is_empty() || args.repair { store.sessions()? } else { Vec::new() };
     found.extend(sessions.iter().filter_map(missing_records));
+    if found.is_empty() {
+        find_duplicates(store, &sessions, &mut found)?;
+    }
     if args.deep && found.iter().all(|it| it.to_rebuild().is_some()) {
         compare_derived(store, &sessions, &mut found)?;
     }
@@ -125,6 +128,28 @@ fn missing_records(entry: &SessionEntry) -> Option<Diagnosis> {
         let finding = Finding::new(subject, what, Remedy::RestoreSession);
         Diagnosis { advice: advice.to_owned(), ..Diagnosis::from(finding) }
     })
+}
+
+/// Adds sessions that are stored under two ids. Nothing is merged or removed unasked.
+fn find_duplicates(
+    store: &OpenStore,
+    sessions: &[SessionEntry],
+    found: &mut Vec<Diagnosis>,
+) -> Result<(), CommandError> {
+    let shared = store.shared();
+    for entry in sessions {
+        if let Some(other) = store.wait(duplicate_names(&*shared, entry))? {
+            let subject = Subject::Session(entry.session.clone());
+            let problem = format!("its agent calls it `{other}`, which is stored as well");
+            let advice = format!(
+                "imports go to `{other}`; if it has all that you need, `threadfold rm {}` removes this one",
+                entry.session
+            );
+            let finding = Finding::new(subject, problem, Remedy::RestoreSession);
+            found.push(Diagnosis { advice, ..Diagnosis::from(finding) });
+        }
+    }
+    Ok(())
 }
 
 /// Adds snapshots and summaries that do not match the records.

@@ -13,7 +13,7 @@ use threadfold_fold::Step;
 
 use crate::error::{CommandError, say};
 use crate::input::{FoldedInput, InputArgs, fold_input};
-use crate::printable::{printable, write_json};
+use crate::printable::{printable, write_json, write_json_text};
 use crate::runtime::Waiter;
 
 /// Fold a session into the state of its conversations
@@ -216,11 +216,14 @@ impl Printer {
             }
             Shown::Hash => writeln!(self.out, "{}", state.hash())?,
             Shown::Pretty => {
-                serde_json::to_writer_pretty(&mut self.out, state)?;
-                writeln!(self.out)?;
+                let pretty = serde_json::to_string_pretty(state)?;
+                for line in pretty.lines() {
+                    write_json_text(&mut self.out, line)?;
+                    writeln!(self.out)?;
+                }
             }
             Shown::State => {
-                serde_json::to_writer(&mut self.out, state)?;
+                write_json(&mut self.out, state)?;
                 writeln!(self.out)?;
             }
             Shown::Changes => {}

@@ -222,7 +222,7 @@ struct Side {
 
 impl Side {
     fn fold(session: &SessionId, records: &[Record], name: &str) -> Result<Self, CommandError> {
-        let mut fold = Fold::new(session.clone(), Slices::default()).once();
+        let mut fold = Fold::new(session.clone(), Slices::default()).conversation_only();
         let (mut has_ended, mut events) = (false, 0);
         for record in records {
             let seq = fold.seq() + 1;

@@ -59,6 +59,7 @@ fn no_events_at_all_are_an_empty_state() {
     --- stdout
     {"blocks":[],"subagents":[]}
     --- stderr
+    no record of `events.jsonl` shows anything
     "#);
 }
 
@@ -69,6 +70,8 @@ fn at_is_the_state_after_so_many_events() {
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"}],"subagents":[]}
     --- stderr
+    1 line could not be used, kept as blocks:
+      line 4: not an event: expected one JSON object, found text that is not JSON (expected ident at column 2)
     "#);
     assert_snapshot!(fold(&[START], &["--at", "0"]), @r#"
     exit 0
@@ -91,6 +94,7 @@ fn at_beyond_the_end_tells_how_many_there_are() {
     exit 2
     --- stdout
     --- stderr
+    no record of `events.jsonl` shows anything
     error: `events.jsonl` has no events, and `--at` asks for 1
     hint: `--at 0` is the state after all of them
     ");
@@ -114,13 +118,15 @@ fn changes_are_a_line_a_step() {
 #[test]
 fn a_bad_line_does_not_stop_the_changes() {
     assert_snapshot!(fold(&[IDLE, "{", IDLE], &["--changes"]), @r#"
-    exit 2
+    exit 0
     --- stdout
     {"step":1,"type":"session:idle","outcome":"unchanged","changes":[]}
+    {"step":2,"type":"log","outcome":"unchanged","changes":[]}
+    {"step":3,"type":"block:upsert","outcome":"applied","changes":[{"type":"block:inserted","conversationId":"main","after":null,"block":{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"{"}}]}
+    {"step":4,"type":"session:idle","outcome":"unchanged","changes":[]}
     --- stderr
-    error: line 2 of `events.jsonl` is not an event
-    cause: expected one JSON object, found text that is not JSON (EOF while parsing an object at column 1)
-    hint: `--keep-going` leaves out lines that are not events
+    1 line could not be used, kept as blocks:
+      line 2: not an event: expected one JSON object, found text that is not JSON (EOF while parsing an object at column 1)
     "#);
 }
 
@@ -157,6 +163,7 @@ fn the_hash_is_that_of_the_state() {
     --- stdout
     ac1386f18359e4e7b5cde827acab6f05b3f738ccdd3642fc5b12afb1c491be5d
     --- stderr
+    no record of `events.jsonl` shows anything
     ");
     let grown = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"assistant_text","status":"pending","content":"Hello"}}}"#;
     assert_eq!(fold(&[START, MORE], &["--hash"]), fold(&[grown], &["--hash"]));
@@ -179,12 +186,12 @@ fn only_one_thing_is_printed() {
 #[test]
 fn a_bad_line_is_kept_as_a_block_and_reported() {
     assert_snapshot!(fold(&[START, "", BAD_STATUS, MORE], &[]), @r#"
-    exit 2
+    exit 0
     --- stdout
+    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"},{"id":"line:events:3:1","type":"unknown","status":"complete","conversationId":"main","record":{"type":"block:upsert","payload":{"block":{"id":"a","type":"thinking","status":"done","content":"Hm"}}}}],"subagents":[]}
     --- stderr
-    error: line 3 of `events.jsonl` is not an event
-    cause: `payload.block.status`: expected a status: `pending`, `running`, `complete`, `success` or `error`, found `"done"`
-    hint: `--keep-going` leaves out lines that are not events
+    1 line could not be used, kept as blocks:
+      line 3: not an event: `payload.block.status`: expected a status: `pending`, `running`, `complete`, `success` or `error`, found `"done"`
     "#);
     assert_snapshot!(fold(&[START, "not json"], &["--pretty"]), @"
     exit 2
@@ -207,14 +214,14 @@ fn a_bad_line_is_kept_as_a_block_and_reported() {
 #[test]
 fn a_torn_last_line_is_a_bad_line() {
     let env = TestEnv::with_events(format!("{START}\n{}", &MORE[..40]));
-    assert_snapshot!(env.run(&["fold", "events.jsonl"]), @"
-    exit 2
+    assert_snapshot!(env.run(&["fold", "events.jsonl"]), @r#"
+    exit 0
     --- stdout
+    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"{\"type\":\"block:delta\",\"payload\":{\"blockI"}],"subagents":[]}
     --- stderr
-    error: line 2 of `events.jsonl` is not an event
-    cause: expected one JSON object, found text that is not JSON (EOF while parsing a string at column 40)
-    hint: `--keep-going` leaves out lines that are not events
-    ");
+    1 line could not be used, kept as blocks:
+      line 2: not an event: expected one JSON object, found text that is not JSON (EOF while parsing a string at column 40)
+    "#);
 }
 
 #[test]
@@ -222,14 +229,14 @@ fn bad_utf_8_is_a_bad_line() {
     let mut bytes = lines(&[START]).into_bytes();
     bytes.extend(b"{\"type\":\"\xff\xfe\"}\n");
     let env = TestEnv::with_events(bytes);
-    assert_snapshot!(env.run(&["fold", "events.jsonl"]), @"
-    exit 2
+    assert_snapshot!(env.run(&["fold", "events.jsonl"]), @r#"
+    exit 0
     --- stdout
+    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"{\"type\":\"��\"}"}],"subagents":[]}
     --- stderr
-    error: line 2 of `events.jsonl` is not an event
-    cause: expected UTF-8, found the byte 0xff at column 10
-    hint: `--keep-going` leaves out lines that are not events
-    ");
+    1 line could not be used, kept as blocks:
+      line 2: not UTF-8
+    "#);
     assert_snapshot!(env.run(&["fold", "--hash", "events.jsonl"]), @"
     exit 0
     --- stdout
@@ -245,20 +252,9 @@ fn of_many_bad_lines_the_first_are_listed() {
     assert_snapshot!(fold(&["1"; 12], &[]), @r#"
     exit 0
     --- stdout
-    {"blocks":[],"subagents":[]}
+    {"blocks":[{"id":"line:main:1:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:2:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:3:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:4:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:5:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:6:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:7:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:8:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:9:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:10:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:11:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:12:0","type":"unknown","status":"complete","conversationId":"main","record":1}],"subagents":[]}
     --- stderr
-    12 lines were left out:
-      line 1: expected an object, found `1`
-      line 2: expected an object, found `1`
-      line 3: expected an object, found `1`
-      line 4: expected an object, found `1`
-      line 5: expected an object, found `1`
-      line 6: expected an object, found `1`
-      line 7: expected an object, found `1`
-      line 8: expected an object, found `1`
-      line 9: expected an object, found `1`
-      line 10: expected an object, found `1`
-      and 2 more
+    `events.jsonl` is in no format of a known agent: every line is kept as it is
     "#);
 }
 
@@ -267,11 +263,12 @@ fn at_counts_events_and_not_lines() {
     assert_snapshot!(fold(&["1", START, "2", MORE, "3"], &["--at", "2"]), @r#"
     exit 0
     --- stdout
-    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"}],"subagents":[]}
+    {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":1}],"subagents":[]}
     --- stderr
-    2 lines were left out:
-      line 1: expected an object, found `1`
-      line 3: expected an object, found `2`
+    3 lines could not be used, kept as blocks:
+      line 1: not an event: expected an object, found `1`
+      line 3: not an event: expected an object, found `2`
+      line 5: not an event: expected an object, found `3`
     "#);
     assert_snapshot!(fold(&["1", START], &["--at", "2"]), @"
     exit 2
@@ -292,14 +289,14 @@ fn windows_line_ends_a_byte_order_mark_and_empty_lines_are_fine() {
 
 #[test]
 fn a_byte_order_mark_elsewhere_is_not() {
-    assert_snapshot!(fold(&[START, &format!("\u{feff}{MORE}")], &[]), @"
-    exit 2
+    assert_snapshot!(fold(&[START, &format!("\u{feff}{MORE}")], &[]), @r#"
+    exit 0
     --- stdout
+    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"﻿{\"type\":\"block:delta\",\"payload\":{\"blockId\":\"a\",\"delta\":\"lo\"}}"}],"subagents":[]}
     --- stderr
-    error: line 2 of `events.jsonl` is not an event
-    cause: expected one JSON object, found text that is not JSON (expected value at column 1)
-    hint: `--keep-going` leaves out lines that are not events
-    ");
+    1 line could not be used, kept as blocks:
+      line 2: not an event: expected one JSON object, found text that is not JSON (expected value at column 1)
+    "#);
 }
 
 #[test]
@@ -309,14 +306,13 @@ fn standard_input_is_read_if_no_file_is_given_or_a_dash() {
     assert_eq!(env.run_piped(&["fold"]), from_file);
     assert_eq!(env.run_piped(&["fold", "-"]), from_file);
     env.write("events.jsonl", "nonsense");
-    assert_snapshot!(env.run_piped(&["fold"]), @"
-    exit 2
+    assert_snapshot!(env.run_piped(&["fold"]), @r#"
+    exit 0
     --- stdout
+    {"blocks":[{"id":"line:main:1:0","type":"unknown","status":"complete","conversationId":"main","record":"nonsense"}],"subagents":[]}
     --- stderr
-    error: line 1 of standard input is not an event
-    cause: expected one JSON object, found text that is not JSON (expected ident at column 2)
-    hint: `--keep-going` leaves out lines that are not events
-    ");
+    standard input is in no format of a known agent: every line is kept as it is
+    "#);
 }
 
 #[test]
@@ -325,9 +321,9 @@ fn a_missing_file_is_named() {
     exit 2
     --- stdout
     --- stderr
-    error: `missing.jsonl` cannot be read
+    error: cannot read `missing.jsonl`
     cause: No such file or directory (os error 2)
-    hint: give a stream, a transcript or a file of events, or `-` for standard input
+    hint: check that it exists and can be read
     ");
 }
 
@@ -337,9 +333,8 @@ fn a_folder_is_not_a_file() {
     exit 2
     --- stdout
     --- stderr
-    error: `.` cannot be read
-    cause: it is a folder, and not one that OpenCode keeps sessions in
-    hint: give a file, or the folder `storage` of OpenCode up to 1.1
+    error: there is no session in `.`
+    hint: `threadfold list` shows the sessions on this machine
     ");
 }
 
@@ -354,14 +349,7 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     1 anomaly in 1 event
     ");
     let raw = "{\"type\":\"log\",\"context\":{\"source\":{\"kind\":\"\u{7f}\u{9b}2J\u{202e}\"}}}";
-    assert_snapshot!(fold(&[raw], &[]), @r#"
-    exit 2
-    --- stdout
-    --- stderr
-    error: line 1 of `events.jsonl` is not an event
-    cause: `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"\u{7f}\u{9b}2J\u{202e}"`
-    hint: `--keep-going` leaves out lines that are not events
-    "#);
+    assert_snapshot!(fold(&[raw], &["--from", "events"]), @"");
     assert_snapshot!(fold(&[raw, "\u{1b}[2J"], &["--hash"]), @r#"
     exit 0
     --- stdout
@@ -415,8 +403,7 @@ fn the_help_tells_what_there_is() {
     Usage: threadfold <COMMAND>
 
     Commands:
-      list     List sessions, newest first: those of Claude Code and OpenCode on this machine, and the
-               store's
+      list     List the sessions of all agents on this machine and in the store, newest first
       view     Show a session's conversation
       import   Take sessions into the store, where they stay
       log      Show the records of a session in the store, one a line
@@ -654,7 +641,7 @@ fn subagents_that_cannot_be_seen_from_standard_input_are_told() {
     --- stdout
     c892a8ea77772d46ede27c5ff3f36bcc6639cfade58fe9bb69b89c7c5a4a89a4
     --- stderr
-    the files of 1 subagent cannot be seen from standard input; give the transcript's path
+    the files of 1 subagent cannot be seen from standard input: give the path of the transcript
     ");
     let whole = env.run(&["fold", main, "--hash"]);
     assert!(whole.ends_with("--- stderr\n"), "{whole}");

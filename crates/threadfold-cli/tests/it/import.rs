@@ -170,7 +170,7 @@ fn one_that_cannot_be_read_does_not_stop_the_others() {
     --- stdout
     good  new: 1 record, 177 B
     --- stderr
-    left out `<home>/claude/projects/p/bad.jsonl`: it cannot be read: it is not a regular file
+    skipped `<home>/claude/projects/p/bad.jsonl`: it is not a regular file
     2 sessions: 1 with something new, 0 unchanged, 1 failed
     error: 1 session could not be imported
     hint: the lines above tell why; importing again takes only what is missing

@@ -76,7 +76,7 @@ fn sessions_are_found_however_deep_and_counted_once() {
     aaaaaaaa-1111-4000-8000-000000000001  new: 1 record, 167 B
     aaaaaaaa-1111-4000-8000-000000000001  grown: 2 records, 678 B
     --- stderr
-    left 1 file of `all` aside that no known agent wrote as a session: `--any` takes every file
+    skipped 1 file of `all` in no format that an agent writes: `--any` takes every file
     2 sessions: 2 with something new, 0 unchanged, 0 failed
     ");
 }

@@ -26,11 +26,11 @@ fn a_row_says_where_its_session_is() {
     assert_snapshot!(env.told(&["list"]), @"
     exit 0
     --- stdout
-    id        where   when        title            blocks  agents   cost
-    ────────  ──────  ──────────  ───────────────  ──────  ──────  ─────
-    5e551011  both    2025-03-01  Count the notes      17       2  $0.01
+    id        where   when        title            blocks  subagents   cost
+    ────────  ──────  ──────────  ───────────────  ──────  ─────────  ─────
+    5e551011  both    2025-03-01  Count the notes      17          2  $0.01
     grown     both +  2025-03-01  Will I grow?          3
-    fresh     agent   2025-03-01  Am I new?             2
+    fresh     disk    2025-03-01  Am I new?             2
     gone      store   2025-03-01  Will I go?            2
     --- stderr
     ");
@@ -76,7 +76,7 @@ fn a_session_is_viewed_from_the_store_unless_its_folder_has_more() {
     exit 2
     --- stdout
     --- stderr
-    error: session `nobody` is not in the store, `<home>/claude/projects` or `<home>/.local/share/opencode`
+    error: session `nobody` is not in the store, `<home>/.local/share/opencode` or `<home>/claude/projects`
     hint: `threadfold list` shows the sessions; a path to a file of one works too
     ");
 }

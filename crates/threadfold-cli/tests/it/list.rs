@@ -28,11 +28,11 @@ fn eighty_columns() {
     assert_snapshot!(list_at(&some_sessions(), "80"), @"
     exit 0
     --- stdout
-    id          when        project     title                  blocks  agents   cost
-    ──────────  ──────────  ──────────  ─────────────────────  ──────  ──────  ─────
-    5e551011-a  2025-03-01  …ody-notes  Count the notes            17       2  $0.01
-    0b5e55ed-b  2025-03-01  …a-project  Explain to me, in as…       2
-    0b5e55ed-c  2025-02-01  …ode-other  /status                     1
+    id          when        project     title               blocks  subagents   cost
+    ──────────  ──────────  ──────────  ──────────────────  ──────  ─────────  ─────
+    5e551011-a  2025-03-01  …ody-notes  Count the notes         17          2  $0.01
+    0b5e55ed-b  2025-03-01  …a-project  Explain to me, in…       2
+    0b5e55ed-c  2025-02-01  …ode-other  /status                  1
     --- stderr
     ");
 }
@@ -42,11 +42,11 @@ fn a_hundred_and_sixty_columns() {
     assert_snapshot!(list_at(&some_sessions(), "160"), @"
     exit 0
     --- stdout
-    id          when        project                       title                                                                                blocks  agents   cost
-    ──────────  ──────────  ────────────────────────────  ───────────────────────────────────────────────────────────────────────────────────  ──────  ──────  ─────
-    5e551011-a  2025-03-01  home-somebody-notes           Count the notes                                                                          17       2  $0.01
-    0b5e55ed-b  2025-03-01  …very-long-name-of-a-project  Explain to me, in as many words as it takes, what a fold over events is, and why a…       2
-    0b5e55ed-c  2025-02-01  srv-code-other                /status                                                                                   1
+    id          when        project                       title                                                                             blocks  subagents   cost
+    ──────────  ──────────  ────────────────────────────  ────────────────────────────────────────────────────────────────────────────────  ──────  ─────────  ─────
+    5e551011-a  2025-03-01  home-somebody-notes           Count the notes                                                                       17          2  $0.01
+    0b5e55ed-b  2025-03-01  …very-long-name-of-a-project  Explain to me, in as many words as it takes, what a fold over events is, and wh…       2
+    0b5e55ed-c  2025-02-01  srv-code-other                /status                                                                                1
     --- stderr
     ");
 }
@@ -70,9 +70,9 @@ fn json_tells_everything() {
     assert_snapshot!(shown.replace(&folder, "<claude>"), @r#"
     exit 0
     --- stdout
-    {"id":"5e551011-aaaa-4000-8000-000000000001","agent":"claude","where":"agent","path":"<claude>/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl","project":"home-somebody-notes","title":"Count the notes","firstPrompt":"How long are my notes?\nPlease count **lines** and words.","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:10:00.000Z","blocks":17,"subagents":2,"model":"model-large-1","usage":{"inputTokens":1100,"outputTokens":220,"cacheReadTokens":33000,"cacheCreationTokens":0},"costUsd":0.0123}
-    {"id":"0b5e55ed-bbbb-4000-8000-000000000002","agent":"claude","where":"agent","path":"<claude>/projects/-srv-code-a-very-long-name-of-a-project/0b5e55ed-bbbb-4000-8000-000000000002.jsonl","project":"srv-code-a-very-long-name-of-a-project","title":null,"firstPrompt":"<ide_opened_file>a.rs</ide_opened_file>Explain to me, in as many words as it takes,\nwhat a fold over events is, and why anybody would want one","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:01:00.000Z","blocks":2,"subagents":0,"model":"model-large-1","usage":{"inputTokens":100,"outputTokens":20,"cacheReadTokens":3000,"cacheCreationTokens":0},"costUsd":null}
-    {"id":"0b5e55ed-cccc-4000-8000-000000000003","agent":"claude","where":"agent","path":"<claude>/projects/-srv-code-other/0b5e55ed-cccc-4000-8000-000000000003.jsonl","project":"srv-code-other","title":null,"firstPrompt":null,"startedAt":"2025-02-01T10:00:00Z","endedAt":"2025-02-01T10:00:00Z","blocks":1,"subagents":0,"model":null,"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0},"costUsd":null}
+    {"id":"5e551011-aaaa-4000-8000-000000000001","agent":"claude","where":"disk","path":"<claude>/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl","project":"home-somebody-notes","title":"Count the notes","firstPrompt":"How long are my notes?\nPlease count **lines** and words.","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:10:00.000Z","blocks":17,"subagents":2,"model":"model-large-1","usage":{"inputTokens":1100,"outputTokens":220,"cacheReadTokens":33000,"cacheCreationTokens":0},"costUsd":0.0123}
+    {"id":"0b5e55ed-bbbb-4000-8000-000000000002","agent":"claude","where":"disk","path":"<claude>/projects/-srv-code-a-very-long-name-of-a-project/0b5e55ed-bbbb-4000-8000-000000000002.jsonl","project":"srv-code-a-very-long-name-of-a-project","title":null,"firstPrompt":"<ide_opened_file>a.rs</ide_opened_file>Explain to me, in as many words as it takes,\nwhat a fold over events is, and why anybody would want one","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:01:00.000Z","blocks":2,"subagents":0,"model":"model-large-1","usage":{"inputTokens":100,"outputTokens":20,"cacheReadTokens":3000,"cacheCreationTokens":0},"costUsd":null}
+    {"id":"0b5e55ed-cccc-4000-8000-000000000003","agent":"claude","where":"disk","path":"<claude>/projects/-srv-code-other/0b5e55ed-cccc-4000-8000-000000000003.jsonl","project":"srv-code-other","title":null,"firstPrompt":null,"startedAt":"2025-02-01T10:00:00Z","endedAt":"2025-02-01T10:00:00Z","blocks":1,"subagents":0,"model":null,"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0},"costUsd":null}
     --- stderr
     "#);
 }
@@ -111,7 +111,7 @@ fn without_sessions_it_says_where_it_looked() {
     exit 1
     --- stdout
     --- stderr
-    there are no sessions in `<claude>/projects` or `<home>/.local/share/opencode`; `CLAUDE_CONFIG_DIR` and `XDG_DATA_HOME` tell where else to look
+    there are no sessions in `<home>/.local/share/opencode` or `<claude>/projects`; `CLAUDE_CONFIG_DIR` and `XDG_DATA_HOME` say where else to look
     ");
 }
 
@@ -144,6 +144,6 @@ fn a_file_that_cannot_be_read_is_said_and_the_others_are_listed() {
     ────  ──────────  ───────  ─────  ──────
     good  2025-03-01  p        Hello       1
     --- stderr
-    left out `<claude>/projects/p/bad.jsonl`: it is a folder
+    skipped `<claude>/projects/p/bad.jsonl`: it is not a regular file
     ");
 }

@@ -70,7 +70,7 @@ fn exports_of_children_are_given_one_by_one() {
     exit 0
     --- stdout
     equal: 12 blocks, 1 subagents, 114 fields compared
-      merge: 134 interleavings, one state
+      merge: 136 interleavings, one state
     --- stderr
     ");
     let database =
@@ -135,7 +135,7 @@ fn of_many_sessions_in_a_database_one_is_named() {
     --- stdout
     --- stderr
     error: there are 2 sessions in `opencode.db`
-    hint: `--session ses_e1f450d7dffecTDTCJIAkNCL25` takes one of them; `threadfold list` shows more
+    hint: `--session ses_e1f450d7dffecTDTCJIAkNCL25` reads one of them; `threadfold list` shows more
     ");
     let named = env.run(&["fold", "opencode.db", "--session", &other, "--hash"]);
     let only = recorded("subagent").run(&["fold", "opencode.db", "--hash"]);
@@ -189,11 +189,11 @@ fn the_sessions_of_both_agents_stand_in_one_table() {
     assert_snapshot!(without_age(&list_at_hundred(&env)), @"
     exit 0
     --- stdout
-    id        agent     project              title               blocks  agents   cost
-    ────────  ────────  ───────────────────  ──────────────────  ──────  ──────  ─────
-    ses_e1f1  opencode  project              Mock session title       2          $0.01
-    ses_e1f4  opencode  project              Mock session title      12       1  $0.02
-    5e551011  claude    home-somebody-notes  Count the notes         17       2  $0.01
+    id        agent     project              title               blocks  subagents   cost
+    ────────  ────────  ───────────────────  ──────────────────  ──────  ─────────  ─────
+    ses_e1f1  opencode  project              Mock session title       2             $0.01
+    ses_e1f4  opencode  project              Mock session title      12          1  $0.02
+    5e551011  claude    home-somebody-notes  Count the notes         17          2  $0.01
     --- stderr
     ");
     let json = env.run(&["list", "--json"]);
@@ -357,9 +357,8 @@ fn a_folder_that_holds_something_else_is_told() {
     exit 2
     --- stdout
     --- stderr
-    error: `empty` cannot be read
-    cause: it is a folder, and not one that OpenCode keeps sessions in
-    hint: give a file, or the folder `storage` of OpenCode up to 1.1
+    error: there is no session in `empty`
+    hint: `threadfold list` shows the sessions on this machine
     ");
     assert_snapshot!(env.run(&["fold", "export.json", "--from", "opencode-storage"]), @"
     exit 2
@@ -394,9 +393,9 @@ fn the_older_folder_is_listed_and_viewed() {
     assert_snapshot!(without_age(&list_at_hundred(&env)), @"
     exit 0
     --- stdout
-    id        project  title               blocks  agents
-    ────────  ───────  ──────────────────  ──────  ──────
-    ses_e1f1  project  Mock session title      12       1
+    id        project  title               blocks  subagents
+    ────────  ───────  ──────────────────  ──────  ─────────
+    ses_e1f1  project  Mock session title      12          1
     --- stderr
     ");
     let session = first_session(&recorded("subagent@1.1.65"));

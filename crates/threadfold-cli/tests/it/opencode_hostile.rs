@@ -15,8 +15,8 @@ fn a_form_that_does_not_fit_is_told() {
     exit 2
     --- stdout
     --- stderr
-    error: `opencode.db` is a SQLite database, and `--from` says that it is something else
-    hint: `--from opencode-db` reads OpenCode's database
+    error: `opencode.db` is not in format `opencode-export`: it is a SQLite database
+    hint: `--from` lists the formats; without it, the format is detected
     ");
     assert_snapshot!(env.run(&["fold", "export.json", "--from", "opencode-db"]), @"
     exit 2
@@ -52,8 +52,8 @@ fn a_database_is_not_read_from_standard_input() {
     exit 2
     --- stdout
     --- stderr
-    error: a database cannot be read from standard input
-    hint: give its path
+    error: `stdin` is not in format `opencode-db`: a stream cannot be read at will; give its path
+    hint: `--from` lists the formats; without it, the format is detected
     ");
 }
 
@@ -72,7 +72,7 @@ fn an_empty_file_is_no_session() {
     error: `empty` is not a SQLite database, or is encrypted
     cause: it does not begin as one
     cause: Error code 26: file is not a database
-    hint: OpenCode's is `opencode.db` in `~/.local/share/opencode`
+    hint: `threadfold list` shows where agents keep their sessions
     ");
     assert_snapshot!(
         env.run(&["verify", "--stream", "events.sse.jsonl", "--transcript", "empty"]), @"
@@ -103,7 +103,7 @@ fn two_agents_are_not_compared() {
     exit 2
     --- stdout
     --- stderr
-    error: `events.sse.jsonl` is of opencode, `claude.jsonl` of claude: they are not one session
+    error: `events.sse.jsonl` is of OpenCode, `claude.jsonl` of Claude Code: they are not one session
     hint: give a stream and a transcript of the same agent
     "
     );
@@ -151,7 +151,7 @@ fn a_damaged_database_is_said_and_other_sessions_are_listed() {
     ────  ──────────  ───────  ─────  ──────
     good  2025-03-01  p        Hello       1
     --- stderr
-    left out `~/.local/share/opencode/opencode.db`: it is not a SQLite database, or is encrypted
+    skipped `~/.local/share/opencode/opencode.db`: it is not a SQLite database, or is encrypted
     ");
     assert_snapshot!(env.run(&["view", "ses_1"]).replace(&home, "~/"), @"
     exit 2

@@ -46,9 +46,9 @@ fn a_file_of_an_unknown_agent_is_kept_and_the_program_says_so() {
     assert_snapshot!(env.run(&["import", "rollout-one.jsonl"]), @"
     exit 0
     --- stdout
-    rollout-one  new: 3 records, 276 B
+    other-5ce14e3a2c5a  new: 3 records, 276 B
     --- stderr
-    `rollout-one.jsonl` is no known agent's session; kept as it is
+    `rollout-one.jsonl` is no known agent's session: every line is kept as it is
     ");
     assert_snapshot!(env.run(&["import", "rollout-one.jsonl"]), @"
     exit 0
@@ -124,10 +124,10 @@ fn every_byte_of_an_unknown_agent_comes_out_as_it_went_in() {
     assert_snapshot!(env.run(&["reindex"]), @"
     exit 0
     --- stdout
-    damaged  same: 5 records, 3 blocks
-    rollout-one  same: 4 records, 3 blocks
-    three  same: 2 records, 1 block
-    two  same: 3 records, 2 blocks
+    other-3d8ea8c2a6c7  same: 5 records, 3 blocks
+    other-4b36f8f62612  same: 2 records, 1 block
+    other-56f392fbebc4  same: 3 records, 2 blocks
+    other-5ce14e3a2c5a  same: 4 records, 3 blocks
     --- stderr
     ");
 }
@@ -141,9 +141,9 @@ fn what_was_added_to_a_file_of_an_unknown_agent_is_read_on() {
     assert_snapshot!(env.run(&["import", "two.jsonl"]), @"
     exit 0
     --- stdout
-    two  grown: 1 record, 43 B
+    other-56f392fbebc4  grown: 1 record, 43 B
     --- stderr
-    `two.jsonl` is no known agent's session; kept as it is
+    `two.jsonl` is no known agent's session: every line is kept as it is
     ");
     env.done(&["export", "two", "--format", "original", "--output", "out"]);
     assert_eq!(fs::read(env.path("out")).unwrap(), longer.into_bytes());
@@ -163,8 +163,12 @@ fn a_folder_is_imported_as_far_as_it_is_known_and_the_rest_is_told_of() {
     exit 0
     --- stdout
     four  new: 1 record, 90 B
+    other-5ce14e3a2c5a  new: 3 records, 276 B
+    other-56f392fbebc4  new: 2 records, 138 B
     --- stderr
-    left 3 files of `mixed` aside that no known agent wrote as a session: `--any` takes every file
+    skipped 1 file of `mixed` in no format that an agent writes: `--any` takes every file
+    2 files: no known agent's sessions; kept as they are
+    3 sessions: 3 with something new, 0 unchanged, 0 failed
     ");
     assert_snapshot!(env.run(&["import", "mixed", "--any"]), @"
     exit 0
@@ -202,11 +206,11 @@ fn a_folder_without_a_known_session_tells_how_to_take_its_files() {
     fs::create_dir(env.path("strange")).unwrap();
     fs::write(env.path("strange/one.jsonl"), ROLLOUT).unwrap();
     assert_snapshot!(env.run(&["import", "strange"]), @"
-    exit 2
+    exit 0
     --- stdout
+    other-5ce14e3a2c5a  new: 3 records, 276 B
     --- stderr
-    error: there is no session in `strange`
-    hint: `--any` takes every file, whatever it is
+    `strange/one.jsonl` is no known agent's session: every line is kept as it is
     ");
 }
 
@@ -215,11 +219,11 @@ fn a_file_that_is_not_named_as_records_is_taken_if_anything_is() {
     let env = env();
     env.write("notes.txt", b"some notes\n");
     assert_snapshot!(env.run(&["import", "notes.txt"]), @"
-    exit 2
+    exit 0
     --- stdout
+    other-9cf020c68d47  new: 1 record, 11 B
     --- stderr
-    error: `notes.txt` is nothing that an agent or Threadfold writes
-    hint: `--from` says what it is, and `--any` keeps it as it is
+    `notes.txt` is no known agent's session: every line is kept as it is
     ");
     assert_snapshot!(env.run(&["import", "notes.txt", "--any"]), @"
     exit 0

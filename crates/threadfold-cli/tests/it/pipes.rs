@@ -73,6 +73,6 @@ fn a_terminal_is_not_waited_for() {
     --- stdout
     --- stderr
     error: no file was given, and standard input is a terminal
-    hint: give a file, pipe one in, or say `-` to type lines
+    hint: give a file, pipe one in, or give `-` to type lines
     ");
 }

@@ -84,7 +84,7 @@ fn what_is_not_a_store_is_left_alone() {
     --- stdout
     --- stderr
     error: `notes.txt` is not a Threadfold store: it is not an SQLite database
-    hint: `--store` or `THREADFOLD_STORE` tell where the store is
+    hint: `--store` or `THREADFOLD_STORE` choose the store
     ");
     assert_snapshot!(env.told(&["doctor", "--store", "other.db"]), @"
     exit 2

@@ -539,7 +539,7 @@ fn a_name_that_is_nowhere_is_said() {
     exit 2
     --- stdout
     --- stderr
-    error: session `beef` is not in `<claude>/projects` or `<home>/.local/share/opencode`
+    error: session `beef` is not in `<home>/.local/share/opencode` or `<claude>/projects`
     hint: `threadfold list` shows the sessions; a path to a file of one works too
     ");
     assert_snapshot!(hidden(env.run(&["view", "missing.jsonl"])), @"
@@ -605,8 +605,8 @@ fn an_input_without_a_session_is_told() {
     exit 2
     --- stdout
     --- stderr
-    error: `-` holds nothing of a session
-    hint: give a file that an agent wrote; `threadfold list` shows the sessions
+    error: `stdin` has no record yet that shows what it is
+    hint: try again when a line of it is whole, or give its format with `--from`
     ");
     assert!(env.run(&["view", "events.jsonl", "--json"]).starts_with("exit 2"));
 }

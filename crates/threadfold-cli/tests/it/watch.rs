@@ -219,9 +219,9 @@ fn what_cannot_be_watched_is_said_with_a_hint() {
     exit 2
     --- stdout
     --- stderr
-    error: `nothing.jsonl` cannot be read
+    error: cannot read `nothing.jsonl`
     cause: No such file or directory (os error 2)
-    hint: give a stream, a transcript or a file of events, or `-` for standard input
+    hint: check that it exists and can be read
     ");
     assert_snapshot!(env.run(&["watch", "http://127.0.0.1:1"]).lines().next().unwrap(), @"exit 2");
     assert_snapshot!(seen(&env.command(&["watch", "http://"]).output().unwrap()), @"

@@ -42,6 +42,11 @@ impl Fold {
         for event in &mut step.events {
             event.context.seq = Some(step.seq);
             event.context.v = Some(EVENT_VERSION);
+            if self.is_conversation_only {
+                let outcome = self.conversation.apply(event);
+                step.oddities.extend(outcome.anomaly().cloned().map(Oddity::Ignored));
+                continue;
+            }
             let outcome = self.conversation.apply_with(event, &mut step.changes);
             step.oddities.extend(outcome.anomaly().cloned().map(Oddity::Ignored));
             self.metadata.apply(event);

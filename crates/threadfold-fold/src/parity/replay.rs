@@ -38,7 +38,7 @@ const PREFIXES: usize = 400;
 ///
 /// Both slices are records of one session, including declarations and ends of sources.
 pub fn replay(session: &SessionId, stream: &[Record], files: &[Record]) -> Replay {
-    let begin = Fold::new(session.clone(), Slices::default()).once();
+    let begin = Fold::new(session.clone(), Slices::default()).conversation_only();
     let mut merged = begin.fork();
     push_all(&mut merged, files);
     let stored = merged.conversation().clone();

@@ -99,7 +99,7 @@ const CHUNK: usize = 256 << 10;
 /// Loads a stream as a reader of a pipe does: what came is cut into records, and these are folded
 /// and dropped before more is read.
 fn load_stream(agent: Agent, bytes: &[u8]) -> ConversationState {
-    let mut fold = Fold::new(SessionId::from(""), Slices::default()).once();
+    let mut fold = Fold::new(SessionId::from(""), Slices::default()).conversation_only();
     let spec = SourceSpec::new(agent, SourceRole::Stream, "stream");
     push(&mut fold, Record::new(RecordKind::Source, 1, 0, spec.to_json()));
     let mut cutter = Cutter::new(1);
