@@ -73,7 +73,8 @@ impl Salvage for EventConverter {
 
     fn emit_unknown(&mut self, line: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(line, out.len() - self.begin, kept);
-        let upsert = BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
+        let upsert =
+            BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
         let context = Context { source: Some(line.feed.source.clone()), ..Context::default() };
         out.push(SessionEvent { context, ..SessionEvent::new(Payload::BlockUpsert(upsert)) });
     }

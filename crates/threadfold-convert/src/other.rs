@@ -76,7 +76,8 @@ impl Salvage for OtherConverter {
 
     fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
         let block = unknown_block(record, out.len() - self.begin, kept);
-        let upsert = BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
+        let upsert =
+            BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
         let context = self.context(record.feed);
         out.push(SessionEvent { context, ..SessionEvent::new(Payload::BlockUpsert(upsert)) });
     }

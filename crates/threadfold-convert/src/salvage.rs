@@ -3,7 +3,9 @@
 //! Complete records on the line are converted; the rest becomes blocks that carry it, and each loss
 //! is reported.
 
-use threadfold_core::{Block, Context, Fields, Json, LogPayload, Payload, SessionEvent, EventSource, UnknownBlock};
+use threadfold_core::{
+    Block, Context, EventSource, Fields, Json, LogPayload, Payload, SessionEvent, UnknownBlock,
+};
 
 use crate::record::{FeedLine, TooLong};
 use crate::recover::{self, Piece};
@@ -68,7 +70,12 @@ pub(crate) fn unknown_block(record: &FeedLine<'_>, nth: usize, kept: Json) -> Bl
 }
 
 /// Returns a warning that part of a line could not be used.
-pub(crate) fn loss_event(context: Context, source: &EventSource, line: u64, what: &str) -> SessionEvent {
+pub(crate) fn loss_event(
+    context: Context,
+    source: &EventSource,
+    line: u64,
+    what: &str,
+) -> SessionEvent {
     let source = EventSource { position: Some(Json::of(&line)), ..source.clone() };
     let message = format!("line {line}: {what}");
     let log = LogPayload { level: Some("warning".into()), message: Some(message.into()) };

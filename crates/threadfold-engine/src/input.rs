@@ -106,7 +106,7 @@ pub enum InputError {
 /// Opens a path that holds one session or several.
 ///
 /// A folder that is no container of one agent is refused here; see
-/// [`open_folder`](crate::open_folder).
+/// [`Discovery::of_folder`](crate::Discovery::of_folder).
 pub fn open_path(path: &Path, options: &InputOptions<'_>) -> Result<Vec<FoundSession>, InputError> {
     let input = match path.is_dir() {
         true => recognize_folder(path, options)?,

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use threadfold_convert::{Agent, Converter, events};
 use threadfold_core::{
-    Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata, SpillStore, TurnState,
+    Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata, SpillStore,
+    TurnState,
 };
 
 use crate::slice::{Item, Items, SliceError, Slices};

@@ -191,7 +191,10 @@ fn a_second_watch_follows_read_only() {
     second.wait_for("an answer");
     let (code, said) = second.end();
     assert_eq!(code, Some(0));
-    assert!(said.contains("threadfold watch, process ") && said.contains("following it read-only"), "{said}");
+    assert!(
+        said.contains("threadfold watch, process ") && said.contains("following it read-only"),
+        "{said}"
+    );
     assert_eq!(first.end(), (Some(0), String::new()));
 }
 
@@ -244,7 +247,10 @@ fn a_file_of_an_unknown_agent_is_followed() {
     watching.wait_for("more of it");
     let (code, said) = watching.end();
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("`strange.jsonl` is no known agent's session: every line is kept as it is"), "{said}");
+    assert!(
+        said.contains("`strange.jsonl` is no known agent's session: every line is kept as it is"),
+        "{said}"
+    );
 }
 
 /// Watches what is said on standard input, and returns once all of it was read and Ctrl-C would be

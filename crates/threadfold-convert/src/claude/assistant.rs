@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use threadfold_core::{
-    AssistantTextBlock, Block, BlockId, BlockStatus, ErrorBlock, Json, Text, ThinkingBlock, ToolUseBlock, UnknownBlock,
+    AssistantTextBlock, Block, BlockId, BlockStatus, ErrorBlock, Json, Text, ThinkingBlock,
+    ToolUseBlock, UnknownBlock,
 };
 
 use super::emitter::Emitter;
@@ -135,8 +136,10 @@ fn convert_block(
             },
         )),
         "redacted_thinking" => {
-            let mut thought =
-                Block::new(id, ThinkingBlock { content: "".into(), signature: None, redacted: true });
+            let mut thought = Block::new(
+                id,
+                ThinkingBlock { content: "".into(), signature: None, redacted: true },
+            );
             if let Some(data) = block.data.as_deref() {
                 thought.metadata.insert("data", Json::string(data));
             }

@@ -22,7 +22,9 @@ pub(super) fn convert_boundary(emitter: &mut Emitter<'_>, line: &Line<'_>) {
         summary: None,
     }));
     let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", emitter.line), str::to_owned);
-    let body =
-        SystemBlock { subtype: "compaction".into(), message: Some("The context was compacted".into()) };
+    let body = SystemBlock {
+        subtype: "compaction".into(),
+        message: Some("The context was compacted".into()),
+    };
     emitter.emit_block(Block::new(id, body));
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, EmptyPayload, Fields,
-    Payload, Placement, RemoveReason, SessionEvent, SessionId, EventSource, TextField, UnknownFields,
+    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, EmptyPayload,
+    EventSource, Fields, Payload, Placement, RemoveReason, SessionEvent, SessionId, TextField,
+    UnknownFields,
 };
 
 use super::memory::{Memory, Side};

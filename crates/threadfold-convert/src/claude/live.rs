@@ -5,8 +5,8 @@
 
 use threadfold_core::{
     AssistantTextBlock, Block, BlockId, BlockStatus, ContextChange, ContextChanged, ConversationId,
-    EmptyPayload, Json, Payload, QueryCompleted, QueryFailed, QueryStarted, RemoveReason, SystemBlock,
-    TextField, ThinkingBlock,
+    EmptyPayload, Json, Payload, QueryCompleted, QueryFailed, QueryStarted, RemoveReason,
+    SystemBlock, TextField, ThinkingBlock,
 };
 
 use super::assistant::{convert_assistant, indexed_id, tool_use};

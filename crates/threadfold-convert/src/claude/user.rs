@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    Block, BlockId, Content as ToModel, Fields, FilePart, ImagePart, Json, Part, PartBody, SystemBlock,
-    ToolResultBlock, UserMessageBlock,
+    Block, BlockId, Content as ToModel, Fields, FilePart, ImagePart, Json, Part, PartBody,
+    SystemBlock, ToolResultBlock, UserMessageBlock,
 };
 
 use super::emitter::Emitter;

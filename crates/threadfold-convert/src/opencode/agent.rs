@@ -23,17 +23,22 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     },
     resume: |memory| Ok(Box::new(memory::read::<OpencodeConverter>(memory)?)),
     unpack: bundle::unpack_list,
-    is_session_name: |stem| stem.starts_with("ses_"),
+    is_session_name,
     has_one_main_file: false,
     reading_order,
     parity: parity::TABLE,
 });
 
+fn is_session_name(stem: &str) -> bool {
+    stem.starts_with("ses_")
+}
+
 /// Returns a session's id as its records have it: a store adds a number where a session of another
 /// agent has the id.
 fn own_id(stored: &str) -> &str {
+    let is_number = |text: &str| text.bytes().all(|it| it.is_ascii_digit());
     match stored.rsplit_once('-') {
-        Some((id, number)) if number.bytes().all(|it| it.is_ascii_digit()) => id,
+        Some((id, number)) if is_session_name(id) && is_number(number) => id,
         _ => stored,
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, EmptyPayload, Payload,
-    RemoveReason, SessionEvent, SessionId, EventSource, TextField,
+    Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, EmptyPayload,
+    EventSource, Payload, RemoveReason, SessionEvent, SessionId, TextField,
 };
 
 use super::memory::{Key, Memory, OpenText, Side};

@@ -70,7 +70,12 @@ pub(super) struct OpenText {
 
 impl Side {
     /// Remembers a block under its key, and returns its place among the others.
-    pub(super) fn place(&mut self, conversation: &ConversationId, key: Key, id: &BlockId) -> Placement {
+    pub(super) fn place(
+        &mut self,
+        conversation: &ConversationId,
+        key: Key,
+        id: &BlockId,
+    ) -> Placement {
         let order = self.order.entry(conversation.clone()).or_default();
         let before = order.range(..key.clone()).next_back().map(|(_, id)| id.clone());
         order.insert(key, id.clone());

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use threadfold_core::{
-    AssistantTextBlock, Block, BlockBody, BlockId, BlockStatus, Content, ConversationId, ErrorBlock, Json,
-    SystemBlock, TextField, ThinkingBlock, ToolResultBlock, ToolUseBlock, UserMessageBlock,
+    AssistantTextBlock, Block, BlockBody, BlockId, BlockStatus, Content, ConversationId,
+    ErrorBlock, Json, SystemBlock, TextField, ThinkingBlock, ToolResultBlock, ToolUseBlock,
+    UserMessageBlock,
 };
 
 use super::emitter::{Emitter, LAST, key, key_after};
@@ -102,7 +103,9 @@ impl NextEvent<'_> {
 
     fn text_body(&self, emitter: &Emitter<'_>, text: &str) -> BlockBody {
         match self.about.reasoning_id {
-            Some(_) => ThinkingBlock { content: text.into(), signature: None, redacted: false }.into(),
+            Some(_) => {
+                ThinkingBlock { content: text.into(), signature: None, redacted: false }.into()
+            }
             None => {
                 let model =
                     emitter.memory.messages.get(&self.message).and_then(|it| it.model.clone());

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use threadfold_core::{
-    AssistantTextBlock, Block, BlockBody, BlockId, BlockStatus, Content, ConversationId, SystemBlock,
-    TextField, ThinkingBlock, UserMessageBlock,
+    AssistantTextBlock, Block, BlockBody, BlockId, BlockStatus, Content, ConversationId,
+    SystemBlock, TextField, ThinkingBlock, UserMessageBlock,
 };
 
 use super::emitter::{Emitter, key};

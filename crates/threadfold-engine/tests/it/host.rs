@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -48,9 +49,16 @@ async fn next(listener: &mut FrameListener) -> Vec<Frame> {
     frames(&tokio::time::timeout(LIMIT, listener.next_frames()).await.expect("no frames"))
 }
 
+const RECORDS: u64 = 3_000;
+
 /// Reads from the beginning to the end, and reconnects with its cursor after every few arrivals.
 /// Returns how often it connected.
-async fn read_with_reconnects(host: Host, from: Cursor, arrivals: usize, last: u64) -> usize {
+async fn read_with_reconnects(
+    host: Host,
+    from: Cursor,
+    arrivals: usize,
+    progress: Arc<AtomicU64>,
+) -> usize {
     let (mut seen, mut connections) = (from, 0);
     loop {
         connections += 1;
@@ -61,10 +69,11 @@ async fn read_with_reconnects(host: Host, from: Cursor, arrivals: usize, last: u
                 match frame {
                     Frame::Changes { .. } => {
                         assert_eq!((at.seq, &at.log), (seen.seq + 1, &seen.log));
+                        progress.store(at.seq, Ordering::Relaxed);
                         seen = at;
                     }
                     Frame::End { .. } => {
-                        assert_eq!((at.seq, seen.seq), (last, last));
+                        assert_eq!((at.seq, seen.seq), (RECORDS, RECORDS));
                         return connections;
                     }
                     other => panic!("at {seen}: {other:?}"),
@@ -76,32 +85,38 @@ async fn read_with_reconnects(host: Host, from: Cursor, arrivals: usize, last: u
 
 /// Writes while clients of another host read and reconnect.
 async fn check_reconnects(writing: Host, reading: Host) {
-    const RECORDS: u64 = 3_000;
     let mut session = open(&writing).await;
     let from = Cursor { seq: 0, ..session.cursor() };
-    let clients: Vec<_> = (1..=6)
-        .map(|arrivals| {
-            let client = read_with_reconnects(reading.clone(), from.clone(), arrivals, RECORDS);
-            tokio::spawn(client)
-        })
-        .collect();
-    let mut written = 0;
+    let client = |arrivals| {
+        let progress = Arc::new(AtomicU64::new(0));
+        let host = reading.clone();
+        let client = read_with_reconnects(host, from.clone(), arrivals, progress.clone());
+        (tokio::spawn(client), progress)
+    };
+    let clients: Vec<_> = (1..=6).map(client).collect();
+    let (mut written, mut late) = (0, Vec::new());
     while written < RECORDS {
         let count = (written % 7 + 1).min(RECORDS - written);
         let events: Vec<_> = (0..count).map(|it| block(&format!("b{}", written + it))).collect();
         session.emit_all(&events).await.unwrap();
         written += count;
-        tokio::task::yield_now().await;
+        // Whoever is more than 1,024 steps behind while connected gets a gap.
+        let slowest = || clients.iter().map(|it| it.1.load(Ordering::Relaxed)).min().unwrap();
+        while written > slowest() + 500 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if late.is_empty() && written >= RECORDS - 900 {
+            // They begin where nothing is held in memory any more, while more is written.
+            late.extend((1..=3).map(client));
+        }
     }
-    // One who comes late begins where nothing is held in memory any more.
-    let late = read_with_reconnects(reading.clone(), from, 1, RECORDS);
-    let late = tokio::spawn(late);
-    tokio::time::sleep(Duration::from_millis(50)).await;
     session.close().await.unwrap();
-    for client in clients {
+    for (client, _) in clients {
         assert!(client.await.unwrap() > 1, "it never reconnected");
     }
-    late.await.unwrap();
+    for (client, _) in late {
+        client.await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,5 +5,5 @@ mod crashes;
 mod cutter;
 mod law;
 mod parity;
-mod spill;
 mod recorded;
+mod spill;
