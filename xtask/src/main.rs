@@ -4,11 +4,13 @@ mod bench;
 mod corpus;
 mod crash;
 mod fuzz;
+mod picture;
 mod shell;
 mod skipped;
 mod space;
 mod test;
 mod tidy;
+mod wasm;
 
 use std::process::ExitCode;
 
@@ -19,6 +21,7 @@ use crate::bench::BenchArgs;
 use crate::corpus::CorpusArgs;
 use crate::crash::CrashArgs;
 use crate::fuzz::FuzzArgs;
+use crate::wasm::WasmArgs;
 
 /// Do the project's chores
 #[derive(Parser)]
@@ -42,6 +45,10 @@ enum Chore {
     Crash(CrashArgs),
     /// Look for bytes that break a law
     Fuzz(FuzzArgs),
+    /// Draw the picture of the front page
+    Picture,
+    /// Build for WebAssembly
+    Wasm(WasmArgs),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +59,8 @@ fn main() -> ExitCode {
         Chore::Corpus(args) => return ended(corpus::run(&args)),
         Chore::Crash(args) => crash::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
+        Chore::Picture => picture::run(),
+        Chore::Wasm(args) => wasm::run(&args),
     };
     ended(result.map(|()| ExitCode::SUCCESS))
 }

@@ -90,4 +90,4 @@ pub use reindex::{Derived, Reindexed, inspect, reindex};
 pub use server::{Server, ServerError, Stop, server_at};
 pub use session::{Options, Session};
 pub use spill::Budget;
-pub use transient::{read_found, read_pipe, records_of, records_of_pipe};
+pub use transient::{read_found, read_pipe, records_of};

@@ -56,7 +56,7 @@ pub async fn load_within(
     };
     if let Some(stored) = stored {
         let empty = SpillingFold::new(session, &slices, budget);
-        match empty.from_snapshot(&head, &stored.bytes) {
+        match empty.restored_from(&head, &stored.bytes) {
             Ok(restored) if restored.fold.seq() == stored.seq => {
                 snapshot = Some(stored.seq);
                 folding = restored;
@@ -132,7 +132,7 @@ impl SpillingFold {
     }
 
     /// Returns the fold that a snapshot was taken of, from one of no records.
-    pub(crate) fn from_snapshot(self, head: &Head, bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn restored_from(self, head: &Head, bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
         let fold = self.fold.from_snapshot(text, &head.log).map_err(|error| error.to_string())?;
         Ok(Self { fold, spill: self.spill })

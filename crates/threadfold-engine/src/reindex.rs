@@ -119,7 +119,7 @@ pub async fn inspect(
         };
         let Some(stored) = stored else { continue };
         let empty = SpillingFold::new(session, &Slices::default(), budget.clone());
-        match empty.from_snapshot(&entry.head, &stored.bytes) {
+        match empty.restored_from(&entry.head, &stored.bytes) {
             Ok(restored) => {
                 restored.check()?;
                 expected.entry(seq).or_default().push((subject, restored.fold.state_hash()));

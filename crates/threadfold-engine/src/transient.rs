@@ -66,13 +66,6 @@ pub async fn records_of(
     read_all(&*store, id).await
 }
 
-/// Returns the records of a session that comes through a pipe.
-pub async fn records_of_pipe(input: &PipeInput, pipe: Pipe) -> Result<Vec<Record>, EngineError> {
-    let (store, mut session) = transient(&input.id, MemoryStore::default()).await?;
-    follow_pipe(&mut session, input, pipe, std::future::pending()).await?;
-    read_all(&*store, &input.id).await
-}
-
 async fn read_all(store: &dyn Store, id: &SessionId) -> Result<Vec<Record>, EngineError> {
     let (mut all, mut after) = (Vec::new(), 0);
     loop {

@@ -18,6 +18,7 @@ mod kills;
 mod list;
 mod log;
 
+mod older_store;
 mod opencode;
 mod opencode_forms;
 mod opencode_hostile;
