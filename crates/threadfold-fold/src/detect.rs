@@ -120,7 +120,12 @@ impl Head<'_> {
     ///
     /// Zero bytes between records are corruption; without records they indicate a binary file.
     pub fn is_text(&self) -> bool {
-        !self.bytes.contains(&0) || self.holds_records()
+        let opens = |line: &[u8]| {
+            let start = line.iter().find(|byte| **byte != 0 && !byte.is_ascii_whitespace());
+            matches!(start, Some(b'{' | b'['))
+        };
+        !self.bytes.contains(&0)
+            || lines(self.bytes).take(RECOGNIZED_LINES).any(|line| opens(line.bytes))
     }
 
     /// Returns whether the input ends inside its first record, so that its format is still unknown.

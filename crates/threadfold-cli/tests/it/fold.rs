@@ -78,6 +78,7 @@ fn at_is_the_state_after_so_many_events() {
     --- stdout
     {"blocks":[],"subagents":[]}
     --- stderr
+    no record of `events.jsonl` shows anything
     "#);
 }
 
@@ -193,14 +194,32 @@ fn a_bad_line_is_kept_as_a_block_and_reported() {
     1 line could not be used, kept as blocks:
       line 3: not an event: `payload.block.status`: expected a status: `pending`, `running`, `complete`, `success` or `error`, found `"done"`
     "#);
-    assert_snapshot!(fold(&[START, "not json"], &["--pretty"]), @"
-    exit 2
+    assert_snapshot!(fold(&[START, "not json"], &["--pretty"]), @r#"
+    exit 0
     --- stdout
+    {
+      "blocks": [
+        {
+          "id": "a",
+          "type": "assistant_text",
+          "status": "pending",
+          "conversationId": "main",
+          "content": "Hel"
+        },
+        {
+          "id": "line:events:2:1",
+          "type": "unknown",
+          "status": "complete",
+          "conversationId": "main",
+          "record": "not json"
+        }
+      ],
+      "subagents": []
+    }
     --- stderr
-    error: line 2 of `events.jsonl` is not an event
-    cause: expected one JSON object, found text that is not JSON (expected ident at column 2)
-    hint: `--keep-going` leaves out lines that are not events
-    ");
+    1 line could not be used, kept as blocks:
+      line 2: not an event: expected one JSON object, found text that is not JSON (expected ident at column 2)
+    "#);
     assert_snapshot!(fold(&["[1]"], &["--hash"]), @"
     exit 2
     --- stdout
@@ -240,10 +259,10 @@ fn bad_utf_8_is_a_bad_line() {
     assert_snapshot!(env.run(&["fold", "--hash", "events.jsonl"]), @"
     exit 0
     --- stdout
-    63dc319c849d5ff86cf73e04d2dad330d46cdd89ba3e367d749995eee34857d5
+    a3a3035952a471b5c72c0c991732dbd050793264752f986fe50a53dda01aa2f8
     --- stderr
-    1 line was left out:
-      line 2: expected UTF-8, found the byte 0xff at column 10
+    1 line could not be used, kept as blocks:
+      line 2: not UTF-8
     ");
 }
 
@@ -270,15 +289,14 @@ fn at_counts_events_and_not_lines() {
       line 3: not an event: expected an object, found `2`
       line 5: not an event: expected an object, found `3`
     "#);
-    assert_snapshot!(fold(&["1", START], &["--at", "2"]), @"
-    exit 2
+    assert_snapshot!(fold(&["1", START], &["--at", "2"]), @r#"
+    exit 0
     --- stdout
+    {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":1}],"subagents":[]}
     --- stderr
-    1 line was left out:
-      line 1: expected an object, found `1`
-    error: `events.jsonl` has 1 event, and `--at` asks for 2
-    hint: `--at 1` is the state after all of them
-    ");
+    1 line could not be used, kept as blocks:
+      line 1: not an event: expected an object, found `1`
+    "#);
 }
 
 #[test]
@@ -292,7 +310,7 @@ fn a_byte_order_mark_elsewhere_is_not() {
     assert_snapshot!(fold(&[START, &format!("\u{feff}{MORE}")], &[]), @r#"
     exit 0
     --- stdout
-    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"﻿{\"type\":\"block:delta\",\"payload\":{\"blockId\":\"a\",\"delta\":\"lo\"}}"}],"subagents":[]}
+    {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"\ufeff{\"type\":\"block:delta\",\"payload\":{\"blockId\":\"a\",\"delta\":\"lo\"}}"}],"subagents":[]}
     --- stderr
     1 line could not be used, kept as blocks:
       line 2: not an event: expected one JSON object, found text that is not JSON (expected value at column 1)
@@ -349,7 +367,14 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     1 anomaly in 1 event
     ");
     let raw = "{\"type\":\"log\",\"context\":{\"source\":{\"kind\":\"\u{7f}\u{9b}2J\u{202e}\"}}}";
-    assert_snapshot!(fold(&[raw], &["--from", "events"]), @"");
+    assert_snapshot!(fold(&[raw], &["--from", "events"]), @r#"
+    exit 0
+    --- stdout
+    {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":{"type":"log","context":{"source":{"kind":"\u007f\u009b2J\u202e"}}}}],"subagents":[]}
+    --- stderr
+    1 line could not be used, kept as blocks:
+      line 1: not an event: `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"\u{7f}\u{9b}2J\u{202e}"`
+    "#);
     assert_snapshot!(fold(&[raw, "\u{1b}[2J"], &["--hash"]), @r#"
     exit 0
     --- stdout
@@ -433,36 +458,35 @@ fn the_help_tells_what_there_is() {
     --- stdout
     Fold a session into the state of its conversations
 
-    Reads a stream or a transcript of Claude Code (the files of its subagents are found), the events, an
-    export, the database or the older folder of OpenCode, or Threadfold's own events, one JSON object a
-    line, and prints the state that they end in as one line of JSON. What the input is, it finds out by
-    itself. A line that is not an event stops it, with nothing printed; a line of an agent's that is not
-    understood is kept as a block.
+    Reads what an agent emits or stores, or Threadfold's own events, and prints the state as one line of
+    JSON. The format is detected, and files that belong to the session are found. A line that cannot be
+    used is kept as a block, and reported.
 
     Usage: threadfold fold [OPTIONS] [FILE]
 
     Arguments:
       [FILE]
-              Read from this file or folder; from standard input if it is `-` or absent
+              Read this file or folder; standard input if it is `-` or absent
 
     Options:
           --from <FORMAT>
-              Say what the input is
+              Read the input in this format instead of detecting it
 
               Possible values:
-              - claude-stream:     What Claude Code or the Agent SDK streams (stream-json)
-              - claude-transcript: What Claude Code keeps of a session (JSONL)
-              - opencode-events:   What OpenCode's bus says (`/event`, `/global/event`), as server-sent
-                events or as JSON
-              - opencode-export:   What `opencode export` prints, or messages of OpenCode's API
+              - events:            Threadfold's own events, one JSON object per line
+              - opencode-events:   Events of OpenCode's bus (`/event`, `/global/event`), as server-sent
+                events or JSON
+              - opencode-export:   Output of `opencode export`, or messages of OpenCode's API
               - opencode-db:       OpenCode's database (SQLite); it is only read, also while OpenCode
                 runs
               - opencode-storage:  The folder `storage` of files that OpenCode kept up to 1.1
-              - events:            Threadfold's own events, one a line
+              - claude-stream:     Stream of Claude Code or the Agent SDK (`--output-format
+                stream-json`)
+              - claude-transcript: Session file of Claude Code (JSONL)
               - other:             Anything else: every line is kept, and shown as it is
 
           --session <ID>
-              Take this session of OpenCode's, where the input holds several
+              Read this session, where the input holds several
 
           --at <N>
               Stop after N events
@@ -471,19 +495,16 @@ fn the_help_tells_what_there_is() {
               Print what each event changed, one JSON object a line
 
           --anomalies
-              Print what was odd, one line each, and their number on standard error
+              Print events that did not fit, one a line, and their number on standard error
 
           --hash
               Print the hash of the state
 
           --unknown
-              Print which records were not understood: their kinds, and how many of each
+              Print the kinds of records that were not understood, and how many there are of each
 
           --pretty
               Print the state indented
-
-          --keep-going
-              Leave out lines that are not events, and tell at the end which they were
 
       -h, --help
               Print help (see a summary with '-h')

@@ -178,12 +178,13 @@ fn one_that_cannot_be_read_does_not_stop_the_others() {
     assert_snapshot!(env.told(&["import", "notes.txt", "missing.jsonl", "good"]), @"
     exit 2
     --- stdout
+    other-a76b96e030b5  new: 1 record, 16 B
     good  unchanged
     --- stderr
-    left out `notes.txt`: it is nothing that an agent or Threadfold writes
-    left out `missing.jsonl`: it cannot be read: No such file or directory (os error 2)
-    3 sessions: 0 with something new, 1 unchanged, 2 failed
-    error: 2 sessions could not be imported
+    skipped `missing.jsonl`: No such file or directory (os error 2)
+    `notes.txt` is no known agent's session: every line is kept as it is
+    3 sessions: 1 with something new, 1 unchanged, 1 failed
+    error: 1 session could not be imported
     hint: the lines above tell why; importing again takes only what is missing
     ");
     assert_snapshot!(env.told(&["import", "notes.txt"]), @"

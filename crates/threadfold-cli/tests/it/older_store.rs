@@ -63,7 +63,8 @@ fn doctor_reports_a_session_under_two_ids_and_imports_go_to_the_agents_one() {
         "{report}"
     );
     let convert = Path::new(env!("CARGO_MANIFEST_DIR")).join("../threadfold-convert/tests/data");
-    let main = "claude/text/transcript/-home-dev-project/d7d94b1d-ba7f-52be-94f2-dd56d1b3389b.jsonl";
+    let main =
+        "claude/text/transcript/-home-dev-project/d7d94b1d-ba7f-52be-94f2-dd56d1b3389b.jsonl";
     let mut bytes = fs::read(convert.join(main)).unwrap();
     bytes.extend_from_slice(b"{\"type\":\"summary\",\"summary\":\"more\",\"leafUuid\":\"u\"}\n");
     env.write("elsewhere/copy-of-mine.jsonl", bytes);

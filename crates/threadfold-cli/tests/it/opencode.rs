@@ -81,7 +81,7 @@ fn exports_of_children_are_given_one_by_one() {
     exit 0
     --- stdout
     partial: 4 blocks, 1 subagents, 44 fields compared
-      lacking: the files lack what a subagent said (OpenCode exports children one by one) (8)
+      lacking: the files lack what a subagent said (the agent exports subagents one by one) (8)
     --- stderr
     ");
 }
@@ -364,8 +364,8 @@ fn a_folder_that_holds_something_else_is_told() {
     exit 2
     --- stdout
     --- stderr
-    error: `export.json` is no folder, and `--from` says that it is one
-    hint: give the folder `storage`
+    error: `export.json` is not in format `opencode-storage`: it is a file
+    hint: `--from` lists the formats; without it, the format is detected
     ");
 }
 

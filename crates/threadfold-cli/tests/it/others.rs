@@ -53,9 +53,9 @@ fn a_file_of_an_unknown_agent_is_kept_and_the_program_says_so() {
     assert_snapshot!(env.run(&["import", "rollout-one.jsonl"]), @"
     exit 0
     --- stdout
-    rollout-one  unchanged
+    other-5ce14e3a2c5a  unchanged
     --- stderr
-    `rollout-one.jsonl` is no known agent's session; kept as it is
+    `rollout-one.jsonl` is no known agent's session: every line is kept as it is
     ");
     assert_snapshot!(env.run(&["view", "rollout-one"]), @"
     exit 0
@@ -174,12 +174,12 @@ fn a_folder_is_imported_as_far_as_it_is_known_and_the_rest_is_told_of() {
     exit 0
     --- stdout
     four  unchanged
-    one  new: 3 records, 276 B
-    deeper-one.jsonl  new: 2 records, 138 B
-    picture  new: 3 records, 10 B
+    other-5ce14e3a2c5a  unchanged
+    other-56f392fbebc4  unchanged
+    other-87da8eea1705  new: 3 records, 10 B
     --- stderr
     3 files: no known agent's sessions; kept as they are
-    4 sessions: 3 with something new, 1 unchanged, 0 failed
+    4 sessions: 1 with something new, 3 unchanged, 0 failed
     ");
     assert_snapshot!(env.run(&["import", "mixed", "--any"]), @"
     exit 0
@@ -228,8 +228,8 @@ fn a_file_that_is_not_named_as_records_is_taken_if_anything_is() {
     assert_snapshot!(env.run(&["import", "notes.txt", "--any"]), @"
     exit 0
     --- stdout
-    notes  new: 1 record, 11 B
+    other-9cf020c68d47  unchanged
     --- stderr
-    `notes.txt` is no known agent's session; kept as it is
+    `notes.txt` is no known agent's session: every line is kept as it is
     ");
 }

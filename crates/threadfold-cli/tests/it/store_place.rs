@@ -91,7 +91,7 @@ fn what_is_not_a_store_is_left_alone() {
     --- stdout
     --- stderr
     error: `other.db` is not a Threadfold store: it is an SQLite database of another program
-    hint: `--store` or `THREADFOLD_STORE` tell where the store is
+    hint: `--store` or `THREADFOLD_STORE` choose the store
     ");
     assert_eq!(fs::read_to_string(env.path("notes.txt")).unwrap(), "my notes");
 }

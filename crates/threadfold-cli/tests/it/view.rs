@@ -546,9 +546,9 @@ fn a_name_that_is_nowhere_is_said() {
     exit 2
     --- stdout
     --- stderr
-    error: `missing.jsonl` cannot be read
+    error: cannot read `missing.jsonl`
     cause: No such file or directory (os error 2)
-    hint: give a stream, a transcript or a file of events, or `-` for standard input
+    hint: check that it exists and can be read
     ");
     assert_snapshot!(hidden(env.run(&["view", ""])), @"
     exit 2

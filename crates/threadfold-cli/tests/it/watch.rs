@@ -231,8 +231,7 @@ fn what_cannot_be_watched_is_said_with_a_hint() {
     exit 2
     --- stdout
     --- stderr
-    error: `http://` is not the address of a server
-    cause: empty host
+    error: `http://` is not the address of a server of a known agent
     hint: an address looks like `http://127.0.0.1:4096`
     ");
 }

@@ -108,7 +108,7 @@ async fn a_write_that_was_dropped_on_its_way_to_a_file_is_settled_by_the_next() 
     let store: Arc<dyn Store> =
         Arc::new(SqliteStore::open(folder.path().join("store.db")).unwrap());
     let mut session = open(&store).await.unwrap();
-    let mut expected = Vec::new();
+    let (mut expected, mut dropped_writes) = (Vec::new(), 0);
     for number in 0..20 {
         let (dropped, kept) = (format!("dropped {number}"), format!("kept {number}"));
         let event = said(&dropped);
@@ -117,11 +117,13 @@ async fn a_write_that_was_dropped_on_its_way_to_a_file_is_settled_by_the_next() 
             accepted = session.emit(&event) => accepted.is_ok(),
             () = std::future::ready(()) => false,
         };
-        assert!(!is_done, "a write is not done at once");
+        // On a fast disk a write may be done before anybody could drop it.
+        dropped_writes += usize::from(!is_done);
         session.emit(&said(&kept)).await.unwrap();
         expected.extend([dropped, kept]);
     }
     assert_eq!(blocks(&session, &store).await, expected);
+    assert!(dropped_writes > 0);
 }
 
 #[tokio::test]

@@ -313,12 +313,12 @@ async fn damage_anywhere_is_reported_or_read_around_and_never_a_crash() {
         let error = read(bytes).await.unwrap_err().unwrap();
         problem(&made.path(), &error)
     };
-    let not_a_database = "`<db>` cannot be read as an agent's database: it does not begin as one: Error code 26: file is not a database";
+    let not_a_database = "`<db>` is not a SQLite database, or is encrypted: it does not begin as one: Error code 26: file is not a database";
     for bytes in [&b""[..], &[7; 8192]] {
         let reported = reported(bytes).await;
         assert_eq!(reported, (DatabaseProblem::NotADatabase, not_a_database.to_owned()));
     }
-    let corrupt = "`<db>` cannot be read as an agent's database: database disk image is malformed: Error code 11: database disk image is malformed";
+    let corrupt = "`<db>` is corrupt: database disk image is malformed: Error code 11: database disk image is malformed";
     let reported = reported(&whole[..whole.len() / 2]).await;
     assert_eq!(reported, (DatabaseProblem::Corrupt, corrupt.to_owned()));
 }
@@ -331,7 +331,8 @@ async fn a_locked_database_is_reported() {
     owner.pragma_update(None, "journal_mode", "DELETE").unwrap();
     owner.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let error = engine_error(found(&made.path(), &made.session).err().unwrap());
-    let locked = "`<db>` cannot be read as an agent's database: database is locked: Error code 5: database is locked";
+    let locked =
+        "`<db>` is locked by another program: database is locked: Error code 5: database is locked";
     assert_eq!(problem(&made.path(), &error), (DatabaseProblem::Locked, locked.to_owned()));
 }
 
