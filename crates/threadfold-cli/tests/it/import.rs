@@ -188,23 +188,23 @@ fn one_that_cannot_be_read_does_not_stop_the_others() {
     hint: the lines above tell why; importing again takes only what is missing
     ");
     assert_snapshot!(env.told(&["import", "notes.txt"]), @"
-    exit 2
+    exit 0
     --- stdout
+    other-a76b96e030b5  unchanged
     --- stderr
-    error: `notes.txt` is nothing that an agent or Threadfold writes
-    hint: `--from` says what it is, and `--any` keeps it as it is
+    `notes.txt` is no known agent's session: every line is kept as it is
     ");
     assert_eq!(
         env.done(&["list", "--json"]).matches("\"store\"").count(),
-        0,
-        "nothing is left of it"
+        1,
+        "the notes, and nothing of what is missing"
     );
     assert_snapshot!(env.told(&["import", "-"]), @"
     exit 2
     --- stdout
     --- stderr
     error: standard input cannot be imported
-    hint: write it to a file, and give that
+    hint: write it to a file and give that, or use `threadfold watch -`
     ");
 }
 

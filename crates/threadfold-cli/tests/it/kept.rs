@@ -39,7 +39,7 @@ fn a_row_says_where_its_session_is() {
     let row = |id: &str| rows.iter().find(|it| it["id"] == id).unwrap();
     assert_eq!((&row("grown")["where"], &row("grown")["isNewer"]), (&"both".into(), &true.into()));
     assert_eq!((&row("gone")["where"], &row("gone")["records"]), (&"store".into(), &3.into()));
-    assert_eq!(row("fresh")["where"], "agent");
+    assert_eq!(row("fresh")["where"], "disk");
 }
 
 #[test]

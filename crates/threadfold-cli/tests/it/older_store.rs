@@ -47,8 +47,8 @@ fn reindex_reports_what_changed_since_an_older_generation() {
     let reindexed = env.done(&["reindex", "--json", "--store", "old.db"]);
     for line in reindexed.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        let is_renamed = RENAMED.contains(&line["id"].as_str().unwrap());
-        assert_eq!(line["changed"], is_renamed, "{line}");
+        // The unknown line of `torn` has no end, and is in no state before its source ends.
+        assert_eq!(line["changed"], line["id"] == "notes", "{line}");
     }
     assert_eq!(reindexed.lines().count(), expected().len());
 }

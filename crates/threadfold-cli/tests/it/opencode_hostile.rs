@@ -39,8 +39,8 @@ fn a_form_that_does_not_fit_is_told() {
     exit 2
     --- stdout
     --- stderr
-    error: `other.db` is a SQLite database, but not OpenCode's
-    hint: OpenCode's is `opencode.db` in `~/.local/share/opencode`
+    error: `other.db` is a SQLite database, but not one of OpenCode
+    hint: `threadfold list` shows where it looks for sessions
     ");
 }
 
@@ -88,8 +88,8 @@ fn an_empty_file_is_no_session() {
     exit 2
     --- stdout
     --- stderr
-    error: `empty` holds nothing to compare
-    hint: give the file that the agent wrote
+    error: session `opencode-af1349b9f5f9` is not in `opencode.db`
+    hint: `threadfold list` shows the sessions on this machine
     "
     );
 }
@@ -134,7 +134,7 @@ fn a_name_is_a_name_and_never_a_path_or_a_flag() {
     exit 2
     --- stdout
     --- stderr
-    error: `claude.jsonl` is not OpenCode's, and `--session` is for what may hold several
+    error: `claude.jsonl` holds one session, and a session was named
     hint: leave `--session` out
     ");
 }
@@ -146,19 +146,20 @@ fn a_damaged_database_is_said_and_other_sessions_are_listed() {
     env.write(".local/share/opencode/opencode.db", "SQLite format 3\0 and then nothing of one");
     let home = env.path("").display().to_string();
     assert_snapshot!(env.run(&["list"]).replace(&home, "~/"), @"
-    exit 2
+    exit 0
     --- stdout
+    id    when        project  title  blocks
+    ────  ──────────  ───────  ─────  ──────
+    good  2025-03-01  p        Hello       1
     --- stderr
     skipped `~/.local/share/opencode/opencode.db`: it is not a SQLite database, or is encrypted
-    error: session `ses_1` is not in `~/.local/share/opencode` or `~/claude/projects`
-    hint: `threadfold list` shows the sessions; a path to a file of one works too
     ");
     assert_snapshot!(env.run(&["view", "ses_1"]).replace(&home, "~/"), @"
     exit 2
     --- stdout
     --- stderr
-    left out `~/.local/share/opencode/opencode.db`: it is not a SQLite database, or is encrypted
-    error: session `ses_1` is not in `~/claude/projects` or `~/.local/share/opencode`
+    skipped `~/.local/share/opencode/opencode.db`: it is not a SQLite database, or is encrypted
+    error: session `ses_1` is not in `~/.local/share/opencode` or `~/claude/projects`
     hint: `threadfold list` shows the sessions; a path to a file of one works too
     ");
 }

@@ -57,10 +57,10 @@ fn a_file_of_an_unknown_agent_is_kept_and_the_program_says_so() {
     --- stderr
     `rollout-one.jsonl` is no known agent's session: every line is kept as it is
     ");
-    assert_snapshot!(env.run(&["view", "rollout-one"]), @"
+    assert_snapshot!(env.run(&["view", "other-5ce1"]), @"
     exit 0
     --- stdout
-    session rollout-one
+    session other-5ce14e3a2c5a
 
       ? unknown record: session_meta
       ? unknown record: response_item
@@ -73,14 +73,14 @@ fn a_file_of_an_unknown_agent_is_kept_and_the_program_says_so() {
     assert_snapshot!(env.run(&["import", "damaged.ndjson"]), @"
     exit 0
     --- stdout
-    damaged  new: 4 records, 51 B
+    other-3d8ea8c2a6c7  new: 4 records, 51 B
     --- stderr
-    `damaged.ndjson` is no known agent's session; kept as it is
+    `damaged.ndjson` is no known agent's session: every line is kept as it is
     ");
-    assert_snapshot!(env.run(&["view", "damaged"]), @"
+    assert_snapshot!(env.run(&["view", "other-3d8e"]), @"
     exit 0
     --- stdout
-    session damaged
+    session other-3d8ea8c2a6c7
 
       ? unknown record: not readable
       ? unknown record: not readable
@@ -93,12 +93,12 @@ fn a_file_of_an_unknown_agent_is_kept_and_the_program_says_so() {
     assert_snapshot!(env.run(&["import", "three.json"]), @"
     exit 0
     --- stdout
-    three  new: 1 record, 62 B
+    other-4b36f8f62612  new: 1 record, 62 B
     --- stderr
-    `three.json` is no known agent's session; kept as it is
+    `three.json` is no known agent's session: every line is kept as it is
     ");
     // One object over several lines is one record.
-    let log = env.done(&["log", "three", "--json"]);
+    let log = env.done(&["log", "other-4b36", "--json"]);
     assert_eq!(log.matches(r#""kind":"document""#).count(), 1, "{log}");
 }
 
@@ -145,7 +145,7 @@ fn what_was_added_to_a_file_of_an_unknown_agent_is_read_on() {
     --- stderr
     `two.jsonl` is no known agent's session: every line is kept as it is
     ");
-    env.done(&["export", "two", "--format", "original", "--output", "out"]);
+    env.done(&["export", "other-56f3", "--format", "original", "--output", "out"]);
     assert_eq!(fs::read(env.path("out")).unwrap(), longer.into_bytes());
 }
 
@@ -185,9 +185,9 @@ fn a_folder_is_imported_as_far_as_it_is_known_and_the_rest_is_told_of() {
     exit 0
     --- stdout
     four  unchanged
-    one  unchanged
-    deeper-one.jsonl  unchanged
-    picture  unchanged
+    other-5ce14e3a2c5a  unchanged
+    other-56f392fbebc4  unchanged
+    other-87da8eea1705  unchanged
     --- stderr
     3 files: no known agent's sessions; kept as they are
     4 sessions: 0 with something new, 4 unchanged, 0 failed

@@ -554,7 +554,7 @@ fn a_name_that_is_nowhere_is_said() {
     exit 2
     --- stdout
     --- stderr
-    error: session `` is not in `<claude>/projects` or `<home>/.local/share/opencode`
+    error: session `` is not in `<home>/.local/share/opencode` or `<claude>/projects`
     hint: `threadfold list` shows the sessions; a path to a file of one works too
     ");
 }

@@ -23,6 +23,9 @@ const LARGEST_DOCUMENT: u64 = 64 << 20;
 /// Returns the files of the session whose main file is `main`, notes first: those of its
 /// subagents stand beside it or below its folder. All else below its folder is kept with it.
 pub fn claude_files(main: &Path) -> Result<Vec<InputFile>, EngineError> {
+    // A bare name and the same name with `./` are one file, and what lies beside it has a folder.
+    let here = Path::new(".").join(main);
+    let main = if main.parent().is_some_and(|it| it.as_os_str().is_empty()) { &here } else { main };
     let folder = match main.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
