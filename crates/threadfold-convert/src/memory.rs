@@ -43,7 +43,7 @@ pub(crate) fn write<T: Serialize>(converter: &T) -> Json {
     Json::of(&EnvelopeRef { version: VERSION, memory: converter })
 }
 
-/// Reads what [`write`] returned.
+/// Reads what [`write()`] returned.
 pub(crate) fn read<T: DeserializeOwned>(memory: &Json) -> Result<T, MemoryError> {
     let found: EnvelopeVersion =
         serde_json::from_str(memory.as_str()).map_err(MemoryError::Unreadable)?;
