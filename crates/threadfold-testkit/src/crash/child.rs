@@ -39,10 +39,14 @@ pub fn child(path: &Path, writers: u64, appends: u64, control: Control) -> Resul
         let writing: Vec<_> = (0..writers)
             .map(|number| tokio::spawn(write(Arc::clone(&store), number, appends)))
             .collect();
+        // A writer that is fenced must not end the others between a write and its report: what is
+        // durable would seem to be written by nobody.
+        let mut first_error = Ok(());
         for writer in writing {
-            writer.await??;
+            let done = writer.await?;
+            first_error = first_error.and(done);
         }
-        Ok(())
+        first_error
     })
 }
 

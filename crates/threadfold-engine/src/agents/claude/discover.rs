@@ -57,7 +57,7 @@ fn session_of(main: &Path, content: ClaudeContent) -> FoundSession {
     }
 }
 
-/// Returns the id of the session with this main file. One that cannot be read is told later.
+/// Returns the id of the session with this main file. A file that cannot be read is reported when its session is read.
 fn name_main(main: &Path) -> (SessionId, Naming) {
     let stem = main.file_stem().unwrap_or_default().to_string_lossy();
     let agent = Claude.agent();
