@@ -1,6 +1,6 @@
 #![no_main]
 
-//! Whatever a stream of Claude Code says is folded, and always into the same state.
+//! Any Claude Code stream folds deterministically.
 
 use libfuzzer_sys::fuzz_target;
 

@@ -1,6 +1,6 @@
 #![no_main]
 
-//! Whatever the files of Claude Code hold is folded, and always into the same state.
+//! Any Claude Code files fold deterministically.
 
 use libfuzzer_sys::fuzz_target;
 

@@ -1,6 +1,6 @@
 #![no_main]
 
-//! What is read as an event is written, and read again, as the same.
+//! A parsed event survives a round trip.
 
 use libfuzzer_sys::fuzz_target;
 

@@ -1,6 +1,6 @@
 #![no_main]
 
-//! However bytes are cut into chunks, the same records come.
+//! Chunk boundaries do not change the records.
 
 use libfuzzer_sys::fuzz_target;
 

@@ -1,6 +1,6 @@
 #![no_main]
 
-//! Whatever OpenCode says and keeps is folded, and always into the same state.
+//! Any OpenCode input folds deterministically.
 
 use libfuzzer_sys::fuzz_target;
 

@@ -1,6 +1,6 @@
 #![no_main]
 
-//! No byte of a line is dropped, and what is given as a record is one.
+//! Recovery drops no byte, and each recovered record is valid.
 
 use libfuzzer_sys::fuzz_target;
 

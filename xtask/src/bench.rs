@@ -10,21 +10,21 @@ use crate::shell;
 pub(crate) struct BenchArgs {
     /// Which benchmark to run
     benchmark: Benchmark,
-    /// What to pass on to the benchmark, such as a filter
+    /// Arguments for the benchmark, such as a filter
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }
 
-/// The benchmarks there are; each is a bench target with the same name.
+/// The benchmarks; each is a bench target with the same name.
 #[derive(Clone, Copy, ValueEnum)]
 enum Benchmark {
     /// The cost of one more event
     Reduce,
     /// The cost of loading a session
     Load,
-    /// The cost of keeping a session
+    /// The cost of storing a session
     Store,
-    /// The cost of keeping a turn of a loop
+    /// The cost of recording a turn
     Checkpoint,
 }
 

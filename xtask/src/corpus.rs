@@ -1,4 +1,4 @@
-//! `cargo xtask corpus`: checks the sessions of other people where they lie.
+//! `cargo xtask corpus`: checks real sessions in place.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ pub(crate) struct CorpusArgs {
     path: PathBuf,
 }
 
-/// Runs the check, and ends as it ends: 0 all in order, 1 something found, 2 not readable.
+/// Runs the check and returns its exit code: 0 ok, 1 findings, 2 unreadable.
 pub(crate) fn run(args: &CorpusArgs) -> Result<ExitCode> {
     let path = std::path::absolute(&args.path)
         .with_context(|| format!("`{}` is not a path", args.path.display()))?;

@@ -1,16 +1,16 @@
-//! `cargo xtask crash`: kills the store's process and the loop's, cuts the power, and looks what is
-//! left and what ran twice.
+//! `cargo xtask crash`: kills the processes of store and loop and simulates power cuts, then
+//! verifies the data and reports tools that ran twice.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use crate::shell;
 
-/// What to stop, and how often.
+/// What to kill, and how often.
 #[derive(Args)]
 pub(crate) struct CrashArgs {
-    /// What to stop; all of it if it is not said
-    what: Option<Crashed>,
+    /// What to kill; default: everything
+    what: Option<CrashTarget>,
     /// How often to kill the process
     #[arg(long, default_value_t = 200)]
     kills: u64,
@@ -19,9 +19,9 @@ pub(crate) struct CrashArgs {
     cuts: u64,
 }
 
-/// What can be stopped.
+/// A process to kill.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Crashed {
+enum CrashTarget {
     /// A process that appends to a store
     Store,
     /// A process that runs the loop
@@ -31,16 +31,17 @@ enum Crashed {
 pub(crate) fn run(args: &CrashArgs) -> Result<()> {
     let [kills, cuts] = [args.kills, args.cuts].map(|it| it.to_string());
     let run = "cargo run --quiet --locked --release --package";
-    println!("# Killed, and looked at\n");
-    if args.what != Some(Crashed::Loop) {
+    println!("# Crash report\n");
+    if args.what != Some(CrashTarget::Loop) {
         println!("## The store\n");
-        let mut store = shell::command(&format!("{run} threadfold-testkit --bin crash --"));
+        let mut store = shell::command(&format!("{run} threadfold-testkit --bin store-crash --"));
         shell::run(store.args(["store", "--kills", &kills, "--cuts", &cuts]))?;
         println!();
     }
-    if args.what != Some(Crashed::Store) {
+    if args.what != Some(CrashTarget::Store) {
         println!("## The loop\n");
-        let mut killed = shell::command(&format!("{run} threadfold-crash --bin crash-loop --"));
+        let mut killed =
+            shell::command(&format!("{run} threadfold-loop-crash --bin crash-loop --"));
         shell::run(killed.args(["--kills", &kills]))?;
     }
     Ok(())

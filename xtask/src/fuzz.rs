@@ -1,15 +1,15 @@
-//! `cargo xtask fuzz`: looks for bytes that break a law, for a short while.
+//! `cargo xtask fuzz`: fuzzes for a short time.
 //!
-//! It needs a nightly toolchain, which not everybody has: without one it says so and is content,
-//! unless it is required. What it learns about inputs stays in `fuzz/target`; `fuzz/corpus` holds
-//! the seeds, which stay few and small.
+//! It needs a nightly toolchain: without one it is skipped with a notice, unless `--require` is
+//! given. The generated corpus stays in `fuzz/target`; `fuzz/corpus` contains the seeds, few and
+//! small.
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::shell;
 
-/// Where an input that breaks a law goes; the tests of the converters and of the fold play it again.
+/// Where inputs that violate an invariant are stored, as regression tests of converters and fold.
 const CRASHES: &str = "crates/threadfold-convert/tests/data/crashes";
 
 /// What to fuzz, and how long.
@@ -25,12 +25,12 @@ pub(crate) struct FuzzArgs {
     require: bool,
 }
 
-/// The targets there are; each is a binary of `fuzz` with the same name.
+/// The targets; each is a binary of `fuzz` with the same name.
 #[derive(Clone, Copy, ValueEnum)]
 enum Target {
     /// Bytes to lines, however they are cut
     Lines,
-    /// Records out of damaged lines
+    /// Records recovered from corrupt lines
     Recover,
     /// Events from JSON and back
     Event,
@@ -42,6 +42,8 @@ enum Target {
     ClaudeTranscript,
     /// Lines of OpenCode's bus and store to a state
     Opencode,
+    /// Lines of Codex's streams and rollouts to a state
+    Codex,
 }
 
 pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
@@ -66,6 +68,7 @@ fn run_target(target: Target, seconds: u32) -> Result<()> {
         Target::ClaudeStream => "claude_stream",
         Target::ClaudeTranscript => "claude_transcript",
         Target::Opencode => "opencode",
+        Target::Codex => "codex",
     };
     let learnt = shell::root().join("fuzz/target/corpus").join(name);
     std::fs::create_dir_all(&learnt)

@@ -1,13 +1,16 @@
-//! `cargo xtask`: the project's chores, a file each.
+//! `cargo xtask`: developer tasks, one file each.
 
 mod bench;
 mod corpus;
 mod crash;
+mod disk_space;
 mod fuzz;
+mod parity;
 mod picture;
+mod record;
 mod shell;
 mod skipped;
-mod space;
+mod soak;
 mod test;
 mod tidy;
 mod wasm;
@@ -21,51 +24,63 @@ use crate::bench::BenchArgs;
 use crate::corpus::CorpusArgs;
 use crate::crash::CrashArgs;
 use crate::fuzz::FuzzArgs;
+use crate::parity::ParityArgs;
+use crate::record::RecordArgs;
+use crate::soak::SoakArgs;
 use crate::wasm::WasmArgs;
 
-/// Do the project's chores
+/// Run developer tasks
 #[derive(Parser)]
 #[command(name = "xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
 struct Args {
     #[command(subcommand)]
-    chore: Chore,
+    task: Task,
 }
 
 #[derive(Subcommand)]
-enum Chore {
-    /// Check and test everything, after setting up what that needs
+enum Task {
+    /// Install missing tools, then run all checks and tests
     Test,
-    /// Check what compilers do not: arrows between crates, purity, sizes, headers
+    /// Check crate dependencies, purity, file sizes and headers
     Tidy,
     /// Run a benchmark
     Bench(BenchArgs),
-    /// Check all sessions below a folder: nothing dropped, no panic, a prefix then the rest is the whole
+    /// Check all sessions below a folder: no loss, no panic, incremental folding equals full folding
     Corpus(CorpusArgs),
-    /// Stop a store at any moment, and check that nothing acknowledged is lost
+    /// Compare recorded pairs of stream and transcript, and mutate every field of them
+    Parity(ParityArgs),
+    /// Kill the store and the loop at random moments, and check that no acknowledged write is lost
     Crash(CrashArgs),
-    /// Look for bytes that break a law
+    /// Fuzz for inputs that violate an invariant
     Fuzz(FuzzArgs),
-    /// Draw the picture of the front page
+    /// Render the screenshot for the README
     Picture,
+    /// Record scenarios with a real agent against a scripted model, and verify each recording
+    Record(RecordArgs),
+    /// Run a check over all its data, and write its report
+    Soak(SoakArgs),
     /// Build for WebAssembly
     Wasm(WasmArgs),
 }
 
 fn main() -> ExitCode {
-    let result = match Args::parse().chore {
-        Chore::Test => test::run(),
-        Chore::Tidy => tidy::run(),
-        Chore::Bench(args) => bench::run(&args),
-        Chore::Corpus(args) => return ended(corpus::run(&args)),
-        Chore::Crash(args) => crash::run(&args),
-        Chore::Fuzz(args) => fuzz::run(&args),
-        Chore::Picture => picture::run(),
-        Chore::Wasm(args) => wasm::run(&args),
+    let result = match Args::parse().task {
+        Task::Test => test::run(),
+        Task::Tidy => tidy::run(),
+        Task::Bench(args) => bench::run(&args),
+        Task::Corpus(args) => return ended(corpus::run(&args)),
+        Task::Parity(args) => return ended(parity::run(&args)),
+        Task::Crash(args) => crash::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
+        Task::Picture => picture::run(),
+        Task::Record(args) => return ended(record::run(&args)),
+        Task::Soak(args) => return ended(soak::run(&args)),
+        Task::Wasm(args) => wasm::run(&args),
     };
     ended(result.map(|()| ExitCode::SUCCESS))
 }
 
-/// Prints what went wrong, if something did.
+/// Prints the error, if any.
 fn ended(result: Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,

@@ -1,4 +1,4 @@
-//! `cargo xtask picture`: draws the picture of the front page, a real `view` of the example.
+//! `cargo xtask picture`: renders the screenshot for the README, a real `view` of the example.
 
 use std::fs;
 

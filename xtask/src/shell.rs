@@ -1,4 +1,4 @@
-//! Runs other programs in the workspace's root, and says which one did not do its work.
+//! Runs other programs in the workspace's root, and reports which one failed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -19,7 +19,7 @@ pub(crate) fn target() -> Result<PathBuf> {
     }
     let json = read(&mut command("cargo metadata --format-version 1 --no-deps --locked"))?;
     let metadata: Metadata =
-        serde_json::from_str(&json).context("the answer of `cargo metadata` is not understood")?;
+        serde_json::from_str(&json).context("cannot parse the output of `cargo metadata`")?;
     Ok(metadata.target_directory)
 }
 
@@ -33,19 +33,30 @@ pub(crate) fn command(line: &str) -> Command {
     command
 }
 
-/// Runs a command that talks to the terminal by itself.
+/// Runs a command with inherited stdio.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| unstartable(command))?;
     ensure_success(command, status)
 }
 
-/// Runs a command that talks to the terminal by itself, and returns its exit code.
+/// Runs a command with inherited stdio, and returns its exit code.
 ///
-/// One that a signal ended has none, and counts as an error.
+/// A command killed by a signal has none, which is an error.
 pub(crate) fn exit_code(command: &mut Command) -> Result<u8> {
     let status = command.status().with_context(|| unstartable(command))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.with_context(|| format!("`{}` ended with {status}", spelt(command)))
+}
+
+/// Runs a command, and returns its exit code and what it wrote to stdout.
+pub(crate) fn output(command: &mut Command) -> Result<(u8, String)> {
+    let output = command.stderr(Stdio::inherit()).output().with_context(|| unstartable(command))?;
+    let code = output.status.code().and_then(|code| u8::try_from(code).ok());
+    let code =
+        code.with_context(|| format!("`{}` ended with {}", spelt(command), output.status))?;
+    let text = String::from_utf8(output.stdout)
+        .with_context(|| format!("`{}` wrote something other than UTF-8", spelt(command)))?;
+    Ok((code, text))
 }
 
 /// Runs a command, and returns what it wrote to stdout.
@@ -56,7 +67,7 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
         .with_context(|| format!("`{}` wrote something other than UTF-8", spelt(command)))
 }
 
-/// Runs a command in silence, and tells whether it succeeded.
+/// Runs a command without output, and returns whether it succeeded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdout(Stdio::null())
@@ -97,13 +108,13 @@ mod tests {
 
     #[test]
     fn an_exit_code_is_passed_on() {
-        let mut failing = command("cargo no-such-chore");
+        let mut failing = command("cargo no-such-task");
         assert_eq!(exit_code(failing.stderr(Stdio::null())).unwrap(), 101);
     }
 
     #[test]
     fn a_program_that_fails_is_named_with_its_exit_status() {
-        let error = run(command("cargo no-such-chore").stderr(Stdio::null())).unwrap_err();
-        assert!(error.to_string().starts_with("`cargo no-such-chore` ended with exit"));
+        let error = run(command("cargo no-such-task").stderr(Stdio::null())).unwrap_err();
+        assert!(error.to_string().starts_with("`cargo no-such-task` ended with exit"));
     }
 }

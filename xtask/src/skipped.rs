@@ -1,4 +1,4 @@
-//! Tests that could not test what they are for, as the testkit notes them in a file.
+//! Skipped tests, as recorded by the testkit.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -9,7 +9,7 @@ pub(crate) fn list(target: &Path) -> PathBuf {
     target.join("skipped.txt")
 }
 
-/// Forgets what an earlier run skipped.
+/// Removes the list of an earlier run.
 pub(crate) fn clear(list: &Path) -> Result<()> {
     match fs::remove_file(list) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -19,7 +19,7 @@ pub(crate) fn clear(list: &Path) -> Result<()> {
     }
 }
 
-/// Returns what this run skipped, each once and with how often.
+/// Returns the reasons of this run's skipped tests, each once with its count.
 pub(crate) fn read(list: &Path) -> Result<Vec<String>> {
     match fs::read_to_string(list) {
         Ok(text) => Ok(summarize(&text)),
@@ -36,11 +36,11 @@ fn summarize(text: &str) -> Vec<String> {
             None => lines.push((line, 1)),
         }
     }
-    let told = |(line, count): (&str, usize)| match count {
+    let summary = |(line, count): (&str, usize)| match count {
         1 => line.to_owned(),
         _ => format!("{line} ({count} tests)"),
     };
-    lines.into_iter().map(told).collect()
+    lines.into_iter().map(summary).collect()
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_many_tests_skipped_is_told_once() {
+    fn a_reason_shared_by_many_skipped_tests_is_printed_once() {
         let text = "SKIPPED: an agent: no network\nSKIPPED: another: too old\nSKIPPED: an agent: no network\n";
         assert_snapshot!(summarize(text).join("\n"), @"
         SKIPPED: an agent: no network (2 tests)
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_not_there_is_empty_and_clear() {
+    fn a_missing_list_is_empty() {
         let nowhere = Path::new("no/such/folder/skipped.txt");
         clear(nowhere).unwrap();
         assert_eq!(read(nowhere).unwrap(), Vec::<String>::new());

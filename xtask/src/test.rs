@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{shell, skipped, space, tidy};
+use crate::{disk_space, shell, skipped, tidy};
 
 pub(crate) fn run() -> Result<()> {
     let target = shell::target()?;
-    space::warn_if_short(&target);
+    disk_space::warn_if_short(&target);
     let result = check_all(&target);
     if result.is_err() {
-        space::warn_if_short(&target);
+        disk_space::warn_if_short(&target);
     }
     result
 }
@@ -39,7 +39,7 @@ fn check_all(target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Announces a step, does it, and tells how long it took.
+/// Announces a step, runs it, and reports how long it took.
 fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     eprintln!("==> {name}");
     let start = Instant::now();
@@ -50,7 +50,7 @@ fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
 
 fn cargo(arguments: &str) -> Result<()> {
     let mut command = shell::command(&format!("cargo {arguments}"));
-    // What a build keeps for the next one is of no use where there is none, and doubles its size.
+    // Incremental data is useless without a next build, and doubles the size.
     if env::var_os("CI").is_some() && env::var_os("CARGO_INCREMENTAL").is_none() {
         command.env("CARGO_INCREMENTAL", "0");
     }

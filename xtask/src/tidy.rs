@@ -1,17 +1,19 @@
-//! `cargo xtask tidy`: checks what no compiler does.
+//! `cargo xtask tidy`: checks that the compiler does not make.
 //!
-//! This file gathers what is to be looked at; each check is a pure function in a file of
-//! its own, from text to findings.
+//! This file collects the inputs; each check is a pure function from text to findings, in a
+//! separate file.
 
 mod agent_names;
-mod arrows;
 mod crates;
-mod fence;
+mod dependencies;
+mod error_causes;
+mod exports;
 mod finding;
 mod header;
 mod ignored;
 mod included;
 mod pure;
+mod pure_lints;
 mod size;
 mod workspace;
 
@@ -27,14 +29,18 @@ pub(crate) fn run() -> Result<()> {
     let members = workspace::members()?;
     let files = workspace::source_files()?;
 
-    let mut findings = arrows::check(&members);
+    let mut findings = dependencies::check(&members);
     findings.extend(check_pure_crates(&members)?);
+    findings.extend(check_exports(&members, &files)?);
     for file in &files {
         findings.extend(size::check(file));
         findings.extend(header::check(file));
         findings.extend(ignored::check(file));
         findings.extend(included::check(file));
         findings.extend(agent_names::check(file));
+        if crates::is_product_source(&file.path) {
+            findings.extend(error_causes::check(file));
+        }
     }
 
     for finding in &findings {
@@ -48,6 +54,20 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+fn check_exports(members: &[Member], files: &[SourceFile]) -> Result<Vec<Finding>> {
+    let text = fs::read_to_string(shell::root().join(exports::TABLE))
+        .with_context(|| format!("`{}` cannot be read", exports::TABLE))?;
+    let table = SourceFile { path: exports::TABLE.to_owned(), text };
+    let mut findings = Vec::new();
+    for member in members.iter().filter(|it| crates::is_product(&it.name)) {
+        let path = member.manifest.path.replace("Cargo.toml", "src/lib.rs");
+        if let Some(library) = files.iter().find(|it| it.path == path) {
+            findings.extend(exports::check(&table, &member.name, library));
+        }
+    }
+    Ok(findings)
+}
+
 fn check_pure_crates(members: &[Member]) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut trees = Vec::new();
@@ -56,7 +76,7 @@ fn check_pure_crates(members: &[Member]) -> Result<Vec<Finding>> {
 
         let path = member.manifest.path.replace("Cargo.toml", "clippy.toml");
         let text = fs::read_to_string(shell::root().join(&path)).unwrap_or_default();
-        findings.extend(fence::check(&SourceFile { path, text }));
+        findings.extend(pure_lints::check(&SourceFile { path, text }));
     }
 
     let list = fs::read_to_string(shell::root().join(pure::LIST))

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &WasmArgs) -> Result<()> {
     }
     let mut check = Command::new("cargo");
     check.current_dir(shell::root());
-    // The chores' own toolchain variables would choose the wrong compiler.
+    // The toolchain variables of xtask itself would choose the wrong compiler.
     check.args(["check", "--locked", "--package", PURE, "--target", TARGET]);
     check.arg("--target-dir").arg(shell::target()?.join("wasm"));
     if !has_standard_library()? {
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &WasmArgs) -> Result<()> {
     Ok(())
 }
 
-/// Says whether the active toolchain has the standard library for WebAssembly.
+/// Returns whether the active toolchain has the standard library for WebAssembly.
 fn has_standard_library() -> Result<bool> {
     let mut ask = shell::command("rustc --print target-libdir --target");
     let folder = shell::read(ask.arg(TARGET))?;
@@ -107,7 +107,7 @@ fn unpack(root: &Path) -> Result<()> {
         bin.display(),
         bin.display()
     );
-    // Written last: it is the mark of a toolchain that is whole.
+    // Written last: it marks a toolchain that is complete.
     let rustc = root.join("rustc");
     fs::write(&rustc, wrapper)?;
     shell::run(Command::new("chmod").arg("+x").arg(&rustc))

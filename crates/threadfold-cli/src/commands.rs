@@ -1,4 +1,4 @@
-//! What the program can do, a file each.
+//! The commands of the program, one file each.
 
 mod backup;
 mod doctor;

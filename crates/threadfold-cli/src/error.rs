@@ -1,4 +1,4 @@
-//! What goes wrong, and how a person is told.
+//! Errors of commands, and how they are printed.
 
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use crate::printable::printable;
 
-/// Why a command did not do what was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    /// Nobody reads on, as with `| head -1`; that is no error.
+    /// The reader closed the pipe, as with `| head -1`; not an error.
     PipeClosed,
-    /// The answer is no, and was printed.
+    /// The answer is negative, and was printed.
     No,
-    /// Tell a person what happened, and what can be done.
+    /// Print what happened, and a hint.
     Failed { error: anyhow::Error, hint: String },
 }
 
@@ -22,33 +22,33 @@ impl CommandError {
         Self::Failed { error: error.into(), hint: hint.into() }
     }
 
-    /// Returns the innermost cause, in its own words.
+    /// Returns the message of the innermost cause.
     pub(crate) fn cause(&self) -> String {
         match self {
-            Self::PipeClosed => "nobody reads on".to_owned(),
+            Self::PipeClosed => "the output was closed".to_owned(),
             Self::No => "the answer is no".to_owned(),
             Self::Failed { error, .. } => error.root_cause().to_string(),
         }
     }
 
     /// Prints the error, its causes and the hint, and returns the exit code.
-    pub(crate) fn tell(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::PipeClosed => ExitCode::SUCCESS,
             Self::No => ExitCode::FAILURE,
             Self::Failed { error, hint } => {
-                say(format_args!("error: {error}"));
+                print_note(format_args!("error: {error}"));
                 for cause in error.chain().skip(1) {
-                    say(format_args!("cause: {cause}"));
+                    print_note(format_args!("cause: {cause}"));
                 }
-                say(format_args!("hint: {hint}"));
+                print_note(format_args!("hint: {hint}"));
                 ExitCode::from(2)
             }
         }
     }
 }
 
-/// Its own words, without causes and hint.
+/// The message without causes and hint.
 impl Display for CommandError {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -58,14 +58,14 @@ impl Display for CommandError {
     }
 }
 
-/// What is written goes to stdout, so that is where an error of writing comes from.
+/// I/O errors in commands come from writing to stdout.
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::PipeClosed;
         }
-        let error = anyhow::Error::new(error).context("standard output cannot be written to");
-        Self::new(error, "look whether the disk is full")
+        let error = anyhow::Error::new(error).context("cannot write to standard output");
+        Self::new(error, "check whether the disk is full")
     }
 }
 
@@ -75,10 +75,10 @@ impl From<serde_json::Error> for CommandError {
     }
 }
 
-/// How many candidates are named.
+/// How many candidates an error lists.
 const SHOWN: usize = 8;
 
-/// Returns names as they stand in a sentence; many are cut short.
+/// Returns names as a list in a sentence; a long one is truncated.
 pub(crate) fn listed(names: impl Iterator<Item = String>) -> String {
     let names: Vec<_> = names.map(|it| format!("`{it}`")).collect();
     let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
@@ -88,18 +88,18 @@ pub(crate) fn listed(names: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// Says that a name does not lead to one session.
+/// Returns the error for an ambiguous name.
 pub(crate) fn ambiguous(given: &str, names: impl Iterator<Item = String>) -> CommandError {
     let names: Vec<_> = names.collect();
     let count = names.len();
     CommandError::new(
-        anyhow::anyhow!("`{given}` could be {count} sessions: {}", listed(names.into_iter())),
-        "give more of the name",
+        anyhow::anyhow!("`{given}` matches {count} sessions: {}", listed(names.into_iter())),
+        "use a longer prefix",
     )
 }
 
-/// Prints a line to stderr, with its control characters made harmless.
-pub(crate) fn say(line: impl Display) {
-    // When nobody hears, there is nobody to tell that either.
+/// Prints a line to stderr, with control characters escaped.
+pub(crate) fn print_note(line: impl Display) {
+    // If stderr is closed, there is nowhere to report that.
     writeln!(io::stderr(), "{}", printable(&line.to_string())).ok();
 }

@@ -1,4 +1,4 @@
-//! Hints for errors of the engine and the store: what a person can do about each.
+//! Hints for errors of the engine and the store.
 
 use std::io::ErrorKind;
 
@@ -12,7 +12,7 @@ impl From<StoreError> for CommandError {
         let hint = match &error {
             StoreError::Held { .. } => "wait until it is done, or stop that process",
             StoreError::Fenced { .. } | StoreError::Conflict { .. } => {
-                "another process wrote meanwhile; try again"
+                "another process wrote to the session; try again"
             }
             StoreError::NotFound { .. } => {
                 "`threadfold list` shows the sessions; `threadfold import` adds one"
@@ -36,8 +36,11 @@ impl From<StoreError> for CommandError {
 impl From<ServerError> for CommandError {
     fn from(error: ServerError) -> Self {
         let hint = match &error {
-            ServerError::NoSession { .. } => "without `--session`, the latest one is followed",
-            _ => "check that the agent's server runs, and its address",
+            ServerError::NoSession { .. } => "omit `--session` to follow the latest one".to_owned(),
+            ServerError::Unauthorized { variable, .. } => {
+                format!("set `{variable}`, or give the password with `--password-file FILE`")
+            }
+            _ => "check that the agent's server runs, and its address".to_owned(),
         };
         Self::new(error, hint)
     }
@@ -52,7 +55,7 @@ impl From<EngineError> for CommandError {
             EngineError::Output { ref source, .. } => {
                 let hint = match source.kind() {
                     ErrorKind::Unsupported => "`--to FOLDER` writes it there",
-                    ErrorKind::AlreadyExists => "look at what is there first",
+                    ErrorKind::AlreadyExists => "check what already exists there",
                     ErrorKind::InvalidData => "`threadfold doctor` reports what is corrupt",
                     ErrorKind::InvalidFilename => "`--to` or `--output` choose a shorter path",
                     _ => "check that the disk is not full, and that it is writable",
@@ -69,8 +72,8 @@ impl From<DatabaseError> for CommandError {
     fn from(error: DatabaseError) -> Self {
         let hint = match &error {
             DatabaseError::Unreadable { problem, .. } => match problem {
-                DatabaseProblem::Corrupt => "`sqlite3 FILE .recover` saves what is left",
-                DatabaseProblem::Locked => "try again when that is done; nothing was changed",
+                DatabaseProblem::Corrupt => "`sqlite3 FILE .recover` recovers what is readable",
+                DatabaseProblem::Locked => "try again when it is unlocked; nothing was changed",
                 DatabaseProblem::CannotOpen => {
                     "check that it exists and can be read, with its `-wal` and `-shm` files"
                 }
@@ -96,21 +99,21 @@ impl From<InputError> for CommandError {
                 "`threadfold watch -` reads a stream from standard input".into()
             }
             InputError::NothingYet { .. } => {
-                "try again when a line of it is whole, or give its format with `--from`".into()
+                "try again when its first line is complete, or set the format with `--from`".into()
             }
             InputError::Unrecognized { .. } => {
-                "`--from` gives its format, and `import --any` keeps it as it is".into()
+                "set its format with `--from`, or store it line by line with `import --any`".into()
             }
             InputError::Mismatch { .. } => {
-                "`--from` lists the formats; without it, the format is detected".into()
+                "omit `--from` to detect the format; `--help` lists the formats".into()
             }
             InputError::NoSession { unrecognized: 1.., .. } => {
-                "`--any` takes every file, whatever it is".into()
+                "use `--any` to import every file".into()
             }
             InputError::Several { example, .. } => {
                 format!("`--session {example}` reads one of them; `threadfold list` shows more")
             }
-            InputError::OneSession { .. } => "leave `--session` out".into(),
+            InputError::OneSession { .. } => "omit `--session`".into(),
             InputError::Address { .. } => "an address looks like `http://127.0.0.1:4096`".into(),
             _ => "`threadfold list` shows the sessions on this machine".into(),
         };

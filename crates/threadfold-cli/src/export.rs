@@ -1,14 +1,15 @@
-//! Sessions on their way out of the store: the files as they were, or what they mean.
+//! Exports sessions from the store: as original files, or in another format.
 
-mod inert;
+mod escape;
+mod file_name;
 mod markdown;
-mod name;
 mod output;
-mod scribe;
+mod session_files;
 
+pub(crate) use file_name::file_name;
 pub(crate) use markdown::write_markdown;
-pub(crate) use name::file_name;
 pub(crate) use output::Output;
-pub(crate) use scribe::{
-    Scribe, Taken, Written, below, beside, has_files, lone_file, move_into, need_files,
+pub(crate) use session_files::{
+    SourceWriter, UsedPaths, WrittenFile, below, beside, has_files, lone_file, move_into,
+    need_files,
 };

@@ -1,22 +1,24 @@
-//! What is to be imported: which sessions the arguments stand for.
+//! Resolves the arguments of `import` to sessions.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use threadfold_engine::{
-    Discovery, FoundSession, InputError, InputOptions, Intake, Options, Session, SessionNames,
-    adopt_children, holder, open_path,
+    Budget, Discovery, FoundSession, InputError, InputOptions, Intake, Options, Session,
+    SessionNames, UnreadContent, adopt_children, holder, open_path, unread_content,
 };
+use threadfold_store::Store;
 
-use crate::error::{CommandError, say};
-use crate::machine::{discover_with_orphans, report_unreadable};
-use crate::sessions::{Given, find_given};
+use crate::error::{CommandError, print_note};
+use crate::sessions::{ResolvedInput, find_given};
 use crate::store::OpenStore;
+use crate::surroundings::{discover, report_unreadable};
 use crate::view::count;
 
-/// Something that is to be imported, or why it cannot be.
+/// A session to import, or why it cannot be imported.
 pub(crate) struct Candidate {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(crate) name: String,
     pub(crate) session: Result<FoundSession, CommandError>,
 }
@@ -31,18 +33,22 @@ impl Candidate {
     }
 }
 
-/// Returns all that is meant by what a person gave; by nothing, all sessions of all agents.
+/// Returns the sessions that the arguments mean; without arguments, all sessions of all agents.
+///
+/// What their places hold that this version does not read is added to `unread`.
 pub(crate) fn candidates(
     given: &[String],
     options: &InputOptions<'_>,
+    unread: &mut Vec<UnreadContent>,
 ) -> Result<Vec<Candidate>, CommandError> {
     if given.is_empty() {
-        let found = discover_with_orphans();
+        let mut found = discover();
+        unread.append(&mut found.unread);
         return Ok(found.sessions.into_iter().map(Candidate::found).collect());
     }
     let (mut sessions, mut refused) = (Vec::new(), Vec::new());
     for given in given {
-        match candidates_of(given, options, &mut refused) {
+        match candidates_of(given, options, &mut refused, unread) {
             Ok(found) => sessions.extend(found),
             Err(error) => {
                 refused.push(Candidate { name: format!("`{given}`"), session: Err(error) });
@@ -57,35 +63,41 @@ fn candidates_of(
     given: &str,
     options: &InputOptions<'_>,
     refused: &mut Vec<Candidate>,
+    unread: &mut Vec<UnreadContent>,
 ) -> Result<Vec<FoundSession>, CommandError> {
     let is_path = options.format.is_some() || options.session.is_some();
-    match if is_path { Given::Input(given.into()) } else { find_given(given)? } {
-        Given::Session(found) => Ok(vec![*found]),
-        Given::Folder(folder) => folder_candidates(&folder, options, refused),
-        Given::Input(path) if path == Path::new("-") => Err(CommandError::new(
+    match if is_path { ResolvedInput::Input(given.into()) } else { find_given(given)? } {
+        ResolvedInput::Session(found) => Ok(vec![*found]),
+        ResolvedInput::Folder(folder) => folder_candidates(&folder, options, refused, unread),
+        ResolvedInput::Input(path) if path == Path::new("-") => Err(CommandError::new(
             anyhow!("standard input cannot be imported"),
             "write it to a file and give that, or use `threadfold watch -`",
         )),
-        Given::Input(path) => Ok(open_path(&path, options)?),
+        ResolvedInput::Input(path) => {
+            unread.extend(unread_content(&path));
+            Ok(open_path(&path, options)?)
+        }
     }
 }
 
-/// Returns the sessions of a folder, and reports what is not one.
+/// Returns the sessions of a folder, and reports skipped files.
 fn folder_candidates(
     folder: &Path,
     options: &InputOptions<'_>,
     refused: &mut Vec<Candidate>,
+    unread: &mut Vec<UnreadContent>,
 ) -> Result<Vec<FoundSession>, CommandError> {
-    let found = Discovery::of_folder(folder, options);
+    let mut found = Discovery::of_folder(folder, options);
     report_unreadable(&found);
+    unread.append(&mut found.unread);
     let unrecognized = found.unrecognized.len();
     if found.sessions.is_empty() && found.refused.is_empty() {
         return Err(InputError::NoSession { path: folder.to_owned(), unrecognized }.into());
     }
     refused.extend(found.refused.into_iter().map(|(path, error)| Candidate::refused(&path, error)));
     if unrecognized > 0 {
-        say(format_args!(
-            "skipped {} of `{}` in no format that an agent writes: `--any` takes every file",
+        print_note(format_args!(
+            "skipped {} of `{}` in an unknown format: use `--any` to import every file",
             count(unrecognized, "file", "files"),
             folder.display()
         ));
@@ -94,21 +106,21 @@ fn folder_candidates(
 }
 
 /// What importing a session added.
-pub(crate) struct Imported {
-    /// It was not in the store before.
+pub(crate) struct ImportResult {
+    /// It is new in the store.
     pub(crate) is_new: bool,
     /// Nothing was added.
     pub(crate) is_unchanged: bool,
     pub(crate) intake: Intake,
 }
 
-/// Gives a session the id under which it is stored, and reports if that is another one.
+/// Assigns the id under which a session is stored, and reports if it is another one.
 pub(crate) fn settle(store: &OpenStore, found: &mut FoundSession) -> Result<(), CommandError> {
     let shared = store.shared();
     let id = store.wait(SessionNames::new(&*shared).settle(found))?;
     if id != found.id && id.as_str().starts_with(found.id.as_str()) {
-        say(format_args!(
-            "`{}` is another session than `{}` of the store: it is stored as `{id}`",
+        print_note(format_args!(
+            "`{}` differs from the stored session `{}`: it is stored as `{id}`",
             found.place.display(),
             found.id
         ));
@@ -117,27 +129,59 @@ pub(crate) fn settle(store: &OpenStore, found: &mut FoundSession) -> Result<(), 
     Ok(())
 }
 
-/// Reads a session into the store, and counts the bytes that were read.
-pub(crate) fn import(
+/// Reads sessions into the store at once, and counts the bytes that were read; returns what came of
+/// each, in their order.
+///
+/// Each write waits for the disk, and one sync serves all that wait at the time: thousands of short
+/// sessions, one after another, would take minutes.
+pub(crate) fn import_all(
     store: &OpenStore,
-    found: &FoundSession,
-    mut progress: impl FnMut(u64) + Send,
-) -> Result<Imported, CommandError> {
-    // What cannot be read is reported before the session is created in the store.
-    found.content.check()?;
+    sessions: &[FoundSession],
+    progress: impl FnMut(u64) + Clone + Send + 'static,
+) -> Vec<Result<ImportResult, CommandError>> {
+    // A task runs on another thread, whose allocator would keep what the first one has freed: one
+    // session, which may be large, is imported without a task.
+    if let [found] = sessions {
+        let import = import(store.shared(), store.budget(), found.clone(), progress);
+        return vec![store.wait(import)];
+    }
     store.wait(async {
-        let options =
-            Options { budget: Some(store.budget()), ..Options::new(holder("threadfold import")) };
-        let mut session = Session::open(store.shared(), &found.id, options).await?;
-        let before = session.cursor().seq;
-        let intake = found.read_into(&mut session, &mut progress).await;
-        let after = session.cursor().seq;
-        // The session is closed in any case, so that others may write to it.
-        let closed = session.close().await;
-        let intake = intake?;
-        for problem in closed? {
-            say(format_args!("session `{}`: {problem}", found.id));
+        let imports: Vec<_> = sessions
+            .iter()
+            .map(|found| {
+                let (found, progress) = (found.clone(), progress.clone());
+                tokio::spawn(import(store.shared(), store.budget(), found, progress))
+            })
+            .collect();
+        let mut results = Vec::new();
+        for import in imports {
+            results.push(match import.await {
+                Ok(imported) => imported,
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            });
         }
-        Ok(Imported { is_new: before == 0, is_unchanged: before == after && before > 0, intake })
+        results
     })
+}
+
+async fn import(
+    store: Arc<dyn Store>,
+    budget: Budget,
+    found: FoundSession,
+    mut progress: impl FnMut(u64) + Send,
+) -> Result<ImportResult, CommandError> {
+    // Unreadable content is reported before the session is created in the store.
+    found.content.check()?;
+    let options = Options { budget: Some(budget), ..Options::new(holder("threadfold import")) };
+    let mut session = Session::open(store, &found.id, options).await?;
+    let before = session.cursor().seq;
+    let intake = found.read_into(&mut session, &mut progress).await;
+    let after = session.cursor().seq;
+    // The session is closed in any case, to release its lease.
+    let closed = session.close().await;
+    let intake = intake?;
+    for problem in closed? {
+        print_note(format_args!("session `{}`: {problem}", found.id));
+    }
+    Ok(ImportResult { is_new: before == 0, is_unchanged: before == after && before > 0, intake })
 }

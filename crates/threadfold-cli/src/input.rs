@@ -1,30 +1,32 @@
-//! What a person gave as input: a path or standard input, and in which format.
+//! The input that the user named: a path or standard input, and its format.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::{
     NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser,
 };
+use threadfold_core::{BlockBody, Payload};
 use threadfold_engine::{
     InputError, InputOptions, Pipe, PipeInput, open_one, read_found, read_pipe,
 };
-use threadfold_fold::{Detection, Fold, Step, detection_named, formats};
+use threadfold_fold::{Agent, Detection, Fold, Step, detection_named, formats};
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::runtime::Waiter;
+use crate::store::elsewhere;
+use crate::view::{count, number};
 
-/// What a person says about an input.
+/// Options that describe an input.
 #[derive(Args, Clone)]
 pub(crate) struct InputArgs {
     /// Read the input in this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     pub(crate) from: Option<Detection>,
-    /// Read this session, where the input holds several
+    /// Read this session, if the input contains several
     #[arg(id = "input_session", long = "session", value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) session: Option<String>,
 }
@@ -34,7 +36,7 @@ impl InputArgs {
         InputOptions { format: self.from, session: self.session.as_deref(), any: false }
     }
 
-    /// Says whether a person said anything.
+    /// Returns whether any option was set.
     pub(crate) fn is_given(&self) -> bool {
         self.from.is_some() || self.session.is_some()
     }
@@ -47,35 +49,92 @@ pub(crate) fn format_parser() -> impl TypedValueParser<Value = Detection> {
         .map(|name| detection_named(&name).unwrap_or_else(Detection::unknown))
 }
 
-/// An input that was folded.
+/// A folded input.
 pub(crate) struct FoldedInput {
     pub(crate) fold: Fold,
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(crate) name: String,
-    /// It came through a pipe, so that files beside it cannot be seen.
+    /// It came from a pipe, so files beside it are not available.
     pub(crate) is_pipe: bool,
 }
 
-/// Folds a file, a folder that one agent keeps sessions in, or standard input for `-` or nothing.
+/// Folds a file, one agent's folder of sessions, or standard input for `-` or no argument.
 pub(crate) fn fold_input(
     waiter: &Waiter,
     file: Option<&Path>,
     options: &InputOptions<'_>,
     mut observe: impl FnMut(&Step) + Send + 'static,
 ) -> Result<FoldedInput, CommandError> {
-    let events = Arc::new(AtomicUsize::new(0));
-    let counter = events.clone();
+    let counted = Arc::new(Mutex::new(Understanding::default()));
+    let counting = counted.clone();
     let observe = move |step: &Step| {
-        counter.fetch_add(step.events.len(), Ordering::Relaxed);
+        counting.lock().unwrap_or_else(PoisonError::into_inner).add(step);
         observe(step);
     };
     let folded = fold_any(waiter, file, options, observe)?;
+    let counted = counted.lock().unwrap_or_else(PoisonError::into_inner);
     match options.session {
-        Some(session) if events.load(Ordering::Relaxed) == 0 => {
+        Some(session) if counted.events == 0 => {
             let path = file.unwrap_or(Path::new("-")).to_owned();
             Err(InputError::Missing { path, session: session.to_owned() }.into())
         }
-        _ => Ok(folded),
+        _ => {
+            counted.report(&folded);
+            Ok(folded)
+        }
+    }
+}
+
+/// How much of an input was understood.
+#[derive(Default)]
+struct Understanding {
+    records: usize,
+    events: usize,
+    /// Records that mean something to the converter.
+    understood: usize,
+    /// Records that are shown as they are.
+    unknown: usize,
+}
+
+impl Understanding {
+    fn add(&mut self, step: &Step) {
+        let is_unknown = |payload: &Payload| match payload {
+            Payload::BlockUpsert(upsert) => matches!(upsert.block.body, BlockBody::Unknown(_)),
+            Payload::Log(_) => true,
+            _ => false,
+        };
+        let is_declaration = step.line == 0 && step.events.is_empty();
+        self.records += usize::from(!is_declaration);
+        self.events += step.events.len();
+        match step.events.iter().all(|event| is_unknown(&event.payload)) {
+            true => self.unknown += usize::from(!step.events.is_empty()),
+            false => self.understood += 1,
+        }
+    }
+
+    /// Reports an input of which nothing was understood: the answer would look like that of an
+    /// empty input, or of one that is corrupt.
+    fn report(&self, folded: &FoldedInput) {
+        let FoldedInput { fold, name, .. } = folded;
+        // An unterminated line may still be understood.
+        if self.understood > 0 || (self.events == 0 && !fold.settling().is_empty()) {
+            return;
+        }
+        if self.records == 0 {
+            return print_note(format_args!("{name} contains no records that produce events"));
+        }
+        let agent = fold.agent().map_or("Threadfold's own events", Agent::title);
+        let unknown = match self.unknown {
+            0 => "none shows anything".to_owned(),
+            unknown => {
+                format!("{} are not understood, and shown as they are", number(unknown as u64))
+            }
+        };
+        print_note(format_args!(
+            "{name} is taken for a session of {agent}, and of its {}, {unknown}: `--from FORMAT` \
+             reads it as something else",
+            count(self.records, "record", "records")
+        ));
     }
 }
 
@@ -91,7 +150,7 @@ fn fold_any(
             if found.agent.is_some_and(|agent| !agent.is_known()) {
                 report_unknown(&format!("`{}`", path.display()));
             }
-            let fold = waiter.wait(read_found(&found, observe))?;
+            let fold = waiter.wait(read_found(&found, elsewhere(), observe))?;
             Ok(FoldedInput { fold, name: format!("`{}`", path.display()), is_pipe: false })
         }
         None => {
@@ -106,16 +165,16 @@ fn fold_any(
                 if !input.input.is_known() {
                     report_unknown("standard input");
                 }
-                Ok::<_, CommandError>(read_pipe(&input, pipe, observe).await?)
+                Ok::<_, CommandError>(read_pipe(&input, pipe, elsewhere(), observe).await?)
             })?;
             Ok(FoldedInput { fold, name: "standard input".to_owned(), is_pipe: true })
         }
     }
 }
 
-/// Reports an input that no known agent wrote.
+/// Reports an input of an unknown agent.
 pub(crate) fn report_unknown(name: &str) {
-    say(format_args!("{name} is in no format of a known agent: every line is kept as it is"));
+    print_note(format_args!("{name} is not in a format of a known agent: it is read line by line"));
 }
 
 /// Reads the beginning of standard input.

@@ -6,14 +6,17 @@ mod error_hints;
 mod export;
 mod import;
 mod input;
-mod machine;
 mod printable;
 mod progress;
 mod run;
 mod runtime;
+mod secrets;
 mod sessions;
 mod store;
+mod surroundings;
 mod terminal;
+mod unfinished;
+mod unread;
 mod view;
 mod watch;
 
@@ -23,7 +26,7 @@ use clap::Parser;
 
 use crate::commands::Command;
 
-/// Look at the conversations of AI agents
+/// Show, store and run sessions of AI agents
 #[derive(Parser)]
 #[command(name = "threadfold", version, arg_required_else_help = true)]
 struct Args {
@@ -34,6 +37,6 @@ struct Args {
 fn main() -> ExitCode {
     match Args::parse().command.run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.tell(),
+        Err(error) => error.report(),
     }
 }

@@ -1,24 +1,27 @@
 //! Runs of our own loop: setting one up, showing it, and resuming it in another process.
 
+mod consent;
 mod demo;
+mod recorded;
 mod setup;
 mod show;
 mod stop;
 
-use std::sync::Arc;
-
-use anyhow::anyhow;
-use threadfold_core::{Effect, Payload, SessionEvent, SessionId, ToolIdempotencyError, TurnState};
+use threadfold_core::{Effect, Payload, SessionId, ToolIdempotencyError, TurnState};
 use threadfold_engine::load;
 use threadfold_fold::Slices;
-use threadfold_loop::{AgentLoop, LoopError, RenderedPrompt, Resume, RunOutcome, pending_step};
-use threadfold_store::{Limit, SessionEntry, Store};
+use threadfold_loop::{
+    AgentLoop, LoopError, MarkKey, RenderedPrompt, Resume, RunOutcome, pending_step,
+};
+use threadfold_store::SessionEntry;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::store::OpenStore;
 
+pub(crate) use consent::{Consent, ask_to_trust};
 pub(crate) use demo::counted;
+pub(crate) use recorded::{MarkArgs, RecordedRun};
 pub(crate) use setup::{ProviderArg, RunSetup, absolute};
 pub(crate) use show::{Show, show_finished};
 
@@ -29,15 +32,15 @@ use stop::{RunCommand, explain};
 pub(crate) fn run(
     store: &OpenStore,
     session: &SessionId,
-    setup: &RunSetup,
+    (setup, key): (&RunSetup, &MarkKey),
     prompt: &str,
     resume: Resume,
     show: Show,
     greeting: &str,
 ) -> Result<RunOutcome, CommandError> {
     store.wait(async {
-        let agent_loop = agent_loop(store, session, setup, show).await?;
-        say(greeting);
+        let agent_loop = agent_loop(store, session, setup, key, show).await?;
+        print_note(greeting);
         let finished = agent_loop.run_with(session, &RenderedPrompt::text(prompt), resume).await;
         finished.map_err(|error| explain(store, session, error, RunCommand::Run))
     })
@@ -53,7 +56,7 @@ pub(crate) fn forget_if_empty(store: &OpenStore, session: &SessionId) {
         }
     });
     if let Err(error) = removed {
-        say(format_args!("session {session} is empty and could not be removed: {error}"));
+        print_note(format_args!("session {session} is empty and could not be removed: {error}"));
     }
 }
 
@@ -61,12 +64,12 @@ pub(crate) fn forget_if_empty(store: &OpenStore, session: &SessionId) {
 pub(crate) fn resume(
     store: &OpenStore,
     session: &SessionId,
-    setup: &RunSetup,
+    (setup, key): (&RunSetup, &MarkKey),
     resume: Resume,
     show: Show,
 ) -> Result<RunOutcome, CommandError> {
     let finished = store.wait(async {
-        let agent_loop = agent_loop(store, session, setup, show).await?;
+        let agent_loop = agent_loop(store, session, setup, key, show).await?;
         agent_loop.resume(session, resume).await.map_err(ResumeError::Loop)
     });
     finished.map_err(|error| match error {
@@ -96,29 +99,31 @@ impl From<CommandError> for ResumeError {
 fn print_calls(store: &OpenStore, session: &SessionId, calls: &[ToolIdempotencyError]) {
     let Ok(state) = turns_of(store, session) else { return };
     for call in calls.iter().filter_map(|it| state.call(&it.call)) {
-        say(format_args!("? {} {} {}", call.call_id, call.name, short(&call.arguments)));
+        print_note(format_args!("? {} {} {}", call.call_id, call.name, short(&call.arguments)));
     }
 }
 
-/// Returns the recorded turns of a session's loop.
+/// Returns the turns of a session's loop, for people to look at: its ledger, or else what its
+/// records report.
 pub(crate) fn turns_of(store: &OpenStore, session: &SessionId) -> Result<TurnState, CommandError> {
     let shared = store.shared();
     let loaded = store.wait(load(&*shared, session, u64::MAX, Slices::default()))?;
-    Ok(loaded.fold.turns().clone())
+    Ok(match loaded.fold.turns().last() {
+        Some(_) => loaded.fold.turns().clone(),
+        None => loaded.fold.reported_turns().clone(),
+    })
 }
 
 async fn agent_loop(
     store: &OpenStore,
     session: &SessionId,
     setup: &RunSetup,
+    key: &MarkKey,
     show: Show,
 ) -> Result<AgentLoop, CommandError> {
-    let mut agent_loop = setup.agent_loop(store, session).await?;
-    let is_known = match store.shared().head(session).await? {
-        Some(_) => recorded_setup(&store.shared(), session).await?.as_ref() == Some(setup),
-        None => false,
-    };
-    if !is_known {
+    let mut agent_loop = setup.agent_loop(store, session).await?.mark_with(key.clone());
+    let recorded = RecordedRun::read(&*store.shared(), session, key).await?;
+    if recorded.own() != Some(setup) {
         // Recorded in the same write as the prompt: a session with a prompt can always be resumed
         // by another process.
         agent_loop = agent_loop.with_note(Payload::OptionsUpdate(setup.to_event()));
@@ -131,7 +136,7 @@ async fn agent_loop(
 /// Stops the run at the first Ctrl-C, and the program at the second.
 async fn stop_when_asked(cancel: CancellationToken) {
     if tokio::signal::ctrl_c().await.is_ok() {
-        say("stopping; press Ctrl-C again to exit at once");
+        print_note("stopping; press Ctrl-C again to exit at once");
         cancel.cancel();
     }
     if tokio::signal::ctrl_c().await.is_ok() {
@@ -139,40 +144,23 @@ async fn stop_when_asked(cancel: CancellationToken) {
     }
 }
 
-/// Returns the last recorded setup of a session's run.
-async fn recorded_setup(
-    store: &Arc<dyn Store>,
+/// Returns what a session records about its run.
+pub(crate) fn recorded_run(
+    store: &OpenStore,
     session: &SessionId,
-) -> Result<Option<RunSetup>, CommandError> {
-    let mut after = 0;
-    let mut last = None;
-    loop {
-        let records = store.read(session, after, Limit::default()).await?;
-        let Some(end) = records.last() else { return Ok(last) };
-        after = end.seq;
-        for record in &records {
-            // A cheap text search, because most records are other events and need not be parsed.
-            let text = std::str::from_utf8(&record.bytes).unwrap_or_default();
-            if !text.contains("options:update") {
-                continue;
-            }
-            if let Ok(SessionEvent { payload: Payload::OptionsUpdate(update), .. }) =
-                SessionEvent::from_json(text)
-            {
-                last = RunSetup::from_event(&update).or(last);
-            }
-        }
-    }
+    key: &MarkKey,
+) -> Result<RecordedRun, CommandError> {
+    store.wait(RecordedRun::read(&*store.shared(), session, key))
 }
 
-/// Returns the setup of a session's run, which `threadfold run` records.
-pub(crate) fn setup_of(store: &OpenStore, session: &SessionId) -> Result<RunSetup, CommandError> {
-    store.wait(recorded_setup(&store.shared(), session))?.ok_or_else(|| {
-        CommandError::new(
-            anyhow!("session `{session}` was not started by `threadfold run`"),
-            "resume it with the program that runs it; `threadfold runs` shows unfinished runs",
-        )
-    })
+/// Returns why a run from elsewhere is not resumed, and how it can be.
+pub(crate) fn explain_untrusted(
+    store: &OpenStore,
+    session: SessionId,
+    why: String,
+) -> CommandError {
+    let error = LoopError::Untrusted { session: session.clone(), why };
+    explain(store, &session, error, RunCommand::Resume)
 }
 
 /// An unfinished run.
@@ -180,6 +168,8 @@ pub(crate) struct UnfinishedRun {
     pub(crate) entry: SessionEntry,
     pub(crate) turn: u64,
     pub(crate) waits_for: String,
+    /// No loop here wrote it.
+    pub(crate) is_imported: bool,
 }
 
 /// Returns the unfinished runs, the latest first.
@@ -189,10 +179,17 @@ pub(crate) fn unfinished_runs(store: &OpenStore) -> Result<Vec<UnfinishedRun>, C
         if !crate::store::summary_of(store, &entry)?.is_unfinished {
             continue;
         }
-        let turns = turns_of(store, &entry.session)?;
+        let shared = store.shared();
+        let loaded = store.wait(load(&*shared, &entry.session, u64::MAX, Slices::default()))?;
+        let is_imported = loaded.fold.turns().last().is_none();
+        let turns = match is_imported {
+            true => loaded.fold.reported_turns(),
+            false => loaded.fold.turns(),
+        };
         // The tools are not set up here, so only the effect recorded at a call's start counts.
-        if let Some(waits_for) = pending_step(&turns, |_| Effect::Pure) {
-            found.push(UnfinishedRun { entry, turn: turns.turns().len() as u64, waits_for });
+        if let Some(waits_for) = pending_step(turns, |_| Effect::Pure) {
+            let turn = turns.turns().len() as u64;
+            found.push(UnfinishedRun { entry, turn, waits_for, is_imported });
         }
     }
     found.sort_by_key(|it| std::cmp::Reverse(it.entry.updated));

@@ -1,14 +1,14 @@
-//! Where the program, which is synchronous, waits for what is not.
+//! Runs asynchronous code from the synchronous program.
 
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error::CommandError;
 
-/// Waits for asynchronous work.
+/// Blocks on asynchronous work.
 pub(crate) struct Waiter(Runtime);
 
 impl Waiter {
-    /// Returns one with threads, for work that goes on beside what is waited for.
+    /// Returns one with threads, for background work.
     pub(crate) fn new() -> Result<Self, CommandError> {
         Self::built(Builder::new_multi_thread().worker_threads(2))
     }
@@ -29,9 +29,9 @@ impl Waiter {
         self.0.block_on(work)
     }
 
-    /// Leaves without waiting for threads that may never end, such as one that reads standard
+    /// Exits without waiting for blocked threads, such as one that reads standard
     /// input.
-    pub(crate) fn leave(self) {
+    pub(crate) fn shut_down(self) {
         self.0.shutdown_background();
     }
 }

@@ -1,7 +1,7 @@
-//! Which session is meant by what a person typed, and its content.
+//! Resolves what the user typed to a session, and loads it.
 
 mod load;
 mod resolve;
 
-pub(crate) use load::{SessionContent, load_found};
-pub(crate) use resolve::{Given, Target, find_given, resolve};
+pub(crate) use load::{LoadedSession, load_found};
+pub(crate) use resolve::{ResolvedInput, Target, find_given, resolve};

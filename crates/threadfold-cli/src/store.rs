@@ -5,32 +5,59 @@
 mod find;
 mod load;
 mod location;
-mod place;
+mod option;
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{env, fs};
 
 use anyhow::anyhow;
 use threadfold_engine::Budget;
+use threadfold_sqlite::SqliteStore;
 use threadfold_store::{SessionEntry, Store};
 
 use self::location::Access;
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::runtime::Waiter;
+use crate::unfinished::{UnfinishedFiles, remove_abandoned, unfinished_path};
 
 pub(crate) use find::unique;
 pub(crate) use load::{load_stored, lost_records, summary_of};
 pub(crate) use location::StoreLocation;
-pub(crate) use place::StoreArgs;
+pub(crate) use option::{StoreArgs, data_folder};
 
 /// How many bytes of a session's state stay in memory before the rest is spilled to disk.
-const BUDGET: usize = 16 << 20;
+const BUDGET: usize = 8 << 20;
 
 /// Returns the budget of a command that only reads: it spills to the folder for temporary files,
 /// because the store's folder may be read-only.
 pub(crate) fn elsewhere() -> Budget {
     Budget { bytes: BUDGET, folder: env::temp_dir() }
+}
+
+/// A temporary copy of a damaged store, removed on drop.
+pub(crate) struct RebuiltStore {
+    store: Option<OpenStore>,
+    folder: PathBuf,
+    _listed: UnfinishedFiles,
+}
+
+impl RebuiltStore {
+    /// Uses the copy.
+    pub(crate) fn with(
+        &self,
+        work: impl FnOnce(&OpenStore) -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        self.store.as_ref().map_or(Ok(()), work)
+    }
+}
+
+impl Drop for RebuiltStore {
+    fn drop(&mut self) {
+        // Closed before its files go.
+        self.store = None;
+        fs::remove_dir_all(&self.folder).ok();
+    }
 }
 
 /// An open store, with the runtime to wait for it.
@@ -39,7 +66,7 @@ pub(crate) struct OpenStore {
     store: Arc<dyn Store>,
     waiter: Waiter,
     location: StoreLocation,
-    /// Whether a person named it.
+    /// Whether the user chose it.
     is_named: bool,
 }
 
@@ -59,15 +86,31 @@ impl StoreArgs {
         OpenStore::new(self.existing_location()?, self.is_named(), Access::ReadOnly)
     }
 
+    /// Copies what can be read of a damaged store into a temporary one, and opens that.
+    pub(crate) fn open_rebuilt(&self) -> Result<RebuiltStore, CommandError> {
+        let location = self.existing_location()?;
+        let StoreLocation::File(damaged) = &location;
+        let listed = UnfinishedFiles::new(&location);
+        let folder = unfinished_path(&env::temp_dir().join("threadfold-salvage"), None);
+        listed.add(&folder);
+        fs::create_dir(&folder)?;
+        let mut rebuilt = RebuiltStore { store: None, folder, _listed: listed };
+        let target = rebuilt.folder.join("store.db");
+        SqliteStore::rebuild(damaged, &target)?;
+        let location = StoreLocation::File(target);
+        rebuilt.store = Some(OpenStore::new(location, self.is_named(), Access::ReadOnly)?);
+        Ok(rebuilt)
+    }
+
     /// Opens the store for reading, if it exists.
     ///
     /// If the default store cannot be opened, that is reported and the command continues without
-    /// it; a store that a person named must open.
+    /// it; a store that the user chose must open.
     pub(crate) fn open_if_there(&self) -> Result<Option<OpenStore>, CommandError> {
         if self.is_named() {
             let location = self.location()?;
             if !location.exists() {
-                say(format_args!("there is no store at `{location}` yet"));
+                print_note(format_args!("there is no store at `{location}` yet"));
                 return Ok(None);
             }
             return self.open_to_read().map(Some);
@@ -76,7 +119,7 @@ impl StoreArgs {
         match OpenStore::new(location, false, Access::ReadOnly) {
             Ok(store) => Ok(Some(store)),
             Err(error) => {
-                say(format_args!("left out the store: {error}"));
+                print_note(format_args!("continuing without the store: {error}"));
                 Ok(None)
             }
         }
@@ -96,6 +139,7 @@ impl StoreArgs {
 
 impl OpenStore {
     fn new(location: StoreLocation, is_named: bool, access: Access) -> Result<Self, CommandError> {
+        remove_abandoned(&location);
         let waiter = Waiter::new()?;
         let store = location.open(access)?;
         Ok(Self { store, waiter, location, is_named })
@@ -108,9 +152,9 @@ impl OpenStore {
 
     /// Closes the store without waiting for threads that may never end, such as one that reads
     /// standard input.
-    pub(crate) fn leave(self) {
+    pub(crate) fn shut_down(self) {
         drop(self.store);
-        self.waiter.leave();
+        self.waiter.shut_down();
     }
 
     /// Returns the store.
@@ -123,10 +167,15 @@ impl OpenStore {
         &self.location
     }
 
-    /// Returns where it is, if a person named it: hints that continue the command name it, too.
+    /// Returns where it is, if the user chose it: hints that continue the command include it.
     pub(crate) fn named(&self) -> Option<String> {
         let is_text = self.location.file().is_none_or(|path| path.to_str().is_some());
         (self.is_named && is_text).then(|| self.location.to_string())
+    }
+
+    /// Returns a list for files that this process is about to write.
+    pub(crate) fn unfinished_files(&self) -> UnfinishedFiles {
+        UnfinishedFiles::new(&self.location)
     }
 
     /// Returns the folder for files beside the store.

@@ -1,19 +1,19 @@
-//! The terminal that is written to: whether it is one, how large it is, whether it has colours.
+//! Properties of the output terminal: whether there is one, its size, its colours.
 
 use std::env;
 use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
 
-/// The size that is taken where there is no terminal.
+/// The size that is assumed without a terminal.
 const DEFAULT_WIDTH: usize = 80;
-/// Below this nothing can be laid out.
+/// The minimum width for a layout.
 pub(crate) const MIN_WIDTH: usize = 20;
 
 /// When to use colours
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// If standard output is a terminal, and `NO_COLOR` is not set
+    /// If standard output is a terminal and `NO_COLOR` is not set
     Auto,
     /// Always
     Always,
@@ -22,7 +22,7 @@ pub(crate) enum ColorChoice {
 }
 
 impl ColorChoice {
-    /// Says whether standard output gets colours.
+    /// Returns whether standard output is coloured.
     pub(crate) fn is_on(self) -> bool {
         let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         match self {
@@ -36,13 +36,13 @@ impl ColorChoice {
     }
 }
 
-/// Returns how many columns a line may have.
+/// Returns the maximum width of a line, in columns.
 pub(crate) fn width() -> usize {
     let given = || env::var("COLUMNS").ok()?.parse().ok();
     size().map(|(width, _)| width).or_else(given).unwrap_or(DEFAULT_WIDTH).max(MIN_WIDTH)
 }
 
-/// Returns how many lines the screen has, if there is one.
+/// Returns the height of the screen in lines, if there is one.
 pub(crate) fn height() -> Option<usize> {
     size().map(|(_, height)| height)
 }

@@ -1,42 +1,51 @@
-//! Watching: something is followed into the store, and shown from there.
+//! Follows a source into the store, and shows it from there.
 
 mod show;
 mod target;
 
 use std::path::Path;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use anyhow::anyhow;
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    EngineError, FolderFollower, FoundSession, FrameListener, Host, InputOptions, Intake,
-    ListenOptions, Naming, Options, Pipe, PipeInput, Session, follow_pipe, holder, server_at,
+    EngineError, FolderFollower, FoundSession, FrameListener, Host, IdOrigin, InputOptions, Intake,
+    ListenOptions, Options, Pipe, PipeInput, Server, ServerAccess, Session, follow_pipe, holder,
+    server_at,
 };
 use threadfold_store::StoreError;
+use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::store::OpenStore;
-use show::Show;
+use crate::surroundings::machine;
+use crate::view::count;
+use show::{Show, Takeover};
 
 pub(crate) use show::Output;
 pub(crate) use target::WatchTarget;
 
-/// How often a folder is looked at.
+/// How often to try to take over from the process that writes a session.
+const TAKEOVER_INTERVAL: Duration = Duration::from_millis(500);
+/// How often a server without sessions is asked for them.
+const SERVER_INTERVAL: Duration = Duration::from_millis(500);
+/// How often a folder is polled.
 const FOLDER_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Follows what is named into a store, and shows it.
+/// Follows a target into a store, and shows it.
 pub(crate) struct Watcher<'a> {
     pub(crate) store: &'a OpenStore,
     pub(crate) host: Host,
     pub(crate) output: Output,
-    /// Where an earlier watch ended, and what is printed.
+    /// Where an earlier watch ended, and what to print.
     pub(crate) listening: ListenOptions,
+    /// The password of a server, if the user gave one.
+    pub(crate) password: Option<String>,
 }
 
 impl Watcher<'_> {
-    /// Follows something until it ends or a person ends it.
+    /// Follows a target until it ends or the user stops it.
     pub(crate) async fn watch(self, target: WatchTarget) -> Result<(), CommandError> {
         match target {
             WatchTarget::Stdin { options } => self.stdin(options.options()).await,
@@ -52,11 +61,13 @@ impl Watcher<'_> {
         Options { budget, ..Options::new(holder("threadfold watch")) }
     }
 
-    /// Opens a session to write; nothing if another process writes it.
+    /// Opens a session for writing; `None` if another process is writing it.
     async fn open(&self, id: &SessionId) -> Result<Option<Session>, CommandError> {
         match self.host.open(id, self.options()).await {
             Err(EngineError::Store(StoreError::Held { holder, .. })) => {
-                say(format_args!("{holder} is writing this session: following it read-only"));
+                print_note(format_args!(
+                    "{holder} is writing this session: following it read-only"
+                ));
                 Ok(None)
             }
             opened => Ok(Some(opened?)),
@@ -67,34 +78,75 @@ impl Watcher<'_> {
         Ok(self.host.listen(id, self.listening.clone()).await?)
     }
 
-    /// Shows a session that another process writes.
+    /// Shows a session that another process is writing.
     async fn listen_only(self, id: &SessionId) -> Result<(), CommandError> {
         let stop = pin!(stop());
         let listener = self.listener(id).await?;
-        let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
+        let mut showing = tokio::spawn(Show::new(self.output).follow(listener, None));
         let ended = tokio::select! {
-            shown = &mut showing => shown_well(shown),
+            shown = &mut showing => show_result(shown),
             stopped = stop => stopped,
         };
         showing.abort();
         ended
     }
 
+    /// Shows a session. If another process is writing it, waits until that one is gone, and takes
+    /// over. Returns nothing if the user stopped before.
+    async fn show(
+        &self,
+        id: &SessionId,
+        opened: Option<Session>,
+        mut stop: Pin<&mut impl Future<Output = Result<(), CommandError>>>,
+    ) -> Result<Option<(Session, ShowTask)>, CommandError> {
+        let listener = self.listener(id).await?;
+        let show = Show::new(self.output);
+        if let Some(session) = opened {
+            return Ok(Some((session, tokio::spawn(show.follow(listener, None)))));
+        }
+        let (taken, signal) = oneshot::channel();
+        let (host, session) = (self.host.clone(), id.clone());
+        let takeover = Takeover { host, session, listening: self.listening.clone(), signal };
+        let mut showing = tokio::spawn(show.follow(listener, Some(takeover)));
+        loop {
+            tokio::select! {
+                shown = &mut showing => return show_result(shown).map(|()| None),
+                stopped = &mut stop => {
+                    showing.abort();
+                    return stopped.map(|()| None);
+                }
+                () = tokio::time::sleep(TAKEOVER_INTERVAL) => {
+                    match self.host.open(id, self.options()).await {
+                        Err(EngineError::Store(StoreError::Held { .. })) => {}
+                        opened => {
+                            let session = opened?;
+                            print_note("that process has stopped: this one writes the session now");
+                            taken.send(()).ok();
+                            return Ok(Some((session, showing)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// Follows files or rows into a session, and shows it.
     async fn session(self, found: &FoundSession) -> Result<(), CommandError> {
-        // One for all rounds: it remembers what a person did while a round was under way.
+        // One for all rounds, so that a signal during a poll is not lost.
         let mut stop = pin!(stop());
-        let Some(mut session) = self.open(&found.id).await? else {
-            return self.listen_only(&found.id).await;
-        };
         let mut follower = found.content.follower();
-        report_rewrite(follower.poll(&mut session, &mut |_| {}).await?);
-        let listener = self.listener(&found.id).await?;
-        let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
+        let mut opened = self.open(&found.id).await?;
+        if let Some(session) = &mut opened {
+            report_rewrite(follower.poll(session, &mut |_| {}).await?);
+        }
+        let Some((mut session, mut showing)) = self.show(&found.id, opened, stop.as_mut()).await?
+        else {
+            return Ok(());
+        };
         let interval = follower.interval();
         let ended = loop {
             tokio::select! {
-                shown = &mut showing => break shown_well(shown),
+                shown = &mut showing => break show_result(shown),
                 stopped = &mut stop => break stopped,
                 () = tokio::time::sleep(interval) => {
                     match follower.poll(&mut session, &mut |_| {}).await {
@@ -104,7 +156,7 @@ impl Watcher<'_> {
                 }
             }
         };
-        let unfinished = follower.keep_unfinished(&mut session).await;
+        let unfinished = follower.flush_unterminated(&mut session).await;
         let ended = ended.and(unfinished.map(drop).map_err(CommandError::from));
         close(session, showing, ended).await
     }
@@ -127,19 +179,19 @@ impl Watcher<'_> {
             None => pipe.recognize(&options).await?,
         };
         if !input.input.is_known() {
-            say("the input is in no format of a known agent: every line is kept as it is");
+            print_note("the input is not in a format of a known agent: it is stored line by line");
         }
         let id = self.free_id(&input).await?;
         let Some(mut session) = self.open(&id).await? else {
             return self.listen_only(&id).await;
         };
         let listener = self.listener(&id).await?;
-        let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
+        let mut showing = tokio::spawn(Show::new(self.output).follow(listener, None));
         let mut ended = Ok(());
         let until = async {
             if !is_stopped {
                 ended = tokio::select! {
-                    shown = &mut showing => shown_well(shown),
+                    shown = &mut showing => show_result(shown),
                     stopped = &mut stop => stopped,
                 };
             }
@@ -148,12 +200,12 @@ impl Watcher<'_> {
         close(session, showing, followed.map_err(CommandError::from).and(ended)).await
     }
 
-    /// Returns the id under which a stream is stored. One without an id of its own is never taken
-    /// for another that began alike.
+    /// Returns the id under which a stream is stored. A stream without an id of its own is never
+    /// merged with another that begins alike.
     async fn free_id(&self, input: &PipeInput) -> Result<SessionId, CommandError> {
         let mut id = input.id.clone();
         let mut number = 1_u32;
-        while input.naming == Naming::Content && self.host.store().head(&id).await?.is_some() {
+        while input.naming == IdOrigin::Content && self.host.store().head(&id).await?.is_some() {
             number += 1;
             id = SessionId::from(format!("{}-{number}", input.id));
         }
@@ -161,32 +213,32 @@ impl Watcher<'_> {
     }
 
     async fn server(self, address: &str, wanted: Option<String>) -> Result<(), CommandError> {
-        let server = server_at(address)?;
+        let machine = machine();
+        let access = ServerAccess { machine: &machine, password: self.password.clone() };
+        let server = server_at(address, &access)?;
+        let mut stop = pin!(stop());
         let id = match wanted {
             Some(id) => SessionId::from(id.as_str()),
-            None => server.sessions().await?.into_iter().next().ok_or_else(|| {
-                CommandError::new(
-                    anyhow!("{address} has no session"),
-                    "start one in the agent, or name one with `--session`",
-                )
-            })?,
+            None => tokio::select! {
+                latest = latest_session(&*server) => latest?,
+                stopped = &mut stop => return stopped,
+            },
         };
         server.check(&id).await?;
-        let Some(mut session) = self.open(&id).await? else {
-            return self.listen_only(&id).await;
+        let opened = self.open(&id).await?;
+        let Some((mut session, mut showing)) = self.show(&id, opened, stop.as_mut()).await? else {
+            return Ok(());
         };
-        let listener = self.listener(&id).await?;
-        let mut showing = tokio::spawn(Show::new(self.output).follow(listener));
         let mut never = pin!(std::future::pending());
         let ended = tokio::select! {
             followed = server.follow(&mut session, never.as_mut()) => Ok(followed?),
-            shown = &mut showing => shown_well(shown),
-            stopped = stop() => stopped,
+            shown = &mut showing => show_result(shown),
+            stopped = &mut stop => stopped,
         };
         close(session, showing, ended).await
     }
 
-    /// Follows all sessions of a folder, and reports what each gains.
+    /// Follows all sessions of a folder, and reports new records.
     async fn folder(self, folder: &Path) -> Result<(), CommandError> {
         let budget = self.store.budget();
         let mut follower = FolderFollower::new(self.host.store().clone(), folder, move || {
@@ -195,7 +247,7 @@ impl Watcher<'_> {
         let mut stop = pin!(stop());
         follower.skip_existing()?;
         let mut show = Show::new(self.output);
-        say(format_args!("watching `{}`; Ctrl-C ends", folder.display()));
+        print_note(format_args!("watching `{}`; Ctrl-C stops", folder.display()));
         loop {
             tokio::select! {
                 stopped = &mut stop => {
@@ -214,43 +266,67 @@ impl Watcher<'_> {
     }
 }
 
-/// Reports that a file is not the one any more that was followed.
-fn report_rewrite(intake: Intake) {
-    if intake.new_parts > 0 {
-        say("the file was rewritten from its beginning: the earlier version is kept");
+/// Returns the latest session of a server; waits for one if there is none yet.
+async fn latest_session(server: &dyn Server) -> Result<SessionId, CommandError> {
+    let mut has_waited = false;
+    loop {
+        let sessions = server.sessions().await?;
+        let others = sessions.len().saturating_sub(1);
+        if let Some(latest) = sessions.into_iter().next() {
+            let others = match others {
+                0 => String::new(),
+                others => format!(" and not {} of the server", count(others, "other", "others")),
+            };
+            print_note(format_args!(
+                "following session `{latest}`{others}; `--session ID` follows another one"
+            ));
+            return Ok(latest);
+        }
+        if !std::mem::replace(&mut has_waited, true) {
+            let address = server.address();
+            print_note(format_args!("{address} has no session yet: waiting for one"));
+        }
+        tokio::time::sleep(SERVER_INTERVAL).await;
     }
 }
 
-type Showing = JoinHandle<std::io::Result<()>>;
+/// Reports that the followed file was replaced.
+fn report_rewrite(intake: Intake) {
+    if intake.new_parts > 0 {
+        print_note("the file was rewritten from its beginning: the earlier version is kept");
+    }
+}
 
-/// Closes a session, reports problems beside the way, and waits until all of it is shown.
+type ShowTask = JoinHandle<std::io::Result<()>>;
+
+/// Closes a session, reports non-fatal errors, and waits until everything is shown.
 async fn close(
     session: Session,
-    showing: Showing,
+    showing: ShowTask,
     ended: Result<(), CommandError>,
 ) -> Result<(), CommandError> {
     let closed = session.close().await;
     let ended = ended.and_then(|()| {
         for problem in closed? {
-            say(format_args!("{problem}"));
+            print_note(format_args!("{problem}"));
         }
         Ok(())
     });
     match showing.is_finished() {
         true => ended,
-        false => ended.and(shown_well(showing.await)),
+        false => ended.and(show_result(showing.await)),
     }
 }
 
-fn shown_well(shown: Result<std::io::Result<()>, JoinError>) -> Result<(), CommandError> {
+fn show_result(shown: Result<std::io::Result<()>, JoinError>) -> Result<(), CommandError> {
     match shown {
         Ok(shown) => Ok(shown?),
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 
-/// Waits until a person ends the program. Interrupts count from the call on, and not from when
-/// this is first waited for.
+/// Waits until the user stops the program. Signals count from this call on, not from the first
+/// poll.
 #[cfg(unix)]
 fn stop() -> impl Future<Output = Result<(), CommandError>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -261,7 +337,7 @@ fn stop() -> impl Future<Output = Result<(), CommandError>> {
     }
 }
 
-/// Waits until a person ends the program.
+/// Waits until the user stops the program.
 #[cfg(not(unix))]
 async fn stop() -> Result<(), CommandError> {
     Ok(tokio::signal::ctrl_c().await?)

@@ -6,15 +6,15 @@ use std::hash::{Hash, Hasher};
 use threadfold_core::{Block, Json, SessionId};
 
 use crate::bundle::Bundle;
-use crate::parity::{BlockPlace, Rule, Side};
+use crate::parity::{BlockPlace, FactReader, FieldPlace, KnownGap, RecordName, Side, Versions};
 use crate::record::FeedKind;
-use crate::{Converter, MemoryError, claude, opencode, other};
+use crate::{Converter, MemoryError, claude, codex, opencode, other};
 
 /// Every agent whose data can be read. The last row is the fallback for unknown agents.
 ///
 /// Formats are recognized in this order, so an agent with stricter tests comes before one with
 /// looser tests.
-static AGENTS: [Agent; 3] = [opencode::AGENT, claude::AGENT, other::AGENT];
+static AGENTS: [Agent; 4] = [opencode::AGENT, codex::AGENT, claude::AGENT, other::AGENT];
 
 /// An agent whose sessions can be read.
 ///
@@ -54,14 +54,37 @@ pub(crate) struct AgentModule {
 
 /// What an agent reports in only one of stream and transcript, and how it is recognized.
 pub(crate) struct ParityTable {
-    pub(crate) rules: &'static [Rule],
-    /// Returns the rule that explains a block on one side only.
+    /// Returns the known gaps.
+    pub(crate) known_gaps: fn() -> &'static [KnownGap],
+    /// Returns the known gap that explains a block on one side only.
     pub(crate) explain_block: fn(&BlockPlace, &Block, Side) -> Option<&'static str>,
-    /// Returns the rule that explains a field that only the transcript has: of a block of this
-    /// type, or of a subagent itself.
+    /// Returns the known gap that explains a field that only the transcript has: of a block of
+    /// this type, or of a subagent itself.
     pub(crate) explain_field: fn(block_type: Option<&Json>, field: &str) -> Option<&'static str>,
+    /// Returns whether both sides of this version carry this field of a record.
+    pub(crate) is_shared: fn(record: &str, field: &str, version: Option<&str>) -> bool,
+    /// Kinds of records that no block shows, so that one without a counterpart is a difference.
+    pub(crate) paired: &'static [&'static str],
+    /// The same for records that the stream may have alone.
+    pub(crate) paired_if_stored: &'static [&'static str],
+    /// Returns the record that one of these follows from, as a result from its call.
+    pub(crate) cause_of: fn(&RecordName) -> Option<RecordName>,
+    /// Returns a reader of what the records state.
+    pub(crate) facts: fn() -> Box<dyn FactReader>,
     /// Subagents are stored apart from their parent, so a transcript may lack one entirely.
     pub(crate) stores_subagents_apart: bool,
+    /// The agent buffers what it stores, so a kill loses the end of it.
+    pub(crate) loses_end_at_kill: bool,
+    /// The versions that exit at a signal before they have stored everything.
+    pub(crate) loses_end_at_signal: Option<Versions>,
+    /// The versions whose stream omits what background subagents do.
+    pub(crate) omits_background: Option<Versions>,
+    /// Returns whether a line is of a stream that names nothing, so that its blocks get the names of
+    /// the transcript.
+    pub(crate) is_unnamed: fn(&[u8]) -> bool,
+    /// Returns the known gap that explains a field on one side only, where that depends on more than
+    /// the type of the block.
+    pub(crate) field_gap: fn(&FieldPlace<'_>) -> Option<&'static str>,
 }
 
 /// A format of an agent's sessions.

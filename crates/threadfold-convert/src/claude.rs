@@ -9,20 +9,26 @@ use serde::{Deserialize, Serialize};
 use threadfold_core::{AgentId, BlockId, ConversationId, Json, SessionEvent, SessionId};
 
 use crate::Converter;
+use crate::corrupt_lines::{self, Salvage, unknown_block};
 use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::recover;
-use crate::salvage::{self, Salvage, unknown_block};
 
 mod agent;
 mod assistant;
+mod commands;
 mod compaction;
 mod emitter;
+mod facts;
+mod harness_tags;
+mod internal;
+mod known_gaps;
 pub mod layout;
 mod lenient;
 mod live;
 mod memory;
-mod parity;
+mod notifications;
 mod permission;
+mod retold;
 mod subagents;
 mod tasks;
 mod transcript;
@@ -60,7 +66,7 @@ impl Default for ClaudeConverter {
 impl Converter for ClaudeConverter {
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        salvage::too_long(self, lost, out);
+        corrupt_lines::too_long(self, lost, out);
     }
 
     fn session(&self) -> Option<SessionId> {
@@ -71,12 +77,17 @@ impl Converter for ClaudeConverter {
         crate::memory::write(self)
     }
 
+    fn write_memory(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        crate::memory::write_to(self, out)
+    }
+
     fn fork(&self) -> Box<dyn Converter> {
         Box::new(self.clone())
     }
 
     fn push(&mut self, record: &FeedLine<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
+        self.memory.is_main_ended &= record.feed.kind != FeedKind::Main;
         if let FeedKind::SubagentMeta(agent) = &record.feed.kind {
             let mut emitter = self.emitter(record.feed, record.number, out);
             match recover::as_text(record.bytes) {
@@ -87,7 +98,7 @@ impl Converter for ClaudeConverter {
         }
         match recover::as_text(record.bytes) {
             Some(text) if self.convert(record, text, out) => {}
-            _ => salvage::recover_line(self, record, out),
+            _ => corrupt_lines::recover_line(self, record, out),
         }
     }
 
@@ -96,14 +107,11 @@ impl Converter for ClaudeConverter {
         match &feed.kind {
             FeedKind::Stream => {
                 live::abandon_previews(&mut emitter, |_| true);
-                let mut open: Vec<_> = emitter.memory.stream.last.keys().cloned().collect();
-                open.sort();
-                open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
+                emit_end(&mut emitter);
             }
             FeedKind::Main => {
-                let mut open: Vec<_> = emitter.memory.files.last.keys().cloned().collect();
-                open.sort();
-                open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
+                emit_end(&mut emitter);
+                emitter.memory.is_main_ended = true;
             }
             FeedKind::Subagent(agent) => {
                 link_by_prompt(&mut emitter, agent);
@@ -117,6 +125,16 @@ impl Converter for ClaudeConverter {
     }
 }
 
+/// Emits that the turns of all conversations ended: of those that the source reported, and of all
+/// subagents, which end with the process that ran them.
+fn emit_end(emitter: &mut Emitter<'_>) {
+    let mut open: Vec<_> = emitter.side().last.keys().cloned().collect();
+    let runs = emitter.memory.calls.iter().filter(|(_, call)| call.reported);
+    open.extend(runs.map(|(id, _)| ConversationId::from(&**id)));
+    open.sort();
+    open.iter().for_each(|conversation| emitter.emit_idle_in(conversation));
+}
+
 /// Links a subagent's file to its call by the prompt, where no id does.
 ///
 /// This waits for the end of the file, because ids are more reliable and may come on any line.
@@ -127,6 +145,11 @@ fn link_by_prompt(emitter: &mut Emitter<'_>, agent: &AgentId) {
     let prompt = emitter.memory.openings.get(agent.bare()).cloned();
     if let Some(call) = prompt.and_then(|it| subagents::take_call_by_prompt(emitter, &it)) {
         subagents::emit_spawned_as(emitter, &call, agent.bare());
+        // The caller's turn ended before its subagent was known.
+        let caller = emitter.memory.calls.get(&call).and_then(|known| known.caller.clone());
+        if let Some(caller) = caller.filter(|_| emitter.memory.is_main_ended) {
+            emitter.emit_idle_in(&caller);
+        }
     }
 }
 
@@ -146,6 +169,8 @@ impl ClaudeConverter {
             session: self.session.clone(),
             line,
             is_repeated: false,
+            telling: None,
+            is_retold: false,
             from: out.len(),
             out,
         }

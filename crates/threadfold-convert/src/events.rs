@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use threadfold_core::{BlockUpsert, Context, Json, Payload, Placement, SessionEvent, SessionId};
 
+use crate::corrupt_lines::{self, Salvage, unknown_block};
 use crate::record::{Feed, FeedLine, TooLong};
-use crate::salvage::{self, Salvage, unknown_block};
 use crate::{Converter, Format, Shape, recover};
 
 /// The format of Threadfold's own events.
@@ -60,19 +60,24 @@ impl Salvage for EventConverter {
             }
             Err(error) => {
                 self.report_loss(line, &format!("not an event: {error}"), out);
-                let kept = Json::parse(text).unwrap_or_else(|_| Json::string(text));
-                self.emit_unknown(line, kept, out);
+                let content = Json::parse(text).unwrap_or_else(|_| Json::string(text));
+                self.emit_unknown(line, content, out);
             }
         }
         true
     }
 
     fn report_loss(&mut self, line: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
-        out.push(salvage::loss_event(Context::default(), &line.feed.source, line.number, what));
+        out.push(corrupt_lines::loss_event(
+            Context::default(),
+            &line.feed.source,
+            line.number,
+            what,
+        ));
     }
 
-    fn emit_unknown(&mut self, line: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
-        let block = unknown_block(line, out.len() - self.begin, kept);
+    fn emit_unknown(&mut self, line: &FeedLine<'_>, content: Json, out: &mut Vec<SessionEvent>) {
+        let block = unknown_block(line, out.len() - self.begin, content);
         let upsert =
             BlockUpsert { block, after: Placement::default(), replaces: None, preview: false };
         let context = Context { source: Some(line.feed.source.clone()), ..Context::default() };
@@ -88,7 +93,7 @@ impl Converter for EventConverter {
             Some(text) => {
                 self.convert(line, text, out);
             }
-            None => salvage::recover_line(self, line, out),
+            None => corrupt_lines::recover_line(self, line, out),
         }
     }
 
@@ -96,7 +101,7 @@ impl Converter for EventConverter {
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        salvage::too_long(self, lost, out);
+        corrupt_lines::too_long(self, lost, out);
     }
 
     fn session(&self) -> Option<SessionId> {

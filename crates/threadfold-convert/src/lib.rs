@@ -26,6 +26,8 @@ mod agent;
 mod borrowed;
 mod bundle;
 pub mod claude;
+pub mod codex;
+mod corrupt_lines;
 pub mod events;
 pub mod lines;
 mod memory;
@@ -35,7 +37,8 @@ mod pairs;
 pub mod parity;
 mod record;
 pub mod recover;
-mod salvage;
+
+use std::io;
 
 use threadfold_core::{Json, SessionEvent, SessionId};
 
@@ -51,7 +54,7 @@ pub const RECOGNIZED_LINES: usize = 20;
 /// another state.
 ///
 /// Snapshots and summaries of another generation are rebuilt from the records.
-pub const GENERATION: u32 = 3;
+pub const GENERATION: u32 = 5;
 
 /// Converts the lines of one session to events.
 pub trait Converter: Send + Sync {
@@ -71,6 +74,12 @@ pub trait Converter: Send + Sync {
 
     /// Returns the converter's memory, from which another one can continue.
     fn memory(&self) -> Json;
+
+    /// Writes the converter's memory as JSON. It may be as large as the input, and is written
+    /// without being in memory a second time.
+    fn write_memory(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(self.memory().as_str().as_bytes())
+    }
 
     /// Returns an independent converter with the same memory.
     fn fork(&self) -> Box<dyn Converter>;

@@ -1,8 +1,10 @@
 //! Converters' memory as JSON, so that an interrupted fold can resume.
 
+use std::io;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use threadfold_core::Json;
+use threadfold_core::{Json, JsonError};
 
 const VERSION: u32 = 1;
 
@@ -18,7 +20,7 @@ pub enum MemoryError {
     },
     /// It is not what a converter wrote.
     #[error("the memory of a converter cannot be read")]
-    Unreadable(#[source] serde_json::Error),
+    Unreadable(#[source] JsonError),
 }
 
 #[derive(Serialize)]
@@ -43,14 +45,18 @@ pub(crate) fn write<T: Serialize>(converter: &T) -> Json {
     Json::of(&EnvelopeRef { version: VERSION, memory: converter })
 }
 
+/// Writes a converter's memory as JSON, with its version.
+pub(crate) fn write_to<T: Serialize>(converter: &T, out: &mut dyn io::Write) -> io::Result<()> {
+    let envelope = EnvelopeRef { version: VERSION, memory: converter };
+    serde_json::to_writer(io::BufWriter::new(out), &envelope).map_err(io::Error::from)
+}
+
 /// Reads what [`write()`] returned.
 pub(crate) fn read<T: DeserializeOwned>(memory: &Json) -> Result<T, MemoryError> {
-    let found: EnvelopeVersion =
-        serde_json::from_str(memory.as_str()).map_err(MemoryError::Unreadable)?;
+    let found: EnvelopeVersion = memory.read().map_err(MemoryError::Unreadable)?;
     if found.version != VERSION {
         return Err(MemoryError::Version { found: found.version });
     }
-    let envelope: Envelope<T> =
-        serde_json::from_str(memory.as_str()).map_err(MemoryError::Unreadable)?;
+    let envelope: Envelope<T> = memory.read().map_err(MemoryError::Unreadable)?;
     Ok(envelope.memory)
 }

@@ -1,24 +1,27 @@
 //! OpenCode: the events of its bus, and its stored sessions.
 //!
 //! Stream and store contain the same objects with the same ids, so one set of rules serves both.
+//! Version 2 has other events, tables and ids; its rules are in `v2`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_core::{Context, ConversationId, Json, SessionEvent, SessionId};
 
 use crate::Converter;
+use crate::corrupt_lines::{self, Salvage, unknown_block};
 use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::recover;
-use crate::salvage::{self, Salvage, unknown_block};
 
 mod agent;
 mod emitter;
+mod facts;
+mod known_gaps;
 mod layout;
 mod live;
 mod memory;
 mod messages;
 mod next;
-mod parity;
+mod order;
 mod parts;
 mod run;
 mod tasks;
@@ -26,6 +29,7 @@ mod texts;
 mod time;
 mod tools;
 mod transcript;
+mod v2;
 mod wire;
 
 pub use agent::AGENT;
@@ -36,7 +40,7 @@ use wire::Event;
 
 /// Converts the stream and the stored objects of one session of OpenCode and its child sessions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct OpencodeConverter {
+pub(crate) struct OpencodeConverter {
     memory: Memory,
     /// The index in `out` of the current record's first event: unknown blocks are numbered from it.
     #[serde(skip)]
@@ -47,7 +51,7 @@ impl OpencodeConverter {
     /// Returns a converter for this session; other sessions on the same bus are ignored.
     ///
     /// The default converter takes the first session that it reads.
-    pub fn of_session(session: &str) -> Self {
+    fn of_session(session: &str) -> Self {
         let mut converter = Self::default();
         converter.memory.root = Some(session.into());
         converter
@@ -66,13 +70,20 @@ impl OpencodeConverter {
     ) -> bool {
         let Ok(read) = serde_json::from_str::<Event<'_>>(text) else { return false };
         let mut emitter = self.emitter(record.feed, out);
+        // A bundle names the sessions of its subagents, even where no record names their parent.
+        if let FeedKind::Subagent(child) = &record.feed.kind
+            && let Some(root) = emitter.memory.root.clone().filter(|root| **root != *child.as_str())
+        {
+            emitter.memory.parents.entry(child.as_str().into()).or_insert(root);
+        }
         let is_known = convert_event(&mut emitter, &read, WRAPPERS)
             || run::convert(&mut emitter, read.kind.as_deref(), text)
+            || v2::convert_stored(&mut emitter, text)
             || transcript::convert(&mut emitter, text);
         if !is_known {
-            let kept =
+            let content =
                 serde_json::from_str::<&RawValue>(text).map_or(Json::string(text), Json::from);
-            self.emit_unknown(record, kept, out);
+            self.emit_unknown(record, content, out);
         }
         true
     }
@@ -97,12 +108,12 @@ impl Salvage for OpencodeConverter {
 
     fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
         let loss =
-            salvage::loss_event(Context::default(), &record.feed.source, record.number, what);
+            corrupt_lines::loss_event(Context::default(), &record.feed.source, record.number, what);
         out.push(loss);
     }
 
-    fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
-        let block = unknown_block(record, out.len() - self.begin, kept);
+    fn emit_unknown(&mut self, record: &FeedLine<'_>, content: Json, out: &mut Vec<SessionEvent>) {
+        let block = unknown_block(record, out.len() - self.begin, content);
         let place = key(LAST, block.id.as_str());
         self.emitter(record.feed, out).emit_block(&ConversationId::main(), place, block);
     }
@@ -125,6 +136,14 @@ fn convert_event(emitter: &mut Emitter<'_>, read: &Event<'_>, wrappers: usize) -
     if read.sync_event.is_some() {
         return true;
     }
+    if let (Some(kind), Some(data), None, None) =
+        (read.kind.as_deref(), read.data, read.properties, read.aggregate_id)
+    {
+        let head = v2::EventHead { id: read.id, created: read.created, durable: read.durable };
+        if let Some(is_known) = v2::convert_event(emitter, kind, &head, data) {
+            return is_known;
+        }
+    }
     match (read.kind.as_deref(), read.properties.or(read.data)) {
         (Some(kind), Some(about)) => live::convert(emitter, kind, about),
         // Recorders also keep the comments of the stream.
@@ -140,7 +159,7 @@ impl Converter for OpencodeConverter {
         match text {
             Some("") => {}
             Some(text) if self.convert(record, text, out) => {}
-            _ => salvage::recover_line(self, record, out),
+            _ => corrupt_lines::recover_line(self, record, out),
         }
     }
 
@@ -150,14 +169,15 @@ impl Converter for OpencodeConverter {
         if !is_whole {
             return;
         }
-        emitter.abandon_texts(|_| true);
+        let abandoned = emitter.side().open.take_all();
+        emitter.abandon_texts(abandoned);
         let open: Vec<_> = emitter.side().order.keys().cloned().collect();
         open.iter().for_each(|conversation| emitter.emit_idle(conversation));
     }
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        salvage::too_long(self, lost, out);
+        corrupt_lines::too_long(self, lost, out);
     }
 
     fn session(&self) -> Option<SessionId> {
@@ -166,6 +186,10 @@ impl Converter for OpencodeConverter {
 
     fn memory(&self) -> Json {
         crate::memory::write(self)
+    }
+
+    fn write_memory(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        crate::memory::write_to(self, out)
     }
 
     fn fork(&self) -> Box<dyn Converter> {

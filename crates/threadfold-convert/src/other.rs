@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 use threadfold_core::{BlockUpsert, Context, Json, Payload, Placement, SessionEvent, SessionId};
 
 use crate::agent::{AgentModule, OrderedFile, ParityTable, SessionFile};
+use crate::corrupt_lines::{self, Salvage, unknown_block};
+use crate::parity::{FactReader, Facts};
 use crate::record::{Feed, FeedKind, FeedLine, TooLong};
-use crate::salvage::{self, Salvage, unknown_block};
 use crate::{Agent, Converter, Format, Shape, memory};
 
 /// Any unknown agent.
@@ -18,7 +19,7 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
     title: "an unknown agent",
     formats: &[Format {
         name: "other",
-        help: "Anything else: every line is kept, and shown as it is",
+        help: "Any other text: every line is stored and shown unchanged",
         shape: Shape::Opaque,
     }],
     recognize_record: |_| None,
@@ -34,14 +35,35 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
         };
         files.iter().enumerate().map(file).collect()
     },
-    // Records that are not understood cannot be compared, so no rules are needed.
+    // Records that are not understood cannot be compared, so no known gaps are needed.
     parity: ParityTable {
-        rules: &[],
+        known_gaps: || &[],
         explain_block: |_, _, _| None,
         explain_field: |_, _| None,
+        is_shared: |_, _, _| false,
+        paired: &[],
+        paired_if_stored: &[],
+        cause_of: |_| None,
+        facts: || Box::new(NoFacts),
         stores_subagents_apart: false,
+        loses_end_at_kill: false,
+        loses_end_at_signal: None,
+        omits_background: None,
+        is_unnamed: |_| false,
+        field_gap: |_| None,
     },
 });
+
+/// Records of unknown agents state nothing that could be compared.
+struct NoFacts;
+
+impl FactReader for NoFacts {
+    fn push(&mut self, _: &FeedLine<'_>) {}
+
+    fn finish(self: Box<Self>) -> Facts {
+        Facts::default()
+    }
+}
 
 /// Converts lines of unknown agents: one block per line, which carries it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -71,7 +93,7 @@ impl Salvage for OtherConverter {
 
     fn report_loss(&mut self, record: &FeedLine<'_>, what: &str, out: &mut Vec<SessionEvent>) {
         let context = self.context(record.feed);
-        out.push(salvage::loss_event(context, &record.feed.source, record.number, what));
+        out.push(corrupt_lines::loss_event(context, &record.feed.source, record.number, what));
     }
 
     fn emit_unknown(&mut self, record: &FeedLine<'_>, kept: Json, out: &mut Vec<SessionEvent>) {
@@ -103,7 +125,7 @@ impl Converter for OtherConverter {
 
     fn too_long(&mut self, lost: &TooLong<'_>, out: &mut Vec<SessionEvent>) {
         self.begin = out.len();
-        salvage::too_long(self, lost, out);
+        corrupt_lines::too_long(self, lost, out);
     }
 
     fn session(&self) -> Option<SessionId> {
@@ -131,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_a_block_that_carries_it() {
+    fn every_line_becomes_a_block_with_its_text() {
         let shown = |bytes: &[u8]| {
             let events = converted(bytes, 1, AGENT.converter().as_mut());
             Json::of(&events.last().expect("a block")).as_str().to_owned()
@@ -144,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn it_continues_from_what_it_remembers() {
+    fn a_restored_converter_continues_from_its_memory() {
         let mut converter = AGENT.converter_of(&SessionId::from("s"));
         let mut again = AGENT.resume_converter(&converter.memory()).unwrap();
         let one = converted(b"{}", 3, converter.as_mut());

@@ -1,21 +1,19 @@
-//! Rules for what an agent reports in only one of stream and transcript.
+//! What an agent reports in only one of stream and transcript, and what its records state.
 //!
-//! The crate that folds both also compares them; the rules stay in each agent's folder.
+//! The crate that folds both also compares them; the tables stay in each agent's folder.
+
+mod facts;
+mod known_gap;
 
 use threadfold_core::{Block, Json};
 
 use crate::Agent;
+use crate::record::FeedLine;
 
-/// Something that an agent reports on one side only, with the reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// The rule's name.
-    pub name: &'static str,
-    /// What it covers.
-    pub what: &'static str,
-    /// Why it is on one side only.
-    pub reason: &'static str,
-}
+pub(crate) use facts::is_same_path;
+pub use facts::{Contradiction, Facts, RecordName, Variant};
+pub(crate) use known_gap::parse;
+pub use known_gap::{KnownGap, Versions, normalize};
 
 /// One of the two sides of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,39 +25,164 @@ pub enum Side {
 }
 
 /// The conversation of a block that only one side has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockPlace {
     /// The depth of nesting: 0 for the main conversation, 1 for its subagents.
     pub depth: usize,
+    /// The name of the conversation.
+    pub conversation: String,
     /// The transcript has this subagent, but no call that started it.
     pub is_uncalled: bool,
+    /// The first prompt in the transcript of this subagent.
+    pub opening: Option<String>,
+    /// The block is the first one of its conversation.
+    pub is_first: bool,
+    /// The text of the harness's line directly before the block, in the transcript.
+    pub after: Option<String>,
+    /// The prompt in the call that started this subagent.
+    pub called_with: Option<String>,
+    /// The call returns before the subagent ends.
+    pub is_background: bool,
+    /// The stream repeats the prompts of the main conversation.
+    pub has_prompts: bool,
+    /// The agent's version, if it is known.
+    pub version: Option<String>,
+}
+
+/// A field that the two sides of a block or of a subagent do not share.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldPlace<'a> {
+    /// The block as each side has it; none for a field of a subagent itself.
+    pub blocks: Option<(&'a Block, &'a Block)>,
+    /// The field; those of the metadata are `metadata.<name>`.
+    pub field: &'a str,
+    /// The side that has it; none if both have it, with different values.
+    pub side: Option<Side>,
+    /// The depth of nesting: 0 for the main conversation, 1 for its subagents.
+    pub depth: usize,
+    /// The stream repeats the prompts of the main conversation.
+    pub has_prompts: bool,
+    /// The agent's version, if it is known.
+    pub version: Option<&'a str>,
+}
+
+/// Reads the records of one side, and states what each field of each record is.
+///
+/// This is separate from the converter: a state holds what people read, while a comparison must
+/// also detect a change in what no block shows, such as the stop reason of a message.
+pub trait FactReader {
+    /// Reads one line.
+    fn push(&mut self, line: &FeedLine<'_>);
+
+    /// Returns what the lines state.
+    fn finish(self: Box<Self>) -> Facts;
 }
 
 impl Agent {
-    /// Returns the rules for what the agent reports on one side only.
-    pub fn parity_rules(self) -> &'static [Rule] {
-        self.parity().rules
+    /// Returns the known gaps: what the agent reports on one side only.
+    pub fn known_gaps(self) -> &'static [KnownGap] {
+        (self.parity().known_gaps)()
     }
 
-    /// Returns the rule that explains a block on one side only.
+    /// Returns the known gap that explains a block on one side only.
     pub fn explain_block(
         self,
         place: &BlockPlace,
         block: &Block,
         side: Side,
     ) -> Option<&'static str> {
-        (self.parity().explain_block)(place, block, side)
+        let name = (self.parity().explain_block)(place, block, side)?;
+        self.applying(name, place.version.as_deref())
     }
 
-    /// Returns the rule that explains a field that only the transcript has: of a block of this
-    /// type, or of a subagent itself.
-    pub fn explain_field(self, block_type: Option<&Json>, field: &str) -> Option<&'static str> {
-        (self.parity().explain_field)(block_type, field)
+    /// Returns the known gap that explains a field that only the transcript has: of a block of
+    /// this type, or of a subagent itself.
+    pub fn explain_field(
+        self,
+        block_type: Option<&Json>,
+        field: &str,
+        version: Option<&str>,
+    ) -> Option<&'static str> {
+        let name = (self.parity().explain_field)(block_type, field)?;
+        self.applying(name, version)
+    }
+
+    /// Returns the known gap that explains a field that the sides do not share, where that depends
+    /// on more than the type of the block.
+    pub fn explain_place(self, place: &FieldPlace<'_>) -> Option<&'static str> {
+        let name = (self.parity().field_gap)(place)?;
+        self.applying(name, place.version)
+    }
+
+    /// Returns whether a line is of a stream that names nothing, so that its blocks get the names of
+    /// the transcript.
+    pub fn is_unnamed(self, line: &[u8]) -> bool {
+        (self.parity().is_unnamed)(line)
+    }
+
+    /// Returns a gap's name if it holds for this version of the agent.
+    fn applying(self, name: &'static str, version: Option<&str>) -> Option<&'static str> {
+        let mut named = self.known_gaps().iter().filter(|gap| gap.name == name);
+        named.any(|gap| gap.versions.include(version)).then_some(name)
+    }
+
+    /// Returns the known gap that explains a field that only this side has: of a record that both
+    /// sides have, or of one that the other side lacks.
+    pub fn explain_record(
+        self,
+        record: &str,
+        field: &str,
+        (side, whole): (Side, bool),
+        version: Option<&str>,
+    ) -> Option<&'static KnownGap> {
+        let covers = |gap: &&KnownGap| {
+            gap.whole == whole && gap.covers(record, field, side) && gap.versions.include(version)
+        };
+        self.known_gaps().iter().find(covers)
+    }
+
+    /// Returns whether both sides of this version carry this field of a record, so that its absence
+    /// on one side is a difference.
+    pub fn is_shared(self, record: &str, field: &str, version: Option<&str>) -> bool {
+        (self.parity().is_shared)(record, field, version)
+    }
+
+    /// Returns whether a record of this kind on this side only is a difference, although no
+    /// block shows it.
+    pub fn is_paired(self, record: &str, side: Side) -> bool {
+        let if_stored = self.parity().paired_if_stored;
+        self.parity().paired.contains(&record)
+            || (side == Side::Transcript && if_stored.contains(&record))
+    }
+
+    /// Returns the record that a record follows from, as a result from its call.
+    pub fn cause_of(self, record: &RecordName) -> Option<RecordName> {
+        (self.parity().cause_of)(record)
+    }
+
+    /// Returns a reader of what the agent's records state.
+    pub fn fact_reader(self) -> Box<dyn FactReader> {
+        (self.parity().facts)()
     }
 
     /// Returns whether subagents are stored apart from their parent, so that a transcript may lack
     /// one entirely.
     pub fn stores_subagents_apart(self) -> bool {
         self.parity().stores_subagents_apart
+    }
+
+    /// Returns whether the agent buffers what it stores, so that a kill loses the end of it.
+    pub fn loses_end_at_kill(self) -> bool {
+        self.parity().loses_end_at_kill
+    }
+
+    /// Returns whether this version exits at a signal before it has stored everything.
+    pub fn loses_end_at_signal(self, version: Option<&str>) -> bool {
+        self.parity().loses_end_at_signal.is_some_and(|versions| versions.include(version))
+    }
+
+    /// Returns whether the stream of this version omits what background subagents do.
+    pub fn omits_background(self, version: Option<&str>) -> bool {
+        self.parity().omits_background.is_some_and(|versions| versions.include(version))
     }
 }

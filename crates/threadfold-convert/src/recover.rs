@@ -13,14 +13,14 @@
 //! The cost is linear in the length of the line: after a syntax error the scan continues there, and
 //! not at the next `{"` after its start. Each byte is scanned at most a few times.
 
-mod find;
+mod find_records;
 mod scan;
 
 use std::fmt;
 use std::ops::Range;
 
-use crate::recover::find::Finder;
-use crate::recover::scan::{Scan, is_space, scan};
+use crate::recover::find_records::{Finder, Prefix, Suffix};
+use crate::recover::scan::{Keys, Scan, is_space, scan};
 
 /// A piece of a line: a recovered record or lost bytes, in the order of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl fmt::Display for Damage {
         f.write_str(match self {
             Self::NotUtf8 => "not UTF-8",
             Self::NulRun => "a run of zero bytes",
-            Self::NotJson => "not whole JSON",
+            Self::NotJson => "not valid JSON",
             Self::NotAnObject => "JSON, but not an object",
         })
     }
@@ -156,6 +156,22 @@ impl<'a> Records<'a> {
 
     fn lost(&self, part: Range<usize>, why: Damage) -> Piece<'a> {
         Piece::Lost { offset: part.start, bytes: &self.line[part], why }
+    }
+}
+
+/// Returns whether a complete object is a record, by the bytes before and after it and its keys.
+///
+/// The less the bytes around it prove, the more its keys must prove.
+fn is_record(before: Prefix, after: Suffix, keys: Keys) -> bool {
+    match (before, after) {
+        (Prefix::Intact, Suffix::End) => true,
+        (Prefix::Intact, Suffix::Noise) => keys.any,
+        (Prefix::Intact, Suffix::Rest) => keys.typed && keys.signed,
+        (Prefix::Splice, Suffix::End) => true,
+        (Prefix::Splice, Suffix::Noise | Suffix::Rest) => keys.typed,
+        (Prefix::Between, Suffix::End | Suffix::Noise) => keys.typed,
+        (Prefix::Inside, Suffix::End | Suffix::Noise) => keys.typed && keys.signed,
+        (Prefix::Between | Prefix::Inside, Suffix::Rest) => false,
     }
 }
 

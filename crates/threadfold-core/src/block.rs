@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::id::{AgentId, BlockId, ConversationId, MessageId, RequestId, ToolUseId};
 use crate::json::{Fields, Json};
-use crate::object::{
+use crate::json_object::{
     DecodeError, Field, Object, RawFields, deserialize_with, objects, value_fields,
 };
 use crate::text::Text;
@@ -303,7 +303,7 @@ impl Block {
 
     /// Reads a block from JSON.
     pub fn from_json(text: &str) -> Result<Self, DecodeError> {
-        Self::from_raw(&raw(text)?)
+        Self::from_raw(raw(text)?)
     }
 
     fn from_raw(raw: &RawValue) -> Result<Self, DecodeError> {
@@ -330,17 +330,19 @@ impl Block {
         })
     }
 
-    /// Writes the block's fields, with or without its raw record.
+    /// Writes the fields of the block that belong to `form`.
     pub(crate) fn write_into<M: SerializeMap>(
         &self,
         map: &mut M,
-        record: RawRecord,
+        form: BlockForm,
     ) -> Result<(), M::Error> {
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("type", self.body.kind())?;
         self.timestamp.write("timestamp", map)?;
         self.status.write("status", map)?;
-        map.serialize_entry("conversationId", &self.conversation_id)?;
+        if let BlockForm::Whole = form {
+            map.serialize_entry("conversationId", &self.conversation_id)?;
+        }
         self.interrupted.write("interrupted", map)?;
         self.inactive.write("inactive", map)?;
         self.message_id.write("messageId", map)?;
@@ -349,18 +351,50 @@ impl Block {
         if !self.metadata.is_empty() {
             self.metadata.write("metadata", map)?;
         }
-        if let RawRecord::Include = record {
+        if let BlockForm::Whole = form {
             self.raw.write("raw", map)?;
         }
         self.extra.write_into(map)
     }
+
+    /// Returns whether two blocks are equal, apart from the names of their conversations.
+    pub(crate) fn shows_same(&self, other: &Self) -> bool {
+        let Self {
+            id,
+            conversation_id: _,
+            timestamp,
+            status,
+            interrupted,
+            inactive,
+            message_id,
+            parent,
+            metadata,
+            raw,
+            body,
+            extra,
+        } = self;
+        *id == other.id
+            && *timestamp == other.timestamp
+            && *status == other.status
+            && *interrupted == other.interrupted
+            && *inactive == other.inactive
+            && *message_id == other.message_id
+            && *parent == other.parent
+            && *metadata == other.metadata
+            && *raw == other.raw
+            && *body == other.body
+            && *extra == other.extra
+    }
 }
 
-/// Whether a block is written with its raw record.
+/// Which fields of a block are written.
 #[derive(Clone, Copy)]
-pub(crate) enum RawRecord {
-    Include,
-    Omit,
+pub(crate) enum BlockForm {
+    /// All of them.
+    Whole,
+    /// Those that count for the state hash: not the raw record, and not the name of the
+    /// conversation, which is the first of several that the sources used.
+    Hashed,
 }
 
 fn check_status(body: &BlockBody, status: BlockStatus) -> Result<(), DecodeError> {
@@ -386,7 +420,7 @@ fn check_status(body: &BlockBody, status: BlockStatus) -> Result<(), DecodeError
 }
 
 /// Checks that `text` is one JSON value.
-pub(crate) fn raw(text: &str) -> Result<Box<RawValue>, DecodeError> {
+pub(crate) fn raw(text: &str) -> Result<&RawValue, DecodeError> {
     serde_json::from_str(text).map_err(|error| {
         // An event is usually one line of many, so "line 1" would mislead.
         let reason = error.to_string().replace(" at line 1 column", " at column");
@@ -401,7 +435,7 @@ pub(crate) fn raw(text: &str) -> Result<Box<RawValue>, DecodeError> {
 impl Serialize for Block {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.write_into(&mut map, RawRecord::Include)?;
+        self.write_into(&mut map, BlockForm::Whole)?;
         map.end()
     }
 }

@@ -1,6 +1,7 @@
 //! Events: facts about a session, all in one envelope.
 //!
 //! The envelope is `{ "type", "payload", "context" }`, in the log, on the wire and in the API.
+//! The flat form of older programs, `{ "type", "conversationId", "block" }`, is read as well.
 //! Unknown types and unknown fields are preserved.
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::block::{Block, raw};
 use crate::json::{Fields, Json};
-use crate::object::{DecodeError, Object, RawFields, deserialize_with};
+use crate::json_object::{DecodeError, Object, RawFields, deserialize_with};
 
 mod context;
 mod payload;
@@ -90,6 +91,14 @@ macro_rules! payloads {
                 }
             }
 
+            /// Reads the payload of a flat event: its fields stand beside the type.
+            fn read_flat(kind: Arc<str>, fields: &mut RawFields<'_>) -> Result<Self, DecodeError> {
+                match &*kind {
+                    $($wire => Object::take(fields).map(Self::$variant),)*
+                    _ => Ok(Self::Unknown(UnknownPayload { kind, payload: None })),
+                }
+            }
+
             fn write_into<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
                 match self {
                     $(Self::$variant(payload) => payload.write_into(map),)*
@@ -113,6 +122,8 @@ payloads! {
     SubagentSpawned(SubagentSpawned) = "subagent:spawned",
     /// A subagent finished its call.
     SubagentCompleted(SubagentCompleted) = "subagent:completed",
+    /// What kind of conversation a subagent is.
+    SubagentMarked(SubagentMarked) = "subagent:marked",
     /// A turn ended.
     SessionIdle(EmptyPayload) = "session:idle",
     /// Usage, cost, model, title and similar facts.
@@ -219,17 +230,24 @@ impl SessionEvent {
 
     /// Reads an event from JSON.
     pub fn from_json(text: &str) -> Result<Self, DecodeError> {
-        Self::from_raw(&raw(text)?)
+        Self::from_raw(raw(text)?)
     }
 
     fn from_raw(raw: &RawValue) -> Result<Self, DecodeError> {
         let mut fields = RawFields::parse(raw)?;
         let kind: Arc<str> = fields.read("type")?;
-        let (payload, rest) =
-            Payload::read(kind, fields.take("payload")).map_err(|error| error.within("payload"))?;
-        let context = match fields.take("context") {
-            Some(raw) => Context::from_raw(raw).map_err(|error| error.within("context"))?,
-            None => Context::default(),
+        let context = fields.take("context");
+        let (payload, rest) = match fields.take("payload") {
+            Some(payload) => {
+                Payload::read(kind, Some(payload)).map_err(|error| error.within("payload"))?
+            }
+            None => (Payload::read_flat(kind, &mut fields)?, Fields::default()),
+        };
+        let context = match context {
+            Some(raw) => {
+                Context::from_raw(raw, &mut fields).map_err(|error| error.within("context"))?
+            }
+            None => Context::from_flat(&mut fields, &payload)?,
         };
         let unknown_fields = UnknownFields { payload: rest, event: fields.rest() };
         Ok(Self { payload, context, unknown_fields })

@@ -7,9 +7,9 @@ use std::fmt;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::block::{Block, RawRecord};
+use crate::block::{Block, BlockForm};
 use crate::json::{Json, canonical_parts};
-use crate::state::{ConversationState, Slot};
+use crate::state::{BlockHashes, ConversationState, Slot};
 
 /// The hash of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -41,12 +41,13 @@ impl Serialize for StateHash {
 }
 
 impl ConversationState {
-    /// Returns the hash of everything that the state shows, except raw records.
+    /// Returns the hash of everything that the state shows, except raw records and the names that
+    /// conversations are shown under.
     ///
     /// Caches the hash of each block, so unchanged blocks are not hashed again.
     pub fn hash(&self) -> StateHash {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(b"threadfold state 1\n");
+        hasher.update(b"threadfold state 2\n");
         hasher.update(&self.conversation_hash(Slot::Main));
         for index in self.settled.order() {
             let header = self.settled.subagents[index].header();
@@ -59,10 +60,11 @@ impl ConversationState {
 
     fn conversation_hash(&self, slot: Slot) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
+        let mut hashes = BlockHashes::default();
         for entry in self.settled.conversation(slot).entries() {
             let hash = match self.with_open_text(slot, entry) {
                 Some(grown) => block_hash(&grown),
-                None => *entry.hash.get_or_init(|| block_hash(&entry.shown())),
+                None => hashes.of(entry),
             };
             hasher.update(&hash);
         }
@@ -71,7 +73,7 @@ impl ConversationState {
 }
 
 pub(crate) fn block_hash(block: &Block) -> [u8; 32] {
-    let json = serde_json::to_string(&WithoutRecord(block));
+    let json = serde_json::to_string(&HashedBlock(block));
     let json = json.expect("plain data has a form in JSON");
     let mut hasher = blake3::Hasher::new();
     canonical_parts(&json, |part| {
@@ -80,12 +82,12 @@ pub(crate) fn block_hash(block: &Block) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-struct WithoutRecord<'a>(&'a Block);
+struct HashedBlock<'a>(&'a Block);
 
-impl Serialize for WithoutRecord<'_> {
+impl Serialize for HashedBlock<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.0.write_into(&mut map, RawRecord::Omit)?;
+        self.0.write_into(&mut map, BlockForm::Hashed)?;
         map.end()
     }
 }

@@ -161,6 +161,13 @@ pub(crate) fn bare_agent_name(name: &str) -> &str {
     }
 }
 
+/// Returns true if a name is a tool call's, by the prefixes that providers give to call ids.
+pub(crate) fn is_call_name(name: &str) -> bool {
+    ["toolu_", "tooluse_", "call_", "fc_", "chatcmpl-tool-"]
+        .iter()
+        .any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
+}
+
 impl From<&ToolUseId> for BlockId {
     fn from(call: &ToolUseId) -> Self {
         Self(call.0.clone())

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -14,6 +15,20 @@ mod fields;
 
 pub(crate) use canonical::{canonical, canonical_parts};
 pub use fields::Fields;
+
+/// Why a text is not JSON, or not the JSON that was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct JsonError {
+    reason: String,
+}
+
+impl JsonError {
+    // Not `From`: the type of a library in a public signature would tie users to its version.
+    fn new(error: &serde_json::Error) -> Self {
+        Self { reason: error.to_string() }
+    }
+}
 
 /// One JSON value, verbatim.
 ///
@@ -34,10 +49,17 @@ impl Json {
     /// let json = Json::parse(r#" {"b": 1e400, "a": "x"} "#)?;
     /// assert_eq!(json.as_str(), r#"{"b": 1e400, "a": "x"}"#);
     /// assert_eq!(json.canonical(), r#"{"a":"x","b":1e400}"#);
-    /// # Ok::<(), serde_json::Error>(())
+    /// # Ok::<(), threadfold_core::JsonError>(())
     /// ```
-    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str::<Box<RawValue>>(text).map(Self::from)
+    pub fn parse(text: &str) -> Result<Self, JsonError> {
+        serde_json::from_str::<Box<RawValue>>(text)
+            .map(Self::from)
+            .map_err(|it| JsonError::new(&it))
+    }
+
+    /// Deserializes the value.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
+        serde_json::from_str(self.as_str()).map_err(|it| JsonError::new(&it))
     }
 
     /// Returns `text` as a JSON string.

@@ -48,14 +48,16 @@ mod event;
 mod hash;
 mod id;
 mod json;
+mod json_object;
 mod metadata;
-mod object;
 mod outcome;
+mod provider_rules;
 mod reduce;
-mod rules;
 mod state;
 mod text;
 mod turn;
+#[doc(hidden)]
+pub mod work;
 
 pub use block::{
     AssistantTextBlock, Block, BlockBody, BlockStatus, Content, ErrorBlock, FilePart, ImagePart,
@@ -69,16 +71,16 @@ pub use id::{
     AgentId, BlockId, CallId, CallKey, CheckpointId, ContentHash, ConversationId, EvaluationId,
     MessageId, RequestId, SessionId, SourceId, StateId, ToolUseId,
 };
-pub use json::{Fields, Json};
+pub use json::{Fields, Json, JsonError};
+pub use json_object::DecodeError;
 pub use metadata::{SessionMetadata, TokenUsage};
-pub use object::DecodeError;
 pub use outcome::{Anomaly, Outcome};
-pub use reduce::{fold, reduce};
-pub use rules::{
+pub use provider_rules::{
     Dialect, ProviderRule, Repair, RepairedHistory, Violation, check_anthropic,
     check_anthropic_continuation, check_chat, check_responses, render_anthropic, render_chat,
     render_responses, repair, without_bound_content, without_lone_surrogates,
 };
+pub use reduce::{fold, reduce};
 pub use state::{
     Blocks, ConversationState, RunHeader, SnapshotError, SnapshotPart, SpillStore, StateSnapshot,
     SubagentHeader, SubagentRef,

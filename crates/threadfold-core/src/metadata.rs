@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::event::{Payload, Rank, SessionEvent};
 use crate::id::{ConversationId, MessageId, SessionId};
-use crate::json::{Fields, Json};
+use crate::json::{Fields, Json, JsonError};
 
 /// Facts about a session as a whole.
 ///
@@ -47,6 +47,8 @@ struct Facts {
     cwd: Option<Arc<str>>,
     version: Option<Arc<str>>,
     cost_usd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<Arc<str>>,
     started_at: Option<Arc<str>>,
     ended_at: Option<Arc<str>>,
     messages: OrdMap<MessageId, MessageUsage>,
@@ -129,14 +131,25 @@ impl SessionMetadata {
         if let Some(model) = used.get("model").filter(|_| event.context.conversation_id.is_main()) {
             set_text(&mut self.facts.model, model);
         }
-        let count = |name| tokens.get(name).and_then(|it| it.as_str().parse().ok()).unwrap_or(0);
-        let tokens = TokenUsage {
-            input: count("input_tokens"),
-            output: count("output_tokens"),
-            cache_read: count("cache_read_input_tokens"),
-            cache_creation: count("cache_creation_input_tokens"),
+        let stop_reason =
+            used.get("stopReason").filter(|_| event.context.conversation_id.is_main());
+        if let Some(reason) = stop_reason {
+            set_text(&mut self.facts.stop_reason, reason);
+        }
+        let message = MessageId::from(message);
+        // The end of a message may repeat only some of the counts that its start reported.
+        let known =
+            self.facts.messages.get(&message).map_or_else(TokenUsage::default, |it| it.tokens);
+        let count = |name, known| -> u64 {
+            tokens.get(name).and_then(|it| it.as_str().parse().ok()).unwrap_or(known)
         };
-        self.count(event, MessageId::from(message), tokens);
+        let tokens = TokenUsage {
+            input: count("input_tokens", known.input),
+            output: count("output_tokens", known.output),
+            cache_read: count("cache_read_input_tokens", known.cache_read),
+            cache_creation: count("cache_creation_input_tokens", known.cache_creation),
+        };
+        self.count(event, message, tokens);
     }
 
     /// Counts the tokens of a message, or of a turn under a synthetic message id.
@@ -171,8 +184,8 @@ impl SessionMetadata {
     }
 
     /// Restores the metadata from its complete data.
-    pub fn from_facts(facts: &Json) -> Result<Self, serde_json::Error> {
-        Ok(Self { facts: serde_json::from_str(facts.as_str())? })
+    pub fn from_facts(facts: &Json) -> Result<Self, JsonError> {
+        Ok(Self { facts: facts.read()? })
     }
 
     /// Returns the session's id, as first reported.
@@ -203,6 +216,11 @@ impl SessionMetadata {
     /// Returns the cost in US dollars, as the agent reported it.
     pub fn cost_usd(&self) -> Option<f64> {
         self.facts.cost_usd
+    }
+
+    /// Returns why the last message of the main conversation ended, as the provider reported it.
+    pub fn stop_reason(&self) -> Option<&str> {
+        self.facts.stop_reason.as_deref()
     }
 
     /// Returns the earliest time of any event, verbatim.
@@ -311,6 +329,7 @@ impl Serialize for SessionMetadata {
             ("model", self.model()),
             ("cwd", self.cwd()),
             ("version", self.version()),
+            ("stopReason", self.stop_reason()),
             ("startedAt", self.started_at()),
             ("endedAt", self.ended_at()),
         ];

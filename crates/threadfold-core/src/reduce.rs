@@ -8,13 +8,14 @@ use crate::state::ConversationState;
 mod block;
 mod context;
 mod delta;
+mod interruption;
+mod merge_subagents;
 mod permission;
 mod placement;
 mod session;
 mod step;
 mod subagent;
 mod turn;
-mod unite;
 
 use step::Step;
 
@@ -83,8 +84,9 @@ fn dispatch(mut step: Step<'_>, event: &SessionEvent) -> Outcome {
         Payload::BlockUpsert(payload) => block::upsert(step, conversation, payload),
         Payload::BlockRemove(payload) => block::remove(step, conversation, payload),
         Payload::ContextChanged(payload) => context::changed(step, conversation, payload),
-        Payload::SubagentSpawned(payload) => subagent::spawned(step, conversation, payload),
-        Payload::SubagentCompleted(payload) => subagent::completed(step, conversation, payload),
+        Payload::SubagentSpawned(payload) => subagent::spawned(step, &event.context, payload),
+        Payload::SubagentCompleted(payload) => subagent::completed(step, &event.context, payload),
+        Payload::SubagentMarked(payload) => subagent::marked(step, conversation, payload),
         Payload::SessionIdle(_) => session::idle(step, conversation),
         Payload::PermissionRequested(payload) => permission::requested(step, conversation, payload),
         Payload::PermissionResolved(payload) => permission::resolved(step, conversation, payload),

@@ -13,9 +13,12 @@ use serde::{Deserialize, Serialize};
 use crate::block::Block;
 use crate::id::{BlockId, ConversationId, ToolUseId, bare_agent_name};
 
+mod block_index;
 mod compare;
 mod conversation;
 mod entry;
+mod interruption;
+mod left_path;
 mod open;
 mod order;
 mod snapshot;
@@ -28,6 +31,7 @@ pub(crate) use entry::{Entry, Facts, RANKS};
 pub(crate) use open::{OPEN_LIMIT, OpenText};
 pub(crate) use order::Occurrence;
 pub use snapshot::{SnapshotError, SnapshotPart, StateSnapshot};
+pub(crate) use spill::BlockHashes;
 pub use spill::SpillStore;
 pub(crate) use subagent::{NameKind, RankedValue, Run, RunEnd, RunView, Subagent, fill};
 pub use subagent::{RunHeader, SubagentHeader};
@@ -68,6 +72,11 @@ pub(crate) struct SettledState {
     pub(crate) calls: Map<ToolUseId, usize>,
     /// Maps a name without `agent-` to a subagent.
     pub(crate) names: Map<Arc<str>, usize>,
+    /// Maps a tool call to the subagents' conversations that contain it. A conversation may have
+    /// lost the call since.
+    pub(crate) callers: Map<ToolUseId, Vec<Slot>>,
+    /// How many runs each rank has reported.
+    pub(crate) run_counts: [u32; 2],
 }
 
 /// Identifies a conversation within a state.
@@ -122,6 +131,8 @@ impl Default for ConversationState {
             subagents: Vector::new(),
             calls: Map::default(),
             names: Map::default(),
+            callers: Map::default(),
+            run_counts: [0; 2],
         };
         Self {
             settled: Arc::new(settled),
@@ -162,6 +173,22 @@ impl SettledState {
         Arc::make_mut(&mut self.subagents[index])
     }
 
+    /// Returns the conversations that contain this call as a block of their own.
+    pub(crate) fn conversations_with(&self, call: &ToolUseId) -> Vec<Slot> {
+        let others = self.callers.get(call).into_iter().flatten().copied();
+        let slots = std::iter::once(Slot::Main).chain(others);
+        slots.filter(|&slot| self.conversation(slot).reported_call(call).is_some()).collect()
+    }
+
+    /// Records that a subagent's conversation contains a call. The main conversation is not
+    /// recorded, because looking there is as cheap as looking here.
+    pub(crate) fn note_caller(&mut self, call: &ToolUseId, slot: Slot) {
+        let is_known = |slots: &Vec<Slot>| slots.contains(&slot);
+        if slot != Slot::Main && !self.callers.get(call).is_some_and(is_known) {
+            self.callers.entry(call.clone()).or_default().push(slot);
+        }
+    }
+
     /// Returns the view of the run that this call started.
     pub(crate) fn run(&self, call: Option<&ToolUseId>) -> Option<RunView> {
         let call = call?;
@@ -169,12 +196,10 @@ impl SettledState {
     }
 
     /// Returns the subagents called from `slot`, in the order of their blocks.
-    fn called_from(&self, slot: Slot) -> Vec<usize> {
+    pub(crate) fn called_from(&self, slot: Slot) -> Vec<usize> {
         let conversation = self.conversation(slot);
-        let mut edges: Vec<_> =
-            conversation.edges.iter().filter_map(|id| conversation.position(id)).collect();
-        edges.sort_unstable();
-        edges.into_iter().filter_map(|at| self.called_by(&conversation.at(at)?.shown())).collect()
+        let edges = conversation.all_edges().into_iter();
+        edges.filter_map(|at| self.called_by(&conversation.at(at)?.shown())).collect()
     }
 
     fn called_by(&self, block: &Block) -> Option<usize> {
@@ -205,8 +230,13 @@ impl SettledState {
         // Sorted by name, because the order of arrival depends on how the sources are interleaved.
         uncalled.sort_by_cached_key(|&index| {
             let subagent = &self.subagents[index];
-            let nobody_called = subagent.runs.is_empty();
-            (nobody_called, subagent.conversation.name.clone())
+            let by_name = subagent.call_by_name();
+            let own = subagent.names.agent_id.clone().filter(|_| by_name.is_none());
+            let first = subagent.runs.first().map(|run| run.tool_use_id.clone());
+            let call = first.or(by_name);
+            let nobody_called = call.is_none();
+            let name = own.as_ref().map(ConversationId::from);
+            (nobody_called, name.or(call.as_ref().map(ConversationId::from)))
         });
         order.extend(uncalled);
         order

@@ -1,4 +1,4 @@
-//! What it costs to keep a session: to import it, to open it, to go to any record.
+//! Cost of importing a session, opening it, and seeking to any record.
 //!
 //! `--quick` leaves out the largest sessions.
 
@@ -22,7 +22,7 @@ use threadfold_testkit::big_session::write_transcript;
 type AnyError = Box<dyn std::error::Error>;
 
 const MB: u64 = 1_000_000;
-/// As the program imports: what is beyond is put away.
+/// As the program imports: state beyond this is spilled.
 const BUDGET: usize = 16 << 20;
 /// After how many records the program writes a snapshot.
 const EVERY: u64 = 16_384;
@@ -126,8 +126,8 @@ fn import(file: &Path, store: &Path) -> Result<u64, AnyError> {
         let mut session = Session::open(store, &id_of(file), options).await?;
         read_files(&mut session, &claude_files(file)?).await?;
         let records = session.cursor().seq;
-        let troubles = session.close().await?;
-        if troubles.is_empty() { Ok(records) } else { Err(troubles.join("; ").into()) }
+        let warnings = session.close().await?;
+        if warnings.is_empty() { Ok(records) } else { Err(warnings.join("; ").into()) }
     })
 }
 

@@ -1,12 +1,12 @@
-//! Which sessions there are: in the places that agents use, or in a folder that somebody named.
+//! Finds sessions: in agents' folders, or in a folder that the user named.
 //!
-//! Finding reads folders and the lists in databases. A file is opened only if its name is none
-//! that an agent gives, or if somebody named its folder.
+//! Discovery lists folders and queries databases. A file is opened only if its name does not match
+//! an agent's naming scheme, or if the user named its folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs;
-use std::io;
+use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ use threadfold_fold::{Agent, with_causes};
 
 use crate::agents::{self, Machine};
 use crate::files::FileSet;
-use crate::found::{FoundSession, Naming};
-use crate::input::{InputError, InputOptions, is_named_as_records, open_path};
+use crate::found_session::{FoundSession, IdOrigin};
+use crate::open_path::{InputError, InputOptions, is_named_as_records, open_path};
+use crate::unread::UnreadContent;
 
 /// How deep folders are read.
 const MAX_DEPTH: usize = 32;
@@ -23,48 +24,46 @@ const MAX_DEPTH: usize = 32;
 /// The sessions that were found.
 #[derive(Default)]
 pub struct Discovery {
-    /// Where they were looked for.
+    /// The folders that were searched.
     pub places: Vec<PathBuf>,
-    /// What was found.
+    /// The sessions that were found.
     pub sessions: Vec<FoundSession>,
-    /// Sessions that others started: they are shown with those, and found by id.
+    /// Child sessions: shown with their parents, but found by id.
     pub children: Vec<FoundSession>,
-    /// What could not be read, and why.
+    /// Paths that could not be read, and why.
     pub unreadable: Vec<(PathBuf, String)>,
-    /// Files of a folder that nobody recognizes.
+    /// Files in unrecognized formats.
     pub unrecognized: Vec<PathBuf>,
-    /// Files of a folder that were recognized, and could not be opened.
+    /// What agents' places hold that this version does not read.
+    pub unread: Vec<UnreadContent>,
+    /// Files that were recognized but could not be opened.
     pub refused: Vec<(PathBuf, InputError)>,
-    /// Where each session is that has an id of its agent.
+    /// The index of each session with an agent's id.
     by_id: BTreeMap<String, usize>,
+    /// The indices of sessions with an id that is derived from their content.
+    by_content: BTreeMap<String, Vec<usize>>,
 }
 
 impl Discovery {
-    /// Finds the sessions of all agents in the places that these use.
+    /// Finds the sessions of all agents in their own folders, with the remains of sessions whose
+    /// main file is missing.
     pub fn of_machine(machine: &Machine<'_>) -> Self {
         let mut found = Self::default();
         for row in agents::all() {
             for place in row.places(machine) {
                 found.places.push(place.clone());
                 row.enumerate(&place, &mut found);
+                row.enumerate_orphans(&place, &mut found);
+                found.unread.extend(row.unread(&place));
             }
         }
         found
     }
 
-    /// Adds what belongs to sessions that lost their main file.
-    pub fn add_orphans(&mut self, machine: &Machine<'_>) {
-        for row in agents::all() {
-            for place in row.places(machine) {
-                row.enumerate_orphans(&place, self);
-            }
-        }
-    }
-
-    /// Finds all sessions in a folder that somebody named, however deep. Links are not followed.
+    /// Finds all sessions in a folder that the user named, at any depth. Links are not followed.
     ///
-    /// Files that nobody recognizes are kept as they are where their names say that they hold
-    /// records, or where `options` ask for everything.
+    /// Files in unrecognized formats are included, line by line, if their names suggest records or
+    /// if `options` ask for every file.
     pub fn of_folder(folder: &Path, options: &InputOptions<'_>) -> Self {
         let mut found = Self { places: vec![folder.to_owned()], ..Self::default() };
         let mut tree = FolderTree::read(folder);
@@ -75,7 +74,7 @@ impl Discovery {
         for row in agents::all() {
             row.claim(&mut tree, &mut found);
         }
-        // A folder with one file stands for that file.
+        // A folder with a single file is treated like that file.
         let takes_unknown = options.any || tree.file_count == 1;
         while let Some(path) = tree.next_file() {
             found.add_file(&path, takes_unknown, options);
@@ -85,15 +84,15 @@ impl Discovery {
         found
     }
 
-    /// Adds the sessions of a file that no agent's layout explains.
+    /// Adds the sessions of a file that no agent claimed by its layout.
     fn add_file(&mut self, path: &Path, takes_unknown: bool, options: &InputOptions<'_>) {
         let is_lines = path.extension().is_some_and(|it| it == "jsonl" || it == "ndjson");
         match open_path(path, options) {
             Ok(sessions) => {
-                // A file of another program may look like one record. Its name, or an id inside,
-                // must say that it is a session.
+                // A file of another program may look like one record, so its name or an id
+                // inside must identify it as a session.
                 let is_session = |it: &FoundSession| {
-                    it.naming == Naming::Agent && it.agent.is_none_or(Agent::is_known)
+                    it.naming == IdOrigin::Agent && it.agent.is_none_or(Agent::is_known)
                 };
                 match takes_unknown || is_lines || sessions.iter().all(is_session) {
                     true => sessions.into_iter().for_each(|it| self.add(it)),
@@ -103,7 +102,7 @@ impl Discovery {
             Err(InputError::Unrecognized { .. }) if !takes_unknown => {
                 self.unrecognized.push(path.to_owned());
             }
-            // It may become a session, and is none yet.
+            // It may become a session, but is not one yet.
             Err(InputError::NothingYet { .. }) if !takes_unknown && !is_named_as_records(path) => {
                 self.unrecognized.push(path.to_owned());
             }
@@ -111,19 +110,36 @@ impl Discovery {
         }
     }
 
-    /// Adds a session. A copy of one that is there is read with it.
+    /// Adds a session. A copy of a known session is merged with it.
     pub(crate) fn add(&mut self, found: FoundSession) {
+        if found.naming == IdOrigin::Content {
+            return self.add_named_by_content(found);
+        }
         let id = found.id.to_string();
-        if found.naming == Naming::Agent
-            && let Some(index) = self.by_id.get(&id).copied()
+        if let Some(index) = self.by_id.get(&id).copied()
             && let Some(united) = united(&self.sessions[index], &found)
         {
             self.sessions[index] = united;
             return;
         }
-        if found.naming == Naming::Agent {
-            self.by_id.entry(id).or_insert(self.sessions.len());
+        self.by_id.entry(id).or_insert(self.sessions.len());
+        self.sessions.push(found);
+    }
+
+    /// Adds a session whose id is derived from its first record. Files that begin alike have the
+    /// same id; as in the store, they are one session only if one file continues the other.
+    fn add_named_by_content(&mut self, found: FoundSession) {
+        let alike = self.by_content.entry(found.id.to_string()).or_default();
+        for index in alike.iter().copied() {
+            let known = &mut self.sessions[index];
+            if known.agent == found.agent && is_continued(known, &found) {
+                if found.content.stamp().bytes > known.content.stamp().bytes {
+                    *known = found;
+                }
+                return;
+            }
         }
+        alike.push(self.sessions.len());
         self.sessions.push(found);
     }
 
@@ -139,7 +155,7 @@ impl Discovery {
         self.unreadable.push((path.to_owned(), with_causes(error)));
     }
 
-    /// Returns what is in a folder, by name. That there is no such folder is no error.
+    /// Returns the entries of a folder, by name. A missing folder is not an error.
     pub(crate) fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
         match list(folder) {
             Ok(paths) => paths,
@@ -150,15 +166,16 @@ impl Discovery {
         }
     }
 
-    /// Gives sessions that were exported by themselves to those that started them.
+    /// Attaches exported child sessions to their parents.
     pub fn adopt_children(&mut self) {
         adopt_children(&mut self.sessions);
         self.by_id.clear();
+        self.by_content.clear();
     }
 }
 
-/// Gives sessions that were exported by themselves to those that started them, if these are there
-/// as well, and puts parents before their children.
+/// Attaches exported child sessions to their parents, if those were found as well, and sorts
+/// parents before children.
 pub fn adopt_children(sessions: &mut [FoundSession]) {
     let known: BTreeMap<String, Option<String>> = sessions
         .iter()
@@ -166,7 +183,7 @@ pub fn adopt_children(sessions: &mut [FoundSession]) {
         .collect();
     for found in sessions.iter_mut().filter(|it| it.parent.is_some()) {
         let mut root = found.id.to_string();
-        // A circle of parents is no longer than there are sessions.
+        // The bound breaks cycles of parents.
         for _ in 0..known.len() {
             match known.get(&root).cloned().flatten().filter(|it| known.contains_key(it)) {
                 Some(parent) => root = parent,
@@ -187,7 +204,7 @@ pub fn adopt_children(sessions: &mut [FoundSession]) {
     sessions.sort_by_key(is_child);
 }
 
-/// Returns one session of two that are copies of each other.
+/// Merges two copies of a session into one.
 fn united(one: &FoundSession, other: &FoundSession) -> Option<FoundSession> {
     if one.agent != other.agent {
         return None;
@@ -198,16 +215,42 @@ fn united(one: &FoundSession, other: &FoundSession) -> Option<FoundSession> {
     Some(FoundSession { content, ..leads.clone() })
 }
 
-/// The files and folders below a folder, from which agents' modules take what is theirs.
+/// Returns whether the shorter of two sessions' files is the beginning of the longer one. A file
+/// that cannot be read continues nothing.
+fn is_continued(one: &FoundSession, other: &FoundSession) -> bool {
+    let only_file = |it: &FoundSession| match it.content.files().ok()?.as_slice() {
+        [only] => fs::File::open(&only.path).ok(),
+        _ => None,
+    };
+    let (Some(one), Some(other)) = (only_file(one), only_file(other)) else { return false };
+    let (mut one, mut other) = (io::BufReader::new(one), io::BufReader::new(other));
+    loop {
+        let length = match (one.fill_buf(), other.fill_buf()) {
+            (Ok([]), Ok(_)) | (Ok(_), Ok([])) => return true,
+            (Ok(ours), Ok(theirs)) => {
+                let length = ours.len().min(theirs.len());
+                if ours[..length] != theirs[..length] {
+                    return false;
+                }
+                length
+            }
+            _ => return false,
+        };
+        one.consume(length);
+        other.consume(length);
+    }
+}
+
+/// The files and folders below a folder, from which agents' modules claim their own.
 pub(crate) struct FolderTree {
     files: BTreeSet<ByDepth>,
     folders: Vec<PathBuf>,
     unreadable: Vec<(PathBuf, String)>,
-    /// How many sessions' files were taken out already.
+    /// How many sessions' files were removed already.
     claimed: usize,
-    /// Pipes, sockets and devices: reading one might never end.
+    /// Pipes, sockets and devices, which reading might block on forever.
     special: Vec<PathBuf>,
-    /// How many files there were at the beginning.
+    /// How many files there were initially.
     file_count: usize,
 }
 
@@ -250,12 +293,12 @@ impl FolderTree {
         self.files.iter().map(|it| it.0.as_path())
     }
 
-    /// Returns the files for which this holds, those less deep first.
+    /// Returns the files that match, the least deep first.
     pub(crate) fn matching(&self, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
         self.files().filter(|it| is_wanted(it)).map(Path::to_owned).collect()
     }
 
-    /// Returns the folders for which this holds.
+    /// Returns the folders that match.
     pub(crate) fn folders_matching(&self, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
         self.folders.iter().filter(|it| is_wanted(it)).cloned().collect()
     }
@@ -265,7 +308,7 @@ impl FolderTree {
         self.folders.retain(|it| !it.starts_with(folder));
     }
 
-    /// Takes out a database with the files beside it.
+    /// Removes a database and the files beside it.
     pub(crate) fn remove_database(&mut self, path: &Path) {
         for ending in ["", "-wal", "-shm"] {
             let mut name = path.as_os_str().to_owned();
@@ -274,9 +317,9 @@ impl FolderTree {
         }
     }
 
-    /// Takes out all files of sessions that were found since this was last called.
+    /// Removes the files of all sessions found since the last call.
     pub(crate) fn remove_claimed(&mut self, found: &Discovery) {
-        // A copy changes a session that was claimed before, so its place is taken out as well.
+        // A copy changes a session that was claimed before, so its path is removed as well.
         for session in found.sessions.iter().skip(self.claimed.saturating_sub(1)) {
             for file in session.content.files().unwrap_or_default() {
                 self.files.remove(&ByDepth(file.path));
@@ -291,7 +334,7 @@ impl FolderTree {
     }
 }
 
-/// A path, with those less deep before others: what belongs to a file lies below it.
+/// A path, ordered by depth: what belongs to a file is deeper than the file.
 #[derive(PartialEq, Eq)]
 struct ByDepth(PathBuf);
 
@@ -313,7 +356,7 @@ impl PartialOrd for ByDepth {
     }
 }
 
-/// Returns what is in a folder, by name; nothing if there is no such folder.
+/// Returns the entries of a folder, by name; none if the folder does not exist.
 pub(crate) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

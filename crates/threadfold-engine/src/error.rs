@@ -1,16 +1,17 @@
-//! What can go wrong with a session, by what the caller can do about it.
+//! Errors of sessions, by what the caller can do about them.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use threadfold_core::SessionId;
 use threadfold_fold::{SliceError, SnapshotRestoreError};
 use threadfold_store::StoreError;
 
-use crate::database::DatabaseError;
+use crate::agent_database::DatabaseError;
 use crate::server::ServerError;
 
-/// Why something could not be done with a session.
+/// Why an operation on a session failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -29,28 +30,40 @@ pub enum EngineError {
     /// See [`ServerError`].
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// Look at the file.
+    /// Check the file.
     #[error("cannot read `{}`", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Look at where it was to be written.
+    /// Check the target path.
     #[error("cannot write `{name}`")]
     Output {
         /// The file, by its name within the session.
         name: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Make room there, then open the session again: all its records are in the store.
+    /// Write it with the loop that runs the session.
+    #[error("a record of kind `{kind}` can only be written by the loop that runs the session")]
+    NotTheLoop {
+        /// The kind of the record.
+        kind: &'static str,
+    },
+    /// Store the other source under an id of its own.
+    #[error("session `{session}` is a run of an agent loop, and takes no other sources")]
+    IsRun {
+        /// The session.
+        session: SessionId,
+    },
+    /// Free disk space there, then open the session again: all its records are in the store.
     #[error("cannot spill session state to `{}`", folder.display())]
     Spill {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The cause.
         source: Arc<io::Error>,
     },
 }

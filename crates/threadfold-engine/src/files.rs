@@ -1,7 +1,7 @@
-//! Files that become records: read once, or followed while another program writes them.
+//! Reads files into records: once, or following them while another program writes.
 //!
-//! Importing and tailing are the same: a file is read from where its source's log ends to where
-//! the file ends. Tailing does it again and again.
+//! Importing and tailing are the same: a file is read from where its source's log ends to the end
+//! of the file. Tailing repeats that.
 
 mod identify;
 
@@ -15,51 +15,53 @@ use bytes::Bytes;
 use threadfold_fold::{Chain, Cutter, Record, RecordKind, Source, SourceSpec};
 
 use crate::error::EngineError;
-use crate::found::{Follow, SessionContent, Stamp};
+use crate::found_session::{Follow, SessionContent, Stamp};
 use crate::session::Session;
 
 pub(crate) use identify::has_file;
 use identify::{DocumentMatch, FileMatch};
 
-const CHUNK: usize = 256 << 10;
-/// How many bytes of records are kept at once.
+const CHUNK: usize = 64 << 10;
+/// How many bytes of records are written at once.
 const BATCH: usize = 4 << 20;
-/// How many bytes before the end are looked at again, to see that the file is still the same.
-const LOOKED_AT_AGAIN: usize = 256;
+/// How many records are held at once, however short they are.
+const BATCH_RECORDS: usize = 4 << 10;
+/// How many bytes before the end are compared again, to verify that the file is still the same.
+const RECHECKED_BYTES: usize = 256;
 
 /// A file of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputFile {
-    /// What it is to the session.
+    /// Its role in the session.
     pub spec: SourceSpec,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// How it is cut into records.
+    /// How it is split into records.
     pub form: Form,
 }
 
-/// How a file is cut into records.
+/// How a file is split into records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Every line is one; lines are added at the end.
+    /// Each line is a record; lines are appended.
     Lines,
-    /// The whole file is one, and may be replaced by another.
+    /// The whole file is one record, and may be replaced.
     Document,
 }
 
-/// What reading a file brought.
+/// How much was read from a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Intake {
-    /// How many records are new.
+    /// The number of new records.
     pub records: u64,
-    /// How many bytes they have.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// The file was written anew from its beginning, and is kept beside what it was before.
+    /// How often the file was rewritten from its beginning; the earlier version is kept as well.
     pub new_parts: u64,
 }
 
 impl Intake {
-    /// Adds what another reading brought.
+    /// Adds the counts of another read.
     pub fn add(&mut self, other: Self) {
         self.records += other.records;
         self.bytes += other.bytes;
@@ -71,22 +73,22 @@ impl Intake {
 #[derive(Debug)]
 pub(crate) struct FileFollower {
     file: InputFile,
-    following: Option<Following>,
-    /// How a file that is one record looked when it was intake.
-    looked: Option<(u64, Option<SystemTime>)>,
+    following: Option<FilePosition>,
+    /// Size and time of a document when it was last read.
+    checked: Option<(u64, Option<SystemTime>)>,
 }
 
 #[derive(Debug)]
-struct Following {
+struct FilePosition {
     cutter: Cutter,
     identity: Identity,
     /// The last bytes that were read.
     tail: Vec<u8>,
-    /// All of the file is in the log already, and more than it or another part of it.
+    /// The log already contains the whole file, as part of something longer or older.
     is_contained: bool,
 }
 
-/// Tells a file from another that took its place.
+/// Distinguishes a file from another one that replaced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity(u64, u64);
 
@@ -104,9 +106,9 @@ impl Identity {
 }
 
 impl FileFollower {
-    /// Returns a follower who has not looked at the file yet.
+    /// Returns a follower that has not opened the file yet.
     pub(crate) fn new(file: InputFile) -> Self {
-        Self { file, following: None, looked: None }
+        Self { file, following: None, checked: None }
     }
 
     /// Returns the file.
@@ -114,9 +116,9 @@ impl FileFollower {
         &self.file
     }
 
-    /// Reads all that is new, and hands it to the session; lines without an end wait for it.
+    /// Reads everything new into the session; unterminated lines wait for their end.
     ///
-    /// That the file is not there is no mistake: it may come, and what was read of it stays.
+    /// A missing file is not an error: it may still appear, and what was read of it stays.
     pub(crate) async fn poll(
         &mut self,
         session: &mut Session,
@@ -135,19 +137,19 @@ impl FileFollower {
         match self.file.form {
             Form::Lines => self.poll_lines(opened, identity, session, progress).await,
             Form::Document => {
-                let looked = Some((metadata.len(), metadata.modified().ok()));
-                if self.looked == looked {
+                let checked = Some((metadata.len(), metadata.modified().ok()));
+                if self.checked == checked {
                     return Ok(Intake::default());
                 }
                 let intake = self.poll_document(opened, identity, session, progress).await?;
-                self.looked = looked;
+                self.checked = checked;
                 Ok(intake)
             }
         }
     }
 
-    /// Keeps the last line, which has no end, as far as it has come; the file may still grow.
-    pub(crate) async fn keep_unfinished(
+    /// Stores the unterminated last line as far as it was written; the file may still grow.
+    pub(crate) async fn flush_unterminated(
         &mut self,
         session: &mut Session,
     ) -> Result<Intake, EngineError> {
@@ -192,10 +194,10 @@ impl FileFollower {
             let before = records.len();
             following.cutter.push(&chunk[..count], &mut records);
             size += records[before..].iter().map(|it| it.bytes.len()).sum::<usize>();
-            if size >= BATCH || count == 0 {
+            if size >= BATCH || records.len() >= BATCH_RECORDS || count == 0 {
                 intake.records += records.len() as u64;
                 intake.bytes += size as u64;
-                session.accept(std::mem::take(&mut records)).await?;
+                session.accept_in_batches(std::mem::take(&mut records)).await?;
                 progress(size as u64);
                 size = 0;
             }
@@ -207,24 +209,24 @@ impl FileFollower {
         Ok(intake)
     }
 
-    /// Finds the place in the log where the file goes on, or begins a source or a part of one.
+    /// Finds where the file continues in the log, or declares a new source or part.
     async fn begin(
         &self,
         opened: &mut (impl Read + Seek),
         identity: Identity,
         session: &mut Session,
         intake: &mut Intake,
-    ) -> Result<Following, EngineError> {
+    ) -> Result<FilePosition, EngineError> {
         let store = session.shared_store();
         let known = (&*store, session.fold());
         let number = match identify::find(known, &self.file, identity, opened).await? {
             FileMatch::Continues(part, tail) => {
                 let cutter = Cutter::resume(part.number, part.position.offset, part.is_in_pieces());
-                return Ok(Following { tail, ..Following::new(cutter, identity) });
+                return Ok(FilePosition { tail, ..FilePosition::new(cutter, identity) });
             }
             FileMatch::Contained { number, length, tail } => {
-                let following = Following::new(Cutter::resume(number, length, false), identity);
-                return Ok(Following { tail, is_contained: true, ..following });
+                let following = FilePosition::new(Cutter::resume(number, length, false), identity);
+                return Ok(FilePosition { tail, is_contained: true, ..following });
             }
             FileMatch::Rewritten(spec) => {
                 intake.new_parts += 1;
@@ -232,7 +234,7 @@ impl FileFollower {
             }
             FileMatch::New(spec) => session.source(&spec).await?,
         };
-        Ok(Following::new(Cutter::new(number), identity))
+        Ok(FilePosition::new(Cutter::new(number), identity))
     }
 
     async fn poll_document(
@@ -261,18 +263,18 @@ impl FileFollower {
     }
 }
 
-impl Following {
+impl FilePosition {
     fn new(cutter: Cutter, identity: Identity) -> Self {
         Self { cutter, identity, tail: Vec::new(), is_contained: false }
     }
 
     fn advance(&mut self, bytes: &[u8]) {
-        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(LOOKED_AT_AGAIN)..]);
-        let beyond = self.tail.len().saturating_sub(LOOKED_AT_AGAIN);
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(RECHECKED_BYTES)..]);
+        let beyond = self.tail.len().saturating_sub(RECHECKED_BYTES);
         self.tail.drain(..beyond);
     }
 
-    /// Says whether the file still has what was read last where it was read.
+    /// Returns whether the file still contains the bytes that were read last, at the same place.
     fn is_still_in(&self, opened: &mut (impl Read + Seek)) -> io::Result<bool> {
         if self.is_contained && opened.seek(SeekFrom::End(0))? != self.cutter.end() {
             return Ok(false);
@@ -288,15 +290,18 @@ impl Following {
     }
 }
 
-/// Says whether a file begins with all that is known of a source; if so, how that ends.
-fn goes_on(opened: &mut (impl Read + Seek), known: &Source) -> io::Result<Option<Vec<u8>>> {
+/// If a file begins with everything known of a source, returns the last of those bytes.
+fn tail_if_continued(
+    opened: &mut (impl Read + Seek),
+    known: &Source,
+) -> io::Result<Option<Vec<u8>>> {
     opened.seek(SeekFrom::Start(0))?;
     let mut rest = known.position.offset;
     let mut cutter = Cutter::new(0);
     let mut chain = Chain::default();
     let mut records = Vec::new();
     let mut chunk = vec![0; CHUNK];
-    let mut tail = Following::new(Cutter::new(0), Identity(0, 0));
+    let mut tail = FilePosition::new(Cutter::new(0), Identity(0, 0));
     while rest > 0 {
         let wanted = usize::try_from(rest).unwrap_or(CHUNK).min(CHUNK);
         let count = read(opened, &mut chunk[..wanted])?;
@@ -331,7 +336,7 @@ fn read(file: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Files that make up a session and stay the same ones.
+/// A fixed set of files that make up a session.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSet(Vec<InputFile>);
 
@@ -359,7 +364,7 @@ impl SessionContent for FileSet {
     }
 }
 
-/// Follows each of some files.
+/// Follows a fixed set of files.
 struct FileSetFollower(Vec<FileFollower>);
 
 #[async_trait]
@@ -376,24 +381,24 @@ impl Follow for FileSetFollower {
         Ok(intake)
     }
 
-    async fn keep_unfinished(&mut self, session: &mut Session) -> Result<Intake, EngineError> {
+    async fn flush_unterminated(&mut self, session: &mut Session) -> Result<Intake, EngineError> {
         let mut intake = Intake::default();
         for follower in &mut self.0 {
-            intake.add(follower.keep_unfinished(session).await?);
+            intake.add(follower.flush_unterminated(session).await?);
         }
         Ok(intake)
     }
 }
 
-/// Reads files that are at rest into a session, each to its end, an unfinished last line as well.
+/// Reads complete files into a session, each to its end, including an unterminated last line.
 pub async fn read_files(session: &mut Session, files: &[InputFile]) -> Result<Intake, EngineError> {
     let mut follower = FileSet::new(files.to_vec()).follower();
     let mut intake = follower.poll(session, &mut |_| {}).await?;
-    intake.add(follower.keep_unfinished(session).await?);
+    intake.add(follower.flush_unterminated(session).await?);
     Ok(intake)
 }
 
-/// Refuses what cannot be read, and what might never end: only a file is a file.
+/// Refuses unreadable files, and pipes and devices, which might never end.
 pub(crate) fn check_readable(path: &Path) -> Result<(), EngineError> {
     let found = path.metadata().and_then(|it| match it.is_file() {
         true => File::open(path).map(drop),
@@ -402,7 +407,7 @@ pub(crate) fn check_readable(path: &Path) -> Result<(), EngineError> {
     found.map_err(|source| EngineError::File { path: path.to_owned(), source })
 }
 
-/// Returns how files look from outside. One that is not there adds nothing.
+/// Returns the number, size and latest time of files, without reading them; skips missing ones.
 pub(crate) fn stamp_of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Stamp {
     let mut stamp = Stamp { files: 0, bytes: Some(0), changed: None };
     for metadata in paths.into_iter().filter_map(|path| path.metadata().ok()) {
@@ -416,13 +421,13 @@ pub(crate) fn stamp_of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Stamp {
 /// Skips a byte order mark.
 pub(crate) fn without_mark(mut reader: impl Read) -> impl Read {
     let mut first = Vec::new();
-    // What cannot be read now cannot be read later, and is reported then.
+    // A read error is not reported here: it occurs again when the file is read.
     reader.by_ref().take(3).read_to_end(&mut first).ok();
     let rest = first.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&first).to_vec();
     io::Cursor::new(rest).chain(reader)
 }
 
-/// Returns a path as the log notes it.
+/// Returns a path as it is stored in the log.
 pub(crate) fn noted(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! A folder in which sessions of any agent come and grow.
+//! Follows a folder in which sessions of any agent appear and grow.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,36 +13,36 @@ use threadfold_store::Store;
 use crate::discover::{Discovery, FolderTree, list};
 use crate::error::EngineError;
 use crate::files::Intake;
-use crate::found::{Follow, FoundSession, Stamp};
-use crate::input::InputOptions;
+use crate::found_session::{Follow, FoundSession, Stamp};
 use crate::naming::SessionNames;
+use crate::open_path::InputOptions;
 use crate::session::{Options, Session};
 
-/// A session to which nothing was added for so long is closed, so that others may write it.
+/// A session without new records for this long is closed, so that other processes can write it.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
-/// What failed is tried again after so long.
+/// The delay before a failed session is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Follows all sessions in a folder, however deep, and stores what they gain.
+/// Follows all sessions in a folder, at any depth, and stores their new records.
 pub struct FolderFollower {
     store: Arc<dyn Store>,
     folder: PathBuf,
     options: Box<dyn Fn() -> Options + Send>,
-    /// How every file below the folder looked last.
+    /// Size and time of every file below the folder at the last poll.
     files: BTreeMap<PathBuf, FileStamp>,
-    sessions: Vec<Tracked>,
-    /// What cannot be read below the folder, and why.
+    sessions: Vec<TrackedSession>,
+    /// Paths below the folder that cannot be read, and why.
     unreadable: BTreeMap<PathBuf, String>,
-    /// What was reported last of a place that failed, and when.
+    /// The last error reported for each path, and when.
     failures: BTreeMap<PathBuf, Failure>,
 }
 
 type FileStamp = (u64, Option<SystemTime>);
 
 /// A session of the folder.
-struct Tracked {
+struct TrackedSession {
     found: FoundSession,
-    /// How its content looked when it was read last; nothing if it was not read.
+    /// The stamp of its content when it was last read; `None` if it was not read yet.
     stamp: Option<Stamp>,
     open: Option<OpenSession>,
 }
@@ -58,15 +58,15 @@ struct Failure {
     at: Instant,
 }
 
-/// What was new in one session, or what is wrong with it or with a folder.
+/// The new records of one session, or an error of a session or a folder.
 #[derive(Debug)]
 pub struct FolderUpdate {
-    /// The session; nothing if this is about a folder.
+    /// The session; `None` if this is about a folder.
     pub session: Option<SessionId>,
     /// Its main file, or the folder.
     pub path: PathBuf,
-    /// What was added, or why nothing could be. It is tried again, and reported again only when
-    /// the reason is another.
+    /// What was added, or an error. Failed reads are retried, and reported again only if the error
+    /// changes.
     pub result: Result<Intake, EngineError>,
 }
 
@@ -82,7 +82,7 @@ impl FolderFollower {
         Self { store, folder, options, files, sessions, unreadable, failures }
     }
 
-    /// Skips all that is there now: only sessions that grow or come from here on are read.
+    /// Skips everything present now: only sessions that grow or appear later are read.
     pub fn skip_existing(&mut self) -> Result<(), EngineError> {
         let unreadable = |source| EngineError::File { path: self.folder.clone(), source };
         list(&self.folder).map_err(unreadable)?;
@@ -94,7 +94,7 @@ impl FolderFollower {
         Ok(())
     }
 
-    /// Reads all that is new in any session. What fails in one does not stop the others.
+    /// Reads everything new in every session. An error in one does not stop the others.
     pub async fn poll(&mut self) -> Vec<FolderUpdate> {
         let mut updates = Vec::new();
         if let Err(source) = list(&self.folder) {
@@ -120,12 +120,12 @@ impl FolderFollower {
         updates
     }
 
-    /// Finds the sessions of the folder again; those that are followed stay so.
+    /// Discovers the folder's sessions again; followed sessions stay open.
     ///
-    /// An open session whose file is gone is kept until it is idle: dropping it here would leave it
-    /// without a summary, and hide why its file cannot be read.
+    /// An open session whose file is gone stays open until it is idle: dropping it here would leave
+    /// it without a summary, and hide why its file cannot be read.
     fn discover(&mut self) {
-        let mut known: BTreeMap<PathBuf, Vec<Tracked>> = BTreeMap::new();
+        let mut known: BTreeMap<PathBuf, Vec<TrackedSession>> = BTreeMap::new();
         for tracked in self.sessions.drain(..) {
             known.entry(tracked.found.place.clone()).or_default().push(tracked);
         }
@@ -144,13 +144,13 @@ impl FolderFollower {
             let is_alone = at_place.get(&found.place) == Some(&1);
             let same = known.get_mut(&found.place).and_then(|all| {
                 let by_id = all.iter().position(|it| it.found.id == found.id);
-                // The first lines of a file may not name its session, and a later one may.
+                // The first lines of a file may lack the session id that a later line has.
                 let index = by_id.or((is_alone && all.len() == 1).then_some(0))?;
                 Some(all.swap_remove(index))
             });
             self.sessions.push(match same {
-                Some(tracked) => Tracked { found, ..tracked },
-                None => Tracked { found, stamp: None, open: None },
+                Some(tracked) => TrackedSession { found, ..tracked },
+                None => TrackedSession { found, stamp: None, open: None },
             });
         }
         self.sessions.extend(known.into_values().flatten().filter(|it| it.open.is_some()));
@@ -196,7 +196,7 @@ impl FolderFollower {
         Ok((open.session.id().clone(), intake))
     }
 
-    /// Reports what is wrong, if it was not reported already.
+    /// Reports an error, unless it was reported already.
     fn report(
         &mut self,
         session: Option<&SessionId>,
@@ -213,19 +213,19 @@ impl FolderFollower {
         }
     }
 
-    /// Returns a session that is followed right now.
+    /// Returns a session that is currently open.
     pub fn session(&self, id: &SessionId) -> Option<&Session> {
         let mut open = self.sessions.iter().filter_map(|it| it.open.as_ref());
         open.find(|it| it.session.id() == id).map(|it| &it.session)
     }
 
-    /// Closes all sessions, their last lines stored as far as they have come, and returns what
-    /// went wrong first.
+    /// Closes all sessions, storing unterminated last lines as far as they were written, and
+    /// returns the first error.
     pub async fn close(mut self) -> Result<(), EngineError> {
         let mut closed = Ok(());
         for open in self.sessions.iter_mut().filter_map(|it| it.open.take()) {
             let OpenSession { mut session, mut follower, .. } = open;
-            let kept = follower.keep_unfinished(&mut session).await.map(drop);
+            let kept = follower.flush_unterminated(&mut session).await.map(drop);
             closed = closed.and(kept).and(session.close().await.map(drop));
         }
         closed
@@ -249,7 +249,7 @@ impl FolderFollower {
     }
 }
 
-/// Returns how every file below a folder looks.
+/// Returns size and time of every file below a folder.
 fn stamps(folder: &Path) -> BTreeMap<PathBuf, FileStamp> {
     let look = |path: &Path| {
         let metadata = path.metadata().ok()?;

@@ -1,4 +1,4 @@
-//! Frames: what a session's listeners are sent, the same over every transport.
+//! Frames: the messages to a session's listeners, the same over every transport.
 
 mod read;
 
@@ -13,8 +13,8 @@ pub const PROTOCOL: u32 = 1;
 
 /// The version of the reducer: a client that folds events itself must have the same one.
 ///
-/// Raised with every change of the reducer that makes another state of the same events. The
-/// converters are not part of it, for they run before events are sent.
+/// Incremented with every reducer change that folds the same events into another state. The
+/// converters do not count, because they run before events are sent.
 pub const REDUCER: u32 = 1;
 
 /// One message to a listener.
@@ -41,14 +41,14 @@ pub enum Frame {
         reducer: u32,
         /// What follows: `events` or `changes`.
         then: Delivery,
-        /// Why the client is not sent what it asked for.
+        /// Why the client is not sent what it requested.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         notice: Option<String>,
         /// For a client that is sent events: all slices, with what later events need (what each
         /// source reported, aliases).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         snapshot: Option<Json>,
-        /// For a client that is sent changes: the conversation as it is shown.
+        /// For a client that is sent changes: the conversation to show.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Json>,
     },
@@ -74,8 +74,8 @@ pub enum Frame {
     Gap {
         /// The session.
         session_id: SessionId,
-        /// The last record that the client has: whoever loses the connection before the snapshot
-        /// gets the gap again.
+        /// The last record that the client has: a client that loses the connection before the
+        /// snapshot receives the gap again.
         cursor: String,
         /// Why.
         reason: String,
@@ -116,31 +116,31 @@ pub enum Delivery {
     Changes,
 }
 
-/// A session at one record, for whoever shows it.
+/// A session at one record, for a client that shows it.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The record.
     pub seq: u64,
-    /// The log that the record is of.
+    /// The log of the record.
     pub(crate) log: LogId,
     /// The conversation.
     pub conversation: ConversationState,
-    /// What is known of the session as a whole.
+    /// The metadata of the session.
     pub metadata: SessionMetadata,
-    /// All slices, for a client that continues from here by itself.
+    /// All slices, for a client that continues folding by itself.
     pub(crate) snapshot: Arc<LazySnapshot>,
 }
 
 impl View {
-    /// Returns the position of its record.
+    /// Returns the cursor of its record.
     ///
-    /// It is taken together with the state. Another log may have taken the place of this one since.
+    /// The log id is taken together with the state, because the log may have been replaced since.
     pub fn cursor(&self) -> Cursor {
         Cursor { log: self.log.clone(), generation: GENERATION, seq: self.seq }
     }
 }
 
-/// A snapshot that is made when somebody asks for it, once for all who do.
+/// A snapshot that is serialized on first use, once for all listeners.
 pub(crate) struct LazySnapshot {
     make: Box<dyn Fn() -> Snapshot + Send + Sync>,
     json: OnceLock<Json>,
@@ -162,8 +162,8 @@ impl std::fmt::Debug for LazySnapshot {
     }
 }
 
-/// A step that is shared by all listeners. Each of its frames is serialized once, whatever their
-/// number.
+/// A step shared by all listeners. Each of its frames is serialized once, however many listeners
+/// there are.
 #[derive(Debug)]
 pub struct SharedStep {
     /// What one record meant.

@@ -1,4 +1,4 @@
-//! Whether a session outside of the store has more than the store.
+//! Compares a session outside the store with its stored copy.
 
 use std::cmp::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,23 +7,23 @@ use threadfold_fold::{GENERATION, SessionSummary};
 use threadfold_store::SessionEntry;
 
 use crate::files::{Form, stamp_of};
-use crate::found::{FoundSession, Stamp};
+use crate::found_session::{FoundSession, Stamp};
 
-/// How what an agent keeps of a session compares to what the store has of it.
+/// How an agent's copy of a session compares to the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// It was not written to since it was imported.
+    /// It is unchanged since it was imported.
     Same,
-    /// It has other content than was imported.
+    /// Its content differs from what was imported.
     Newer,
     /// It has less than was imported.
     Less,
-    /// Nothing shows without reading it.
+    /// It cannot be decided without reading the content.
     Unsure,
 }
 
-/// Compares sizes and times alone. Files of agents only grow, so one of the same size is the same
-/// unless it was written to since.
+/// Compares sizes and times only. Agents' files only grow, so a file of the same size is unchanged
+/// unless it was modified since.
 pub fn freshness(found: &FoundSession, entry: &SessionEntry) -> Freshness {
     let imported = entry.updated.0;
     let stamp = found.content.stamp();
@@ -36,7 +36,7 @@ pub fn freshness(found: &FoundSession, entry: &SessionEntry) -> Freshness {
     };
     let is_old = lines.changed.and_then(milliseconds).is_some_and(|it| it <= imported);
     match lines.bytes.unwrap_or_default().cmp(&stored.line_bytes) {
-        // What one copy has is not counted again where another has it as well.
+        // Content that several copies share is counted once.
         _ if found.content.has_copies() && is_old => Freshness::Same,
         _ if found.content.has_copies() => Freshness::Unsure,
         Ordering::Less => Freshness::Less,
@@ -46,14 +46,14 @@ pub fn freshness(found: &FoundSession, entry: &SessionEntry) -> Freshness {
     }
 }
 
-/// Returns how the files of a session look that are lines; nothing if it has none.
+/// Returns the stamp of a session's line files; `None` if it has none.
 fn line_stamp(found: &FoundSession) -> Option<Stamp> {
     let mut files = found.content.files().ok()?;
     files.retain(|it| it.form == Form::Lines);
     (!files.is_empty()).then(|| stamp_of(files.iter().map(|it| it.path.as_path())))
 }
 
-/// Returns what lists show of a stored session, if it is of the last record and of the present
+/// Returns a stored session's summary, if it is current: of the last record and of the present
 /// converters.
 pub fn noted_summary(entry: &SessionEntry) -> Option<SessionSummary> {
     let noted = entry.summary.as_ref()?;

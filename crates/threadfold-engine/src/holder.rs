@@ -1,10 +1,10 @@
-//! Who we are to others who want to write, and whether somebody who wrote is still there.
+//! Identifies this process as a lease holder, and detects holders that have died.
 
 use std::fs;
 
 use threadfold_store::Holder;
 
-/// Returns this process as the holder of a lease; `what` is what it does.
+/// Returns this process as the holder of a lease; `what` names its activity.
 pub fn holder(what: impl Into<String>) -> Holder {
     let process = std::process::id();
     Holder {
@@ -16,18 +16,18 @@ pub fn holder(what: impl Into<String>) -> Holder {
     }
 }
 
-/// Says whether a holder certainly does not run any more: it was a process of this machine, since
-/// it was last started, and there is no such process.
+/// Returns whether a holder is certainly dead: it was a process of this machine, since the last
+/// boot, and no such process exists.
 ///
-/// A process of another container is never said to be gone, also not where both have the machine's
-/// name: its number means another process here.
+/// A process in another container is never reported dead, even if both have the same host name,
+/// because its process id has another meaning here.
 pub fn is_gone(holder: &Holder) -> bool {
     let is_here = holder.process != 0 && holder.started != 0 && holder.host == host();
     let is_seen = namespace().is_some_and(|namespace| namespace == holder.namespace);
     is_here && is_seen && started(holder.process) != Some(holder.started)
 }
 
-/// Returns this machine's name with a mark of when it was started.
+/// Returns this machine's name with its boot id.
 fn host() -> String {
     let name = node_name();
     match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
@@ -46,8 +46,8 @@ fn node_name() -> String {
     "this machine".to_owned()
 }
 
-/// Returns within what the numbers of processes hold that can be seen here; nothing if that cannot
-/// be told.
+/// Returns the process id namespace of this process; `None` if it cannot be determined.
+/// Process ids are comparable only within one.
 fn namespace() -> Option<String> {
     let shown: u32 = fs::read_link("/proc/self").ok()?.to_str()?.parse().ok()?;
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned();
@@ -55,10 +55,10 @@ fn namespace() -> Option<String> {
     is_ours.then_some(namespace)
 }
 
-/// Returns when a process began, in the machine's own ticks.
+/// Returns when a process started, in clock ticks since boot.
 fn started(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name in parentheses may hold anything; the fields after it are numbers.
+    // The command name in parentheses may contain anything; the fields after it are numbers.
     let fields = stat.rsplit_once(')')?.1;
     let state = fields.split_whitespace().next()?;
     let started = fields.split_whitespace().nth(19)?.parse().ok()?;
@@ -69,7 +69,7 @@ fn started(process: u32) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Returns this process, with a number that nobody has.
+    /// Returns this process, with a process id that does not exist.
     fn dead() -> Holder {
         Holder { process: u32::MAX, ..holder("a test") }
     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_process_elsewhere_nobody_knows() {
+    fn a_process_on_another_host_is_unknown() {
         let other_machine = Holder { host: "elsewhere".into(), ..dead() };
         let other_container = Holder { namespace: "pid:[1]".into(), ..dead() };
         let older = r#"{"what":"watch","host":"HOST","process":4294967295,"started":1}"#;

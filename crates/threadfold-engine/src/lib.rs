@@ -1,12 +1,12 @@
-//! Sessions that are stored and shown live: where they are found, how they are written, who listens.
+//! Stored and live sessions: discovers, writes and streams them.
 //!
 //! ```text
 //! source ─► record ─► store ─► fold ─► state, changes ─► frame ─► client
 //! └───────────────────────── this crate ─────────────────────────┘
 //! ```
 //!
-//! A session is opened for writing by one at a time. What comes in is stored, then folded, then
-//! shown; a slice of the user's own receives the same records, and is there again after reopening.
+//! A session has one writer at a time. Each incoming record is stored, then folded, then published;
+//! the user's own slices receive the same records, and are restored when a session is reopened.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -39,55 +39,63 @@
 //!
 //! # What it does not do
 //!
-//! It reads no configuration and no environment, and prints nothing: values are handed in.
+//! It reads no configuration and no environment, and prints nothing: the caller passes values in.
 
+mod agent_database;
 pub mod agents;
-mod bus;
-mod database;
 mod discover;
 mod error;
 mod files;
 mod folder;
-mod found;
+mod found_session;
 mod frame;
 mod freshness;
 mod holder;
 mod host;
-mod input;
+mod inspect;
+mod listeners;
 mod load;
 mod naming;
-mod original;
+mod open_path;
+mod originals;
 mod pipe;
 mod reindex;
+mod salvage;
 mod server;
 mod session;
 mod snapshot_writer;
-mod spill;
+mod spill_file;
 mod transient;
+mod unread;
 
-pub use agents::{Machine, is_below_session_folder, place_variables, project_from_path};
-pub use bus::{Listener, SessionHandle, Update};
-pub use database::{DatabaseError, DatabaseProblem};
+pub use agent_database::{DatabaseError, DatabaseProblem};
+pub use agents::{
+    Machine, is_below_session_folder, place_variables, project_from_path, restore_folders,
+};
 pub use discover::{Discovery, adopt_children};
 pub use error::EngineError;
 pub use files::{Form, InputFile, Intake, read_files};
 pub use folder::{FolderFollower, FolderUpdate};
-pub use found::{Follow, FoundSession, Naming, SessionContent, Stamp};
+pub use found_session::{Follow, FoundSession, IdOrigin, SessionContent, Stamp};
 pub use frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
 pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
 pub use host::{
     Arrival, FrameListener, Host, ListedSession, ListenOptions, SessionListPage, SessionQuery,
 };
-pub use input::{
+pub use inspect::inspect;
+pub use listeners::{Listener, SessionHandle, Update};
+pub use load::{LoadReport, advance_fold, load, load_within};
+pub use naming::{SessionNames, duplicate_names};
+pub use open_path::{
     InputError, InputOptions, detect_input, has_nothing_yet, is_container, open_one, open_path,
 };
-pub use load::{Loaded, load, load_within, read_on};
-pub use naming::{SessionNames, duplicate_names};
-pub use original::{originals, salvage};
+pub use originals::originals;
 pub use pipe::{Pipe, PipeInput, follow_pipe};
-pub use reindex::{Derived, Reindexed, inspect, reindex};
-pub use server::{Server, ServerError, Stop, server_at};
-pub use session::{Options, Session};
-pub use spill::Budget;
+pub use reindex::{IndexState, ReindexReport, reindex};
+pub use salvage::salvage;
+pub use server::{Server, ServerAccess, ServerError, Stop, server_at};
+pub use session::{Options, RecordInspector, Session};
+pub use spill_file::Budget;
 pub use transient::{read_found, read_pipe, records_of};
+pub use unread::{Unit, UnreadContent, unread_content, unread_on};

@@ -1,47 +1,48 @@
-//! A session out of its store: at its end, or at any record.
+//! Loads a session from its store: at its end, or at any record.
 
 use std::sync::Arc;
 
 use threadfold_core::SessionId;
 use threadfold_fold::{Fold, GENERATION, Slices, Step, StoredRecord};
-use threadfold_store::{Head, Limit, Store, StoreError};
+use threadfold_store::{Limit, LogHead, Store, StoreError};
 
 use crate::error::EngineError;
-use crate::spill::{Budget, SpillFile};
+use crate::session::RecordInspector;
+use crate::spill_file::{Budget, SpillFile};
 
-/// A session that was read from its store.
-pub struct Loaded {
-    /// All that is derived of the log up to there.
+/// A session loaded from its store.
+pub struct LoadReport {
+    /// The fold of the log up to there.
     pub fold: Fold,
-    /// How far the log goes.
-    pub head: Head,
-    /// The snapshot that it began with.
+    /// The length of the log.
+    pub head: LogHead,
+    /// The snapshot that loading started from.
     pub snapshot: Option<u64>,
-    /// How many records were read after that.
+    /// How many records were read after the snapshot.
     pub records: u64,
-    /// Why a snapshot was passed over. Reading took longer, and nothing is lost.
+    /// Why a snapshot was skipped. Loading took longer, but nothing is lost.
     pub passed_over: Option<String>,
     pub(crate) spill: Option<Arc<SpillFile>>,
 }
 
-/// Reads a session up to record `until`, or to its end.
+/// Loads a session up to record `until`, or to its end.
 pub async fn load(
     store: &dyn Store,
     session: &SessionId,
     until: u64,
     slices: Slices,
-) -> Result<Loaded, EngineError> {
+) -> Result<LoadReport, EngineError> {
     load_within(store, session, until, slices, None).await
 }
 
-/// Reads a session as [`load`] does, and puts away what does not fit into a budget.
+/// Loads a session as [`load`] does, and spills state beyond a budget to disk.
 pub async fn load_within(
     store: &dyn Store,
     session: &SessionId,
     until: u64,
     slices: Slices,
     budget: Option<Budget>,
-) -> Result<Loaded, EngineError> {
+) -> Result<LoadReport, EngineError> {
     let head = store.head(session).await?;
     let head = head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?;
     let until = until.min(head.seq);
@@ -63,33 +64,55 @@ pub async fn load_within(
             }
             Ok(restored) => {
                 let (found, expected) = (restored.fold.seq(), stored.seq);
-                passed_over = Some(format!("it is of record {found}, not {expected}"));
+                passed_over = Some(format!("it is at record {found}, not {expected}"));
             }
             Err(why) => passed_over = Some(why),
         }
     }
     folding.check()?;
+    let mut step = Step::default();
     while folding.fold.seq() < until {
         let after = folding.fold.seq();
         let limit = Limit { until, ..Limit::default() };
         let records = store.read(session, after, limit).await?;
         if records.is_empty() {
             let place = format!("session `{session}`");
-            let what = format!("record {} is missing of {until}", after + 1);
+            let what = format!("record {} of {until} is missing", after + 1);
             return Err(StoreError::Corrupt { place, what }.into());
         }
         for record in &records {
             records_read += 1;
-            folding.fold.push(record);
+            folding.fold.push_to(record, &mut step);
         }
         folding.check()?;
     }
     let SpillingFold { fold, spill } = folding;
-    Ok(Loaded { fold, head, snapshot, records: records_read, passed_over, spill })
+    Ok(LoadReport { fold, head, snapshot, records: records_read, passed_over, spill })
 }
 
-/// Reads a fold on to record `until`, and shows each record with what it meant.
-pub async fn read_on<E: From<EngineError>>(
+/// Loads a session from its records alone, and passes each of them to an inspector.
+pub(crate) async fn load_records(
+    store: &dyn Store,
+    session: &SessionId,
+    slices: Slices,
+    budget: Option<Budget>,
+    mut inspector: RecordInspector,
+) -> Result<LoadReport, EngineError> {
+    let head = store.head(session).await?;
+    let head = head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?;
+    let mut folding = SpillingFold::new(session, &slices, budget);
+    advance_fold(store, &mut folding.fold, head.seq, |record, _| {
+        inspector(record);
+        Ok::<_, EngineError>(())
+    })
+    .await?;
+    folding.check()?;
+    let (SpillingFold { fold, spill }, records) = (folding, head.seq);
+    Ok(LoadReport { fold, head, snapshot: None, records, passed_over: None, spill })
+}
+
+/// Advances a fold to record `until`, and passes each record with its step to a callback.
+pub async fn advance_fold<E: From<EngineError>>(
     store: &dyn Store,
     fold: &mut Fold,
     until: u64,
@@ -101,7 +124,7 @@ pub async fn read_on<E: From<EngineError>>(
         let records = records.map_err(EngineError::from)?;
         if records.is_empty() {
             let place = format!("session `{}`", fold.session());
-            let what = format!("record {} is missing of {until}", fold.seq() + 1);
+            let what = format!("record {} of {until} is missing", fold.seq() + 1);
             return Err(EngineError::from(StoreError::Corrupt { place, what }).into());
         }
         for record in &records {
@@ -112,14 +135,14 @@ pub async fn read_on<E: From<EngineError>>(
     Ok(())
 }
 
-/// A fold, and the file to which it spills.
+/// A fold, and the file that it spills to.
 pub(crate) struct SpillingFold {
     pub(crate) fold: Fold,
     pub(crate) spill: Option<Arc<SpillFile>>,
 }
 
 impl SpillingFold {
-    /// Returns the fold of no records.
+    /// Returns the fold of an empty log.
     pub(crate) fn new(session: &SessionId, slices: &Slices, budget: Option<Budget>) -> Self {
         let fold = Fold::new(session.clone(), slices.fork());
         match budget {
@@ -131,15 +154,15 @@ impl SpillingFold {
         }
     }
 
-    /// Returns the fold that a snapshot was taken of, from one of no records.
-    pub(crate) fn restored_from(self, head: &Head, bytes: &[u8]) -> Result<Self, String> {
+    /// Restores a snapshot into the fold of an empty log.
+    pub(crate) fn restored_from(self, head: &LogHead, bytes: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
         let fold = self.fold.from_snapshot(text, &head.log).map_err(|error| error.to_string())?;
         Ok(Self { fold, spill: self.spill })
     }
 
-    /// Refuses to continue if spilled blocks could not be written or read: the conversation is not
-    /// to be trusted any more. The records are.
+    /// Fails if spilled blocks could not be written or read: the conversation may be corrupt then,
+    /// but the stored records are intact.
     pub(crate) fn check(&self) -> Result<(), EngineError> {
         self.spill.as_ref().map_or(Ok(()), |spill| spill.check())
     }

@@ -1,14 +1,14 @@
-//! Under which id a session is stored: another one may have the id that it would have.
+//! Assigns the id under which a session is stored, because its own id may be taken.
 
 use std::path::Path;
 
-use threadfold_core::SessionId;
-use threadfold_fold::{Agent, SessionSummary, Slices};
-use threadfold_store::{SessionEntry, Store};
+use threadfold_core::{SessionEvent, SessionId, SourceKind};
+use threadfold_fold::{Agent, RecordKind, SessionSummary, Slices};
+use threadfold_store::{Limit, SessionEntry, Store};
 
 use crate::error::EngineError;
 use crate::files::has_file;
-use crate::found::{FoundSession, Naming};
+use crate::found_session::{FoundSession, IdOrigin};
 use crate::load::load;
 
 /// Decides under which id a session is stored.
@@ -17,16 +17,16 @@ pub struct SessionNames<'a> {
 }
 
 impl<'a> SessionNames<'a> {
-    /// Returns the names of a store.
+    /// Returns the names in a store.
     pub fn new(store: &'a dyn Store) -> Self {
         Self { store }
     }
 
-    /// Returns the id under which a session is stored: that of the stored session that it is, or
-    /// one that no other has.
+    /// Returns the id under which a session is stored: that of the same session in the store, or an
+    /// unused one.
     ///
-    /// What an agent calls a session is believed. An id that was made of the content is not, for
-    /// two sessions may begin alike: there the files decide.
+    /// An id that the agent assigned is trusted. An id derived from the content is not, because two
+    /// sessions may begin alike: then their files are compared.
     pub async fn settle(&self, found: &FoundSession) -> Result<SessionId, EngineError> {
         if let Some(older) = self.older_name(found).await? {
             return Ok(older);
@@ -42,10 +42,10 @@ impl<'a> SessionNames<'a> {
         Ok(found.id.clone())
     }
 
-    /// Returns the stored session of a file that older versions named after the file.
+    /// Returns the stored session of a file for which older versions used the file's name as id.
     async fn older_name(&self, found: &FoundSession) -> Result<Option<SessionId>, EngineError> {
         let stem = found.place.file_stem().unwrap_or_default().to_string_lossy();
-        if found.naming != Naming::Content || stem.is_empty() {
+        if found.naming != IdOrigin::Content || stem.is_empty() {
             return Ok(None);
         }
         let hash = blake3::hash(absolute(&found.place).as_bytes()).to_hex();
@@ -59,7 +59,7 @@ impl<'a> SessionNames<'a> {
         Ok(None)
     }
 
-    /// Says whether a stored session is the one that was found.
+    /// Returns whether a stored session is the discovered one.
     async fn is_same(
         &self,
         entry: &SessionEntry,
@@ -70,7 +70,11 @@ impl<'a> SessionNames<'a> {
         {
             return Ok(false);
         }
-        if found.naming == Naming::Agent || entry.head.seq == 0 {
+        // A file that names a run is not that run, whatever id it claims.
+        if self.is_run(entry).await? {
+            return Ok(false);
+        }
+        if found.naming == IdOrigin::Agent || entry.head.seq == 0 {
             return Ok(true);
         }
         let loaded = load(self.store, &entry.session, u64::MAX, Slices::default()).await?;
@@ -83,7 +87,25 @@ impl<'a> SessionNames<'a> {
     }
 }
 
-/// Returns the id that a session gets if others have the ids before it.
+impl SessionNames<'_> {
+    /// Returns whether a stored session began as a run of our own loop. Its first record tells.
+    async fn is_run(&self, entry: &SessionEntry) -> Result<bool, EngineError> {
+        let limit = Limit { until: 1, ..Limit::default() };
+        let first = self.store.read(&entry.session, 0, limit).await?;
+        Ok(first.first().is_some_and(|record| match record.kind {
+            RecordKind::Loop | RecordKind::Trust => true,
+            // The loop of older versions wrote ordinary events.
+            RecordKind::Event => std::str::from_utf8(&record.bytes)
+                .ok()
+                .and_then(|text| SessionEvent::from_json(text).ok())
+                .and_then(|event| event.context.source)
+                .is_some_and(|source| source.kind == SourceKind::Loop),
+            _ => false,
+        }))
+    }
+}
+
+/// Returns the id with a number appended, for when the ids before it are taken.
 pub(crate) fn numbered(id: &SessionId, number: u32) -> SessionId {
     match number {
         1 => id.clone(),
@@ -102,19 +124,19 @@ fn absolute(path: &Path) -> String {
     place.to_string_lossy().into_owned()
 }
 
-/// Returns the stored session that has the id which the agent gave this one, if this one has
-/// another: the store holds one session under two names.
+/// Returns the stored session under the id that the agent assigned, if this one has another id: the
+/// store has one session under two names.
 pub async fn duplicate_names(
     store: &dyn Store,
     entry: &SessionEntry,
 ) -> Result<Option<SessionId>, EngineError> {
-    // An id that an agent wrote is right, so the session need not be folded.
+    // An id that an agent assigned is right, so the session need not be folded.
     if Agent::all().any(|agent| agent.is_session_name(entry.session.as_str())) {
         return Ok(None);
     }
     let loaded = load(store, &entry.session, u64::MAX, Slices::default()).await?;
-    let Some(told) = loaded.fold.agent_session().filter(|told| *told != entry.session) else {
+    let Some(own_id) = loaded.fold.agent_session().filter(|own_id| *own_id != entry.session) else {
         return Ok(None);
     };
-    Ok(store.entry(&told).await?.map(|other| other.session))
+    Ok(store.entry(&own_id).await?.map(|other| other.session))
 }

@@ -1,4 +1,4 @@
-//! What comes through a pipe: an agent's own words, as it says them.
+//! Reads an agent's live stream from a pipe.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -11,47 +11,47 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use threadfold_core::SessionId;
 use threadfold_fold::{
-    Agent, Cutter, Detection, Head, Record, RecordKind, SessionNamer, Shape, SourceSpec,
-    content_name, detect, is_document, is_enough, may_be_document,
+    Agent, Cutter, Detection, HEAD_BYTES, InputHead, Record, RecordKind, SessionNamer, Shape,
+    SourceSpec, content_name, detect, is_document, is_enough, may_be_document,
 };
 use tokio::sync::mpsc;
 
 use crate::error::EngineError;
 use crate::files::Form;
-use crate::found::Naming;
-use crate::input::{InputError, InputOptions, extend_first_record, source_spec};
+use crate::found_session::IdOrigin;
+use crate::open_path::{InputError, InputOptions, extend_first_record, source_spec};
 use crate::session::Session;
 
 const CHUNK: usize = 64 << 10;
-/// How many chunks wait while the ones before them are written.
+/// How many chunks are queued while earlier ones are written.
 const WAITING: usize = 64;
 /// How many bytes are read at most to find the session's id.
 const MAX_NAMING: usize = 8 << 20;
-/// The name of the source that a pipe is, in logs and messages.
+/// The name of a pipe's source, in logs and messages.
 const NAME: &str = "stdin";
-/// How long is waited for what was read last, when no more is to be read.
+/// How long to wait for the last read to finish, once reading stops.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
-/// A stream that is read a chunk at a time.
+/// A stream that is read in chunks.
 pub struct Pipe {
     chunks: Chunks,
-    /// What was read already, and is still to be taken.
+    /// Chunks that were read but not processed yet.
     held: BytesMut,
     ended: bool,
-    /// No more is to be read.
+    /// Reading has ended.
     is_stopped: Arc<AtomicBool>,
 }
 
 /// Where the chunks come from.
 enum Chunks {
-    /// A thread reads them, so that whoever waits for one can do something else.
+    /// A thread reads them, so that the caller can wait for something else as well.
     Thread(mpsc::Receiver<io::Result<Bytes>>),
-    /// They are read when they are wanted, and nothing else is done meanwhile.
+    /// They are read on demand, which blocks the caller.
     Blocking(Box<dyn Read + Send>),
 }
 
 impl Pipe {
-    /// Starts a thread that reads.
+    /// Starts a reader thread.
     pub fn new(reader: impl Read + Send + 'static) -> Self {
         let (sender, chunks) = mpsc::channel(WAITING);
         let is_stopped = Arc::new(AtomicBool::new(false));
@@ -61,21 +61,21 @@ impl Pipe {
         Self { chunks, held: BytesMut::new(), ended: false, is_stopped }
     }
 
-    /// Returns a pipe that is read without a thread: whoever waits for a chunk blocks.
+    /// Returns a pipe that is read without a thread: waiting for a chunk blocks.
     pub fn blocking(reader: impl Read + Send + 'static) -> Self {
         let chunks = Chunks::Blocking(Box::new(reader));
         Self { chunks, held: BytesMut::new(), ended: false, is_stopped: Arc::default() }
     }
 
-    /// Reads on until it is known what the stream is and which session it is of. What was read
-    /// stays in the pipe.
+    /// Reads until the format and the session of the stream are known. The chunks stay in the
+    /// pipe.
     ///
-    /// It can be dropped and called again: nothing is lost.
+    /// It is cancellation-safe: it can be dropped and called again without loss.
     pub async fn recognize(&mut self, options: &InputOptions<'_>) -> Result<PipeInput, InputError> {
         self.recognize_with(options, MAX_NAMING).await
     }
 
-    /// Reads on until it is known what the stream is, and does not wait for its session's id.
+    /// Reads until the format of the stream is known, without waiting for its session's id.
     pub async fn recognize_format(
         &mut self,
         options: &InputOptions<'_>,
@@ -88,15 +88,21 @@ impl Pipe {
         options: &InputOptions<'_>,
         max_naming: usize,
     ) -> Result<PipeInput, InputError> {
-        while !self.is_over() && !is_enough(&self.held) {
+        let mut is_recognizable = is_enough(&self.held);
+        while !self.is_over() && !is_recognizable {
+            let before = self.held.len();
             self.read().await?;
+            // Only a line end can complete a record; see `read_head`.
+            let may_be_enough = before == 0 || self.held[before..].contains(&b'\n');
+            is_recognizable =
+                self.held.len() >= HEAD_BYTES || (may_be_enough && is_enough(&self.held));
         }
-        let head = Head { bytes: &self.held, is_whole: self.is_over() };
+        let head = InputHead { bytes: &self.held, is_complete: self.is_over() };
         let path = || PathBuf::from(NAME);
         let input = match options.format.or_else(|| detect(&self.held)) {
             Some(input) if matches!(input.shape(), Shape::Database | Shape::Folder) => {
                 let format = input.format.name;
-                let reason = "a stream cannot be read at will; give its path";
+                let reason = "this format needs random access; give its path";
                 return Err(InputError::Mismatch { path: path(), format, reason });
             }
             Some(input) => input,
@@ -118,22 +124,22 @@ impl Pipe {
         Ok(PipeInput { id, naming, input, form, spec: source_spec(input, NAME) })
     }
 
-    /// Reads on until the stream names its session, or does not for long.
+    /// Reads until the stream names its session, or a limit is reached.
     async fn name(
         &mut self,
         input: Detection,
         form: Form,
         options: &InputOptions<'_>,
         max_naming: usize,
-    ) -> Result<(SessionId, Naming), InputError> {
+    ) -> Result<(SessionId, IdOrigin), InputError> {
         if let Some(session) = options.session {
-            return Ok((SessionId::from(session), Naming::Agent));
+            return Ok((SessionId::from(session), IdOrigin::Agent));
         }
         let mut namer = SessionNamer::new(input);
         match (form, input.agent) {
             (Form::Document, Some(agent)) => namer.push_document(agent, &self.held),
             _ => {
-                // Whoever emits events of ours by hand need not name a session.
+                // Events written by hand need not name a session.
                 let may_come = input.agent.is_some_and(Agent::is_known);
                 let mut needs_more = namer.push(&self.held) && may_come;
                 while needs_more && !self.is_over() && self.held.len() < max_naming {
@@ -144,19 +150,19 @@ impl Pipe {
             }
         }
         if let Some(id) = namer.finish() {
-            return Ok((id, Naming::Agent));
+            return Ok((id, IdOrigin::Agent));
         }
         let mut first = Vec::new();
         extend_first_record(&mut first, &self.held);
-        Ok((content_name(input, &first), Naming::Content))
+        Ok((content_name(input, &first), IdOrigin::Content))
     }
 
-    /// Says whether no more will be read.
+    /// Returns whether reading has ended.
     fn is_over(&self) -> bool {
         self.ended || self.is_stopped.load(Ordering::Relaxed)
     }
 
-    /// Waits for a chunk, takes all others that are there, and notes the end.
+    /// Waits for a chunk, drains the queue, and detects the end.
     async fn read(&mut self) -> Result<(), EngineError> {
         let chunks = match &mut self.chunks {
             Chunks::Thread(chunks) => chunks,
@@ -183,10 +189,10 @@ impl Pipe {
         Ok(())
     }
 
-    /// Takes what was read by now, and reads no more; says whether there is anything.
+    /// Drains the queue and stops reading; returns whether there were any chunks.
     pub async fn stop(&mut self) -> Result<bool, EngineError> {
         self.is_stopped.store(true, Ordering::Relaxed);
-        // The thread may wait for bytes that never come, or hold some that it is about to hand on.
+        // The thread may be blocked in a read, or about to send a chunk.
         while !self.ended
             && let Ok(read) = tokio::time::timeout(LAST_WAIT, self.read()).await
         {
@@ -202,7 +208,7 @@ fn read_all(
     is_stopped: &AtomicBool,
 ) {
     let mut chunk = vec![0; CHUNK];
-    // What is there already is read, however soon it is stopped.
+    // Available chunks are read, however soon the pipe is stopped.
     loop {
         let read = match reader.read(&mut chunk) {
             Ok(0) => return,
@@ -217,24 +223,24 @@ fn read_all(
     }
 }
 
-/// What comes through a pipe, as far as its beginning shows.
+/// The session and format of a pipe, as detected from its beginning.
 #[derive(Clone, Debug)]
 pub struct PipeInput {
     /// The session.
     pub id: SessionId,
     /// Where the id comes from.
-    pub naming: Naming,
-    /// What it is.
+    pub naming: IdOrigin,
+    /// Its format.
     pub input: Detection,
     form: Form,
     spec: SourceSpec,
 }
 
-/// Takes all that comes through a pipe, until its end or until `stop` is done; then what was read
-/// by that time is kept as well, an unfinished line as far as it has come.
+/// Stores everything that arrives on a pipe, until its end or until `stop` is done; what was read
+/// by then is stored as well, including an unterminated line.
 ///
-/// What comes while a write is under way is written together with the next: one write to the
-/// disk for many deltas. Every stream is a part of its own.
+/// Chunks that arrive during a write are batched into the next one: one disk write for many
+/// deltas. Every stream is a separate part.
 pub async fn follow_pipe(
     session: &mut Session,
     input: &PipeInput,
@@ -263,7 +269,7 @@ pub async fn follow_pipe(
             (false, true) => records.extend(cutter.unfinished()),
             (false, false) => {}
         }
-        session.accept(records).await?;
+        session.accept_in_batches(records).await?;
         if pipe.ended || is_stopped {
             break;
         }

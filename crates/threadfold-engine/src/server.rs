@@ -6,65 +6,92 @@ use std::time::Duration;
 use async_trait::async_trait;
 use threadfold_core::SessionId;
 
-use crate::agents;
+use crate::agents::{self, Machine};
 use crate::error::EngineError;
-use crate::input::InputError;
+use crate::open_path::InputError;
 use crate::session::Session;
 
-/// Ends a follower when it is done.
+/// Stops a follower when it resolves.
 pub type Stop<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
 /// A running server of an agent.
 #[async_trait]
 pub trait Server: Send + Sync {
-    /// Returns the sessions that no other one started, the one that changed last first.
+    /// Returns its address for messages, without a password.
+    fn address(&self) -> String;
+
+    /// Returns the sessions without a parent, the last changed first.
     async fn sessions(&self) -> Result<Vec<SessionId>, EngineError>;
 
-    /// Says whether there is a session of this id; refused if not.
+    /// Fails if there is no session with this id.
     async fn check(&self, session: &SessionId) -> Result<(), EngineError>;
 
-    /// Reads all that a session and its children emit, until `stop` is done. When the server is
-    /// gone it is waited for, and the log says so.
+    /// Reads everything that a session and its children emit, until `stop` is done. If the server
+    /// goes away, retries until it is back, and logs that.
     async fn follow(&self, session: &mut Session, stop: Stop<'_>) -> Result<(), EngineError>;
 }
 
-/// Returns the server at an address.
-pub fn server_at(address: &str) -> Result<Box<dyn Server>, InputError> {
-    let found = agents::all().find_map(|row| row.server(address));
+/// How a server that wants a password gets one.
+pub struct ServerAccess<'a> {
+    /// The machine, whose environment and files an agent may keep a password in.
+    pub machine: &'a Machine<'a>,
+    /// A password that the user gave.
+    pub password: Option<String>,
+}
+
+/// Returns the server at an address. A password in the address is used, and never shown or stored.
+pub fn server_at(address: &str, access: &ServerAccess<'_>) -> Result<Box<dyn Server>, InputError> {
+    let found = agents::all().find_map(|row| row.server(address, access));
     found.unwrap_or_else(|| {
-        let reason = "no agent that is known has servers".to_owned();
-        Err(InputError::Address { address: address.to_owned(), reason })
+        let reason = "no known agent has servers".to_owned();
+        Err(InputError::Address { address: String::new(), reason })
     })
 }
 
-/// Why a server could not be asked.
+/// Why a request to a server failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Look whether it runs.
+    /// Check that it is running.
     #[error("{address} does not answer")]
     Unreachable {
         /// The server.
         address: String,
-        /// Why.
+        /// The cause.
         source: Cause,
-        /// The server answered, and refused.
+        /// The server answered with an error status.
         is_refusal: bool,
     },
-    /// Look whether it is well.
-    #[error("{address} was silent for {silence:?}")]
+    /// Check that it is healthy.
+    #[error("{address} sent nothing for {silence:?}")]
     Silent {
         /// The server.
         address: String,
         /// For how long.
         silence: Duration,
     },
-    /// Look at what there is.
+    /// Give its password, or another one.
+    #[error("{address} {}", if *has_password { "refuses the password" } else { "wants a password" })]
+    Unauthorized {
+        /// The server.
+        address: String,
+        /// A password was sent.
+        has_password: bool,
+        /// The environment variable in which the agent looks for it.
+        variable: &'static str,
+    },
+    /// Check the address.
+    #[error("{address} answers with a web page: it is not the server of a known agent")]
+    Page {
+        /// The server.
+        address: String,
+    },
+    /// List the sessions that exist.
     #[error("{address} has no session `{session}`")]
     NoSession {
         /// The server.
         address: String,
-        /// What was asked for.
+        /// The session that was requested.
         session: String,
     },
 }

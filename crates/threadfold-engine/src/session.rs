@@ -1,9 +1,9 @@
-//! A session that is written: the spine, and all that goes through it.
+//! A session opened for writing: the spine, and everything that goes through it.
 
 mod append;
-mod emit;
 mod lease;
 mod read_back;
+mod slice_commands;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,45 +13,60 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use threadfold_core::{Json, SessionId};
 use threadfold_fold::{
-    Cursor, Fold, GENERATION, LogId, Record, RecordKind, Slices, Snapshot, SourceSpec, Step,
-    Timestamp, with_causes,
+    Cursor, Fold, GENERATION, LogId, Record, RecordKind, SessionSummary, Slices, Snapshot,
+    SourceSpec, Step, StoredRecord, Timestamp, with_causes,
 };
 use threadfold_store::{Epoch, Holder, Store, StoreError, Summary};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::bus::SessionHandle;
 use crate::error::EngineError;
-use crate::load::load_within;
+use crate::listeners::SessionHandle;
+use crate::load::{load_records, load_within};
 use crate::snapshot_writer::{PendingSnapshot, header};
-use crate::spill::{Budget, SpillFile};
-use append::Appended;
-use lease::Tenure;
+use crate::spill_file::{Budget, SpillFile};
+use append::AppendedRecords;
+use lease::HeldLease;
+
+/// From this many records on, a log grows by an eighth between two snapshots.
+const LONG_LOG: u64 = 1 << 17;
+/// How much memory the records of one append may take, and how much each takes beside its bytes.
+const BATCH_WEIGHT: usize = 4 << 20;
+const RECORD_WEIGHT: usize = 2 << 10;
+/// How many steps exist at once where nobody wants them.
+const STEPS_AT_ONCE: usize = 128;
+
+/// Receives records of a log in order.
+pub type RecordInspector = Box<dyn FnMut(&StoredRecord) + Send + Sync>;
 
 /// How a session is opened for writing.
 pub struct Options {
-    /// Who writes, for others who want to.
+    /// The lease holder shown to other writers.
     pub holder: Holder,
-    /// The slices beside the conversation.
+    /// The slices in addition to the conversation.
     pub slices: Slices,
-    /// How many records may come before the next snapshot.
+    /// How many records to append between two snapshots; more in a log that is long.
     pub snapshot_every: u64,
-    /// How much is held in memory, and where the rest is put away; nothing if all of it is held.
+    /// The memory budget, and where to spill the rest; `None` keeps everything in memory.
     pub budget: Option<Budget>,
-    /// How long others wait for a writer that was not heard of. Who is stopped for longer finds
-    /// that another has taken over.
+    /// Receives every record of the log while the session is opened, which then starts from no
+    /// snapshot: what it derives from the records, the session has derived from the same ones.
+    pub inspector: Option<RecordInspector>,
+    /// How long a lease lasts without renewal. A writer that is suspended for longer may find that
+    /// another one has taken over.
     pub lease: Duration,
 }
 
 impl Options {
-    /// Returns the options that suit most.
+    /// Returns the default options.
     pub fn new(holder: Holder) -> Self {
         Self {
             holder,
             slices: Slices::default(),
             snapshot_every: 16_384,
             budget: None,
+            inspector: None,
             lease: Duration::from_secs(30),
         }
     }
@@ -59,41 +74,47 @@ impl Options {
 
 type Observer = Box<dyn FnMut(&Step) -> Result<(), Box<dyn Error + Send + Sync>> + Send>;
 
-/// A session that is written. There is one writer at a time; any number may look on.
+/// A session opened for writing. It has one writer at a time, and any number of readers.
 ///
-/// One that is dropped lets go of the session, too, if that happens within a runtime: it can be
-/// opened again at once. What [`close`](Self::close) would write for lists is not written then.
-/// While one lives, another cannot be opened, also not by the same process.
+/// Dropping it within a runtime releases the lease, too, so the session can be reopened at once,
+/// but skips the summary that [`close`](Self::close) writes for lists.
+/// While it is open, it cannot be opened again, not even by the same process.
 pub struct Session {
     store: Arc<dyn Store>,
     id: SessionId,
     log: LogId,
-    tenure: Tenure,
+    tenure: HeldLease,
     fold: Fold,
-    /// The file to which the fold spills.
+    /// The file that the fold spills to.
     spill: Option<Arc<SpillFile>>,
     handle: SessionHandle,
     options: Options,
     observers: Vec<Observer>,
-    troubles: Vec<String>,
+    warnings: Vec<String>,
     last_snapshot: u64,
     snapshot: Option<JoinHandle<Result<(), EngineError>>>,
-    /// A write was not acknowledged: the log may go further than the fold.
+    /// A write was not acknowledged: the log may be ahead of the fold.
     is_unsettled: bool,
 }
 
 impl Session {
-    /// Opens a session for writing, and begins its log if there is none.
+    /// Opens a session for writing, and creates its log if there is none.
     pub async fn open(
         store: Arc<dyn Store>,
         id: &SessionId,
-        options: Options,
+        mut options: Options,
     ) -> Result<Self, EngineError> {
         let log = LogId::from(Uuid::new_v4().simple().to_string());
         store.create(id, log).await?;
-        let mut tenure = Tenure::begin(store.clone(), id, &options.holder, options.lease).await?;
+        let mut tenure =
+            HeldLease::begin(store.clone(), id, &options.holder, options.lease).await?;
         let slices = options.slices.fork();
-        let loaded = load_within(&*store, id, u64::MAX, slices, options.budget.clone()).await;
+        let loaded = match options.inspector.take() {
+            None => load_within(&*store, id, u64::MAX, slices, options.budget.clone()).await,
+            Some(inspector) => {
+                load_records(&*store, id, slices, options.budget.clone(), inspector).await
+            }
+        };
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
@@ -101,8 +122,8 @@ impl Session {
                 return Err(error);
             }
         };
-        let mut troubles = Vec::new();
-        troubles.extend(loaded.passed_over.map(|why| format!("a snapshot was passed over: {why}")));
+        let mut warnings = Vec::new();
+        warnings.extend(loaded.passed_over.map(|why| format!("a snapshot was skipped: {why}")));
         Ok(Self {
             handle: SessionHandle::new(loaded.head.log.clone(), &loaded.fold),
             store,
@@ -114,56 +135,124 @@ impl Session {
             spill: loaded.spill,
             options,
             observers: Vec::new(),
-            troubles,
+            warnings,
             snapshot: None,
             is_unsettled: false,
         })
     }
 
-    /// The spine: what came in is kept, then understood, then shown.
+    /// The spine: incoming records are stored, then folded, then published.
     ///
-    /// Nobody sees what a crash could take back: when this returns, all of it is durable, and
-    /// before that none of it is in any state.
+    /// Nothing is published that a crash could undo: when this returns, every record is durable,
+    /// and before that, none is in any state.
     ///
-    /// If it fails, or is dropped before it returns, nobody knows whether what was handed over is
-    /// in the log. The next call finds out: what is in the log is understood and shown then, and
-    /// what is not is forgotten. If that call hands over the same again, of a source and from the
-    /// same place on, it is kept once.
+    /// If it fails, or is dropped before it returns, it is unknown whether the records are in the
+    /// log. The next call settles that: records in the log are folded and published then, and the
+    /// others are dropped. If that call passes the same records of a source again, at the same
+    /// position, they are deduplicated.
+    ///
+    /// Records of the loop are refused: whatever is read from elsewhere is history.
     pub async fn accept(&mut self, incoming: Vec<Record>) -> Result<Vec<Arc<Step>>, EngineError> {
+        refuse_ledger(&incoming)?;
+        self.accept_any(incoming).await
+    }
+
+    /// Appends what the loop that runs this session did, and nothing else.
+    ///
+    /// This is for a loop's own ledger. What it may do later is read from these records, so no
+    /// content of a file, a pipe or a server belongs here.
+    pub async fn append_ledger(
+        &mut self,
+        records: Vec<Record>,
+    ) -> Result<Vec<Arc<Step>>, EngineError> {
+        if let Some(record) = records.iter().find(|it| !it.kind.is_of_loop()) {
+            return Err(EngineError::NotTheLoop { kind: record.kind.name() });
+        }
+        self.accept_any(records).await
+    }
+
+    async fn accept_any(&mut self, incoming: Vec<Record>) -> Result<Vec<Arc<Step>>, EngineError> {
+        let mut all = Vec::new();
+        self.accept_each(incoming, usize::MAX, |steps| all.extend_from_slice(steps)).await?;
+        Ok(all)
+    }
+
+    /// Appends records at once, then folds and publishes them, at most `portion` at a time.
+    async fn accept_each(
+        &mut self,
+        incoming: Vec<Record>,
+        portion: usize,
+        mut each: impl FnMut(&[Arc<Step>]),
+    ) -> Result<(), EngineError> {
         if incoming.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         self.check_spill()?;
         let appended = self.append_all(incoming).await;
         if let Err(EngineError::Store(StoreError::Fenced { .. })) = &appended {
-            // What the other one writes is not published here.
-            self.handle.end("another process writes the session");
+            // Records of the other writer are not published here.
+            self.handle.end("another process is writing the session");
         }
-        let Appended { mut steps, records } = appended?;
+        let AppendedRecords { steps, records } = appended?;
+        each(&steps);
+        drop(steps);
 
-        // Nothing is waited for until all of it is shown, so whoever drops this drops no part.
-        let (shown, mut due) = (steps.len(), Vec::new());
-        for (record, seq) in records.into_iter().zip(self.fold.seq() + 1..) {
-            steps.push(Arc::new(self.fold.push(&record.at(seq))));
-            due.extend(self.take_if_due());
+        // There is no `await` before everything is published, so a dropped future loses nothing.
+        // If an observer fails, the rest is settled by the next write.
+        let (mut records, mut due) = (records.into_iter().peekable(), Vec::new());
+        self.is_unsettled = true;
+        while records.peek().is_some() {
+            let mut steps = Vec::new();
+            for record in records.by_ref().take(portion) {
+                let seq = self.fold.seq() + 1;
+                steps.push(Arc::new(self.fold.push(&record.at(seq))));
+                due.extend(self.take_if_due());
+            }
+            self.is_unsettled = records.peek().is_some();
+            self.show(&steps)?;
+            each(&steps);
         }
         self.is_unsettled = false;
-        self.show(&steps[shown..])?;
 
         for snapshot in due {
             self.write_snapshot(snapshot).await;
         }
-        Ok(steps)
+        Ok(())
+    }
+
+    /// Accepts records in batches of limited size, and drops their steps.
+    ///
+    /// A step of a record of three bytes takes over a thousand, so a batch is limited by the number
+    /// of its records as well as by their size, and only a few of its steps exist at once.
+    pub(crate) async fn accept_in_batches(
+        &mut self,
+        incoming: Vec<Record>,
+    ) -> Result<(), EngineError> {
+        let (mut batch, mut weight) = (Vec::new(), 0);
+        for record in incoming {
+            weight += record.bytes.len() + RECORD_WEIGHT;
+            batch.push(record);
+            if weight >= BATCH_WEIGHT {
+                self.accept_batch(std::mem::take(&mut batch)).await?;
+                weight = 0;
+            }
+        }
+        self.accept_batch(batch).await
+    }
+
+    async fn accept_batch(&mut self, batch: Vec<Record>) -> Result<(), EngineError> {
+        refuse_ledger(&batch)?;
+        self.accept_each(batch, STEPS_AT_ONCE, |_| {}).await
     }
 
     fn show(&mut self, steps: &[Arc<Step>]) -> Result<(), EngineError> {
         self.check_spill()?;
         self.handle.publish(&self.fold, steps.to_vec());
-        self.tell_observers(steps);
+        self.notify_observers(steps);
         Ok(())
     }
 
-    fn tell_observers(&mut self, steps: &[Arc<Step>]) {
+    fn notify_observers(&mut self, steps: &[Arc<Step>]) {
         for (index, observer) in self.observers.iter_mut().enumerate() {
             for step in steps {
                 let told = catch_unwind(AssertUnwindSafe(|| observer(step)));
@@ -173,13 +262,13 @@ impl Session {
                     Err(_) => "it panicked".to_owned(),
                 };
                 let seq = step.seq;
-                self.troubles.push(format!("observer {index} failed at record {seq}: {trouble}"));
+                self.warnings.push(format!("observer {index} failed at record {seq}: {trouble}"));
             }
         }
     }
 
-    /// Adds somebody who is told of every step, after it is durable. One who fails does not stop
-    /// the others; see [`take_troubles`](Self::take_troubles).
+    /// Adds an observer that is called with every step, after it is durable. A failing observer
+    /// does not stop the others; see [`take_warnings`](Self::take_warnings).
     pub fn observe(
         &mut self,
         observer: impl FnMut(&Step) -> Result<(), Box<dyn Error + Send + Sync>> + Send + 'static,
@@ -187,13 +276,13 @@ impl Session {
         self.observers.push(Box::new(observer));
     }
 
-    /// Returns what went wrong beside the way and was not told yet: observers that failed,
-    /// snapshots that could not be written or read.
-    pub fn take_troubles(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.troubles)
+    /// Returns the non-fatal errors since the last call: failed observers, and snapshots that could
+    /// not be written or read.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
-    /// Returns the number of a source's latest part; it is told to the log if it is new.
+    /// Returns the number of a source's latest part; a new source is declared in the log.
     pub async fn source(&mut self, spec: &SourceSpec) -> Result<u32, EngineError> {
         self.settle().await?;
         match self.fold.source(spec) {
@@ -202,7 +291,7 @@ impl Session {
         }
     }
 
-    /// Begins a new part of a source: it was written anew from its beginning.
+    /// Begins a new part of a source: its file was rewritten from the beginning.
     pub async fn new_part(&mut self, spec: &SourceSpec) -> Result<u32, EngineError> {
         self.settle().await?;
         let part = self.fold.source(spec).map_or(1, |known| known.spec.part + 1);
@@ -210,77 +299,89 @@ impl Session {
     }
 
     async fn declare(&mut self, spec: SourceSpec) -> Result<u32, EngineError> {
+        if self.fold.is_run() {
+            return Err(EngineError::IsRun { session: self.id.clone() });
+        }
         let source = self.fold.next_source();
         self.accept(vec![Record::new(RecordKind::Source, source, 0, spec.to_json())]).await?;
         Ok(source)
     }
 
-    /// Returns what is derived of the log.
+    /// Returns the fold of the log.
     pub fn fold(&self) -> &Fold {
         &self.fold
     }
 
-    /// Returns what is derived of the log, and leaves the session: a lease that is not given back
-    /// here is given back as this is dropped.
-    pub(crate) fn into_fold(self) -> Fold {
-        self.fold.fork()
+    /// Returns the fold of the log, and drops the session; the lease is released on drop, if it
+    /// was not released before.
+    pub(crate) fn into_fold(mut self) -> Fold {
+        let empty = Fold::new(self.id.clone(), Slices::default());
+        std::mem::replace(&mut self.fold, empty)
     }
 
-    /// Refuses to continue if spilled blocks could not be written or read.
+    /// Fails if spilled blocks could not be written or read.
     fn check_spill(&self) -> Result<(), EngineError> {
         self.spill.as_ref().map_or(Ok(()), |spill| spill.check())
     }
 
-    /// Returns where its records are.
+    /// Returns the store of its records.
     pub(crate) fn shared_store(&self) -> Arc<dyn Store> {
         self.store.clone()
     }
 
-    /// Returns the session's name.
+    /// Returns the session's id.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// Has the lease run out, instead of being given back, if this is dropped: for a writer who
-    /// began something under it that may go on for a moment.
-    pub fn let_lease_run_out(&mut self) {
-        self.tenure.run_out();
+    /// Returns the id of the session's log.
+    pub fn log(&self) -> &LogId {
+        &self.log
     }
 
-    /// Returns the lease that this writer has, once it is known to hold.
+    /// Lets the lease expire instead of releasing it on drop: for a writer that started work under
+    /// the lease that may still be running.
+    pub fn let_lease_expire(&mut self) {
+        self.tenure.let_expire();
+    }
+
+    /// Returns the epoch of the writer's lease, after confirming that it is still held.
     ///
-    /// A fence stops what is written, not what is done: ask this before doing what must not be
-    /// done twice. What an earlier write left in the log is heard then.
+    /// A fence stops writes, not side effects: call this before an effect that must not happen
+    /// twice. It also folds what an earlier unacknowledged write left in the log.
     pub async fn hold(&mut self) -> Result<Epoch, EngineError> {
         self.settle().await?;
         Ok(self.tenure.hold().await?)
     }
 
-    /// Returns the place of the latest record.
+    /// Returns the cursor of the latest record.
     pub fn cursor(&self) -> Cursor {
         Cursor { log: self.log.clone(), generation: GENERATION, seq: self.fold.seq() }
     }
 
-    /// Returns what others look at the session with.
+    /// Returns the handle for the session's readers.
     pub fn handle(&self) -> SessionHandle {
         self.handle.clone()
     }
 
-    /// Returns all slices as they are now.
+    /// Returns a snapshot of all slices.
     pub fn snapshot(&self, tags: BTreeMap<String, String>) -> Snapshot {
         self.fold.snapshot(header(&self.log, tags))
     }
 
-    /// Takes a snapshot when so many records came since the last one.
+    /// Takes a snapshot if enough records were appended since the last one.
     fn take_if_due(&mut self) -> Option<PendingSnapshot> {
-        if self.fold.seq() - self.last_snapshot < self.options.snapshot_every {
+        // A snapshot visits every block, so the distance grows with the log: writing all of them
+        // costs in proportion to it.
+        let every = self.options.snapshot_every.max(self.fold.seq().saturating_sub(LONG_LOG) / 8);
+        if self.fold.seq() - self.last_snapshot < every {
             return None;
         }
         self.last_snapshot = self.fold.seq();
         Some(PendingSnapshot::of(&self.fold, &self.log, self.spill.clone()))
     }
 
-    /// Begins to write a snapshot, once the one before is written.
+    /// Starts writing a snapshot, after the previous one is written.
     async fn write_snapshot(&mut self, pending: PendingSnapshot) {
         self.finish_snapshot().await;
         let (store, runtime) = (self.store.clone(), Handle::current());
@@ -294,34 +395,59 @@ impl Session {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 let why = with_causes(&error);
-                self.troubles.push(format!("a snapshot was not written: {why}"));
+                self.warnings.push(format!("a snapshot was not written: {why}"));
             }
-            Err(error) => self.troubles.push(format!("a snapshot was not written: {error}")),
+            Err(error) => self.warnings.push(format!("a snapshot was not written: {error}")),
         }
     }
 
-    /// Leaves the session: what lists show of it is written, and others may write.
+    /// Closes the session: writes its summary for lists, and releases the lease.
     ///
-    /// Returns what went wrong beside the way.
+    /// Returns the non-fatal errors.
     pub async fn close(mut self) -> Result<Vec<String>, EngineError> {
-        self.leave().await
+        self.finish_snapshot().await;
+        let seq = self.fold.seq();
+        let empty = Fold::new(self.id.clone(), Slices::default());
+        let summary = std::mem::replace(&mut self.fold, empty).into_summary();
+        self.end(seq, &summary).await
     }
 
-    /// Leaves the session as [`close`](Self::close) does, where it cannot be given away.
+    /// Closes the session as [`close`](Self::close) does, without consuming it.
     pub async fn leave(&mut self) -> Result<Vec<String>, EngineError> {
         self.finish_snapshot().await;
-        let noted = self.note_summary().await;
+        let (seq, summary) = (self.fold.seq(), self.fold.summary());
+        self.end(seq, &summary).await
+    }
+
+    async fn end(
+        &mut self,
+        seq: u64,
+        summary: &SessionSummary,
+    ) -> Result<Vec<String>, EngineError> {
+        let noted = self.note_summary(seq, summary).await;
         self.tenure.end().await?;
         self.handle.end("the writer closed the session");
         noted?;
-        Ok(self.take_troubles())
+        Ok(self.take_warnings())
     }
 
-    async fn note_summary(&mut self) -> Result<(), EngineError> {
-        let json = Json::of(&self.fold.summary()).as_str().to_owned();
+    async fn note_summary(
+        &mut self,
+        seq: u64,
+        summary: &SessionSummary,
+    ) -> Result<(), EngineError> {
+        let json = Json::of(summary).as_str().to_owned();
         self.check_spill()?;
-        let summary = Summary { generation: GENERATION, seq: self.fold.seq(), json };
+        let summary = Summary { generation: GENERATION, seq, json };
         Ok(self.store.put_summary(&self.id, &self.log, summary).await?)
+    }
+}
+
+/// Refuses records of a loop's ledger.
+fn refuse_ledger(records: &[Record]) -> Result<(), EngineError> {
+    match records.iter().find(|it| it.kind.is_of_loop()) {
+        Some(record) => Err(EngineError::NotTheLoop { kind: record.kind.name() }),
+        None => Ok(()),
     }
 }
 
@@ -331,7 +457,7 @@ impl Drop for Session {
     }
 }
 
-/// Returns the time, for people to look at.
+/// Returns the current time, for display only.
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))

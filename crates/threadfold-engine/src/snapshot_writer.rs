@@ -1,5 +1,5 @@
-//! A snapshot on its way into a store, piece after piece: it is never in memory as a whole, and
-//! what an earlier one had is not read again.
+//! Streams a snapshot into a store in pieces: it is never in memory as a whole, and pieces of an
+//! earlier one are not read again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,28 +11,33 @@ use threadfold_fold::{Fold, LogId, SliceSnapshot, Snapshot, SnapshotHeader};
 use threadfold_store::{SnapshotCutter, SnapshotWriter, Store, StoreError};
 
 use crate::error::EngineError;
-use crate::spill::SpillFile;
+use crate::spill_file::{ScratchText, SpillFile};
 
-/// How much is read at once of what was put away.
+/// How many bytes of spilled data are read at once.
 const READ: u64 = 256 << 10;
 
 /// A fold at one record, ready to be written: its conversation, and all other slices as text.
 pub(crate) struct PendingSnapshot {
     /// The snapshot without its slices and without the hash.
     hollow: Snapshot,
-    /// The slices, that of the conversation without its item.
+    /// The slices; that of the conversation without its blocks.
     slices: Vec<SliceSnapshot>,
     conversation: ConversationState,
+    /// The item of the converter's slice.
+    converter: ScratchText,
     shelf: Option<Arc<SpillFile>>,
 }
 
 impl PendingSnapshot {
     pub(crate) fn of(fold: &Fold, log: &LogId, spill: Option<Arc<SpillFile>>) -> Self {
         let (hollow, slices) = fold.snapshot_frame(header(log, BTreeMap::new()));
-        Self { hollow, slices, conversation: fold.conversation().clone(), shelf: spill }
+        let converter = ScratchText::new(spill.as_ref().map(|it| it.folder().to_owned()))
+            .written_by(|text| fold.write_converter(text));
+        let conversation = fold.conversation().for_snapshot();
+        Self { hollow, slices, conversation, converter, shelf: spill }
     }
 
-    /// Keeps the snapshot: the JSON of all slices, as `Snapshot::to_json` has it.
+    /// Writes the snapshot: the JSON of all slices, as `Snapshot::to_json` has it.
     pub(crate) async fn write(mut self, store: &dyn Store) -> Result<(), EngineError> {
         self.hollow.state_hash = self.conversation.hash().to_string();
         match (self.write_once(store).await, &self.shelf) {
@@ -46,7 +51,8 @@ impl PendingSnapshot {
 
     async fn write_once(&self, store: &dyn Store) -> Result<(), EngineError> {
         let Snapshot { session_id, generation, seq, .. } = &self.hollow;
-        let mut out = Outgoing {
+        self.converter.check()?;
+        let mut out = SnapshotStream {
             writer: store.write_snapshot(session_id, *generation, *seq),
             cutter: SnapshotCutter::default(),
             shelf: self.shelf.as_ref(),
@@ -57,7 +63,7 @@ impl PendingSnapshot {
             if index > 0 {
                 out.text(",").await?;
             }
-            out.slice(slice, &self.conversation).await?;
+            out.slice(slice, &self.conversation, &self.converter).await?;
         }
         out.text(&behind).await?;
         for piece in out.cutter.finish() {
@@ -70,9 +76,9 @@ impl PendingSnapshot {
     }
 }
 
-/// Returns the JSON of an object before and behind the items of a field that is an empty list.
+/// Splits the JSON of an object at a field that is an empty list: before and after its items.
 ///
-/// The field is the first list of this name: no field before it holds JSON of others.
+/// The field is the first list of this name, because no field before it contains foreign JSON.
 fn around<T: serde::Serialize>(hollow: &T, field: &str) -> (String, String) {
     let json = Json::of(hollow);
     let list = format!("\"{field}\":[]");
@@ -81,17 +87,18 @@ fn around<T: serde::Serialize>(hollow: &T, field: &str) -> (String, String) {
     (format!("{before}\"{field}\":["), format!("]{behind}"))
 }
 
-struct Outgoing<'a> {
+struct SnapshotStream<'a> {
     writer: Box<dyn SnapshotWriter + 'a>,
     cutter: SnapshotCutter,
     shelf: Option<&'a Arc<SpillFile>>,
 }
 
-impl Outgoing<'_> {
+impl SnapshotStream<'_> {
     async fn slice(
         &mut self,
         slice: &SliceSnapshot,
         conversation: &ConversationState,
+        converter: &ScratchText,
     ) -> Result<(), EngineError> {
         if !slice.extra.is_empty() {
             return self.text(Json::of(slice).as_str()).await;
@@ -104,10 +111,13 @@ impl Outgoing<'_> {
                 match part {
                     SnapshotPart::Text(text) => self.text(&text).await?,
                     SnapshotPart::Spilled { store: shelf, place, length } => {
-                        self.away(&shelf, place, place + length).await?;
+                        self.add_spilled(&shelf, place, place + length).await?;
                     }
                 }
             }
+        }
+        if slice.is_converter() {
+            self.converter(converter).await?;
         }
         for (index, item) in slice.items.iter().enumerate() {
             if index > 0 {
@@ -119,14 +129,32 @@ impl Outgoing<'_> {
     }
 
     async fn text(&mut self, text: &str) -> Result<(), EngineError> {
-        for piece in self.cutter.push(text.as_bytes()) {
-            self.writer.add(piece).await?;
+        self.bytes(text.as_bytes()).await
+    }
+
+    /// Adds bytes, in portions: pieces of a long text are written before the next are cut.
+    async fn bytes(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        for portion in bytes.chunks(READ as usize) {
+            for piece in self.cutter.push(portion) {
+                self.writer.add(piece).await?;
+            }
         }
         Ok(())
     }
 
-    /// Adds what stands on a shelf. Where a piece begins that is known, it is not read.
-    async fn away(
+    /// Adds the memory of the converter, which may be as large as the input.
+    async fn converter(&mut self, text: &ScratchText) -> Result<(), EngineError> {
+        let mut place = 0;
+        while place < text.len() {
+            let portion = text.read(place, READ as usize)?;
+            place += portion.len() as u64;
+            self.bytes(&portion).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds spilled data from a shelf. Where a known piece begins, it is not read again.
+    async fn add_spilled(
         &mut self,
         shelf: &Arc<dyn SpillStore>,
         start: u64,
@@ -135,7 +163,7 @@ impl Outgoing<'_> {
         let own = self.shelf.filter(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(shelf)));
         let mut at = start;
         loop {
-            // The next piece begins where the bytes do that are held, if all of them are of here.
+            // The next piece begins at the buffered bytes, if all of them come from here.
             let first = at.checked_sub(self.cutter.held() as u64).filter(|it| *it >= start);
             if let (Some(own), Some(first)) = (own, first)
                 && let Some((piece_end, name)) = own.piece_at(first)
@@ -155,7 +183,7 @@ impl Outgoing<'_> {
             };
             let before = self.cutter.held() as u64;
             let pieces = self.cutter.push(&bytes);
-            // Counted from what was held before, which may have begun before all of this.
+            // Counted from the buffered bytes, which may have begun before this data.
             let mut behind = 0;
             for piece in pieces {
                 let (from, to) = (behind, behind + piece.bytes().len() as u64);
@@ -172,16 +200,16 @@ impl Outgoing<'_> {
     }
 }
 
-/// Returns why something cannot be read that was put away.
+/// Returns the error for spilled data that cannot be read.
 fn lost(shelf: Option<&Arc<SpillFile>>) -> EngineError {
-    let told = shelf.and_then(|it| it.check().err());
-    told.unwrap_or_else(|| {
+    let spill_error = shelf.and_then(|it| it.check().err());
+    spill_error.unwrap_or_else(|| {
         let source = io::Error::from(io::ErrorKind::UnexpectedEof);
         EngineError::Spill { folder: PathBuf::new(), source: Arc::new(source) }
     })
 }
 
-/// Returns what a snapshot of this log says besides what the fold knows.
+/// Returns the header of a snapshot of this log.
 pub(crate) fn header(log: &LogId, tags: BTreeMap<String, String>) -> SnapshotHeader {
     let created_at = jiff::Timestamp::now().to_string();
     SnapshotHeader { created_at, log_id: log.clone(), tags }

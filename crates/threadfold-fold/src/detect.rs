@@ -4,8 +4,9 @@ use serde::de::IgnoredAny;
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, Format, RECOGNIZED_LINES, Shape, events, opens_as_bundle};
 
-/// The most bytes of an input that are read to recognize it.
-pub const HEAD_BYTES: usize = 1 << 20;
+/// The most bytes of an input that are read to recognize it: as many as the longest line that is one
+/// record, because the first line can be the only one that is.
+pub const HEAD_BYTES: usize = 65 << 20;
 
 /// The agent and the format of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,24 +99,14 @@ pub fn is_enough(head: &[u8]) -> bool {
 
 /// The first bytes of an input, and whether there are more.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
+pub struct InputHead<'a> {
     /// The first bytes.
     pub bytes: &'a [u8],
     /// There are no more bytes.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
-impl Head<'_> {
-    /// Returns whether the input contains records of any agent.
-    pub fn holds_records(&self) -> bool {
-        let is_object = |line: &[u8]| {
-            line.trim_ascii_start().starts_with(b"{")
-                && serde_json::from_slice::<IgnoredAny>(line).is_ok()
-        };
-        opens_as_bundle(self.bytes)
-            || lines(self.bytes).take(RECOGNIZED_LINES).any(|line| is_object(line.bytes))
-    }
-
+impl InputHead<'_> {
     /// Returns whether the input is text.
     ///
     /// Zero bytes between records are corruption; without records they indicate a binary file.
@@ -134,7 +125,7 @@ impl Head<'_> {
             let read = serde_json::from_slice::<IgnoredAny>(payload(self.bytes));
             self.bytes.trim_ascii_start().starts_with(b"{") && read.is_err_and(|it| it.is_eof())
         };
-        let is_one_line = self.is_whole && !self.bytes.contains(&b'\n');
+        let is_one_line = self.is_complete && !self.bytes.contains(&b'\n');
         let is_unknown = || detect(self.bytes).is_none();
         self.bytes.trim_ascii().is_empty() || (is_one_line && is_unknown() && is_truncated_record())
     }

@@ -2,6 +2,7 @@
 //!
 //! It is pure: the same records give the same fold, whoever reads them, wherever and whenever.
 
+mod ledger;
 mod push;
 mod slices;
 mod snapshot;
@@ -18,8 +19,9 @@ use crate::slice::{Item, Items, SliceError, Slices};
 use crate::snapshot::SliceSnapshot;
 use crate::source::{Source, SourceRole, SourceSpec};
 use crate::sources::Sources;
-use crate::spill::Spill;
+use crate::spill_budget::Spill;
 
+use ledger::Turns;
 use push::finish;
 pub use slices::SliceCommand;
 
@@ -36,7 +38,7 @@ pub struct Fold {
     /// Where closed blocks go that do not fit in memory.
     spill: Option<Spill>,
     metadata: SessionMetadata,
-    turns: TurnState,
+    turns: Turns,
     slices: Slices,
     /// Slices of a snapshot that are not registered here. They are valid at its record only,
     /// because nothing here updates them.
@@ -94,7 +96,7 @@ impl Fold {
             conversation: ConversationState::default(),
             spill: None,
             metadata: SessionMetadata::default(),
-            turns: TurnState::default(),
+            turns: Turns::default(),
             slices,
             unknown: Vec::new(),
             oddities: 0,
@@ -133,12 +135,36 @@ impl Fold {
         state
     }
 
+    /// Returns the settled conversation as [`settled`](Self::settled) does, and the events that led
+    /// to it. The converter is used up instead of copied: its memory may be as large as the input.
+    pub fn into_settled(mut self) -> (ConversationState, Vec<SessionEvent>) {
+        let events = self.end();
+        let mut state = std::mem::take(&mut self.conversation);
+        drop(self);
+        state.extend(&events);
+        (state, events)
+    }
+
     /// Returns the events that would follow if every source ended here.
     ///
     /// Forks of the converters emit them, so the fold itself does not change.
     pub fn settling(&self) -> Vec<SessionEvent> {
-        let mut converter = self.converter.as_ref().map(|(_, converter)| converter.fork());
-        let mut own = self.events.fork();
+        let converter = self.converter.as_ref().map(|(_, converter)| converter.fork());
+        self.settle_with(converter, self.events.fork())
+    }
+
+    /// Returns the events that follow because every source ends here, and drops the converter: no
+    /// record can be pushed any more.
+    pub(crate) fn end(&mut self) -> Vec<SessionEvent> {
+        let converter = self.converter.take().map(|(_, converter)| converter);
+        self.settle_with(converter, self.events.fork())
+    }
+
+    fn settle_with(
+        &self,
+        mut converter: Option<Box<dyn Converter>>,
+        mut own: Box<dyn Converter>,
+    ) -> Vec<SessionEvent> {
         let mut events = Vec::new();
         for source in self.sources.iter().filter(|source| !source.ended) {
             let converter = match source.spec.kind {
@@ -173,9 +199,21 @@ impl Fold {
         &self.metadata
     }
 
-    /// Returns the turns of Threadfold's own agent loop; empty for other agents' sessions.
+    /// Returns the ledger of Threadfold's own agent loop: the turns that it wrote under its lease,
+    /// and those that a person trusted. Empty for other sessions, whatever their records report.
     pub fn turns(&self) -> &TurnState {
-        &self.turns
+        &self.turns.ledger
+    }
+
+    /// Returns the turns that all records report, including those of imported events. They are
+    /// history: nothing may be run because of them.
+    pub fn reported_turns(&self) -> &TurnState {
+        self.turns.reported()
+    }
+
+    /// Returns true if the session began as a run of a loop, and was not read from elsewhere.
+    pub fn is_run(&self) -> bool {
+        self.sources.iter().next().is_none() && self.reported_turns().last().is_some()
     }
 
     /// Returns the sources in the order of their declaration.
@@ -250,6 +288,15 @@ impl Fold {
 }
 
 impl Step {
+    /// Begins the step of another record, in the memory of the last one.
+    fn reset(&mut self, record: u64, length: usize) {
+        let Self { seq, bytes, line, events, changes, restored, oddities } = self;
+        (*seq, *bytes, *line, *restored) = (record, length, 0, false);
+        events.clear();
+        changes.clear();
+        oddities.clear();
+    }
+
     fn report_unreadable(&mut self, what: String) {
         self.oddities.push(Oddity::Unreadable(what));
     }

@@ -23,7 +23,7 @@
 //! compiles for `wasm32-unknown-unknown`.
 
 mod cursor;
-mod cut;
+mod cutter;
 mod detect;
 mod error;
 mod fold;
@@ -36,14 +36,14 @@ mod slice;
 mod snapshot;
 mod source;
 mod sources;
-mod spill;
+mod spill_budget;
 mod summary;
-mod whole;
+mod whole_session;
 
 pub use cursor::{Cursor, CursorError, LogId};
-pub use cut::Cutter;
+pub use cutter::Cutter;
 pub use detect::{
-    Detection, HEAD_BYTES, Head, detect, detection_named, formats, is_document, is_enough,
+    Detection, HEAD_BYTES, InputHead, detect, detection_named, formats, is_document, is_enough,
     may_be_document,
 };
 pub use error::with_causes;
@@ -59,4 +59,4 @@ pub use snapshot::{SliceSnapshot, Snapshot, SnapshotHeader, SnapshotRestoreError
 pub use source::{Chain, Source, SourceRole, SourceSpec};
 pub use summary::SessionSummary;
 pub use threadfold_convert::{Agent, Format, GENERATION, SessionFile, Shape};
-pub use whole::{file_records, fold_files, parse_transcript, stream_records};
+pub use whole_session::{Transcript, file_records, fold_files, parse_transcript, stream_records};

@@ -4,7 +4,7 @@ use threadfold_convert::lines::{Position, line};
 use threadfold_convert::{Agent, Bundle, Converter, Feed, FeedKind, FeedLine, Shape, events};
 use threadfold_core::SessionId;
 
-use crate::cut::Cutter;
+use crate::cutter::Cutter;
 use crate::detect::Detection;
 use crate::record::RecordKind;
 

@@ -1,25 +1,28 @@
 //! Parity: compares the state of a stream with the state of the transcript of the same session.
 //!
-//! States are compared field by field. What the agent reports on one side only is covered by rules
-//! ([`Rule`]); what one side lacks in some runs is named ([`Lack`]); everything else is a
-//! difference.
+//! States are compared field by field. What the agent always reports on one side only is a known gap
+//! ([`KnownGap`]); what one side lacks in some runs is a gap of the run ([`RunGap`]); everything
+//! else is a difference.
 
-mod lack;
 mod pair;
+mod records;
 mod replay;
+mod run_gap;
+mod side;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use threadfold_convert::Agent;
-use threadfold_convert::parity::Side;
 use threadfold_core::{Block, BlockId, ConversationId, ConversationState, Json};
 
-use pair::{Pair, Sides, collect_blocks, subagent_pairs};
+use pair::{Pair, Run, Shared, Sides, collect_blocks, subagent_pairs};
 
-pub use lack::Lack;
 pub use replay::{Replay, replay};
-pub use threadfold_convert::parity::Rule;
+pub use run_gap::RunGap;
+pub use side::SideState;
+use threadfold_convert::parity::FieldPlace;
+pub use threadfold_convert::parity::{Facts, KnownGap, RecordName, Side, Versions, normalize};
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -45,10 +48,18 @@ pub struct Comparison {
     pub fields: usize,
     /// The differences.
     pub differences: Vec<Difference>,
-    /// How many differences each rule explains, by the rule's name.
+    /// How many differences each known gap explains, by its name.
     pub explained: BTreeMap<&'static str, usize>,
     /// What one side lacks in a run like this, with the number of differences.
-    pub lacking: BTreeMap<Lack, usize>,
+    pub lacking: BTreeMap<RunGap, usize>,
+    /// Fields of records that one side has and no known gap names, as `record.field`, with their number.
+    ///
+    /// A newer version may add them. They are reported, and do not decide the verdict.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unlisted: BTreeMap<String, usize>,
+    /// Blocks that one side lacks for a known reason.
+    #[serde(skip)]
+    lacking_blocks: BTreeSet<BlockId>,
 }
 
 /// One difference.
@@ -72,6 +83,24 @@ pub struct Difference {
 }
 
 impl Comparison {
+    /// Adds what a replay found, so that its differences decide the verdict and are listed.
+    pub fn add_replay(&mut self, replay: &Replay) {
+        let mut add = |conversation: ConversationId, block: Option<BlockId>, field: &str| {
+            let (stream, transcript) = (None, None);
+            let field = field.to_owned();
+            self.differences.push(Difference { conversation, block, field, stream, transcript });
+        };
+        for records in &replay.astray {
+            add(ConversationId::main(), None, &format!("merge after {records} records"));
+        }
+        for conversation in &replay.out_of_order {
+            add(conversation.as_str().into(), None, "merge order");
+        }
+        for block in &replay.lost {
+            add(ConversationId::main(), Some(block.clone()), "merge lost");
+        }
+    }
+
     /// Returns the result.
     pub fn verdict(&self) -> Verdict {
         match (self.differences.is_empty(), self.lacking.is_empty()) {
@@ -82,15 +111,35 @@ impl Comparison {
     }
 }
 
+/// Compares the records of a stream with those of a transcript: the states that they fold to, and
+/// what each record states.
+pub fn compare_sides(agent: Agent, stream: &SideState, transcript: &SideState) -> Comparison {
+    let run = Run::new(agent, stream, transcript);
+    let mut comparison = compare_states(&run, &stream.state, &transcript.state);
+    records::compare_facts(&mut comparison, agent, &stream.facts, &transcript.facts);
+    comparison
+}
+
 /// Compares the state of a stream with the state of a transcript.
+///
+/// Without the records nothing is known about how the run ended, so what one side lacks is a
+/// difference if only a kill would explain it.
 pub fn compare(
     agent: Agent,
     stream: &ConversationState,
     transcript: &ConversationState,
 ) -> Comparison {
+    compare_states(&Run::unknown(agent), stream, transcript)
+}
+
+fn compare_states(
+    run: &Run,
+    stream: &ConversationState,
+    transcript: &ConversationState,
+) -> Comparison {
     let mut comparison = Comparison::default();
     let main = Pair {
-        agent,
+        run,
         name: ConversationId::main(),
         depth: 0,
         stream: Some(stream.blocks()),
@@ -98,29 +147,30 @@ pub fn compare(
         headers: [None, None],
     };
     let mut pairs = vec![main];
-    pairs.extend(subagent_pairs(agent, stream, transcript));
-    let earlier = lack::earlier_calls(&pairs[0]);
+    pairs.extend(subagent_pairs(run, stream, transcript));
+    let shared = Shared::new(&pairs);
     for pair in &pairs {
-        compare_pair(&mut comparison, pair, &earlier);
+        compare_pair(&mut comparison, pair, &shared);
     }
     comparison
 }
 
-fn compare_pair(comparison: &mut Comparison, pair: &Pair<'_>, earlier: &BTreeSet<BlockId>) {
+fn compare_pair(comparison: &mut Comparison, pair: &Pair<'_>, shared: &Shared) {
     let [streamed, stored] = &pair.headers;
     if let (Some(streamed), Some(stored)) = (streamed, stored) {
         comparison.subagents += 1;
-        compare_fields(comparison, pair, None, &object(streamed), &object(stored));
+        compare_fields(comparison, (pair, shared), None, &object(streamed), &object(stored));
     }
     let stream: Vec<Block> = collect_blocks(pair.stream);
     let transcript: Vec<Block> = collect_blocks(pair.transcript);
-    let sides = Sides::new(pair, &stream, &transcript, earlier);
+    let sides = Sides::new(pair, &stream, &transcript, shared);
     for stored in &transcript {
         match sides.in_stream.get(&stored.id) {
             Some(twin) => {
                 comparison.blocks += 1;
                 let block = Some((&sides, &stored.id));
-                compare_fields(comparison, pair, block, &object(twin), &object(stored));
+                let fields = (&object(twin), &object(stored));
+                compare_fields(comparison, (pair, shared), block, fields.0, fields.1);
             }
             None => add_one_sided(comparison, &sides, stored, Side::Transcript),
         }
@@ -135,12 +185,14 @@ fn compare_pair(comparison: &mut Comparison, pair: &Pair<'_>, earlier: &BTreeSet
 
 /// Adds a block on one side only: as explained, as lacking, or as a difference.
 ///
-/// Rules come first: they hold in every run, while a lack only excuses this one.
+/// Known gaps come first: they hold in every run, while a gap of the run only excuses this one.
 fn add_one_sided(comparison: &mut Comparison, sides: &Sides<'_>, block: &Block, side: Side) {
-    if let Some(rule) = sides.pair.agent.explain_block(&sides.pair.place(), block, side) {
-        *comparison.explained.entry(rule).or_default() += 1;
-    } else if let Some(lack) = lack::of(sides, block, side) {
-        *comparison.lacking.entry(lack).or_default() += 1;
+    let agent = sides.pair.run.agent;
+    if let Some(gap) = agent.explain_block(&sides.place(block), block, side) {
+        *comparison.explained.entry(gap).or_default() += 1;
+    } else if let Some(gap) = run_gap::of(sides, block, side) {
+        *comparison.lacking.entry(gap).or_default() += 1;
+        comparison.lacking_blocks.insert(block.id.clone());
     } else {
         let json = Json::of(block);
         comparison.differences.push(Difference {
@@ -154,7 +206,7 @@ fn add_one_sided(comparison: &mut Comparison, sides: &Sides<'_>, block: &Block, 
 }
 
 /// Returns the fields of a block or header, with those of its metadata as `metadata.<name>`, so that
-/// rules can name them.
+/// known gaps can name them.
 fn object<T: Serialize>(value: &T) -> BTreeMap<String, Json> {
     let json = Json::of(value);
     let fields: threadfold_core::Fields =
@@ -165,7 +217,8 @@ fn object<T: Serialize>(value: &T) -> BTreeMap<String, Json> {
             let inner: threadfold_core::Fields =
                 serde_json::from_str(value.as_str()).expect("metadata is an object");
             flat.extend(inner.iter().map(|(key, it)| (format!("metadata.{key}"), it.clone())));
-        } else {
+        } else if name != "conversationId" {
+            // Conversations are compared in pairs, whichever of their names each side used first.
             flat.insert(name.to_owned(), value.clone());
         }
     }
@@ -174,7 +227,7 @@ fn object<T: Serialize>(value: &T) -> BTreeMap<String, Json> {
 
 fn compare_fields(
     comparison: &mut Comparison,
-    pair: &Pair<'_>,
+    (pair, shared): (&Pair<'_>, &Shared),
     block: Option<(&Sides<'_>, &BlockId)>,
     stream: &BTreeMap<String, Json>,
     transcript: &BTreeMap<String, Json>,
@@ -188,13 +241,44 @@ fn compare_fields(
             continue;
         }
         let is_only_stored = streamed.is_none() && stored.is_some();
-        let rule = is_only_stored.then(|| pair.agent.explain_field(block_type, name)).flatten();
-        if let Some(rule) = rule {
-            *comparison.explained.entry(rule).or_default() += 1;
+        let gap = is_only_stored
+            .then(|| pair.run.agent.explain_field(block_type, name, pair.run.version.as_deref()))
+            .flatten();
+        if let Some(gap) = gap {
+            *comparison.explained.entry(gap).or_default() += 1;
             continue;
         }
-        if let Some(lack) = block.and_then(|(sides, id)| lack::of_field(sides, id, name, stored)) {
-            *comparison.lacking.entry(lack).or_default() += 1;
+        let place = FieldPlace {
+            blocks: block.and_then(|(sides, id)| {
+                Some((*sides.in_stream.get(id)?, *sides.in_transcript.get(id)?))
+            }),
+            field: name,
+            side: match (streamed, stored) {
+                (Some(_), Some(_)) => None,
+                (Some(_), None) => Some(Side::Stream),
+                _ => Some(Side::Transcript),
+            },
+            depth: pair.depth,
+            has_prompts: shared.has_prompts,
+            version: pair.run.version.as_deref(),
+        };
+        if let Some(gap) = pair.run.agent.explain_place(&place) {
+            *comparison.explained.entry(gap).or_default() += 1;
+            continue;
+        }
+        let gap = match block {
+            Some((sides, id)) => run_gap::of_field(sides, id, name),
+            None => gap_of_header(pair, shared, name, stored),
+        };
+        if let Some(gap) = gap {
+            *comparison.lacking.entry(gap).or_default() += 1;
+            continue;
+        }
+        // The file may end before the call that started this subagent.
+        let has_no_call = !transcript.contains_key("toolUseId") && block.is_none();
+        let lost = run_gap::lost_end(pair.run).filter(|_| has_no_call && stored.is_none());
+        if let Some(gap) = lost {
+            *comparison.lacking.entry(gap).or_default() += 1;
             continue;
         }
         comparison.differences.push(Difference {
@@ -205,6 +289,23 @@ fn compare_fields(
             transcript: stored.cloned(),
         });
     }
+}
+
+/// Returns the known reason why only the stream has a field of a subagent: the file lacks the result
+/// of its call.
+fn gap_of_header(
+    pair: &Pair<'_>,
+    shared: &Shared,
+    name: &str,
+    stored: Option<&Json>,
+) -> Option<RunGap> {
+    let call = pair.headers[1].as_ref()?.tool_use_id.as_ref()?;
+    if name == "agentId" {
+        return run_gap::unreported_agent(pair.run, call.as_str());
+    }
+    let is_outcome = matches!(name, "output" | "durationMs") && stored.is_none();
+    let is_outcome = is_outcome || name == "status";
+    run_gap::lost_outcome(pair.run, shared, &BlockId::from(call)).filter(|_| is_outcome)
 }
 
 /// Compares the order of the blocks that both sides have.
@@ -221,6 +322,12 @@ fn compare_order(
     let streamed = common(stream, &sides.in_transcript);
     let stored = common(transcript, &sides.in_stream);
     if streamed != stored {
+        // Calls that run at once are streamed as they start, which is a race.
+        let parallel = &pair.run.parallel_calls;
+        if in_groups(&streamed, parallel) == in_groups(&stored, parallel) {
+            *comparison.lacking.entry(RunGap::ParallelOrder).or_default() += 1;
+            return;
+        }
         comparison.differences.push(Difference {
             conversation: pair.name.clone(),
             block: None,
@@ -229,4 +336,17 @@ fn compare_order(
             transcript: Some(Json::of(&stored)),
         });
     }
+}
+
+/// Returns blocks in an order that does not depend on which of parallel calls came first.
+fn in_groups(blocks: &[BlockId], parallel: &[BTreeSet<String>]) -> Vec<BlockId> {
+    let group = |id: &BlockId| {
+        let call = id.as_str().strip_prefix("result:").unwrap_or(id.as_str());
+        parallel.iter().position(|calls| calls.contains(call))
+    };
+    let mut ordered = blocks.to_vec();
+    for run in ordered.chunk_by_mut(|a, b| group(a).is_some() && group(a) == group(b)) {
+        run.sort();
+    }
+    ordered
 }

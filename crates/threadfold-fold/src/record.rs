@@ -51,10 +51,16 @@ pub enum RecordKind {
     LastPiece,
     /// The end of a source: nothing more will come from it.
     End,
-    /// An event of Threadfold itself, from the server or its own agent loop.
+    /// An event of Threadfold itself, for example from the server that runs the agent.
     Event,
     /// A command to a session's slices: dispatch, seed, clear or restore.
     Slice,
+    /// An event that our own agent loop wrote under its lease. Only such records make a ledger,
+    /// and nothing that is read from a file, a pipe or a server becomes one.
+    Loop,
+    /// A person's decision to continue a run from the turns that the log reports so far, although
+    /// no loop here wrote them.
+    Trust,
     /// A kind that a newer version wrote; it is stored and ignored.
     Other(u8),
 }
@@ -72,6 +78,8 @@ impl RecordKind {
             Self::End => 7,
             Self::Event => 8,
             Self::Slice => 9,
+            Self::Loop => 10,
+            Self::Trust => 11,
             Self::Other(code) => code,
         }
     }
@@ -88,8 +96,15 @@ impl RecordKind {
             7 => Self::End,
             8 => Self::Event,
             9 => Self::Slice,
+            10 => Self::Loop,
+            11 => Self::Trust,
             code => Self::Other(code),
         }
+    }
+
+    /// Returns true if only the loop that runs a session may write it.
+    pub fn is_of_loop(self) -> bool {
+        matches!(self, Self::Loop | Self::Trust)
     }
 
     /// Returns its name for people.
@@ -104,6 +119,8 @@ impl RecordKind {
             Self::End => "end",
             Self::Event => "event",
             Self::Slice => "slice",
+            Self::Loop => "loop",
+            Self::Trust => "trust",
             Self::Other(_) => "unknown",
         }
     }
@@ -128,6 +145,26 @@ impl Record {
     /// Returns a record without a time of receipt: the session sets it when it accepts the record.
     pub fn new(kind: RecordKind, source: u32, position: u64, bytes: impl Into<Bytes>) -> Self {
         Self { kind, source, position, received: Timestamp::default(), bytes: bytes.into() }
+    }
+
+    /// Returns a record of the loop, with the mark that authenticates it.
+    pub fn of_loop(kind: RecordKind, json: impl Into<String>, mark: Option<&str>) -> Self {
+        // The mark is appended in place: an answer may be large.
+        let mut text = json.into();
+        if let Some(mark) = mark {
+            text.push('\n');
+            text.push_str(mark);
+        }
+        Self::new(kind, 0, 0, text)
+    }
+
+    /// Returns the content of a record of the loop, and its mark.
+    pub fn content_and_mark(&self) -> (&[u8], Option<&[u8]>) {
+        // JSON on one line has no line end, so the first one separates the mark.
+        match self.bytes.iter().position(|byte| *byte == b'\n') {
+            Some(at) => (&self.bytes[..at], Some(&self.bytes[at + 1..])),
+            None => (&self.bytes, None),
+        }
     }
 
     /// Returns the record at `seq` in a log.

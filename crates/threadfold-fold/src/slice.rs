@@ -11,7 +11,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, Vector};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use threadfold_core::{Json, SessionEvent};
+use threadfold_core::{Json, JsonError, SessionEvent};
 
 pub use builtin::{EnvironmentState, FileState, FileStatus, QueryState, QueryStatus};
 pub(crate) use registry::Dispatch;
@@ -111,7 +111,7 @@ impl<T: Clone> Items<T> {
 }
 
 type OnEvent<T> = Arc<dyn Fn(&mut Items<T>, &SessionEvent) + Send + Sync>;
-type OnItem<T> = Arc<dyn Fn(&mut Items<T>, &Json) -> Result<(), serde_json::Error> + Send + Sync>;
+type OnItem<T> = Arc<dyn Fn(&mut Items<T>, &Json) -> Result<(), JsonError> + Send + Sync>;
 type KeyOf<T> = Arc<dyn Fn(&T) -> String + Send + Sync>;
 
 /// A slice of items of one type, with the reducers that produce them.
@@ -191,7 +191,7 @@ impl<T: Item> Slice<T> {
         reducer: impl Fn(&mut Items<T>, &E) + Send + Sync + 'static,
     ) -> Self {
         let on_item: OnItem<T> = Arc::new(move |items, json| {
-            reducer(items, &serde_json::from_str::<E>(json.as_str())?);
+            reducer(items, &json.read::<E>()?);
             Ok(())
         });
         self.on_item.push((E::TYPE, on_item));
@@ -227,9 +227,9 @@ pub(crate) trait AnySlice: Send + Sync {
     fn policy(&self) -> RestorePolicy;
     fn apply_event(&mut self, event: &SessionEvent);
     /// Returns whether the slice listens to this type.
-    fn apply_item(&mut self, item_type: &str, item: &Json) -> Result<bool, serde_json::Error>;
+    fn apply_item(&mut self, item_type: &str, item: &Json) -> Result<bool, JsonError>;
     /// Replaces all items; on an error the slice is unchanged.
-    fn seed(&mut self, items: &[Json]) -> Result<(), serde_json::Error>;
+    fn seed(&mut self, items: &[Json]) -> Result<(), JsonError>;
     fn clear(&mut self);
     fn items(&self) -> Vec<Json>;
     fn fork(&self) -> Box<dyn AnySlice>;
@@ -257,7 +257,7 @@ impl<T: Item> AnySlice for Slice<T> {
         self.on_event.iter().for_each(|reducer| reducer(&mut self.items, event));
     }
 
-    fn apply_item(&mut self, item_type: &str, item: &Json) -> Result<bool, serde_json::Error> {
+    fn apply_item(&mut self, item_type: &str, item: &Json) -> Result<bool, JsonError> {
         let mut is_listening = false;
         for (_, reducer) in self.on_item.iter().filter(|(wanted, _)| *wanted == item_type) {
             reducer(&mut self.items, item)?;
@@ -266,8 +266,8 @@ impl<T: Item> AnySlice for Slice<T> {
         Ok(is_listening)
     }
 
-    fn seed(&mut self, items: &[Json]) -> Result<(), serde_json::Error> {
-        let items = items.iter().map(|item| serde_json::from_str(item.as_str()));
+    fn seed(&mut self, items: &[Json]) -> Result<(), JsonError> {
+        let items = items.iter().map(Json::read);
         self.items = self.with_items(items.collect::<Result<_, _>>()?);
         Ok(())
     }

@@ -16,6 +16,8 @@ pub(crate) use text::{SliceText, SnapshotText};
 const VERSION: u32 = 1;
 /// The slice that holds the conversation.
 pub(crate) const CONVERSATION: &str = "conversation";
+/// The slice of the converter's memory.
+pub(crate) const CONVERTER: &str = "converter";
 
 /// A session at one position of its log, with all its slices.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,6 +132,11 @@ impl SliceSnapshot {
         self.slice_type == CONVERSATION
     }
 
+    /// Returns whether this is the slice of the converter's memory.
+    pub fn is_converter(&self) -> bool {
+        self.slice_type == CONVERTER
+    }
+
     /// Returns the slice with its items as text.
     pub(crate) fn as_text(&self) -> SliceText<'_> {
         SliceText {
@@ -157,7 +164,7 @@ fn check_version(found: u32) -> Result<(), SnapshotRestoreError> {
     if found == VERSION {
         return Ok(());
     }
-    let reason = format!("version {VERSION} was wanted, and {found} was found");
+    let reason = format!("expected version {VERSION}, found {found}");
     Err(SnapshotRestoreError::new("version", reason))
 }
 

@@ -1,9 +1,10 @@
 //! The summary of a session, as lists show it.
 
 use serde::{Deserialize, Serialize};
+use threadfold_convert::Agent;
 use threadfold_core::{
-    Block, BlockBody, Content, ConversationState, Effect, NextStep, PartBody, SessionMetadata,
-    TokenUsage, resume_plan,
+    BlockBody, Content, ConversationState, Effect, NextStep, PartBody, SessionMetadata, TokenUsage,
+    resume_plan,
 };
 
 use crate::fold::Fold;
@@ -40,10 +41,13 @@ pub struct SessionSummary {
     pub cost_usd: Option<f64>,
     /// The tokens of the whole session.
     pub usage: TokenUsage,
-    /// The number of blocks in all conversations; nothing if the session was not folded.
+    /// The number of blocks in all conversations that are not internal; nothing if the session was
+    /// not folded.
     pub blocks: Option<usize>,
-    /// The number of subagents; nothing if the session was not folded.
+    /// The number of subagents that are not internal; nothing if the session was not folded.
     pub subagents: Option<usize>,
+    /// The number of internal subagents: helpers of the agent itself, which nobody called.
+    pub internal: usize,
     /// The hash of the conversation; nothing if the session was not folded.
     pub state_hash: Option<String>,
     /// It is a session of Threadfold's own agent loop with work left to do.
@@ -57,7 +61,8 @@ impl SessionSummary {
     pub fn of(state: &ConversationState, metadata: &SessionMetadata) -> Self {
         let subagents = state.subagents();
         let own = |text: Option<&str>| text.map(str::to_owned);
-        let inside: usize = subagents.iter().map(|it| it.blocks().len()).sum();
+        let counted: Vec<_> = subagents.iter().filter(|it| !it.is_internal()).collect();
+        let inside: usize = counted.iter().map(|it| it.blocks().len()).sum();
         // Some agents write times on blocks only, and none on other events.
         let (first, last) = match metadata.started_at() {
             Some(_) => (None, None),
@@ -67,7 +72,8 @@ impl SessionSummary {
             first_prompt: first_prompt(state),
             first_command: first_command(state),
             blocks: Some(state.blocks().len() + inside),
-            subagents: Some(subagents.len()),
+            subagents: Some(counted.len()),
+            internal: subagents.len() - counted.len(),
             title: own(metadata.title()),
             model: own(metadata.model()),
             cwd: own(metadata.cwd()),
@@ -84,14 +90,28 @@ impl SessionSummary {
 impl Fold {
     /// Returns the summary of the session.
     pub fn summary(&self) -> SessionSummary {
-        let base = SessionSummary::of(&self.settled(), self.metadata());
+        self.summary_with(&self.settled(), self.agent())
+    }
+
+    /// Returns the summary of the session without copying the memory of the converter.
+    pub fn into_summary(mut self) -> SessionSummary {
+        let agent = self.agent();
+        let events = self.end();
+        let mut settled = self.conversation().clone();
+        settled.extend(&events);
+        self.summary_with(&settled, agent)
+    }
+
+    fn summary_with(&self, settled: &ConversationState, agent: Option<Agent>) -> SessionSummary {
+        let base = SessionSummary::of(settled, self.metadata());
         let path = |is_wanted: fn(&SourceSpec) -> bool| {
             self.sources().filter(|it| is_wanted(&it.spec)).find_map(|it| it.spec.path.clone())
         };
         let path = path(|it| it.kind == SourceRole::Main).or_else(|| path(|_| true));
-        let is_loop = self.turns().last().is_some();
-        let next = resume_plan(self.turns(), |_| Effect::Unsafe).next;
-        let agent = self.agent().map(|it| it.name()).or(is_loop.then_some("threadfold"));
+        let turns = self.reported_turns();
+        let is_loop = turns.last().is_some();
+        let next = resume_plan(turns, |_| Effect::Unsafe).next;
+        let agent = agent.map(|it| it.name()).or(is_loop.then_some("threadfold"));
         SessionSummary {
             agent: agent.map(str::to_owned),
             is_unfinished: is_loop && next != NextStep::Done,
@@ -135,16 +155,11 @@ fn times_of(state: &ConversationState) -> (Option<String>, Option<String>) {
 }
 
 fn first_prompt(state: &ConversationState) -> Option<String> {
-    let first = |is_wanted: fn(&Block) -> bool| {
-        state.blocks().of_kind("user_message").find_map(|block| match &block.body {
-            BlockBody::UserMessage(message) if is_wanted(&block) => {
-                Some(truncate(&content_text(&message.content)))
-            }
-            _ => None,
-        })
-    };
-    // A prompt that a person replaced counts only if no other is left.
-    first(|block| !block.inactive).or_else(|| first(|_| true))
+    // A prompt that left the context is still what the session began with.
+    state.blocks().of_kind("user_message").find_map(|block| match &block.body {
+        BlockBody::UserMessage(message) => Some(truncate(&content_text(&message.content))),
+        _ => None,
+    })
 }
 
 fn first_command(state: &ConversationState) -> Option<String> {

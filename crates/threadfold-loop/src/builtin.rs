@@ -17,20 +17,20 @@
 //! [`Effect::Probe`]: crate::Effect::Probe
 //! [`Effect::Unsafe`]: crate::Effect::Unsafe
 
+mod blocking;
+mod call_mark;
 mod clip;
 mod edit;
 mod folder;
 mod lines;
 mod list;
-mod mark;
 #[cfg(unix)]
-mod process;
+mod process_group;
 mod read;
 mod replace;
 mod search;
 #[cfg(unix)]
 mod shell;
-mod task;
 mod walk;
 mod write;
 
@@ -46,13 +46,13 @@ pub use folder::Folder;
 pub use shell::{CALL_VARIABLE, end_leftovers};
 
 #[cfg(unix)]
+pub(crate) use blocking::Stop;
+#[cfg(unix)]
 pub(crate) use clip::shorten;
 #[cfg(unix)]
-pub(crate) use process::Group;
+pub(crate) use process_group::ProcessGroup;
 #[cfg(unix)]
 pub(crate) use read::is_shown_image;
-#[cfg(unix)]
-pub(crate) use task::Stop;
 
 /// The maximum size of an error message in bytes.
 const MESSAGE: usize = 2_000;

@@ -1,14 +1,16 @@
 //! Checkpoints: which run of a request is unfinished, and how far it got.
 //!
 //! Everything a run did is in its session's log. A checkpoint only refers to it, so its cost does
-//! not depend on the length of the run.
+//! not depend on the length of the run. One that also holds the history costs as much as that, and
+//! can be resumed where the log is missing.
 
 mod folder;
+pub(crate) mod history;
 mod stored;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use threadfold_core::SessionId;
+use threadfold_core::{Json, SessionId};
 use threadfold_fold::LogId;
 
 use crate::error::LoopError;
@@ -27,6 +29,10 @@ pub struct Checkpoint {
     pub log: Option<LogId>,
     /// The last record at that time.
     pub seq: u64,
+    /// The history until then, if the handler [holds](CheckpointHandler::holds_history) it:
+    /// completed turns, and nothing to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Json>,
 }
 
 /// Stores checkpoints. A checkpoint is cleared only on request.
@@ -42,6 +48,11 @@ pub trait CheckpointHandler: Send + Sync {
     /// Replaces the checkpoint.
     async fn save(&self, key: &RunKey, checkpoint: &Checkpoint) -> Result<(), LoopError>;
 
+    /// Returns true if checkpoints are saved with the history of the run.
+    fn holds_history(&self) -> bool {
+        false
+    }
+
     /// Clears the checkpoint: the run is finished or abandoned.
     async fn clear(&self, key: &RunKey) -> Result<(), LoopError>;
 }
@@ -49,6 +60,6 @@ pub trait CheckpointHandler: Send + Sync {
 impl Checkpoint {
     /// Returns the checkpoint of a session that does not exist yet.
     pub(crate) fn before(session: SessionId) -> Self {
-        Self { session, log: None, seq: 0 }
+        Self { session, log: None, seq: 0, history: None }
     }
 }

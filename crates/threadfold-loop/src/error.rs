@@ -35,6 +35,14 @@ pub enum LoopError {
         /// What is left of it.
         source: ToolError,
     },
+    /// Look at the session, then trust it or leave it.
+    #[error("session `{session}` is history from elsewhere: {why}")]
+    Untrusted {
+        /// The session.
+        session: SessionId,
+        /// What shows that no loop of this user wrote its turns.
+        why: String,
+    },
     /// Run with the setup that the conversation started with, or adopt the current one.
     #[error(transparent)]
     Mismatch(#[from] ConversationStateMismatch),
@@ -100,7 +108,7 @@ pub enum LoopError {
     #[error("the request violates {}", rules(.0))]
     Invalid(Vec<Violation>),
     /// Call the recorder in the order of the ledger.
-    #[error("the event does not fit the ledger: {0}")]
+    #[error("the event is invalid in this ledger state: {0}")]
     OutOfOrder(String),
     /// Check the checkpoint folder.
     #[error("the checkpoint cannot be {what}")]

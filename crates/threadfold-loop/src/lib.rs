@@ -50,44 +50,49 @@
 //! process that lost it, but not its tools: a tool receives the epoch of the lease that it runs
 //! under, and can refuse an older one.
 
-mod agent_loop;
+mod atomic_file;
 mod builtin;
 mod checkpoint;
+mod configuration;
 mod error;
+mod ledger;
 mod limits;
-mod main_loop;
+mod mark;
 #[cfg(unix)]
 mod mcp;
 mod output;
 mod progress;
 mod prompt;
 mod provider;
-mod recorder;
 mod request;
+mod retries;
 mod run;
+mod steps;
 mod tool;
 
-pub use agent_loop::{AgentLoop, Decision, Resume};
 #[cfg(unix)]
 pub use builtin::{CALL_VARIABLE, end_leftovers};
 pub use builtin::{Folder, builtin_tool, builtin_tools};
 pub use checkpoint::{Checkpoint, CheckpointHandler, FolderCheckpoints, StoreCheckpoints};
+pub use configuration::{AgentLoop, Decision, Resume};
 pub use error::{LoopError, RunLimit};
-pub use limits::{Limits, Prices, Retries};
-pub use main_loop::MainLoop;
+pub use ledger::{Attempt, NewTurn, Recorder, ResultOrigin, Trust};
+pub use limits::{Limits, Prices};
+pub use mark::{LedgerCheck, MarkKey};
 #[cfg(unix)]
 pub use mcp::{McpConfig, McpError, McpLog, McpServerConfig, connect as connect_mcp};
 pub use output::{JsonOutput, Output, OutputError};
 pub use progress::Progress;
 pub use prompt::{Prompt, RenderedPrompt, RunKey};
 pub use provider::{
-    AccessError, Answer, AnswerUsage, Anthropic, Delta, Deltas, KEY_VARIABLES, Key, OpenAiChat,
-    OpenAiResponses, Provider, ProviderError, ProviderScript, ScriptCall, ScriptStep,
-    ScriptedProvider, Timeouts, usage_of,
+    AccessError, Answer, AnswerUsage, Anthropic, Delta, Deltas, Key, OpenAiChat, OpenAiResponses,
+    Provider, ProviderError, ProviderScript, ScriptCall, ScriptStep, ScriptedProvider, Timeouts,
+    usage_of,
 };
-pub use recorder::{Attempt, NewTurn, Recorder, ResultOrigin};
-pub use request::{render_tools, request};
-pub use run::{RunOutcome, pending_step, pending_step_of};
+pub use request::request;
+pub use retries::Retries;
+pub use run::MainLoop;
+pub use steps::{RunOutcome, pending_step};
 pub use threadfold_core::{Dialect, Effect};
 pub use tool::{
     ErrorOutcome, Probe, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput, TypedTool, tool,

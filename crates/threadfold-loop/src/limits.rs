@@ -1,4 +1,4 @@
-//! The limits of a run, and its retries.
+//! The limits of a run.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Returns the limit that a run has reached, if any. Called before each further turn.
-    pub(crate) fn reached(&self, spent: &Spending, passed: Duration) -> Option<RunLimit> {
+    pub(crate) fn reached(&self, spent: &UsageTotals, passed: Duration) -> Option<RunLimit> {
         if let Some(limit) = self.turns.filter(|&limit| spent.turns >= limit) {
             return Some(RunLimit::Turns(limit));
         }
@@ -87,13 +87,13 @@ impl Limits {
 
 /// What a run has spent. Updated with each turn instead of being recomputed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spending {
+pub(crate) struct UsageTotals {
     turns: u64,
     input: u64,
     output: u64,
 }
 
-impl Spending {
+impl UsageTotals {
     /// Returns what was spent before a resume.
     pub(crate) fn until_now(state: &TurnState, run: &EvaluationId) -> Self {
         let mut spent = Self::default();
@@ -112,34 +112,5 @@ impl Spending {
         let usage = usage.map(usage_of).unwrap_or_default();
         self.input += usage.input + usage.cache_read + usage.cache_write;
         self.output += usage.output;
-    }
-}
-
-/// How often a request without an answer is retried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retries {
-    /// The total number of attempts.
-    pub attempts: u32,
-    /// The delay after the first attempt. It doubles after each further one.
-    pub first: Duration,
-    /// The maximum delay, unless the provider asks for a longer one.
-    pub longest: Duration,
-}
-
-impl Default for Retries {
-    fn default() -> Self {
-        Self { attempts: 8, first: Duration::from_millis(500), longest: Duration::from_secs(60) }
-    }
-}
-
-impl Retries {
-    /// Returns the delay after this attempt: the one that the provider asked for, else a randomized
-    /// one, so that many clients do not retry at the same moment.
-    pub(crate) fn pause(&self, attempt: u32, requested: Option<Duration>) -> Duration {
-        if let Some(requested) = requested {
-            return requested;
-        }
-        let doubled = self.first.saturating_mul(1 << (attempt - 1).min(16)).min(self.longest);
-        doubled.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 }

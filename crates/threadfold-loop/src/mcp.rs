@@ -12,6 +12,7 @@
 //! closed, and on Linux it is killed if it ignores that.
 
 mod config;
+mod content;
 mod life_line;
 mod line;
 mod name;
@@ -108,7 +109,7 @@ async fn start(
     let (server, mut listed) = server::start(name, config, log).await?;
     listed.sort_by(|one, other| one.name.cmp(&other.name));
     for tool in config.effects.keys() {
-        if !listed.iter().any(|it| it.name == *tool) {
+        if listed.binary_search_by(|it| it.name.cmp(tool)).is_err() {
             let (server, tool) = (name.to_owned(), tool.clone());
             return Err(McpError::NoSuchTool { server, tool });
         }

@@ -34,7 +34,7 @@ pub use usage::{AnswerUsage, usage_of};
 
 /// The environment variables that usually hold API keys. They are removed from the environment of
 /// tools.
-pub const KEY_VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
+pub(crate) const KEY_VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 
 /// A complete answer of a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +53,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// The answer started.
-    Begun {
+    Started {
         /// The message id, if the provider assigns one.
         message: Option<MessageId>,
     },
@@ -80,6 +80,17 @@ pub enum Delta {
         /// The additional arguments; empty when the call starts.
         arguments: String,
     },
+}
+
+impl Delta {
+    /// Returns how many bytes of content it has.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Started { .. } => 0,
+            Self::Text { text, .. } | Self::Thinking { text, .. } => text.len(),
+            Self::Call { arguments, .. } => arguments.len(),
+        }
+    }
 }
 
 /// A channel for the parts of an answer.

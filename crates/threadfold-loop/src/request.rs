@@ -7,7 +7,7 @@ use threadfold_core::{Dialect, Json, TurnState};
 use crate::tool::ToolDefinition;
 
 /// Renders tools for a provider; `None` if there are none.
-pub fn render_tools(dialect: Dialect, tools: &[ToolDefinition]) -> Option<Json> {
+pub(crate) fn render_tools(dialect: Dialect, tools: &[ToolDefinition]) -> Option<Json> {
     if tools.is_empty() {
         return None;
     }

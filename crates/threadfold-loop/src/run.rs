@@ -1,385 +1,331 @@
-//! The inner loop: performs the next step in the ledger until the run is done.
-//!
-//! A new run and a resumed run take the same path: both follow the resume plan, and every step is
-//! recorded before it is performed.
+//! The main loop: runs a request to its end, however often the process is killed.
 
-mod ask;
-mod preview;
-mod tools;
-mod truncate;
-
+use std::error::Error;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use threadfold_core::{
-    CallAction, ConversationMessage, Effect, EmptyPayload, EvaluationId, NextStep, Payload,
-    PlannedCall, ResumePlan, SessionEvent, SessionId, Setup, TurnState, resume_plan,
-};
-use threadfold_engine::Options;
-use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use threadfold_core::{ConversationMessage, ConversationTurn, Role, SessionId};
+use threadfold_fold::SnapshotRestoreError;
 
-use crate::agent_loop::{AgentLoop, Resume};
 use crate::checkpoint::{Checkpoint, CheckpointHandler};
-use crate::error::{LoopError, RunLimit};
-use crate::limits::Spending;
+use crate::configuration::{AgentLoop, Resume};
+use crate::error::LoopError;
+use crate::output::{Output, correction, instruction};
 use crate::progress::Progress;
-use crate::prompt::{RenderedPrompt, RunKey};
-use crate::recorder::{NewTurn, Recorder};
-use crate::request::request;
-use truncate::Omission;
+use crate::prompt::{Prompt, RenderedPrompt, RunKey};
+use crate::steps::{PromptMatch, Run, RunOutcome, pending_step_of};
 
-/// A run in this process.
-pub(crate) struct Run<'a> {
-    agent_loop: &'a AgentLoop,
-    session: SessionId,
-    recorder: Mutex<Recorder>,
-    setup: NewTurn,
-    resume: Resume,
-    began: Instant,
-    spent: Spending,
-    checkpoints: Option<(&'a dyn CheckpointHandler, &'a RunKey)>,
-    /// Events to record with the next turn.
-    notes: Vec<Payload>,
-    /// Stops the run when the loop is cancelled or its time is up.
-    stop: CancellationToken,
-    timer: Option<JoinHandle<()>>,
-    /// The request of the last turn passed validation.
-    is_checked: bool,
-    /// The next turn sends the conversation again in full.
-    restart: bool,
-}
+/// The id of the message that rejects an answer which could not be parsed.
+const CORRECTION_ID: &str = "output-error";
 
-/// A dropped run is not awaited, so its tools must stop: they would otherwise outlive the lease.
-impl Drop for Run<'_> {
-    fn drop(&mut self) {
-        self.stop.cancel();
-        self.recorder.get_mut().keep_lease_if_running();
-        if let Some(timer) = &self.timer {
-            timer.abort();
-        }
+impl AgentLoop {
+    /// Sends a prompt in a new or existing session, and runs until the model requests nothing more.
+    ///
+    /// Dropping the future, by a timeout or a `select!`, is like a crash: running tools are
+    /// cancelled and aborted at their next `await`, and a resume treats them as started. The session
+    /// becomes available when its [`lease`](Self::lease) expires, or at once if no tool was
+    /// running. To stop a run cleanly, use [`cancel`](Self::cancel). The same applies to every
+    /// method that runs or resumes.
+    pub async fn run(
+        &self,
+        session: &SessionId,
+        prompt: &RenderedPrompt,
+    ) -> Result<RunOutcome, LoopError> {
+        self.run_with(session, prompt, Resume::default()).await
     }
-}
 
-impl<'a> Run<'a> {
-    /// Opens the session of a run.
-    pub(crate) async fn open(
-        agent_loop: &'a AgentLoop,
+    /// Sends a prompt in a session, with options to adopt a changed setup or to withdraw a prompt.
+    pub async fn run_with(
+        &self,
         session: &SessionId,
         prompt: &RenderedPrompt,
         resume: Resume,
-    ) -> Result<Self, LoopError> {
-        let options =
-            Options { lease: agent_loop.lease, ..Options::new(agent_loop.holder.clone()) };
-        let recorder = Recorder::open(agent_loop.store.clone(), session, options).await?;
-        let evaluation_id = match recorder.state().evaluation_id() {
-            Some(known) if !is_done(recorder.state()) => known.clone(),
-            _ => new_evaluation(),
-        };
-        let spent = Spending::until_now(recorder.state(), &evaluation_id);
-        let today = agent_loop.new_turn(Vec::new());
-        let setup = NewTurn {
-            evaluation_id,
-            prompt_namespace: prompt.namespace.clone(),
-            prompt_key: prompt.key.clone(),
-            system: prompt.system.clone().or(today.system),
-            ..today
-        };
-        let stop = agent_loop.cancel.child_token();
-        let mut run = Self {
-            agent_loop,
-            session: session.clone(),
-            recorder: Mutex::new(recorder),
-            setup,
-            resume,
-            began: Instant::now(),
-            spent,
-            checkpoints: None,
-            notes: agent_loop.notes.clone(),
-            timer: agent_loop.limits.time.map(|time| tokio::spawn(stop_after(time, stop.clone()))),
-            stop,
-            is_checked: false,
-            restart: false,
-        };
-        if let Err(error) = run.check_setup().and_then(|()| run.check_decisions()) {
-            // The caller needs the reason for the refusal, not an error of the cleanup.
-            run.close().await.ok();
-            return Err(error);
+    ) -> Result<RunOutcome, LoopError> {
+        let mut run = Run::open(self, session, prompt, resume.clone(), PromptMatch::Any).await?;
+        if resume.adopt {
+            run.restart_request();
         }
-        Ok(run)
-    }
-
-    /// Starts a new evaluation with the next prompt, with limits of its own.
-    pub(crate) fn begin_evaluation(&mut self) {
-        self.setup.evaluation_id = new_evaluation();
-        self.spent = Spending::default();
-    }
-
-    /// Checks that the setup is the one that the conversation started with.
-    fn check_setup(&mut self) -> Result<(), LoopError> {
-        let today = Setup {
-            system: self.setup.system.as_deref(),
-            tools: self.setup.tools.as_ref(),
-            provider: &self.setup.provider,
-            model: &self.setup.model,
-        };
-        match self.recorder.get_mut().check(&today) {
-            Err(LoopError::Mismatch(_)) if self.resume.adopt => {
-                self.restart = true;
-                Ok(())
-            }
-            checked => checked,
+        if !run.accepts_prompt() {
+            let waits = pending_step_of(run.state(), self).unwrap_or_default();
+            close(&mut run).await;
+            return Err(LoopError::Unfinished { session: session.clone(), waits });
         }
+        let driven = run.drive(prompt.messages.clone()).await;
+        finish(run, session, driven).await
     }
 
-    /// Returns true if nothing was asked yet, or everything asked is answered.
-    pub(crate) fn is_done(&mut self) -> bool {
-        is_done(self.recorder.get_mut().state())
+    /// Resumes a session where it stopped. A session that does not exist is not created.
+    pub async fn resume(
+        &self,
+        session: &SessionId,
+        resume: Resume,
+    ) -> Result<RunOutcome, LoopError> {
+        let not_started = || LoopError::NotStarted { session: session.clone() };
+        // Opening a session creates it, so its existence is checked first.
+        self.store.head(session).await?.ok_or_else(not_started)?;
+        let (prompt, any) = (RenderedPrompt::default(), PromptMatch::Any);
+        let mut run = Run::open(self, session, &prompt, resume.clone(), any).await?;
+        if run.state().last().is_none() {
+            close(&mut run).await;
+            return Err(not_started());
+        }
+        if resume.adopt {
+            run.restart_request();
+        }
+        let driven = match run.record_notes().await {
+            Ok(()) => run.drive(Vec::new()).await,
+            failed => failed,
+        };
+        finish(run, session, driven).await
     }
 
-    /// Returns true if the session accepts a prompt: it is done, or the prompt withdraws an
-    /// unanswered one.
-    pub(crate) fn accepts_prompt(&mut self) -> bool {
-        let is_unanswered = matches!(self.plan().next, NextStep::AskAgain { .. });
-        self.is_done() || (self.resume.withdraw && is_unanswered)
+    /// Ensures that a prompt is answered: resumes an unfinished session, then sends the prompt
+    /// unless it was the last one sent.
+    ///
+    /// Idempotent: it can be called again after a crash at any point. A prompt that was answered is
+    /// not sent again, and its answer is returned. To send the same prompt twice, use
+    /// [`run`](Self::run).
+    pub async fn run_or_resume(
+        &self,
+        session: &SessionId,
+        prompt: &RenderedPrompt,
+    ) -> Result<RunOutcome, LoopError> {
+        let any = PromptMatch::Any;
+        let mut run = Run::open(self, session, prompt, Resume::default(), any).await?;
+        let driven = run_or_resume(&mut run, prompt).await;
+        finish(run, session, driven).await
     }
 
-    /// Records the pending notes. A resume may not begin another turn to record them with.
-    pub(crate) async fn record_notes(&mut self) -> Result<(), LoopError> {
-        let notes = std::mem::take(&mut self.notes);
-        if !notes.is_empty() {
-            self.recorder.get_mut().append(notes).await?;
+    /// Runs a prompt in a new session.
+    pub async fn evaluate(&self, prompt: &RenderedPrompt) -> Result<RunOutcome, LoopError> {
+        let session = SessionId::from(format!("run-{}", uuid::Uuid::new_v4().simple()));
+        self.evaluate_in(&session, prompt, Resume::default()).await
+    }
+
+    /// Resumes a prompt from a checkpoint.
+    pub async fn evaluate_from(
+        &self,
+        checkpoint: &Checkpoint,
+        prompt: &RenderedPrompt,
+        resume: Resume,
+    ) -> Result<RunOutcome, LoopError> {
+        self.check(checkpoint).await?;
+        let (session, same) = (&checkpoint.session, PromptMatch::Same);
+        let mut run = Run::open(self, session, prompt, resume, same).await?;
+        let driven = match run.restore_history(checkpoint, same).await {
+            Ok(()) => drive(&mut run, prompt).await,
+            failed => failed,
+        };
+        finish(run, session, driven).await
+    }
+
+    async fn evaluate_in(
+        &self,
+        session: &SessionId,
+        prompt: &RenderedPrompt,
+        resume: Resume,
+    ) -> Result<RunOutcome, LoopError> {
+        let mut run = Run::open(self, session, prompt, resume, PromptMatch::Same).await?;
+        let driven = drive(&mut run, prompt).await;
+        finish(run, session, driven).await
+    }
+
+    /// Checks that a checkpoint refers to an existing position in its log.
+    async fn check(&self, checkpoint: &Checkpoint) -> Result<(), LoopError> {
+        let Some(log) = &checkpoint.log else { return Ok(()) };
+        let unfit = |field: &str, reason: String| {
+            Err(SnapshotRestoreError { field: field.to_owned(), reason }.into())
+        };
+        let session = &checkpoint.session;
+        // With its history, a checkpoint is complete wherever its log is.
+        if checkpoint.history.is_some() {
+            return Ok(());
+        }
+        let Some(head) = self.store.head(session).await? else {
+            return unfit("session", format!("session `{session}` does not exist in this store"));
+        };
+        if head.log != *log {
+            return unfit("log", format!("session `{session}` has log {}, not {log}", head.log));
+        }
+        if head.seq < checkpoint.seq {
+            let (found, wanted) = (head.seq, checkpoint.seq);
+            return unfit("seq", format!("the log ends at record {found}, before {wanted}"));
         }
         Ok(())
     }
-
-    /// Sends the conversation again in full with the next turn.
-    pub(crate) fn restart_request(&mut self) {
-        self.restart = true;
-    }
-
-    /// Runs until the model requests nothing more. `input` is the next prompt.
-    pub(crate) async fn drive(&mut self, input: Vec<ConversationMessage>) -> Result<(), LoopError> {
-        match (self.run_to_end(input).await, self.agent_loop.limits.time) {
-            (Err(LoopError::Cancelled), Some(time)) if !self.agent_loop.cancel.is_cancelled() => {
-                Err(LoopError::Limit(RunLimit::Time(time)))
-            }
-            (driven, _) => driven,
-        }
-    }
-
-    async fn run_to_end(&mut self, mut input: Vec<ConversationMessage>) -> Result<(), LoopError> {
-        self.close_interrupted_preview().await?;
-        loop {
-            if self.stop.is_cancelled() {
-                return Err(LoopError::Cancelled);
-            }
-            let plan = self.plan();
-            match plan.next {
-                NextStep::BeginTurn { .. } => self.begin(std::mem::take(&mut input)).await?,
-                NextStep::AskAgain { .. } if self.resume.withdraw && !input.is_empty() => {
-                    self.begin(std::mem::take(&mut input)).await?;
-                }
-                NextStep::AskAgain { .. } if self.restart => self.begin(Vec::new()).await?,
-                NextStep::AskAgain { turn } => self.ask(turn).await?,
-                NextStep::RunTools { .. } => self.run_tools(plan).await?,
-                NextStep::CloseTurn { turn } => self.close_turn(turn).await?,
-                NextStep::Done if !input.is_empty() => {
-                    self.begin(std::mem::take(&mut input)).await?;
-                }
-                NextStep::Done if self.was_paused() => self.begin(Vec::new()).await?,
-                NextStep::Done => return Ok(()),
-            }
-        }
-    }
-
-    fn plan(&mut self) -> ResumePlan {
-        self.recorder.get_mut().resume_plan(|name| self.agent_loop.effect_of(name))
-    }
-
-    /// Closes the preview of an answer that a killed process was receiving. The text received so
-    /// far stays.
-    async fn close_interrupted_preview(&mut self) -> Result<(), LoopError> {
-        if matches!(self.plan().next, NextStep::AskAgain { .. }) {
-            let idle = Payload::SessionIdle(EmptyPayload {});
-            self.recorder.get_mut().append(vec![idle]).await?;
-        }
-        Ok(())
-    }
-
-    /// Returns true if the provider paused in the middle of its own tools and must be asked to
-    /// continue. That requires something that it was not sent yet.
-    fn was_paused(&mut self) -> bool {
-        let last = self.recorder.get_mut().state().last().cloned();
-        let answer = last.as_ref().and_then(|turn| turn.answer());
-        let is_paused = answer.is_some_and(|it| it.stop_reason.as_deref() == Some("pause_turn"));
-        is_paused && !self.recorder.get_mut().prepare(self.setup.clone()).0.items.is_empty()
-    }
-
-    /// Refuses decisions about calls that need none. Checked once at the start, because a run uses
-    /// up its decisions.
-    fn check_decisions(&mut self) -> Result<(), LoopError> {
-        let plan = self.plan();
-        for call in self.resume.decisions.keys() {
-            let planned = plan.calls.iter().find(|it| it.call.call_id == *call);
-            let why = match planned.map(|it| it.call.result().is_some()) {
-                None => "the last turn has no such call",
-                Some(true) => "it has its result",
-                Some(false) => continue,
-            };
-            return Err(LoopError::NothingToDecide { call: call.clone(), why });
-        }
-        Ok(())
-    }
-
-    /// Begins a turn. A request that the provider would refuse is not recorded, because it could
-    /// never be answered.
-    async fn begin(&mut self, messages: Vec<ConversationMessage>) -> Result<(), LoopError> {
-        let recorder = self.recorder.get_mut();
-        let is_prompt = !messages.is_empty();
-        // A new prompt is always sent; limits apply to the turns after it.
-        if !is_prompt
-            && let Some(reached) = self.agent_loop.limits.reached(&self.spent, self.began.elapsed())
-        {
-            return Err(LoopError::Limit(reached));
-        }
-        let withdraws = is_prompt && self.resume.withdraw;
-        let turn = NewTurn { messages, restart: self.restart, withdraws, ..self.setup.clone() };
-        let mut carried = recorder.carried_messages(&turn);
-        let mut omitted = Vec::new();
-        // Each omission changes the size of the request, so it is rendered and measured again.
-        let (started, repairs, request) = loop {
-            let (started, repairs) = recorder.prepare_with(turn.clone(), &carried);
-            let started = Payload::TurnStarted(started);
-            let mut state = recorder.state().clone();
-            state.extend([&SessionEvent::new(started.clone())]);
-            let request = request(self.setup.dialect, &state);
-            let excess = request.len().saturating_sub(self.agent_loop.limits.request);
-            let more = truncate::omit_largest(&mut carried.messages, excess);
-            if more.is_empty() {
-                break (started, repairs, request);
-            }
-            omitted.extend(more);
-        };
-        let violations = self.setup.dialect.check(&request);
-        if !violations.is_empty() {
-            return Err(LoopError::Invalid(violations));
-        }
-        let notes = std::mem::take(&mut self.notes).into_iter();
-        recorder.append(notes.chain([started]).collect()).await?;
-        (self.restart, self.is_checked) = (false, true);
-        for Omission { call, bytes } in omitted {
-            self.agent_loop.report(&Progress::Omitted { call, bytes });
-        }
-        repairs.into_iter().for_each(|repair| self.agent_loop.report(&Progress::Repaired(repair)));
-        self.spent.add_turn();
-        Ok(())
-    }
-
-    async fn close_turn(&mut self, turn: u64) -> Result<(), LoopError> {
-        let recorder = self.recorder.get_mut();
-        recorder.complete().await?;
-        recorder.checkpoint(&format!("turn-{turn}")).await?;
-        self.save_checkpoint().await
-    }
-
-    /// Saves a checkpoint after every completed turn.
-    pub(crate) fn save_checkpoints_to(
-        &mut self,
-        handler: &'a dyn CheckpointHandler,
-        key: &'a RunKey,
-    ) {
-        self.checkpoints = Some((handler, key));
-    }
-
-    /// Saves the current position of the run.
-    pub(crate) async fn save_checkpoint(&mut self) -> Result<(), LoopError> {
-        let Some((handler, key)) = self.checkpoints else { return Ok(()) };
-        let cursor = self.recorder.get_mut().cursor();
-        let session = self.session.clone();
-        handler.save(key, &Checkpoint { session, log: Some(cursor.log), seq: cursor.seq }).await
-    }
-
-    /// Returns the state of the loop.
-    pub(crate) fn state(&mut self) -> &TurnState {
-        self.recorder.get_mut().state()
-    }
-
-    /// Releases the session.
-    pub(crate) async fn close(&mut self) -> Result<Vec<String>, LoopError> {
-        self.recorder.get_mut().leave().await
-    }
 }
 
-/// The outcome of a run that finished.
-#[derive(Clone, Debug)]
-pub struct RunOutcome {
-    /// The session of the run.
-    pub session: SessionId,
-    /// The model's last answer.
-    pub message: ConversationMessage,
-    /// The complete history, as the model saw it.
-    pub history: Vec<ConversationMessage>,
-    /// The number of turns in the conversation.
-    pub turns: u64,
-    /// Why the model stopped, as the provider reported it.
-    pub stop_reason: Option<Arc<str>>,
-    /// Problems that did not affect the result.
-    pub warnings: Vec<String>,
-}
-
-impl RunOutcome {
-    /// Returns the text of the last answer.
-    pub fn text(&self) -> String {
-        self.message.to_text()
+async fn run_or_resume(run: &mut Run<'_>, prompt: &RenderedPrompt) -> Result<(), LoopError> {
+    if run.state().last().is_some() {
+        run.drive(Vec::new()).await?;
     }
-
-    /// Returns true if the last answer was truncated, refused or filtered.
-    pub fn is_cut(&self) -> bool {
-        self.stop_reason.as_deref().is_some_and(is_cut)
+    if is_last_prompt(run, prompt) {
+        return Ok(());
     }
+    run.begin_evaluation();
+    run.drive(prompt.messages.clone()).await
 }
 
-/// Returns true if a provider's stop reason means that the answer is incomplete.
-pub(crate) fn is_cut(reason: &str) -> bool {
-    let cut = ["max_tokens", "length", "incomplete", "refusal", "content_filter"];
-    cut.contains(&reason) || reason == "model_context_window_exceeded" || reason == "pause_turn"
-}
-
-fn new_evaluation() -> EvaluationId {
-    EvaluationId::from(uuid::Uuid::new_v4().to_string())
-}
-
-async fn stop_after(time: Duration, stop: CancellationToken) {
-    tokio::time::sleep(time).await;
-    stop.cancel();
-}
-
-pub(crate) fn is_done(state: &TurnState) -> bool {
-    let plan = resume_plan(state, |_| Effect::Unsafe);
-    state.last().is_none() || plan.next == NextStep::Done
-}
-
-/// Describes what an unfinished run waits for; `None` if the run is finished.
-pub fn pending_step_of(state: &TurnState, agent_loop: &AgentLoop) -> Option<String> {
-    pending_step(state, |name| agent_loop.effect_of(name))
-}
-
-/// Describes what an unfinished run waits for, given the effect of running each tool twice.
-pub fn pending_step(state: &TurnState, effect_of: impl Fn(&str) -> Effect) -> Option<String> {
-    let plan = resume_plan(state, effect_of);
-    let undecided: Vec<_> = plan.undecided().map(ToString::to_string).collect();
-    Some(match plan.next {
-        NextStep::Done => return None,
-        NextStep::BeginTurn { turn } => format!("turn {turn} has not started"),
-        NextStep::AskAgain { turn } => format!("turn {turn} has no answer"),
-        NextStep::RunTools { .. } if !undecided.is_empty() => undecided.join("; "),
-        NextStep::RunTools { turn } => {
-            let open = |it: &&PlannedCall| it.action != CallAction::Replay;
-            let names: Vec<_> = plan.calls.iter().filter(open).map(|it| &*it.call.name).collect();
-            format!("turn {turn} has tools to run: {}", names.join(", "))
-        }
-        NextStep::CloseTurn { turn } => format!("turn {turn} is not completed"),
+/// Returns true if the prompt was the last one sent.
+fn is_last_prompt(run: &mut Run<'_>, prompt: &RenderedPrompt) -> bool {
+    let has_prompt = |turn: &&Arc<ConversationTurn>| !turn.sent().messages.is_empty();
+    let last = run.state().turns().filter(has_prompt).last();
+    last.is_some_and(|turn| {
+        let sent = &turn.sent().messages;
+        sent.len() == prompt.messages.len()
+            && sent.iter().zip(&prompt.messages).all(|(sent, new)| is_same(sent, new))
     })
+}
+
+/// Returns true if a message was sent as this one, apart from what the ledger added to it.
+fn is_same(sent: &ConversationMessage, new: &ConversationMessage) -> bool {
+    let mut new = new.clone();
+    new.message_id = new.message_id.or_else(|| sent.message_id.clone());
+    new.created_at = new.created_at.or_else(|| sent.created_at.clone());
+    *sent == new
+}
+
+/// Sends the prompt, unless the session already has one.
+async fn drive(run: &mut Run<'_>, prompt: &RenderedPrompt) -> Result<(), LoopError> {
+    let is_new = run.state().last().is_none();
+    run.drive(if is_new { prompt.messages.clone() } else { Vec::new() }).await
+}
+
+async fn finish(
+    mut run: Run<'_>,
+    session: &SessionId,
+    driven: Result<(), LoopError>,
+) -> Result<RunOutcome, LoopError> {
+    let state = run.state().clone();
+    let warnings = close(&mut run).await;
+    driven?;
+    let answer = state.last().and_then(|turn| turn.answer());
+    let last = answer.map(|answer| answer.message.clone());
+    Ok(RunOutcome {
+        stop_reason: answer.and_then(|answer| answer.stop_reason.clone()),
+        session: session.clone(),
+        message: last.unwrap_or_else(|| ConversationMessage::new(Role::Assistant)),
+        history: state.history(),
+        turns: state.turns().len() as u64,
+        warnings,
+    })
+}
+
+/// Releases the session. An error here must hide neither the output nor the reason why there is
+/// none.
+async fn close(run: &mut Run<'_>) -> Vec<String> {
+    run.close().await.unwrap_or_else(|error| vec![with_causes(&error)])
+}
+
+fn with_causes(error: &LoopError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(it) = cause {
+        text = format!("{text}: {it}");
+        cause = it.source();
+    }
+    text
+}
+
+/// Runs requests of one prompt. Each request has at most one unfinished run at a time.
+pub struct MainLoop<P> {
+    agent_loop: AgentLoop,
+    prompt: P,
+    checkpoints: Arc<dyn CheckpointHandler>,
+}
+
+impl<P: Prompt> MainLoop<P> {
+    /// Returns a loop for a prompt.
+    pub fn new(
+        agent_loop: AgentLoop,
+        prompt: P,
+        checkpoints: impl CheckpointHandler + 'static,
+    ) -> Self {
+        Self { agent_loop, prompt, checkpoints: Arc::new(checkpoints) }
+    }
+
+    /// Runs a request: resumes its unfinished run, or starts one.
+    ///
+    /// Problems after the end of the run are reported as [`Progress::Warning`]. As long as the
+    /// checkpoint cannot be cleared, running the request again returns the output of this run.
+    pub async fn run(&self, request: &P::Request) -> Result<P::Output, LoopError> {
+        self.run_with(request, Resume::default()).await
+    }
+
+    /// Runs a request, with decisions about calls with an unknown outcome.
+    pub async fn run_with(
+        &self,
+        request: &P::Request,
+        resume: Resume,
+    ) -> Result<P::Output, LoopError> {
+        let key = RunKey::of(&self.prompt, request);
+        let rendered = self.render(request);
+        let known = self.checkpoints.load(&key).await?;
+        let checkpoint = match known {
+            Some(checkpoint) => checkpoint,
+            None => self.checkpoints.begin(&key).await?,
+        };
+        self.agent_loop.check(&checkpoint).await?;
+        let (session, same) = (&checkpoint.session, PromptMatch::Same);
+        let mut run = Run::open(&self.agent_loop, session, &rendered, resume, same).await?;
+        run.save_checkpoints_to(&*self.checkpoints, &key);
+        let driven = match run.restore_history(&checkpoint, same).await {
+            Ok(()) => self.drive(&mut run, &rendered).await,
+            Err(error) => Err(error),
+        };
+        let mut warnings = close(&mut run).await;
+        let output = driven?;
+        if let Err(error) = self.checkpoints.clear(&key).await {
+            warnings.push(with_causes(&error));
+        }
+        for warning in warnings {
+            self.agent_loop.report(&Progress::Warning(warning));
+        }
+        Ok(output)
+    }
+
+    /// Returns the rendered prompt, with the required form of the answer.
+    fn render(&self, request: &P::Request) -> RenderedPrompt {
+        let mut rendered = self.prompt.render(request);
+        rendered.namespace = Some(self.prompt.namespace().into());
+        rendered.key = Some(self.prompt.key().into());
+        if let Some(form) = instruction::<P::Output>() {
+            let system = rendered.system.as_deref().or(self.agent_loop.system.as_deref());
+            let system = system.map(|it| format!("{it}\n\n{form}")).unwrap_or(form);
+            rendered.system = Some(system.into());
+        }
+        rendered
+    }
+
+    async fn drive(
+        &self,
+        run: &mut Run<'_>,
+        rendered: &RenderedPrompt,
+    ) -> Result<P::Output, LoopError> {
+        drive(run, rendered).await?;
+        let error = match read_answer(run) {
+            Ok(output) => return Ok(output),
+            Err(error) => error,
+        };
+        // The model gets one chance to correct its answer, also across resumes.
+        if was_rejected_before(run) {
+            return Err(error.into());
+        }
+        let mut again = ConversationMessage::text(Role::User, &correction(&error));
+        again.message_id = Some(CORRECTION_ID.into());
+        run.drive(vec![again]).await?;
+        Ok(read_answer(run)?)
+    }
+}
+
+fn read_answer<O: Output>(run: &mut Run<'_>) -> Result<O, crate::output::OutputError> {
+    let last = run.state().last().and_then(|turn| turn.assistant_message().cloned());
+    O::read(&last.map(|message| message.to_text()).unwrap_or_default())
+}
+
+/// Returns true if an answer was already rejected.
+fn was_rejected_before(run: &mut Run<'_>) -> bool {
+    let is_correction = |message: &ConversationMessage| {
+        message.message_id.as_ref().is_some_and(|id| id.as_str() == CORRECTION_ID)
+    };
+    run.state().turns().any(|turn| turn.sent().messages.iter().any(is_correction))
 }

@@ -58,7 +58,7 @@ pub struct ToolOutput {
 ///
 /// With `?`, a string becomes a [`Failed`](ErrorOutcome::Failed) error, because it is the tool's
 /// own report. An [`io::Error`](std::io::Error) becomes an [`Unknown`](ErrorOutcome::Unknown)
-/// error, because a broken connection or a full disk does not say what was done before. A tool that
+/// error, because a broken connection or a full disk leaves open what was done before. A tool that
 /// knows better returns [`ToolError::failed`].
 ///
 /// ```

@@ -13,9 +13,10 @@ use threadfold_store::StoreError;
 
 use crate::failure::Failure;
 use crate::schema::{self, APPLICATION_ID, LATEST_VERSION};
+use crate::shared_memory;
 
 /// How long to wait for a lock of another process.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The first bytes of an SQLite rollback journal.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
@@ -44,7 +45,7 @@ impl Location {
         StoreError::Foreign { place: self.name.clone(), what: what.to_owned() }.into()
     }
 
-    fn unwritable(&self, error: std::io::Error) -> Failure {
+    pub(crate) fn unwritable(&self, error: std::io::Error) -> Failure {
         StoreError::Unwritable { place: self.name.clone(), source: Box::new(error) }.into()
     }
 
@@ -168,16 +169,18 @@ fn was_empty_before(location: &Location) -> bool {
 /// Opens a connection for writing, and syncs what it finds.
 pub(crate) fn writer(location: &Location) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    shared_memory::check_room(location)?;
     let mut connection = Connection::open_with_flags(&location.path, flags)?;
     harden(&connection)?;
     use_write_ahead(&connection)?;
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA temp_store = MEMORY;
-         PRAGMA cache_size = -16384;
+         PRAGMA cache_size = -4096;
          PRAGMA journal_size_limit = 67108864;",
     )?;
     schema::migrate(&mut connection, &location.name)?;
+    shared_memory::touch(&connection)?;
     // A killed process may have left commits that are written but not synced. Readers see them from
     // now on, so they must be durable now.
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
@@ -192,7 +195,7 @@ fn use_write_ahead(connection: &Connection) -> rusqlite::Result<()> {
     loop {
         match connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())) {
             Err(rusqlite::Error::SqliteFailure(error, _))
-                if error.code == ErrorCode::DatabaseBusy && start.elapsed() < PATIENCE =>
+                if error.code == ErrorCode::DatabaseBusy && start.elapsed() < LOCK_TIMEOUT =>
             {
                 thread::sleep(Duration::from_millis(5));
             }
@@ -206,7 +209,7 @@ fn use_write_ahead(connection: &Connection) -> rusqlite::Result<()> {
 pub(crate) enum Access {
     /// Other processes may write to it.
     Shared,
-    /// Nothing can be written in its folder, so nobody writes to it.
+    /// Nothing can be written in its folder, or there is no room: no process writes to it.
     Immutable,
     /// The same, but the last commits are still in `-wal`: the file was copied while in use.
     ImmutableWithWal,
@@ -215,7 +218,12 @@ pub(crate) enum Access {
 impl Access {
     /// Returns how to read a store that this process does not write to.
     pub(crate) fn of(location: &Location) -> Self {
-        if location.beside("-shm").exists() || can_write_beside(location) {
+        if location.beside("-shm").exists() {
+            return Self::Shared;
+        }
+        // Without shared memory nobody has the store open, and without room nobody can open it for
+        // writing.
+        if can_write_beside(location) && shared_memory::check_room(location).is_ok() {
             return Self::Shared;
         }
         let has_wal = fs::metadata(location.beside("-wal")).is_ok_and(|it| it.len() > 0);
@@ -240,7 +248,10 @@ pub(crate) fn reader(location: &Location, access: Access) -> Result<Connection, 
         Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
     };
     let connection = match access {
-        Access::Shared => Connection::open_with_flags(&location.path, flags)?,
+        Access::Shared => {
+            shared_memory::check_room(location)?;
+            Connection::open_with_flags(&location.path, flags)?
+        }
         Access::Immutable => open_uri("immutable=1")?,
         Access::ImmutableWithWal => {
             let connection = open_uri("vfs=unix-none")?;
@@ -255,7 +266,7 @@ pub(crate) fn reader(location: &Location, access: Access) -> Result<Connection, 
 
 /// Makes SQLite detect corruption early, and run no code that a file contains.
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(LOCK_TIMEOUT)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.execute_batch("PRAGMA cell_size_check = ON")

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use threadfold_core::SessionId;
 use threadfold_fold::{LogId, Timestamp};
-use threadfold_store::{Epoch, Head, ListQuery, SessionEntry, SessionPage, StoreError, Summary};
+use threadfold_store::{Epoch, ListQuery, LogHead, SessionEntry, SessionPage, StoreError, Summary};
 
 use crate::bursts;
 use crate::cache;
@@ -16,7 +16,7 @@ pub(crate) fn create(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     log: &LogId,
-) -> Result<Head, Failure> {
+) -> Result<LogHead, Failure> {
     let created = ledger
         .connection
         .prepare_cached(
@@ -28,7 +28,7 @@ pub(crate) fn create(
         .optional()?;
     if let Some(epoch) = created {
         ledger.changed.push(session.clone());
-        return Ok(Head { log: log.clone(), seq: 0, epoch: Epoch(epoch) });
+        return Ok(LogHead { log: log.clone(), seq: 0, epoch: Epoch(epoch) });
     }
     // Appends of the same group may still wait to be written, and belong to the head.
     ledger.write_rows()?;
@@ -36,7 +36,10 @@ pub(crate) fn create(
         .ok_or_else(|| StoreError::NotFound { session: session.clone() }.into())
 }
 
-pub(crate) fn head(connection: &Connection, session: &SessionId) -> Result<Option<Head>, Failure> {
+pub(crate) fn head(
+    connection: &Connection,
+    session: &SessionId,
+) -> Result<Option<LogHead>, Failure> {
     let found = connection
         .prepare_cached("SELECT id, log, epoch FROM sessions WHERE name = ?1")?
         .query_row([session.as_str()], |row| {
@@ -45,7 +48,7 @@ pub(crate) fn head(connection: &Connection, session: &SessionId) -> Result<Optio
         .optional()?;
     let Some((id, log, epoch)) = found else { return Ok(None) };
     let (seq, _) = cache::head(connection, id)?;
-    Ok(Some(Head { log: LogId::from(log), seq, epoch: Epoch(epoch) }))
+    Ok(Some(LogHead { log: LogId::from(log), seq, epoch: Epoch(epoch) }))
 }
 
 /// Returns the row id of a session; refused if there is no such session.
@@ -134,7 +137,7 @@ fn read_entry(
     };
     Ok(SessionEntry {
         session: SessionId::from(row.get::<_, String>(1)?.as_str()),
-        head: Head { log: LogId::from(row.get::<_, String>(2)?), seq, epoch },
+        head: LogHead { log: LogId::from(row.get::<_, String>(2)?), seq, epoch },
         created: Timestamp(created),
         updated: Timestamp(latest.unwrap_or(created)),
         lease: leases::parse(epoch, row.get(5)?, row.get(6)?, now)?,

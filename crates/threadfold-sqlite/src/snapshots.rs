@@ -15,8 +15,8 @@ use crate::sessions::session_id;
 use crate::store::SqliteStore;
 use crate::writer::Ledger;
 
-/// How many bytes one transaction writes; appends run in between.
-const PORTION: usize = 8 << 20;
+/// How many bytes one transaction writes, and so how many wait in memory; appends run in between.
+const PORTION: usize = 2 << 20;
 
 /// Writes a snapshot in portions.
 pub(crate) struct SqliteSnapshotWriter<'a> {

@@ -12,7 +12,7 @@ use threadfold_fold::{LogId, StoredRecord};
 use threadfold_store::pack::compress;
 use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch,
-    Finding, GarbageReport, Head, Holder, Lease, LeaseStore, Limit, ListQuery, LogStore,
+    Finding, GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore,
     Maintenance, SessionEntry, SessionPage, SnapshotWriter, StoreError, StoreSize, StoredSnapshot,
     Summary,
 };
@@ -24,7 +24,7 @@ use crate::leases::{self, Claim};
 use crate::readers::Readers;
 use crate::wake::{WakeRegistry, Watcher};
 use crate::writer::{Ledger, Writer};
-use crate::{backup, blobs, check, records, sessions, size, snapshots};
+use crate::{backup, blobs, check, rebuild, records, sessions, size, snapshots};
 
 /// A store in one SQLite file.
 ///
@@ -72,6 +72,14 @@ impl SqliteStore {
             .and_then(|()| readers.with(|connection| connect::check_version(&location, connection)))
             .map_err(|failure| failure.while_reading(&location.name))?;
         Self::new(location, access, Arc::default(), None, Clock::system())
+    }
+
+    /// Copies what can still be read of a damaged file into a new store, page by page and without
+    /// SQLite, and returns how many sessions have lost their name: those are called `salvaged-N`.
+    ///
+    /// The damaged file stays as it is. What was removed from it may reappear in the copy.
+    pub fn rebuild(damaged: impl AsRef<Path>, target: impl AsRef<Path>) -> Result<u64, StoreError> {
+        rebuild::rebuild(&Location::new(damaged.as_ref()), &Location::new(target.as_ref()))
     }
 
     fn new(
@@ -138,12 +146,12 @@ fn no_thread(location: &Location, error: std::io::Error) -> StoreError {
 
 #[async_trait]
 impl LogStore for SqliteStore {
-    async fn create(&self, session: &SessionId, log: LogId) -> Result<Head, StoreError> {
+    async fn create(&self, session: &SessionId, log: LogId) -> Result<LogHead, StoreError> {
         let session = session.clone();
         self.write_with(move |ledger| sessions::create(ledger, &session, &log)).await
     }
 
-    async fn head(&self, session: &SessionId) -> Result<Option<Head>, StoreError> {
+    async fn head(&self, session: &SessionId) -> Result<Option<LogHead>, StoreError> {
         let session = session.clone();
         self.read_with(move |connection| sessions::head(connection, &session)).await
     }

@@ -157,9 +157,9 @@ impl Drop for Watcher {
 /// Polls while a task waits.
 fn watch(location: &Location, access: Access, registry: &WakeRegistry) {
     let mut connection = None;
-    // Kept while nobody waits, so that a task that comes back with an old position learns of every
-    // write since. `None` before the first poll counts as a change: positions given out before it
-    // may be older than a write of another process.
+    // Retained without waiters, so that a task returning with an old position observes every write
+    // since. `None` before the first poll counts as a change: positions returned before it may be
+    // older than a write of another process.
     let mut last = None;
     while let Some(has_new) = next_poll(registry) {
         let version = data_version(location, access, &mut connection).ok();

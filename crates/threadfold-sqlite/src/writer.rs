@@ -19,6 +19,7 @@ use crate::cache::SessionCache;
 use crate::compact::CompactionQueue;
 use crate::connect::{self, Location};
 use crate::failure::{Failure, write_error};
+use crate::shared_memory;
 use crate::wake::WakeRegistry;
 
 /// The most jobs of a group; it bounds how long the first of them waits.
@@ -252,6 +253,7 @@ impl State {
             }
         };
         let connection = self.connection.insert(connection);
+        shared_memory::check_room_for_write(&self.location)?;
         let pages = if self.cache.bursts > 0 { PAGES_OF_BURSTS } else { PAGES };
         if self.pages != pages {
             connection.pragma_update(None, "wal_autocheckpoint", pages)?;
@@ -282,8 +284,9 @@ impl State {
         let error = match failure {
             Failure::Sqlite(error) => Arc::new(error),
             other => {
-                let text = other.while_writing(place).to_string();
-                Arc::new(rusqlite::Error::ToSqlConversionFailure(text.into()))
+                // Every job gets the cause again inside an error of its own.
+                let cause = first_cause(&other.while_writing(place));
+                Arc::new(rusqlite::Error::ToSqlConversionFailure(cause.into()))
             }
         };
         for job in group {
@@ -293,7 +296,7 @@ impl State {
 
     /// Compacts long tails, a few at a time.
     ///
-    /// Nobody waits for it, and it adds nothing new, so it is not synced: a power cut before the
+    /// No caller waits for it, and it adds nothing new, so it is not synced: a power cut before the
     /// next append undoes it.
     fn compact(&mut self) {
         // While there are bursts, tails are compacted when the bursts are moved to them.
@@ -371,4 +374,13 @@ fn begin(connection: &Connection) -> rusqlite::Result<()> {
 fn commit(connection: &Connection) -> rusqlite::Result<()> {
     connection.prepare_cached("COMMIT")?.execute([])?;
     Ok(())
+}
+
+/// Returns the text of the error that caused all others.
+fn first_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }

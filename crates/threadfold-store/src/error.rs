@@ -27,7 +27,7 @@ pub enum StoreError {
         found: u64,
     },
     /// Stop writing: another process holds a newer lease.
-    #[error("session `{session}` is written by {holder} now (lease {current}; ours was {ours})", current = current.0, ours = ours.0)]
+    #[error("session `{session}` is now being written by {holder} (lease {current}; ours was {ours})", current = current.0, ours = ours.0)]
     Fenced {
         /// The session.
         session: SessionId,

@@ -47,7 +47,7 @@
 //! It knows no agent and folds nothing: records are bytes to it.
 
 mod blob;
-mod change;
+mod change_position;
 mod clock;
 mod error;
 mod lease;
@@ -60,11 +60,11 @@ mod snapshot;
 mod store;
 
 pub use blob::{BlobHash, BlobHashError};
-pub use change::{ChangeCounter, ChangePosition, ChangeWaiter};
+pub use change_position::{ChangeCounter, ChangePosition, ChangeWaiter};
 pub use clock::Clock;
 pub use error::StoreError;
 pub use lease::{Epoch, Holder, Lease};
-pub use log::{Append, AppendReceipt, BatchId, Head, SessionEntry};
+pub use log::{Append, AppendReceipt, BatchId, LogHead, SessionEntry};
 pub use maintenance::{Finding, GarbageReport, Remedy, StoreSize, Subject};
 pub use memory::MemoryStore;
 pub use query::{Limit, ListQuery, SessionPage};

@@ -39,7 +39,7 @@ pub struct AppendReceipt {
 
 /// The end of a session's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct LogHead {
     /// The log's id.
     pub log: LogId,
     /// Its last record; 0 if it is empty.
@@ -54,7 +54,7 @@ pub struct SessionEntry {
     /// The session.
     pub session: SessionId,
     /// The end of its log.
-    pub head: Head,
+    pub head: LogHead,
     /// When it was created, by the store's clock.
     pub created: Timestamp,
     /// When its last record was received.

@@ -13,11 +13,11 @@ use threadfold_fold::{LogId, StoredRecord, Timestamp};
 use tokio::sync::watch;
 
 use crate::blob::BlobHash;
-use crate::change::{ChangeCounter, ChangePosition};
+use crate::change_position::{ChangeCounter, ChangePosition};
 use crate::clock::Clock;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
-use crate::log::{Append, AppendReceipt, BatchId, Head, SessionEntry};
+use crate::log::{Append, AppendReceipt, BatchId, LogHead, SessionEntry};
 use crate::maintenance::{Finding, GarbageReport, StoreSize};
 use crate::query::{Limit, ListQuery, SessionPage};
 use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
@@ -28,7 +28,7 @@ use crate::store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance};
 pub struct MemoryStore {
     contents: Mutex<Contents>,
     clock: Clock,
-    /// Wakes the waiters of all sessions; each looks whether its own has changed.
+    /// Wakes the waiters of all sessions; each checks whether its session changed.
     wake: watch::Sender<()>,
     changes: ChangeCounter,
     /// Records are forgotten as soon as they are acknowledged.
@@ -58,7 +58,7 @@ struct Session {
     /// The appends, by the record before their first.
     batches: HashMap<u64, (BatchId, AppendReceipt)>,
     epoch: Epoch,
-    tenancy: Option<Tenancy>,
+    tenancy: Option<LeaseState>,
     created: Timestamp,
     /// The pieces of each snapshot.
     snapshots: BTreeMap<(u32, u64), Vec<BlobHash>>,
@@ -68,7 +68,7 @@ struct Session {
 
 /// The holder of the latest lease.
 #[derive(Clone, Debug)]
-struct Tenancy {
+struct LeaseState {
     holder: Holder,
     until: Timestamp,
 }
@@ -93,8 +93,8 @@ impl Session {
         self.forgotten + self.records.len() as u64
     }
 
-    fn head(&self) -> Head {
-        Head { log: self.log.clone(), seq: self.seq(), epoch: self.epoch }
+    fn head(&self) -> LogHead {
+        LogHead { log: self.log.clone(), seq: self.seq(), epoch: self.epoch }
     }
 
     fn entry(&self, session: &SessionId, now: Timestamp) -> SessionEntry {
@@ -109,7 +109,7 @@ impl Session {
     }
 
     fn lease(&self, now: Timestamp) -> Option<Lease> {
-        let Tenancy { holder, until } = self.tenancy.clone()?;
+        let LeaseState { holder, until } = self.tenancy.clone()?;
         Some(Lease { epoch: self.epoch, holder, remaining: until.since(now) })
     }
 
@@ -153,7 +153,7 @@ impl Session {
     }
 
     fn grant(&mut self, holder: Holder, now: Timestamp, duration: Duration) -> Lease {
-        self.tenancy = Some(Tenancy { holder: holder.clone(), until: now.after(duration) });
+        self.tenancy = Some(LeaseState { holder: holder.clone(), until: now.after(duration) });
         Lease { epoch: self.epoch, holder, remaining: duration }
     }
 }
@@ -213,7 +213,7 @@ impl Contents {
 
 #[async_trait]
 impl LogStore for MemoryStore {
-    async fn create(&self, session: &SessionId, log: LogId) -> Result<Head, StoreError> {
+    async fn create(&self, session: &SessionId, log: LogId) -> Result<LogHead, StoreError> {
         let (head, is_new) = {
             let mut contents = self.contents();
             let (epoch, now) = (contents.removed, self.clock.now());
@@ -228,7 +228,7 @@ impl LogStore for MemoryStore {
         Ok(head)
     }
 
-    async fn head(&self, session: &SessionId) -> Result<Option<Head>, StoreError> {
+    async fn head(&self, session: &SessionId) -> Result<Option<LogHead>, StoreError> {
         Ok(self.contents().sessions.get(session).map(Session::head))
     }
 

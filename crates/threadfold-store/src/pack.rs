@@ -12,7 +12,7 @@
 //! session takes the same bytes in each.
 //!
 //! A fork of a session repeats its lines with another session id in them. So the session's own id
-//! is replaced by a marker before anything is hashed, and a group ends where its content says so
+//! is replaced by a marker before anything is hashed, and group boundaries are content-defined
 //! instead of after a fixed number of records. Wherever two logs have the same lines, their groups
 //! are the same bytes, and a store keeps them once.
 //!
@@ -31,23 +31,26 @@
 mod checksum;
 mod chunks;
 mod compress;
-mod cut;
 mod directory;
 mod escape;
-mod group;
+mod group_boundary;
 mod meta;
 mod number;
+mod packer;
 mod row;
+mod salvage;
 #[cfg(test)]
 mod tests;
 
-pub use chunks::{LONGEST_CHUNK, chunks};
+pub(crate) use chunks::LONGEST_CHUNK;
+pub use chunks::chunks;
 pub use compress::{compress, decompress};
 pub use directory::{DirectoryEntry, pack_directory, unpack_directory};
 pub use escape::Extract;
-pub use group::{Group, PackedGroup, Packer, named_blobs, unpack};
 pub use meta::{Batch, batches};
+pub use packer::{Group, PackedGroup, Packer, named_blobs, unpack};
 pub use row::{merge_rows, pack_row, unpack_row};
+pub use salvage::{carve_records, decompress_partly, salvage_group, salvage_row};
 
 /// Why bytes cannot be unpacked: they are corrupt, or this module did not make them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,10 +11,10 @@ use threadfold_core::SessionId;
 use threadfold_fold::{LogId, StoredRecord};
 
 use crate::blob::BlobHash;
-use crate::change::ChangePosition;
+use crate::change_position::ChangePosition;
 use crate::error::StoreError;
 use crate::lease::{Epoch, Holder, Lease};
-use crate::log::{Append, AppendReceipt, Head, SessionEntry};
+use crate::log::{Append, AppendReceipt, LogHead, SessionEntry};
 use crate::maintenance::{Finding, GarbageReport, StoreSize};
 use crate::pack::chunks;
 use crate::query::{Limit, ListQuery, SessionPage};
@@ -36,10 +36,10 @@ impl<T: LogStore + LeaseStore + DerivedStore + BlobStore + Maintenance + ?Sized>
 pub trait LogStore: Send + Sync + 'static {
     /// Creates a session with an empty log of this id, unless the session exists; returns the end
     /// of its log.
-    async fn create(&self, session: &SessionId, log: LogId) -> Result<Head, StoreError>;
+    async fn create(&self, session: &SessionId, log: LogId) -> Result<LogHead, StoreError>;
 
     /// Returns the end of a session's log, or `None` if there is no such session.
-    async fn head(&self, session: &SessionId) -> Result<Option<Head>, StoreError>;
+    async fn head(&self, session: &SessionId) -> Result<Option<LogHead>, StoreError>;
 
     /// Returns a session with its lease and its summary, or `None` if there is no such session.
     async fn entry(&self, session: &SessionId) -> Result<Option<SessionEntry>, StoreError>;

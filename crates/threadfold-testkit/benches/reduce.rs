@@ -1,6 +1,6 @@
-//! What one more event costs, beside the reducer that copies its list: one table in one run.
+//! Cost of one more event, compared with a reducer that copies its list.
 //!
-//! `no reader`: nobody keeps the state before a step. `held`: a reader holds the state of every
+//! `no reader`: the previous state is dropped. `held`: a reader holds the state of every
 //! step until the next. `kept`: all states of all steps are kept, as for time travel. Times are
 //! of the thread's CPU, the median of several rounds.
 
@@ -171,7 +171,7 @@ fn upsert(index: usize) -> SessionEvent {
     SessionEvent::upsert(Block::new(name(index), body))
 }
 
-/// Returns a new block as agents' streams say it: behind the one before.
+/// Returns a new block as agents' streams emit it: after the previous one.
 fn upsert_behind(index: usize) -> SessionEvent {
     let mut event = upsert(index);
     if let Payload::BlockUpsert(said) = &mut event.payload {

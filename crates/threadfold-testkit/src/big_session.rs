@@ -1,46 +1,48 @@
-//! Sessions of any size, made up in the shape of real ones, for benchmarks.
+//! Generates sessions of any size in the shape of real ones, for benchmarks.
 //!
-//! The proportions are those of some ten thousand lines that people published: which lines there
-//! are, how long they are, how often a message is spread over several lines, what a tool's result
-//! looks like. The same size gives the same bytes, on every machine.
+//! The proportions are taken from about ten thousand published lines: which kinds of lines occur,
+//! how long they are, how often a message spans several lines, and what tool results look like.
+//! The same size always generates the same bytes, on every machine.
 //!
-//! One conversation without subagents: what they cost is measured elsewhere.
+//! It generates one conversation without subagents, whose cost is measured elsewhere.
 
 use std::io;
 
 mod bus;
 mod chance;
+mod newer_bus;
+mod rollout;
 mod stream;
 mod tool;
 mod transcript;
 
-/// What was written, counted while it was written and not by a converter.
+/// Counts of what was written, taken while writing and not by a converter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct TranscriptCounts {
     /// Bytes.
     pub bytes: u64,
     /// Lines.
     pub lines: u64,
-    /// What a person said.
+    /// User prompts.
     pub prompts: usize,
-    /// What the model said.
+    /// Texts of the model.
     pub texts: usize,
-    /// What the model thought.
+    /// Thinking blocks of the model.
     pub thoughts: usize,
     /// Tool calls; each has a result.
     pub calls: usize,
 }
 
-impl Written {
-    /// Returns how many blocks a state of it has.
+impl TranscriptCounts {
+    /// Returns the number of blocks in its state.
     pub fn blocks(&self) -> usize {
         self.prompts + self.texts + self.thoughts + 2 * self.calls
     }
 }
 
-/// Writes a transcript of at least `bytes`, as Claude Code keeps it.
+/// Writes a transcript of at least `bytes`, in the format of Claude Code.
 ///
-/// It ends with the turn that reaches the size, so it is longer by a turn at most.
+/// It ends with the turn that reaches the size, so it is at most one turn longer.
 ///
 /// ```
 /// use threadfold_testkit::big_session::write_transcript;
@@ -50,29 +52,39 @@ impl Written {
 /// assert_eq!(written.bytes, transcript.len() as u64);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn write_transcript(bytes: u64, out: impl io::Write) -> io::Result<Written> {
+pub fn write_transcript(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
     transcript::write(bytes, out)
 }
 
-/// Writes a stream of at least `bytes`, as Claude Code says it with partial messages.
-pub fn write_stream(bytes: u64, out: impl io::Write) -> io::Result<Written> {
+/// Writes a stream of at least `bytes`, as Claude Code emits it with partial messages.
+pub fn write_stream(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
     stream::write(bytes, out)
 }
 
-/// Writes the events of OpenCode's bus, at least `bytes` of them.
-pub fn write_bus(bytes: u64, out: impl io::Write) -> io::Result<Written> {
+/// Writes events of OpenCode's bus, at least `bytes` of them.
+pub fn write_bus(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
     bus::write(bytes, out)
 }
 
-/// Lines on their way out, counted.
+/// Writes events of OpenCode 2, at least `bytes` of them.
+pub fn write_newer_bus(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
+    newer_bus::write(bytes, out)
+}
+
+/// Writes a rollout of at least `bytes`, in the format of Codex.
+pub fn write_rollout(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
+    rollout::write(bytes, out)
+}
+
+/// An output that counts its lines.
 struct Lines<W> {
     out: W,
-    written: Written,
+    written: TranscriptCounts,
 }
 
 impl<W: io::Write> Lines<W> {
     fn new(out: W) -> Self {
-        Self { out, written: Written::default() }
+        Self { out, written: TranscriptCounts::default() }
     }
 
     fn push(&mut self, line: &str) -> io::Result<()> {
@@ -82,7 +94,7 @@ impl<W: io::Write> Lines<W> {
         self.out.write_all(b"\n")
     }
 
-    fn finish(mut self) -> io::Result<Written> {
+    fn finish(mut self) -> io::Result<TranscriptCounts> {
         self.out.flush()?;
         Ok(self.written)
     }

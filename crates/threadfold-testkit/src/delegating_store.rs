@@ -10,7 +10,7 @@ use threadfold_core::SessionId;
 use threadfold_fold::{LogId, StoredRecord};
 use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, DerivedStore, Epoch, Finding,
-    GarbageReport, Head, Holder, Lease, LeaseStore, Limit, ListQuery, LogStore, Maintenance,
+    GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore, Maintenance,
     SessionEntry, SessionPage, SnapshotPiece, SnapshotWriter, Store, StoreError, StoreSize,
     StoredSnapshot, Summary,
 };
@@ -46,23 +46,23 @@ pub enum StoreCall {
     Backup,
 }
 
-/// What happens around each call of a [`DelegatingStore`].
+/// Hooks around each call of a [`DelegatingStore`].
 #[async_trait]
 pub trait StoreHooks: Send + Sync + 'static {
-    /// What `before` hands to the `after` of the same call.
+    /// The value that `before` passes to the `after` of the same call.
     type Ticket: Send;
 
     /// Runs before a call. An error is returned to the caller, and the call is not forwarded.
     async fn before(&self, call: StoreCall) -> Result<Self::Ticket, StoreError>;
 
     /// Runs after a call was forwarded, whether it succeeded or failed. An error replaces the
-    /// answer, although the call was done.
+    /// result, although the call took effect.
     async fn after(&self, call: StoreCall, ticket: Self::Ticket) -> Result<(), StoreError>;
 }
 
 /// A store that forwards every call to another one, with hooks around each call.
 ///
-/// For tests of what a caller does when a store fails, hangs, or is killed.
+/// For tests of a caller whose store fails, hangs, or is killed.
 pub struct DelegatingStore<H> {
     inner: Arc<dyn Store>,
     hooks: H,
@@ -92,11 +92,11 @@ macro_rules! forward {
 
 #[async_trait]
 impl<H: StoreHooks> LogStore for DelegatingStore<H> {
-    async fn create(&self, session: &SessionId, log: LogId) -> Result<Head, StoreError> {
+    async fn create(&self, session: &SessionId, log: LogId) -> Result<LogHead, StoreError> {
         forward!(self.hooks, Create, self.inner.create(session, log))
     }
 
-    async fn head(&self, session: &SessionId) -> Result<Option<Head>, StoreError> {
+    async fn head(&self, session: &SessionId) -> Result<Option<LogHead>, StoreError> {
         forward!(self.hooks, Head, self.inner.head(session))
     }
 

@@ -1,29 +1,29 @@
-//! What can go wrong around a test, apart from what the test is about.
+//! Errors of the test environment, as opposed to failures of the test.
 
 use std::{error::Error, fmt, io, time::Duration};
 
-/// Why the testkit could not do what a test asked of it.
+/// Why the testkit failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TestkitError {
-    /// The system refused; look at the machine.
+    /// The system refused; check the machine.
     Io {
-        /// What was being done, as in "cannot …".
+        /// The failed operation, as in "cannot …".
         doing: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// What was waited for did not happen; look at the test.
+    /// An expected event did not happen in time; check the test.
     TimedOut {
-        /// What was waited for.
+        /// The expected event.
         what: String,
-        /// How long the wait was.
+        /// The timeout.
         limit: Duration,
     },
 }
 
 impl TestkitError {
-    /// Returns a function that says what was being done when the system refused.
+    /// Returns a function that adds the failed operation to a system error.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Io { doing, source }

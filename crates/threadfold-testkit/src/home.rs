@@ -1,4 +1,4 @@
-//! A home of an agent's own.
+//! A temporary home folder for an agent.
 
 use std::{
     fs, io,
@@ -13,25 +13,25 @@ use crate::TestkitError;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// A temporary home folder with a project folder in it, gone when it is dropped.
+/// A temporary home folder with a project folder in it, removed on drop.
 ///
 /// Runs that share a home can resume each other's sessions.
 #[derive(Debug)]
 pub struct AgentHome {
     home: PathBuf,
-    /// Removes the folder when it is dropped.
+    /// Removes the folder on drop.
     _folder: TempDir,
 }
 
 impl AgentHome {
-    /// Makes an empty home.
+    /// Creates an empty home.
     pub fn new() -> Result<Self, TestkitError> {
         Self::make().map_err(TestkitError::io("make a home for an agent"))
     }
 
     fn make() -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("threadfold-").tempdir()?;
-        // The agent writes the real path into its transcripts, so that is the one to know.
+        // The agent writes the canonical path into its transcripts, so that one is used.
         let home = folder.path().canonicalize()?;
         fs::create_dir(home.join("project"))?;
         fs::create_dir(home.join("tmp"))?;
@@ -43,7 +43,7 @@ impl AgentHome {
         &self.home
     }
 
-    /// Returns the folder in which the agent works.
+    /// Returns the agent's working directory.
     pub fn project(&self) -> PathBuf {
         self.home.join("project")
     }
@@ -63,15 +63,15 @@ impl AgentHome {
         let root = self.transcript_root();
         let mut found = Vec::new();
         collect(&root, &mut found)
-            .map_err(TestkitError::io(format!("look through `{}`", root.display())))?;
+            .map_err(TestkitError::io(format!("list `{}`", root.display())))?;
         found.sort();
         Ok(found)
     }
 
     /// Waits until a transcript contains `text`.
     ///
-    /// Claude Code writes some time after it has spoken, so a test that kills it to see what is
-    /// left must know that something was written.
+    /// Claude Code writes its transcript some time after the stream, so a test that kills it to
+    /// check the transcript must first wait for a write.
     pub fn wait_for_transcript(&self, text: &str, limit: Duration) -> Result<(), TestkitError> {
         let start = Instant::now();
         while start.elapsed() < limit {

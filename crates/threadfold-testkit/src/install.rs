@@ -1,4 +1,4 @@
-//! Brings a pinned package from npm, once.
+//! Installs a pinned package from npm, once.
 
 use std::{
     env,
@@ -12,28 +12,28 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::TestkitError;
 
-/// Whether a real agent can be run here.
+/// Whether a real agent can run here.
 #[derive(Debug)]
 pub enum Availability<A> {
-    /// It can.
+    /// It can run.
     Found(A),
-    /// It cannot, and why: no npm, no registry, no binary for this platform.
+    /// It cannot run, and why: no npm, no registry, no binary for this platform.
     Unavailable(String),
 }
 
-/// A package that brings the binary of an agent.
-pub(crate) struct Package {
-    /// Its name at npm.
-    pub(crate) name: &'static str,
+/// A package that contains the binary of an agent.
+pub(crate) struct Package<'a> {
+    /// Its npm name.
+    pub(crate) name: &'a str,
     /// Its version.
-    pub(crate) version: &'static str,
-    /// The folder for it, without the version.
-    pub(crate) folder: &'static str,
-    /// Finds the binary among the modules of whichever platform npm chose.
+    pub(crate) version: &'a str,
+    /// Its folder, without the version.
+    pub(crate) folder: &'a str,
+    /// Finds the binary in the module of the platform that npm chose.
     pub(crate) binary: fn(modules: &Path) -> Option<PathBuf>,
 }
 
-impl Package {
+impl Package<'_> {
     fn binary(&self, folder: &Path) -> Option<PathBuf> {
         (self.binary)(&folder.join("node_modules"))
     }
@@ -41,9 +41,9 @@ impl Package {
 
 /// Finds the binary of a package under `agents`, or installs it there.
 ///
-/// Of several processes that ask at once, one installs and the others wait for it.
+/// If several processes call this at once, one installs and the others wait.
 pub(crate) fn find(
-    package: &Package,
+    package: &Package<'_>,
     agents: &Path,
 ) -> Result<Availability<PathBuf>, TestkitError> {
     let name = format!("{}-{}", package.folder, package.version);
@@ -66,15 +66,19 @@ pub(crate) fn find(
     install(package, agents, &folder).map_err(TestkitError::io(doing))
 }
 
-/// Takes a lock that the system gives back when the file is closed, even by a crash.
+/// Takes a lock that the system releases when the file is closed, even by a crash.
 fn lock_file(path: &Path) -> io::Result<File> {
     let file = File::create(path)?;
     flock(&file, FlockOperation::LockExclusive)?;
     Ok(file)
 }
 
-/// Installs beside `folder` and moves it there when it is whole.
-fn install(package: &Package, agents: &Path, folder: &Path) -> io::Result<Availability<PathBuf>> {
+/// Installs into a temporary folder, and renames it to `folder` when it is complete.
+fn install(
+    package: &Package<'_>,
+    agents: &Path,
+    folder: &Path,
+) -> io::Result<Availability<PathBuf>> {
     let work = tempfile::Builder::new().prefix(".installing-").tempdir_in(agents)?;
     let made = work.path().join("package");
     fs::create_dir(&made)?;
@@ -103,11 +107,11 @@ fn install(package: &Package, agents: &Path, folder: &Path) -> io::Result<Availa
     package.binary(folder).map(Availability::Found).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Returns the command that installs into `folder`, with nothing of the machine but the path.
+/// Returns the command that installs into `folder`, with only `PATH` of the machine's environment.
 ///
-/// It is run inside the folder, and not with `--prefix`, which would hide npm's own global
-/// configuration and with it the certificates of a company's proxy.
-fn npm(package: &Package, home: &Path, folder: &Path) -> Command {
+/// It runs inside the folder instead of with `--prefix`, which would hide npm's own global
+/// configuration, and with it the certificates of a company's proxy.
+fn npm(package: &Package<'_>, home: &Path, folder: &Path) -> Command {
     let mut command = Command::new("npm");
     command
         .env_clear()
@@ -121,7 +125,7 @@ fn npm(package: &Package, home: &Path, folder: &Path) -> Command {
     command
 }
 
-/// Returns the lines of npm's complaint that say something, as one.
+/// Returns the relevant lines of npm's error, joined.
 fn reason(stderr: &str) -> String {
     let lines: Vec<_> = stderr
         .lines()
@@ -137,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reason_is_what_npm_said_without_the_noise() {
+    fn the_reason_is_npms_error_without_log_noise() {
         let stderr = "npm warn something\nnpm error code ENOTFOUND\n\
                       npm error network no such host\nnpm error A complete log of this run\n";
         assert_eq!(reason(stderr), "npm cannot install it: code ENOTFOUND; network no such host");

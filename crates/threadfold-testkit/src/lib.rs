@@ -1,12 +1,12 @@
-//! What Threadfold's tests and benchmarks share.
+//! Shared tools for Threadfold's tests and benchmarks.
 //!
-//! [`story`] turns a few words into events and a state into a few lines; [`sessions`] makes up
+//! [`story`] parses short texts into events and prints a state; [`sessions`] generates
 //! whole sessions, plausible and hostile, for property tests, and [`big_session`] long ones, for
 //! benchmarks; [`naive`] is the reducer that copies its list on every event and [`naive_load`] the
-//! loader that parses each line into a `Value`, to compare with; [`mod@store_suite`] tests
-//! everything that a store promises, [`DelegatingStore`] wraps one with hooks, and [`crash`]
-//! stops one at any moment; [`loops`] makes up loops of ours, and [`strict`] is a provider that
-//! takes no request that breaks a rule; [`opencode::database`] makes OpenCode's databases. The rest
+//! loader that parses each line into a `Value`, as baselines; [`mod@store_suite`] tests
+//! the contract of a store, [`DelegatingStore`] wraps one with hooks, and [`store_crash`]
+//! kills one at any moment; [`loops`] generates loops, and [`strict`] is a provider that refuses
+//! requests that break a rule; [`opencode::database`] creates OpenCode's databases. The rest
 //! runs real agents:
 //!
 //! ```text
@@ -15,8 +15,10 @@
 //!          Script                ClaudeCode, OpenCode, AgentHome
 //! ```
 //!
-//! A test starts a [`ScriptedModel`], points a real agent at it, and looks at what the agent
-//! said and wrote:
+//! [`recording`] plays scenarios that way, and writes and verifies a recording of each.
+//!
+//! A test starts a [`ScriptedModel`], points a real agent at it, and checks what the agent
+//! emitted and wrote:
 //!
 //! ```
 //! use threadfold_testkit::{Script, ScriptedModel, Step};
@@ -28,14 +30,12 @@
 //! # Ok::<(), threadfold_testkit::TestkitError>(())
 //! ```
 //!
-//! Nothing here thinks, and nothing here reaches beyond loopback, but for `npm` when an agent
-//! has yet to be installed.
+//! No real model is used, and nothing connects beyond loopback, except `npm` when an agent
+//! is not installed yet.
 
 pub mod big_session;
 #[cfg(unix)]
 mod claude_code;
-#[cfg(unix)]
-pub mod crash;
 mod delegating_store;
 mod error;
 #[cfg(unix)]
@@ -48,17 +48,23 @@ mod model;
 pub mod naive;
 pub mod naive_load;
 pub mod opencode;
+pub mod oracle;
+pub mod parity_pairs;
 pub mod raw_count;
+#[cfg(unix)]
+pub mod recording;
 pub mod sessions;
 pub mod sessions_on_disk;
 mod skip;
 pub mod spill_store;
+#[cfg(unix)]
+pub mod store_crash;
 pub mod store_suite;
 pub mod story;
 pub mod strict;
 
 #[cfg(unix)]
-pub use claude_code::{ClaudeCode, Finished, Input, RunOptions, Running};
+pub use claude_code::{ClaudeCode, ClaudeProcess, Input, NextLine, ProcessOutput, RunOptions};
 pub use delegating_store::{DelegatingStore, StoreCall, StoreHooks};
 pub use error::TestkitError;
 #[cfg(unix)]
@@ -67,9 +73,11 @@ pub use home::AgentHome;
 pub use install::Availability;
 pub use manual_clock::ManualClock;
 pub use model::{
-    Attempts, Block, Fault, ModelBuilder, ModelRequest, Place, Played, Script, ScriptedModel, Step,
-    StopReason, SubagentTool, Usage, ready_scripts,
+    Attempts, Block, Fault, ModelBuilder, ModelRequest, Place, PlayedStep, Script, ScriptedModel,
+    Step, StopReason, SubagentTool, Usage, ready_scripts,
 };
 #[cfg(unix)]
-pub use opencode::{Events, OpenCode, Server, opencode_scripts};
+pub use opencode::{
+    Events, NewerServer, OpenCode, Server, opencode_newer_scripts, opencode_scripts,
+};
 pub use skip::report_skipped;

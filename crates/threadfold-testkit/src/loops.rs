@@ -1,7 +1,7 @@
-//! Made-up loops: turns with their calls, as a loop of ours would write them down.
+//! Generated loops: turns with their calls, as our loop records them.
 //!
-//! [`plausible_loop`] has a model say odd things; [`sound_loop`] has a provider's own items in the
-//! answers, each as that provider would have given it.
+//! [`plausible_loop`] generates unusual model output; [`sound_loop`] generates answers with
+//! provider-specific items, each in that provider's format.
 
 mod plausible;
 mod sound;
@@ -15,21 +15,21 @@ use threadfold_core::{
 pub use self::plausible::plausible_loop;
 pub use self::sound::sound_loop;
 
-/// Writes a loop's events down, each as it should follow on the others.
+/// Records a loop's events, each a valid successor of the others.
 #[derive(Default)]
 pub struct LoopWriter {
-    /// What the events so far amount to.
+    /// The state after the events so far.
     pub turns: TurnState,
     /// The events so far.
     pub events: Vec<SessionEvent>,
 }
 
 impl LoopWriter {
-    /// Says one thing more.
+    /// Appends one event.
     ///
     /// # Panics
     ///
-    /// If it does not follow on what was said.
+    /// If it is not a valid next event.
     pub fn say(&mut self, payload: Payload) -> &mut Self {
         let mut event = SessionEvent::new(payload).from_source(SourceKind::Loop);
         event.context.session_id = Some("s1".into());
@@ -49,7 +49,7 @@ impl LoopWriter {
         self.start_at("anthropic", messages)
     }
 
-    /// Begins the next turn with `messages`, and has `provider` answer it.
+    /// Begins the next turn with `messages`, to be answered by `provider`.
     pub fn start_at(&mut self, provider: &str, messages: Vec<ConversationMessage>) -> &mut Self {
         let is_first = self.turn() == 0;
         self.say(Payload::TurnStarted(TurnStarted {
@@ -75,13 +75,13 @@ impl LoopWriter {
         self.start(vec![ConversationMessage::text(Role::User, prompt)])
     }
 
-    /// Has the model answer, and writes its calls down.
+    /// Records the model's answer, and its calls.
     pub fn answer(&mut self, message: ConversationMessage) -> &mut Self {
         let payload = Json::of(&message);
         self.answer_as(message, payload)
     }
 
-    /// Has the model answer in these words of its provider, and writes its calls down.
+    /// Records the model's answer with this provider payload, and its calls.
     pub fn answer_as(&mut self, message: ConversationMessage, payload: Json) -> &mut Self {
         let turn = self.turn();
         let seq = self.events.len() as u64 + 1;
@@ -107,7 +107,7 @@ impl LoopWriter {
         self
     }
 
-    /// Has the model ask for tools, and nothing else: `c1 Bash` each.
+    /// Records an answer that contains only tool calls: `c1 Bash` each.
     pub fn call(&mut self, calls: &[(&str, &str)]) -> &mut Self {
         let tool_calls = calls.iter().map(|(id, name)| ToolCall::new(*id, name, "{}")).collect();
         self.answer(ConversationMessage { tool_calls, ..ConversationMessage::new(Role::Assistant) })
@@ -117,7 +117,7 @@ impl LoopWriter {
         self.turns.call(call).map_or(0, |record| record.attempt)
     }
 
-    /// Has a tool start.
+    /// Records the start of a tool.
     ///
     /// # Panics
     ///
@@ -130,12 +130,12 @@ impl LoopWriter {
         self.say(Payload::ToolStarted(ToolStarted { call_id, key, attempt, effect, undoes: None }))
     }
 
-    /// Has a tool give its result.
+    /// Records the result of a tool.
     pub fn finish(&mut self, call: &str, text: &str) -> &mut Self {
         self.finish_with(call, ConversationMessage::result(call, text))
     }
 
-    /// Has a tool give its result, in words and pictures.
+    /// Records the result of a tool, with text and images.
     pub fn finish_with(&mut self, call: &str, result: ConversationMessage) -> &mut Self {
         let call_id = CallId::from(call);
         let attempt = self.attempt(&call_id);
@@ -149,7 +149,7 @@ impl LoopWriter {
         }))
     }
 
-    /// Has a tool fail.
+    /// Records the failure of a tool.
     pub fn fail(&mut self, call: &str) -> &mut Self {
         let call_id = CallId::from(call);
         let attempt = self.attempt(&call_id);
@@ -157,7 +157,7 @@ impl LoopWriter {
         self.say(Payload::ToolFailed(ToolFailed { call_id, attempt, error }))
     }
 
-    /// Loses sight of a tool.
+    /// Records that the outcome of a tool is unknown.
     pub fn lose(&mut self, call: &str) -> &mut Self {
         let call_id = CallId::from(call);
         let attempt = self.attempt(&call_id);
@@ -165,7 +165,7 @@ impl LoopWriter {
         self.say(Payload::ToolUnknown(ToolUnknown { call_id, attempt, reason }))
     }
 
-    /// Closes the turn.
+    /// Completes the turn.
     pub fn close(&mut self) -> &mut Self {
         let turn = self.turn();
         self.say(Payload::TurnCompleted(TurnCompleted { turn }))

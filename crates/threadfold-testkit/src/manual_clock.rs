@@ -7,12 +7,12 @@ use std::time::Duration;
 use threadfold_fold::Timestamp;
 use threadfold_store::Clock;
 
-/// A clock that stands still until a test moves it.
+/// A clock that only a test advances.
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    /// Returns a clock that shows this time.
+    /// Returns a clock set to this time.
     pub fn new(now: Timestamp) -> Self {
         Self(Arc::new(AtomicI64::new(now.0)))
     }

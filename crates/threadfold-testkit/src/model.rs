@@ -1,10 +1,10 @@
-//! A scripted model: an HTTP server on loopback that says what a test told it to.
+//! A scripted model: an HTTP server on loopback that plays the answers of a test.
 //!
-//! A prompt that contains `[[play:NAME]]` picks the script NAME, and the step is the number of
+//! A prompt that contains `[[play:NAME]]` selects the script NAME, and the step is the number of
 //! answers after that prompt in the request. The last such prompt of a request decides, so a
 //! subagent whose prompt carries a directive of its own plays its own script.
-//! The server remembers nothing of a conversation; it counts ids, and attempts at a step for
-//! faults that are to happen once.
+//! The server keeps no state of a conversation; it only counts ids, and attempts at a step for
+//! faults that occur once.
 
 pub(crate) mod anthropic;
 mod fault;
@@ -33,15 +33,15 @@ pub use self::{
     fault::{Attempts, Fault, Place},
     ready::{SubagentTool, ready_scripts},
     script::{Block, Script, Step, StopReason, Usage},
-    stage::{ModelRequest, Played},
+    stage::{ModelRequest, PlayedStep},
 };
 use crate::TestkitError;
 
 /// A running model, which stops when it is dropped.
 ///
-/// It speaks Anthropic Messages at `/v1/messages`, OpenAI Chat Completions at
+/// It implements Anthropic Messages at `/v1/messages`, OpenAI Chat Completions at
 /// `/v1/chat/completions` and OpenAI Responses at `/v1/responses`. A request without a directive gets a short text, one that names no
-/// known script status 400, and one past the end of its script is told so in a text.
+/// known script gets status 400, and one past the end of its script gets a text that reports it.
 pub struct ScriptedModel {
     stage: Arc<Stage>,
     address: SocketAddr,
@@ -74,7 +74,7 @@ impl ScriptedModel {
         self.stage.requests()
     }
 
-    /// Waits until `happened` says yes to the requests so far.
+    /// Waits until `happened` returns true for the requests so far.
     pub fn wait_for(
         &self,
         limit: Duration,
@@ -87,7 +87,7 @@ impl ScriptedModel {
         Err(TestkitError::TimedOut { what, limit })
     }
 
-    /// Lets all answers go on that are held at `gate`, now and later.
+    /// Releases all answers that are held at `gate`, now and later.
     pub fn release(&self, gate: &str) {
         self.stage.release(gate);
     }
@@ -96,7 +96,7 @@ impl ScriptedModel {
 impl Drop for ScriptedModel {
     fn drop(&mut self) {
         self.stage.stop();
-        // The server looks up when a connection comes; it may also have ended by itself.
+        // The server notices the stop at its next connection; it may also have ended by itself.
         TcpStream::connect(self.address).ok();
         if let Some(server) = self.server.take() {
             server.join().ok();
@@ -126,8 +126,8 @@ impl ModelBuilder {
 
     /// Plays scripts only to requests that offer tools.
     ///
-    /// Agents quote the prompt, directive and all, when they ask for a title; such a request
-    /// offers no tools, and is told a short text.
+    /// Agents quote the prompt, including the directive, when they request a title; such a request
+    /// offers no tools, and gets a short text.
     #[must_use]
     pub fn require_tools(mut self) -> Self {
         self.tools_required = true;

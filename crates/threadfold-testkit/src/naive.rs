@@ -1,4 +1,4 @@
-//! The reducer that copies its list on every event: what most programs do, to compare with.
+//! A reducer that copies its list on every event, as most programs do: a baseline.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use threadfold_core::BlockId;
 /// A block of the naive state.
 #[derive(Clone, Debug)]
 pub struct NaiveBlock {
-    /// Its name.
+    /// Its id.
     pub id: BlockId,
     /// Its text.
     pub content: String,
 }
 
-/// A list of blocks; an old one stays valid because a step never changes it.
+/// A list of blocks; a step never changes an existing list.
 pub type NaiveState = Arc<Vec<Arc<NaiveBlock>>>;
 
 /// Returns the list with `delta` appended to the block `id`.
@@ -28,7 +28,7 @@ pub fn append(state: &NaiveState, id: &BlockId, delta: &str) -> NaiveState {
     Arc::new(copied.collect())
 }
 
-/// Returns the list with `block` in place of the one of its name, or at the end.
+/// Returns the list with `block` replacing the one with its id, or appended.
 pub fn upsert(state: &NaiveState, block: NaiveBlock) -> NaiveState {
     let mut blocks: Vec<_> = state.iter().cloned().collect();
     match blocks.iter_mut().find(|known| known.id == block.id) {

@@ -1,8 +1,8 @@
-//! The loader that most programs have, to compare with: each line becomes a
-//! [`serde_json::Value`], and what is wanted is dug out of it.
+//! A loader as most programs have it, as a baseline: it parses each line into a
+//! [`serde_json::Value`] and extracts fields from it.
 //!
-//! It says the same events to the same reducer as the converter does, and knows only what a plain
-//! transcript needs: no subagents, no rewinds, no damaged lines.
+//! It emits the same events to the same reducer as the converter, but supports only a plain
+//! transcript: no subagents, no rewinds, no corrupt lines.
 
 use std::sync::Arc;
 
@@ -16,10 +16,14 @@ use threadfold_core::{
 };
 
 mod bus;
+mod newer_bus;
+mod rollout;
 
 pub use bus::load_bus;
+pub use newer_bus::load_newer_bus;
+pub use rollout::load_rollout;
 
-/// Returns the state that a transcript tells.
+/// Returns the state of a transcript.
 pub fn load(bytes: &[u8]) -> ConversationState {
     let mut loader = Loader::default();
     for line in lines(bytes) {
@@ -31,13 +35,13 @@ pub fn load(bytes: &[u8]) -> ConversationState {
     loader.state
 }
 
-/// Reads each line into a [`Value`] and no further. Returns how many lines there are.
+/// Parses each line into a [`Value`], and nothing more. Returns the number of lines.
 pub fn parse_only(bytes: &[u8]) -> usize {
     lines(bytes).filter(|line| serde_json::from_slice::<Value>(line.bytes).is_ok()).count()
 }
 
-/// Reads each line into a [`Value`] and keeps them all: the least that a program pays whose state
-/// is made of values.
+/// Parses each line into a [`Value`] and keeps them all: the minimum cost of a program whose state
+/// consists of values.
 pub fn parse_and_keep(bytes: &[u8]) -> Vec<Value> {
     lines(bytes).filter_map(|line| serde_json::from_slice(line.bytes).ok()).collect()
 }
@@ -119,7 +123,7 @@ impl Loader {
         };
         let event = SessionEvent { context, ..SessionEvent::new(payload) };
         if let Some(odd) = self.state.apply(&event).anomaly() {
-            panic!("the transcript is in order, and yet: {odd}");
+            panic!("an anomaly in a valid transcript: {odd}");
         }
     }
 }

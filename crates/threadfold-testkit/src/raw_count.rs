@@ -1,26 +1,30 @@
-//! An independent count from the raw records, written plainly, so that nothing can agree by
-//! being empty.
+//! An independent count of the raw records, kept simple, so that comparisons cannot pass
+//! because both sides are empty.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+pub mod codex;
+pub mod newer;
 pub mod opencode;
 
-/// What the raw lines of a session hold, counted without the converter.
+/// Counts of a session's raw lines, made without the converter.
 #[derive(Debug, Default)]
 pub struct RawCount {
     /// Lines that are JSON objects.
     pub objects: usize,
     /// Lines that are not.
     pub broken: usize,
-    /// Names of tool calls, of the model's own tools too.
+    /// Ids of tool calls, including the provider's own tools.
     pub calls: BTreeSet<String>,
-    /// Names of calls that have a result.
+    /// Ids of calls that have a result.
     pub results: BTreeSet<String>,
-    /// Texts and thoughts of the model, by message and order.
+    /// Texts and thinking of the model, by message and order.
     pub pieces: BTreeMap<&'static str, usize>,
+    /// The names of the lines that were counted.
+    lines: BTreeSet<String>,
 }
 
 impl RawCount {
@@ -41,6 +45,11 @@ impl RawCount {
         self.objects += 1;
         let kind = line["type"].as_str().unwrap_or("");
         let Some(blocks) = line["message"]["content"].as_array() else { return };
+        // A compaction writes lines again, under the same name.
+        let name = line["uuid"].as_str();
+        if name.is_some_and(|name| !self.lines.insert(name.to_owned())) {
+            return;
+        }
         for block in blocks {
             let text = |key: &str| block[key].as_str().map(str::to_owned);
             match (kind, block["type"].as_str().unwrap_or("")) {

@@ -1,5 +1,5 @@
-//! Made-up sessions for property tests: plausible ones that an agent could have had, and hostile
-//! ones that none would have.
+//! Generated sessions for property tests: plausible ones that an agent could produce, and hostile
+//! ones that no agent would.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -7,20 +7,21 @@ use threadfold_core::{
     AssistantTextBlock, Block, BlockDelta, BlockId, BlockRemove, BlockStatus, BlockUpsert,
     CompletedStatus, ContextChange, ContextChanged, ConversationId, ConversationMessage,
     EmptyPayload, Json, MessagePart, Payload, PermissionRequested, PermissionResolved, Placement,
-    RemoveReason, ResultSource, Role, SessionEvent, SourceKind, SubagentCompleted, SubagentSpawned,
-    TextField, ThinkingBlock, ToolCall, ToolFailed, ToolFinished, ToolResultBlock, ToolUnknown,
-    ToolUseBlock, TurnAnswered, TurnStarted, UserMessageBlock,
+    RemoveReason, ResultSource, Role, SessionEvent, SourceKind, SubagentCompleted, SubagentMarked,
+    SubagentSpawned, TextField, ThinkingBlock, ToolCall, ToolFailed, ToolFinished, ToolResultBlock,
+    ToolUnknown, ToolUseBlock, TurnAnswered, TurnStarted, UserMessageBlock,
 };
 
-/// Returns events in any order, of few names, so that they meet: duplicates, missing parents,
-/// unknown names, all sources.
+/// Returns events in any order with few ids, so that they collide: duplicates, missing parents,
+/// unknown ids, all sources.
 pub fn hostile() -> impl Strategy<Value = Vec<SessionEvent>> {
     prop::collection::vec(any_event(), 0..60)
 }
 
-/// Returns one event of few names.
+/// Returns one event with one of few ids.
 pub fn any_event() -> impl Strategy<Value = SessionEvent> {
-    let conversation = select(vec!["main", "main", "c1", "c2", "A", "agent-A", "B", "d1"]);
+    let conversation =
+        select(vec!["main", "main", "c1", "c2", "A", "agent-A", "B", "d1", "toolu_1"]);
     let source = select(vec![
         None,
         Some(SourceKind::Stream),
@@ -43,7 +44,7 @@ fn block_id() -> impl Strategy<Value = BlockId> {
 }
 
 fn call_id() -> impl Strategy<Value = &'static str> {
-    select(vec!["c1", "c2", "d1", "A"])
+    select(vec!["c1", "c2", "d1", "A", "toolu_1"])
 }
 
 fn agent_id() -> impl Strategy<Value = Option<&'static str>> {
@@ -82,11 +83,17 @@ fn any_payload() -> impl Strategy<Value = Payload> {
         ContextChange::Edit,
         ContextChange::Revert,
         ContextChange::Compaction,
+        ContextChange::Microcompaction,
         ContextChange::Reset,
     ];
     let context =
         (select(kinds.to_vec()), prop::option::of(block_id())).prop_map(|(kind, head)| {
-            Payload::ContextChanged(ContextChanged { kind, head, summary: None })
+            Payload::ContextChanged(ContextChanged {
+                kind,
+                head,
+                summary: None,
+                blocks: Vec::new(),
+            })
         });
     prop_oneof![
         8 => upsert,
@@ -95,13 +102,14 @@ fn any_payload() -> impl Strategy<Value = Payload> {
         1 => context,
         2 => spawned(),
         2 => completed(),
+        1 => marked(),
         1 => Just(Payload::SessionIdle(EmptyPayload {})),
         1 => permission(),
         3 => of_a_loop(),
     ]
 }
 
-/// Returns what a loop of ours could say, and in any order would not.
+/// Returns events that our loop emits, but in any order.
 fn of_a_loop() -> impl Strategy<Value = Payload> {
     let message = (block_id(), text(), prop::collection::vec(call_id(), 0..3)).prop_map(
         |(id, text, calls)| ConversationMessage {
@@ -162,21 +170,28 @@ fn of_a_loop() -> impl Strategy<Value = Payload> {
 }
 
 fn spawned() -> impl Strategy<Value = Payload> {
-    (call_id(), agent_id(), prop::option::of(text()), any::<bool>()).prop_map(
-        |(call, agent, prompt, background)| {
+    let unplaced = prop::bool::weighted(0.3);
+    (call_id(), agent_id(), prop::option::of(text()), any::<bool>(), unplaced).prop_map(
+        |(call, agent, prompt, background, unplaced)| {
             Payload::SubagentSpawned(SubagentSpawned {
                 agent_id: agent.map(Into::into),
                 prompt: prompt.map(Into::into),
                 background,
+                unplaced,
                 ..SubagentSpawned::by(call)
             })
         },
     )
 }
 
+fn marked() -> impl Strategy<Value = Payload> {
+    any::<bool>().prop_map(|internal| Payload::SubagentMarked(SubagentMarked { internal }))
+}
+
 fn completed() -> impl Strategy<Value = Payload> {
-    (call_id(), agent_id(), any::<bool>(), prop::option::of(text())).prop_map(
-        |(call, agent, failed, output)| {
+    let unplaced = prop::bool::weighted(0.3);
+    (call_id(), agent_id(), any::<bool>(), prop::option::of(text()), unplaced).prop_map(
+        |(call, agent, failed, output, unplaced)| {
             Payload::SubagentCompleted(SubagentCompleted {
                 tool_use_id: call.into(),
                 agent_id: agent.map(Into::into),
@@ -187,6 +202,7 @@ fn completed() -> impl Strategy<Value = Payload> {
                 },
                 output: output.map(|text| Json::string(&text)),
                 duration_ms: None,
+                unplaced,
             })
         },
     )
@@ -271,38 +287,49 @@ fn edge(call: &str, agent: Option<&str>) -> threadfold_core::SubagentBlock {
     }
 }
 
-/// A made-up session as its stream told it and as its files kept it.
+/// A generated session, as its stream and as its files.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// What the stream said, in its order.
+    /// The events of the stream, in order.
     pub stream: Vec<SessionEvent>,
-    /// What the files hold, in their order: the main one, then the subagents'.
+    /// The events of the files, in order: the main file, then the subagents' files.
     pub files: Vec<SessionEvent>,
 }
 
-/// One thing that happens in a conversation.
+/// One step of a conversation.
 #[derive(Clone, Debug)]
 enum Piece {
     /// A prompt; only the file has it.
     Prompt,
-    /// The model speaks: the stream shows a preview, then confirms it.
+    /// A text of the model: the stream emits a preview, then confirms it.
     Speech(Vec<String>),
-    /// A preview that is taken back; the file never has it.
+    /// A preview that is removed; the file never has it.
     Abandoned(String),
-    /// A thought whose words only the stream has.
+    /// Thinking whose text only the stream has.
     HiddenThought(String),
-    /// Something that only the stream tells.
+    /// A block that only the stream has.
     Notice,
-    /// Something that only the file keeps.
+    /// A block that only the file has.
     Bookkeeping,
-    /// A tool call, answered or not.
+    /// A tool call, with or without a result.
     Tool { answered: bool, failed: bool },
-    /// A call that makes a subagent, with what happens in it.
-    Subagent { done: bool, background: bool, inside: Vec<Piece> },
+    /// A call that starts a subagent, with the subagent's steps.
+    Subagent { done: bool, background: bool, start: Start, inside: Vec<Piece> },
     /// The end of a turn.
     Idle,
-    /// All before it goes off the active path.
+    /// Everything before it leaves the active path.
     Compaction,
+}
+
+/// How the stream reports the start of a subagent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Start {
+    /// After its call.
+    Usual,
+    /// Before its call and without its caller.
+    Early,
+    /// Without its caller, and the stream never shows the call.
+    Unseen,
 }
 
 fn piece() -> impl Strategy<Value = Piece> {
@@ -319,15 +346,17 @@ fn piece() -> impl Strategy<Value = Piece> {
         1 => Just(Piece::Compaction),
     ];
     leaf.prop_recursive(2, 20, 5, |inner| {
-        (any::<bool>(), any::<bool>(), prop::collection::vec(inner, 0..5))
-            .prop_map(|(done, background, inside)| Piece::Subagent { done, background, inside })
+        let starts = vec![Start::Usual, Start::Early, Start::Unseen];
+        (any::<bool>(), any::<bool>(), select(starts), prop::collection::vec(inner, 0..5)).prop_map(
+            |(done, background, start, inside)| Piece::Subagent { done, background, start, inside },
+        )
     })
 }
 
-/// Returns sessions that an agent could have had.
+/// Returns plausible sessions of an agent.
 pub fn plausible() -> impl Strategy<Value = Session> {
     prop::collection::vec(piece(), 0..12).prop_map(|pieces| {
-        let mut teller = Teller { count: 0, stream: Vec::new() };
+        let mut teller = SessionBuilder { count: 0, stream: Vec::new() };
         let mut files = Vec::new();
         let mut nested = Vec::new();
         teller.tell(
@@ -342,20 +371,20 @@ pub fn plausible() -> impl Strategy<Value = Session> {
     })
 }
 
-/// Writes a session down on both sides.
-struct Teller {
+/// Writes a session to both sides.
+struct SessionBuilder {
     count: usize,
     stream: Vec<SessionEvent>,
 }
 
-impl Teller {
+impl SessionBuilder {
     fn fresh(&mut self, kind: &str) -> String {
         self.count += 1;
         format!("{kind}{}", self.count)
     }
 
-    /// Tells what happens in one conversation, which the stream calls by another name than the
-    /// file does.
+    /// Writes the steps of one conversation, which has different ids in the stream and in the
+    /// file.
     fn tell(
         &mut self,
         in_stream: &ConversationId,
@@ -441,21 +470,33 @@ impl Teller {
                         self.both(block, [&mut streamed, &mut filed], [in_stream, in_file], file);
                     }
                 }
-                Piece::Subagent { done, background, inside } => {
+                Piece::Subagent { done, background, start, inside } => {
                     let call = self.fresh("s");
                     let agent = self.fresh("agent-A");
                     let mut block =
                         Block::new(call.clone(), tool_use(&call, Some(Json::string("in"))));
                     block.status = BlockStatus::Pending;
-                    self.both(block, [&mut streamed, &mut filed], [in_stream, in_file], file);
-                    let spawned = SessionEvent::new(Payload::SubagentSpawned(SubagentSpawned {
-                        prompt: Some("look".into()),
-                        background: *background,
-                        ..SubagentSpawned::by(call.as_str())
-                    }));
-                    self.stream.push(
-                        spawned.clone().within(in_stream.clone()).from_source(SourceKind::Stream),
-                    );
+                    let spawned = |unplaced: bool| {
+                        SessionEvent::new(Payload::SubagentSpawned(SubagentSpawned {
+                            prompt: Some("look".into()),
+                            background: *background,
+                            unplaced,
+                            ..SubagentSpawned::by(call.as_str())
+                        }))
+                    };
+                    if *start != Start::Usual {
+                        self.stream.push(spawned(true).from_source(SourceKind::Stream));
+                    }
+                    if *start == Start::Unseen {
+                        file.push(told(block, &mut filed, in_file, SourceKind::Transcript));
+                    } else {
+                        self.both(block, [&mut streamed, &mut filed], [in_stream, in_file], file);
+                    }
+                    if *start == Start::Usual {
+                        let placed = spawned(false).within(in_stream.clone());
+                        self.stream.push(placed.from_source(SourceKind::Stream));
+                    }
+                    let spawned = spawned(false);
                     file.push(spawned.within(in_file.clone()).from_source(SourceKind::Transcript));
                     let names =
                         [ConversationId::from(call.as_str()), ConversationId::from(agent.as_str())];
@@ -468,6 +509,7 @@ impl Teller {
                         status: CompletedStatus::Completed,
                         output: Some(Json::string("found")),
                         duration_ms: Some(7),
+                        unplaced: false,
                     }));
                     let linked = SessionEvent::new(Payload::SubagentSpawned(SubagentSpawned {
                         agent_id: Some(agent.as_str().into()),
@@ -475,9 +517,15 @@ impl Teller {
                         ..SubagentSpawned::by(call.as_str())
                     }));
                     let last = if *done { ended } else { linked };
-                    self.stream.push(
-                        last.clone().within(in_stream.clone()).from_source(SourceKind::Stream),
-                    );
+                    let mut streamed_last = last.clone().within(in_stream.clone());
+                    if *start == Start::Unseen {
+                        match &mut streamed_last.payload {
+                            Payload::SubagentSpawned(payload) => payload.unplaced = true,
+                            Payload::SubagentCompleted(payload) => payload.unplaced = true,
+                            _ => {}
+                        }
+                    }
+                    self.stream.push(streamed_last.from_source(SourceKind::Stream));
                     file.push(last.within(in_file.clone()).from_source(SourceKind::Transcript));
                     nested.extend(own);
                 }
@@ -493,6 +541,7 @@ impl Teller {
                         kind: ContextChange::Compaction,
                         head: None,
                         summary: None,
+                        blocks: Vec::new(),
                     }));
                     self.stream.push(compaction.clone().from_source(SourceKind::Stream));
                     file.push(compaction.from_source(SourceKind::Transcript));
@@ -502,7 +551,7 @@ impl Teller {
         }
     }
 
-    /// Says one block on both sides.
+    /// Writes one block to both sides.
     fn both(
         &mut self,
         block: Block,
@@ -536,7 +585,7 @@ impl Teller {
     }
 }
 
-/// Returns the upsert of a block behind the one that its source said before.
+/// Returns the upsert of a block, placed after the source's previous block.
 fn told(
     block: Block,
     place: &mut Placement,
@@ -548,8 +597,8 @@ fn told(
     SessionEvent::new(Payload::BlockUpsert(said)).within(name.clone()).from_source(kind)
 }
 
-/// Returns both sides of a session in one order, each side in its own: `turns` says which side
-/// speaks next.
+/// Interleaves both sides of a session, keeping each side's order: `turns` selects the next
+/// side.
 pub fn interleave(session: &Session, turns: &[bool]) -> Vec<SessionEvent> {
     let (mut stream, mut files) = (session.stream.iter(), session.files.iter());
     let mut woven = Vec::new();

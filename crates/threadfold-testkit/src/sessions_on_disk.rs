@@ -1,4 +1,4 @@
-//! Sessions in a folder, whichever agent's: for checks over many of them.
+//! Sessions in a folder, of any agent, for checks over many of them.
 
 use std::fs;
 use std::io;
@@ -8,27 +8,28 @@ use threadfold_convert::claude::layout::{belongs_to, sessions};
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, claude};
 use threadfold_core::{SessionEvent, SessionId};
-use threadfold_fold::{Fold, SessionFile, Slices, fold_files, stream_records};
+use threadfold_fold::{Fold, HEAD_BYTES, SessionFile, Slices, detect, fold_files, stream_records};
 
+mod codex;
 mod opencode;
 
-/// A session's files, read.
+/// A session's files, with their content.
 #[derive(Clone, Debug)]
 pub struct SessionOnDisk {
-    /// Whose it is.
+    /// Its agent.
     pub agent: Agent,
     /// Its main file, or its stream.
     pub name: String,
     /// Path and content of each file.
     pub files: Vec<(String, Vec<u8>)>,
-    /// It is a stream and not a transcript.
+    /// It is a stream, not a transcript.
     pub is_stream: bool,
-    /// Which session it is, where files may hold several.
+    /// The session id, for files that may contain several.
     pub root: Option<String>,
 }
 
 impl SessionOnDisk {
-    /// Returns the session's events, those of its end included.
+    /// Returns the session's events, including those at its end.
     pub fn events(&self) -> Vec<SessionEvent> {
         let session = SessionId::from(self.root.as_deref().unwrap_or_default());
         let mut fold = Fold::new(session, Slices::default()).once();
@@ -43,21 +44,28 @@ impl SessionOnDisk {
         } else {
             let files: Vec<_> =
                 self.files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-            fold_files(&mut fold, self.agent, &files, |mut step| all.append(&mut step.events));
+            fold_files(&mut fold, self.agent, &files, |step| all.extend_from_slice(&step.events));
         }
         all
     }
 }
 
-/// Reads the sessions below a folder: transcripts, and streams by their content. What is not
-/// OpenCode's is taken for Claude Code's.
+/// Reads the sessions below a folder: transcripts, and streams, detected by content. Files of
+/// unknown agents are left out.
 pub fn read_sessions(folder: &Path) -> io::Result<Vec<SessionOnDisk>> {
     let mut paths = Vec::new();
     walk(folder, &mut paths)?;
     paths.sort();
     let mut found = opencode::take_sessions(&mut paths)?;
+    found.append(&mut codex::take_sessions(&mut paths)?);
     for session in sessions(&paths) {
         let main = fs::read(&session.main)?;
+        // Files of agents that are not known have no sessions to check.
+        if detect(&main[..main.len().min(HEAD_BYTES)]).and_then(|it| it.agent)
+            != Some(claude::AGENT)
+        {
+            continue;
+        }
         if is_stream(&main) {
             found.push(SessionOnDisk {
                 agent: claude::AGENT,
@@ -91,7 +99,7 @@ pub fn read_sessions(folder: &Path) -> io::Result<Vec<SessionOnDisk>> {
     Ok(found)
 }
 
-/// Says whether bytes look like what Claude Code streams.
+/// Returns whether bytes look like a Claude Code stream.
 fn is_stream(bytes: &[u8]) -> bool {
     lines(bytes).take(5).any(|line| {
         let text = String::from_utf8_lossy(line.bytes);

@@ -1,18 +1,18 @@
-//! Says loudly that a test did not test what it is for.
+//! Reports skipped tests visibly.
 
 use std::{fs::OpenOptions, io::Write, path::Path};
 
 use crate::TestkitError;
 
-/// Says on standard error, and in `skipped.txt` under `target`, that `what` was not run.
+/// Reports on standard error, and in `skipped.txt` under `target`, that `what` was skipped.
 ///
-/// The file is appended to, for test runners hide the output of tests that pass.
+/// The file is appended to, because test runners hide the output of passing tests.
 pub fn report_skipped(target: &Path, what: &str, reason: &str) -> Result<(), TestkitError> {
     let line = format!("SKIPPED: {what}: {}\n", reason.replace('\n', " "));
     eprint!("{line}");
 
     let path = target.join("skipped.txt");
-    // One write of one line, so that two tests at once do not mix theirs.
+    // A single write, so that concurrent tests do not interleave their lines.
     OpenOptions::new()
         .create(true)
         .append(true)

@@ -1,11 +1,11 @@
-//! A shelf in memory, that can be told to fail.
+//! An in-memory spill store that can be made to fail.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use threadfold_core::{ConversationState, SnapshotPart, SpillStore};
 
-/// Holds text in memory.
+/// Stores text in memory.
 #[derive(Default)]
 pub struct MemorySpillStore {
     text: Mutex<Vec<u8>>,
@@ -13,27 +13,27 @@ pub struct MemorySpillStore {
 }
 
 impl MemorySpillStore {
-    /// Returns how many bytes were put.
+    /// Returns the number of stored bytes.
     pub fn len(&self) -> usize {
         self.text().len()
     }
 
-    /// Says whether nothing was put.
+    /// Returns whether nothing was stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts other bytes in place of all that was put.
+    /// Overwrites all stored bytes.
     pub fn damage(&self) {
         self.text().fill(b'?');
     }
 
-    /// Says whether it answers nothing any more.
+    /// Returns whether it fails every request.
     pub fn is_broken(&self) -> bool {
         self.works().is_none()
     }
 
-    /// Makes it answer nothing from here on.
+    /// Makes every request fail from now on.
     pub fn break_down(&self) {
         self.is_broken.store(true, Ordering::Relaxed);
     }
@@ -67,8 +67,8 @@ impl SpillStore for MemorySpillStore {
     }
 }
 
-/// Returns the JSON of a state's snapshot, put together of its parts, and how many of them were
-/// put away.
+/// Returns the JSON of a state's snapshot, assembled from its parts, and how many parts were
+/// spilled.
 pub fn snapshot_of_parts(state: &ConversationState) -> (String, usize) {
     let (mut json, mut away) = (Vec::new(), 0);
     for part in state.snapshot_parts() {
@@ -84,7 +84,7 @@ pub fn snapshot_of_parts(state: &ConversationState) -> (String, usize) {
     (String::from_utf8(json).expect("JSON is text"), away)
 }
 
-/// Returns a shelf that states take.
+/// Returns a spill store for states.
 pub fn spill_store() -> (Arc<MemorySpillStore>, Arc<dyn SpillStore>) {
     let store = Arc::new(MemorySpillStore::default());
     (store.clone(), store)

@@ -1,24 +1,26 @@
-//! A small language for tests: a few words a line become events, a state becomes a few lines.
+//! A small language for tests: short lines become events, and a state becomes short lines.
 //!
 //! ```text
-//! prompt u1 Hi                 a person's words
-//! start a1                     the model begins to speak
-//! a1+=Hello                    … and goes on; `a1+=lo@3` says what stands before
+//! prompt u1 Hi                 a user's message
+//! start a1                     the model begins a text
+//! a1+=Hello                    … and continues it; `a1+=lo@3` states the offset
 //! say a1 Hello                 a whole text
-//! think t1 Hm                  a thought
+//! think t1 Hm                  thinking
 //! tool c1 Bash                 a tool call, pending
 //! result c1 ok                 its result; `result c1 error: no` if it failed
 //! input c1 {"a                 the call's input as it is written
 //! spawn c2 agent=A type=x prompt=p background      also older=A, the agent's older name
 //! done c2 agent=A output=o     or `done c2 error`
+//! internal                     marks the conversation, as in `@A internal`
 //! remove a1 abandoned
 //! rewind a1                    also edit, revert, compaction, reset; the head may be absent
+//! microcompaction a1 c1        the blocks that leave the context
 //! ask q1 / answer q1 yes
 //! idle
 //! ```
 //!
-//! Before the verb may stand `file` or `stream` (the source), `preview`, and `@name` (the
-//! conversation); after it `after=ID` (`after=-`: the first) and `replaces=ID`.
+//! The verb may be preceded by `file` or `stream` (the source), `preview`, and `@name` (the
+//! conversation), and followed by `after=ID` (`after=-`: the first) and `replaces=ID`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -27,11 +29,11 @@ use threadfold_core::{
     AssistantTextBlock, Block, BlockBody, BlockDelta, BlockId, BlockRemove, BlockStatus,
     BlockUpsert, CompletedStatus, Content, ContextChange, ContextChanged, ConversationState,
     EmptyPayload, Json, Outcome, Payload, PermissionRequested, PermissionResolved, Placement,
-    RemoveReason, SessionEvent, SourceKind, SubagentCompleted, SubagentRef, SubagentSpawned,
-    TextField, ThinkingBlock, ToolResultBlock, ToolUseBlock, UserMessageBlock,
+    RemoveReason, SessionEvent, SourceKind, SubagentCompleted, SubagentMarked, SubagentRef,
+    SubagentSpawned, TextField, ThinkingBlock, ToolResultBlock, ToolUseBlock, UserMessageBlock,
 };
 
-/// Folds a story and returns what the state shows, with what was odd.
+/// Folds a story and returns the printed state, with its anomalies.
 pub fn play(story: &str) -> String {
     let mut state = ConversationState::default();
     let mut odd = String::new();
@@ -39,7 +41,7 @@ pub fn play(story: &str) -> String {
         let outcome = state.apply(&event);
         if let Some(anomaly) = outcome.anomaly() {
             let mark = if matches!(outcome, Outcome::Noted(_)) { '?' } else { '!' };
-            writeln!(odd, "{mark} {anomaly}").expect("a string takes all");
+            writeln!(odd, "{mark} {anomaly}").expect("writing to a string cannot fail");
         }
     }
     format!("{}{odd}", show(&state))
@@ -66,7 +68,7 @@ pub fn state(story: &str) -> ConversationState {
 ///
 /// # Panics
 ///
-/// If a line is not in the language: the test is wrong.
+/// If a line does not parse, which is an error in the test.
 pub fn events(story: &str) -> Vec<SessionEvent> {
     let lines = story.lines().flat_map(|line| line.split(';')).map(str::trim);
     lines.filter(|line| !line.is_empty()).map(event).collect()
@@ -164,6 +166,7 @@ fn payload(line: &str, preview: bool) -> Payload {
             prompt,
             subagent_type,
             background: text.contains("background"),
+            unplaced: text.contains("unplaced"),
             ..SubagentSpawned::by(id)
         }),
         "done" => Payload::SubagentCompleted(SubagentCompleted {
@@ -176,6 +179,7 @@ fn payload(line: &str, preview: bool) -> Payload {
             },
             output,
             duration_ms: None,
+            unplaced: text.contains("unplaced"),
         }),
         "ask" => Payload::PermissionRequested(PermissionRequested {
             request_id: id.into(),
@@ -187,6 +191,7 @@ fn payload(line: &str, preview: bool) -> Payload {
             request_id: id.into(),
             answer: Some(Json::string(&text)),
         }),
+        "internal" => Payload::SubagentMarked(SubagentMarked { internal: true }),
         "idle" => Payload::SessionIdle(EmptyPayload {}),
         other => Payload::ContextChanged(ContextChanged {
             kind: match other {
@@ -194,11 +199,18 @@ fn payload(line: &str, preview: bool) -> Payload {
                 "edit" => ContextChange::Edit,
                 "revert" => ContextChange::Revert,
                 "compaction" => ContextChange::Compaction,
+                "microcompaction" => ContextChange::Microcompaction,
                 "reset" => ContextChange::Reset,
-                _ => panic!("`{line}` is not in the language of stories"),
+                _ => panic!("`{line}` is not a valid story line"),
             },
-            head: (!id.is_empty()).then(|| id.into()),
+            head: (!id.is_empty() && other != "microcompaction").then(|| id.into()),
             summary: None,
+            blocks: match other {
+                "microcompaction" => {
+                    text.split_whitespace().chain([id]).map(BlockId::from).collect()
+                }
+                _ => Vec::new(),
+            },
         }),
     }
 }
@@ -227,16 +239,16 @@ fn delta(id: &str, text: &str, field: TextField) -> Payload {
     Payload::BlockDelta(BlockDelta { block_id: id.into(), delta: delta.into(), field, offset })
 }
 
-/// Returns what a state shows, a line a block.
+/// Prints a state, one line per block.
 pub fn show(state: &ConversationState) -> String {
     let mut out = String::new();
     for block in state.blocks().iter() {
-        writeln!(out, "{}", line(&block)).expect("a string takes all");
+        writeln!(out, "{}", line(&block)).expect("writing to a string cannot fail");
     }
     for subagent in state.subagents() {
-        writeln!(out, "{}", header(&subagent)).expect("a string takes all");
+        writeln!(out, "{}", header(&subagent)).expect("writing to a string cannot fail");
         for block in subagent.blocks().iter() {
-            writeln!(out, "  {}", line(&block)).expect("a string takes all");
+            writeln!(out, "  {}", line(&block)).expect("writing to a string cannot fail");
         }
     }
     out
@@ -245,11 +257,11 @@ pub fn show(state: &ConversationState) -> String {
 fn line(block: &Block) -> String {
     let mut out = format!("{} {}", block.id, block.body.kind());
     if block.status != BlockStatus::Complete {
-        write!(out, " {}", block.status).expect("a string takes all");
+        write!(out, " {}", block.status).expect("writing to a string cannot fail");
     }
     for (mark, name) in [(block.interrupted, "interrupted"), (block.inactive, "inactive")] {
         if mark {
-            write!(out, " {name}").expect("a string takes all");
+            write!(out, " {name}").expect("writing to a string cannot fail");
         }
     }
     let words = match &block.body {
@@ -268,7 +280,7 @@ fn line(block: &Block) -> String {
         BlockBody::Permission(body) => [json(&body.question), json(&body.answer)].join(" -> "),
         _ => String::new(),
     };
-    write!(out, " {words:?}").expect("a string takes all");
+    write!(out, " {words:?}").expect("writing to a string cannot fail");
     out
 }
 
@@ -278,20 +290,32 @@ fn json(value: &Option<Json>) -> String {
 
 fn header(subagent: &SubagentRef<'_>) -> String {
     let shown = subagent.header();
-    let mut out = format!("[{}", subagent.conversation_id());
-    if let Some(call) = &shown.tool_use_id {
-        write!(out, " call {call}").expect("a string takes all");
+    // The subagent's own id, then its call: the name that it is shown under depends on which of
+    // its names came first.
+    let call = shown.runs.first().map(|run| &run.tool_use_id).or(shown.tool_use_id.as_ref());
+    let name = match (&shown.agent_id, call) {
+        (Some(agent), _) => agent.as_str(),
+        (None, Some(call)) => call.as_str(),
+        (None, None) => subagent.conversation_id().as_str(),
+    };
+    let mut out = format!("[{name}");
+    if shown.unplaced {
+        out.push_str(" unplaced");
     }
-    write!(out, " {}]", shown.status).expect("a string takes all");
+    if let Some(call) = &shown.tool_use_id {
+        write!(out, " call {call}").expect("writing to a string cannot fail");
+    }
+    let internal = if shown.internal { " internal" } else { "" };
+    write!(out, " {}{internal}]", shown.status).expect("writing to a string cannot fail");
     if let Some(prompt) = &shown.prompt {
-        write!(out, " {prompt:?}").expect("a string takes all");
+        write!(out, " {prompt:?}").expect("writing to a string cannot fail");
     }
     if shown.output.is_some() {
-        write!(out, " -> {:?}", json(&shown.output)).expect("a string takes all");
+        write!(out, " -> {:?}", json(&shown.output)).expect("writing to a string cannot fail");
     }
     if !shown.runs.is_empty() {
         let calls: Vec<_> = shown.runs.iter().map(|run| run.tool_use_id.as_str()).collect();
-        write!(out, " runs {}", calls.join(", ")).expect("a string takes all");
+        write!(out, " runs {}", calls.join(", ")).expect("writing to a string cannot fail");
     }
     out
 }

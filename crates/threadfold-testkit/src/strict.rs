@@ -1,9 +1,9 @@
-//! A strict provider: it takes a request only if that breaks none of the providers' rules.
+//! A strict provider: it accepts a request only if it violates none of the provider's rules.
 //!
-//! It judges as a provider would, from the request and from what it gave out before: it reads
-//! JSON by itself, walks through the messages once, and remembers over which prefix it thought.
-//! It shares no code with the validators of the core and knows nothing of them, so that each
-//! can find the other wrong. The rules are told in `docs/reference/provider-rules.md`.
+//! It validates like a provider, from the request and from its own earlier answers: it parses JSON
+//! itself, walks through the messages once, and records the prefix of each of its thinking blocks.
+//! It shares no code with the validators of the core, so that each can detect errors of the
+//! other. The rules are documented in `docs/reference/provider-rules.md`.
 
 mod answer;
 mod anthropic;
@@ -21,7 +21,7 @@ use std::{
 pub use self::http::StrictServer;
 use self::memory::Memory;
 
-/// Where a request is sent.
+/// The endpoint of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// Anthropic's Messages.
@@ -49,7 +49,7 @@ impl Endpoint {
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The rule, such as `A1`; `shape` for a field that is absent or of another type.
+    /// The rule, such as `A1`; `shape` for a field that is missing or has another type.
     pub rule: &'static str,
     /// What was found, and where.
     pub found: String,
@@ -71,14 +71,14 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A provider's judgement, and what it remembers to have given out.
+/// A provider's validation, and its record of earlier answers.
 #[derive(Default)]
 pub struct StrictProvider {
     memory: Mutex<Memory>,
 }
 
 impl StrictProvider {
-    /// Returns all that is wrong with a request.
+    /// Returns all violations of a request.
     pub fn judge(&self, endpoint: Endpoint, body: &[u8]) -> Vec<Refusal> {
         let request = match json::read(body) {
             Ok(request) => request,
@@ -92,8 +92,8 @@ impl StrictProvider {
         }
     }
 
-    /// Remembers to have answered `request` to Anthropic's Messages with `answer`, an object
-    /// whose `content` are the blocks.
+    /// Records `answer` as the response to `request` of Anthropic's Messages; an object
+    /// whose `content` is the blocks.
     ///
     /// # Panics
     ///
@@ -104,26 +104,26 @@ impl StrictProvider {
         self.memory().gave_message(&request, &answer);
     }
 
-    /// Remembers to have given `response`, an object of OpenAI's Responses with `id` and
+    /// Records `response` as given, an object of OpenAI's Responses with `id` and
     /// `output`.
     ///
     /// # Panics
     ///
     /// If it is not JSON.
-    pub fn gave_response(&self, response: &[u8], keeping: Keeping) {
+    pub fn gave_response(&self, response: &[u8], keeping: ResponseStorage) {
         let response = json::read(response).expect("a response is JSON");
         self.memory().gave_response(&response, keeping);
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // What is remembered is only ever added to, so a panic elsewhere cannot leave half of it.
+        // The record only grows, so a panic elsewhere cannot leave it inconsistent.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether a response can be gone back to by its id.
+/// Whether later requests can refer to a response by its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeping {
+pub enum ResponseStorage {
     /// It was stored.
     Stored,
     /// It was not.

@@ -1,25 +1,14 @@
-//! Checks that an agent's name stands only in the agent's own folders, in the table of agents, and
-//! in what is not the product: tests, benchmarks, chores.
+//! Checks that an agent's name appears only in the agent's own folders, in the table of agents, and
+//! outside the product (tests, benchmarks, xtask).
 //!
 //! Everything else asks the table, so that adding an agent touches its folders and one row.
 
+use crate::tidy::crates::is_product_source;
 use crate::tidy::finding::Finding;
 use crate::tidy::workspace::SourceFile;
 
 /// The agents, as they are spelled in code.
 const AGENTS: &[&str] = &["claude", "opencode", "codex"];
-
-/// The crates whose product code asks the table.
-const CRATES: &[&str] = &[
-    "threadfold-core",
-    "threadfold-convert",
-    "threadfold-fold",
-    "threadfold-store",
-    "threadfold-sqlite",
-    "threadfold-engine",
-    "threadfold-loop",
-    "threadfold-cli",
-];
 
 /// Files outside of an agent's folder that may name agents, with the reason.
 const TABLES: &[&str] = &[
@@ -30,8 +19,10 @@ const TABLES: &[&str] = &[
 ];
 
 pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
-    let is_product = CRATES.iter().any(|it| file.path.starts_with(&format!("crates/{it}/src/")));
-    if !is_product || TABLES.contains(&file.path.as_str()) || is_of_agent(&file.path) {
+    if !is_product_source(&file.path)
+        || TABLES.contains(&file.path.as_str())
+        || is_of_agent(&file.path)
+    {
         return Vec::new();
     }
     let mut findings = Vec::new();
@@ -49,7 +40,7 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// Says whether a file is in a folder of an agent, or is the file beside such a folder.
+/// Returns whether a file is in a folder of an agent, or is the file beside such a folder.
 fn is_of_agent(path: &str) -> bool {
     let is_own = |part: &str| {
         let name = part.strip_suffix(".rs").unwrap_or(part);
@@ -58,7 +49,7 @@ fn is_of_agent(path: &str) -> bool {
     path.split('/').any(is_own) || path.split('/').any(|part| part == "tests")
 }
 
-/// Says whether code of a line names an agent. Comments may: examples speak of real agents.
+/// Returns whether the code of a line names an agent. Comments may: examples use real agents.
 fn names(line: &str, agent: &str) -> bool {
     let code = line.trim_start();
     if code.starts_with("//") {

@@ -1,4 +1,4 @@
-//! Which crate may use which: the table that `ARCHITECTURE.md` tells in words.
+//! The allowed dependencies between crates, as described in `ARCHITECTURE.md`.
 
 /// A row of the table.
 pub(crate) struct Crate {
@@ -8,17 +8,17 @@ pub(crate) struct Crate {
     pub(crate) may_use: &'static [&'static str],
 }
 
-/// What a crate is there for.
+/// The purpose of a crate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Part of the product that touches nothing of the world.
+    /// Part of the product, without I/O.
     Pure,
     /// Part of the product.
     Product,
     /// Shared by the tests, and never part of the product.
     Tests,
-    /// Helps to build, and knows nothing of what is built.
-    Chores,
+    /// Build tooling, independent of the product.
+    Tooling,
 }
 
 /// The crate that only tests may use.
@@ -51,11 +51,11 @@ const CRATES: &[Crate] = &[
     },
     Crate { name: TESTKIT, role: Role::Tests, may_use: &[CORE, CONVERT, FOLD, STORE, TEST_STORE] },
     Crate {
-        name: "threadfold-crash",
+        name: "threadfold-loop-crash",
         role: Role::Tests,
         may_use: &[CORE, FOLD, STORE, TEST_STORE, ENGINE, LOOP, TESTKIT],
     },
-    Crate { name: "xtask", role: Role::Chores, may_use: &[] },
+    Crate { name: "xtask", role: Role::Tooling, may_use: &[] },
 ];
 
 /// Returns the row of a crate.
@@ -65,4 +65,19 @@ pub(crate) fn find(name: &str) -> Option<&'static Crate> {
 
 pub(crate) fn is_pure(name: &str) -> bool {
     find(name).is_some_and(|it| it.role == Role::Pure)
+}
+
+/// Returns true for the crates that users build on.
+pub(crate) fn is_product(name: &str) -> bool {
+    find(name).is_some_and(|it| matches!(it.role, Role::Pure | Role::Product))
+}
+
+/// Returns true for the source files of the crates that users build on, without their tests.
+pub(crate) fn is_product_source(path: &str) -> bool {
+    let folder = path.strip_prefix("crates/").and_then(|it| it.split_once('/'));
+    folder.is_some_and(|(folder, rest)| {
+        // The folder of the program has another name than its package.
+        let name = if folder == "threadfold-cli" { "threadfold" } else { folder };
+        is_product(name) && rest.starts_with("src/")
+    })
 }

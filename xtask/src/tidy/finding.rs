@@ -1,8 +1,8 @@
-//! What a check has to say about a line.
+//! A finding of a check.
 
 use std::fmt;
 
-/// One thing that is wrong, where it is, and what is wanted instead.
+/// What is wrong, where, and what is expected instead.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     path: String,

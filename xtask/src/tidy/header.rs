@@ -1,4 +1,4 @@
-//! Checks that every Rust file opens by telling what it holds.
+//! Checks that every Rust file starts with a `//!` description.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::workspace::SourceFile;
@@ -18,7 +18,7 @@ pub(crate) fn check(file: &SourceFile) -> Option<Finding> {
     Some(Finding::new(
         &file.path,
         line + 1,
-        "the file does not say what it holds, open it with a sentence after `//!`",
+        "the file has no description: start it with a `//!` sentence",
     ))
 }
 
@@ -50,17 +50,17 @@ mod tests {
 
     #[test]
     fn a_file_without_header_is_refused() {
-        assert_snapshot!(check_text("crates/a/src/lib.rs", "#![no_std]\nmod b;\n//! Late.\n"), @"crates/a/src/lib.rs:2: the file does not say what it holds, open it with a sentence after `//!`");
+        assert_snapshot!(check_text("crates/a/src/lib.rs", "#![no_std]\nmod b;\n//! Late.\n"), @"crates/a/src/lib.rs:2: the file has no description: start it with a `//!` sentence");
     }
 
     #[test]
     fn an_empty_file_or_header_is_refused() {
-        assert_snapshot!(check_text("crates/a/src/lib.rs", ""), @"crates/a/src/lib.rs:1: the file does not say what it holds, open it with a sentence after `//!`");
-        assert_snapshot!(check_text("crates/a/src/lib.rs", "//!\n"), @"crates/a/src/lib.rs:1: the file does not say what it holds, open it with a sentence after `//!`");
+        assert_snapshot!(check_text("crates/a/src/lib.rs", ""), @"crates/a/src/lib.rs:1: the file has no description: start it with a `//!` sentence");
+        assert_snapshot!(check_text("crates/a/src/lib.rs", "//!\n"), @"crates/a/src/lib.rs:1: the file has no description: start it with a `//!` sentence");
     }
 
     #[test]
-    fn files_elsewhere_and_in_other_languages_are_left_alone() {
+    fn files_elsewhere_and_in_other_languages_are_not_checked() {
         assert_snapshot!(check_text("web/a.rs", "mod b;\n"), @"");
         assert_snapshot!(check_text("crates/a/b.py", "import b\n"), @"");
     }

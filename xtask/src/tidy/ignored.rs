@@ -1,6 +1,6 @@
-//! Checks that no test is switched off.
+//! Checks that no test is ignored.
 //!
-//! It looks at lines, for rustfmt gives every attribute of a test a line of its own.
+//! Checking lines suffices, because rustfmt puts every attribute of a test on a separate line.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::workspace::SourceFile;
@@ -16,7 +16,7 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
             Finding::new(
                 &file.path,
                 index + 1,
-                "the test is ignored, let it assert what is wrong today and say why",
+                "the test is ignored: assert the current behaviour instead, and explain why",
             )
         })
         .collect()
@@ -42,19 +42,19 @@ mod tests {
         assert_snapshot!(
             check_text("#[test]\n#[ignore]\nfn a() {}\n#[ignore = \"slow\"]\n#[test]\nfn b() {}\n"),
             @"
-        crates/a/src/b.rs:2: the test is ignored, let it assert what is wrong today and say why
-        crates/a/src/b.rs:4: the test is ignored, let it assert what is wrong today and say why
+        crates/a/src/b.rs:2: the test is ignored: assert the current behaviour instead, and explain why
+        crates/a/src/b.rs:4: the test is ignored: assert the current behaviour instead, and explain why
         "
         );
     }
 
     #[test]
     fn a_test_ignored_on_some_machines_is_refused() {
-        assert_snapshot!(check_text("    #[cfg_attr(windows, ignore = \"slow\")]\n"), @"crates/a/src/b.rs:1: the test is ignored, let it assert what is wrong today and say why");
+        assert_snapshot!(check_text("    #[cfg_attr(windows, ignore = \"slow\")]\n"), @"crates/a/src/b.rs:1: the test is ignored: assert the current behaviour instead, and explain why");
     }
 
     #[test]
-    fn the_word_alone_is_harmless() {
+    fn the_word_ignore_in_other_code_is_no_finding() {
         assert_snapshot!(check_text("// See #[ignore].\nlet ignored = ignore();\n"), @"");
     }
 }

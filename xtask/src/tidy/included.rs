@@ -1,5 +1,5 @@
-//! Checks that no crate takes a file of another one by its path: that is an arrow which no manifest
-//! shows.
+//! Checks that no crate includes a file of another one by its path: that is a dependency that no
+//! manifest declares.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::workspace::SourceFile;
@@ -16,7 +16,7 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
     included.map(finding).collect()
 }
 
-/// Says whether a line includes a module whose path leads out of the crate of the file.
+/// Returns whether a line includes a module whose path leads out of the crate of the file.
 fn leaves_the_crate(path: &str, line: &str) -> bool {
     let Some(included) = line.strip_prefix("#[path = \"").and_then(|it| it.split('"').next())
     else {

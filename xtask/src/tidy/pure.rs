@@ -1,6 +1,6 @@
-//! Checks that the pure crates bring in only what is known to touch nothing.
+//! Checks that the pure crates depend only on crates without I/O.
 //!
-//! The list is of names and not of versions: it is looked at when something new comes in.
+//! The list has names and no versions: it is reviewed when a dependency is added.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::tidy::crates;
 use crate::tidy::finding::Finding;
 use crate::tidy::workspace::Member;
 
-/// Where the list is: a name a line, and after `#` why it touches nothing.
+/// Where the list is: a name a line, and after `#` why it is pure.
 pub(crate) const LIST: &str = "xtask/pure-dependencies.txt";
 
 /// Returns all that a crate brings in, on any platform, as `cargo tree` draws it.
@@ -87,7 +87,7 @@ fn describe_unlisted(member: &Member, way: &[&str]) -> Finding {
         &member.manifest.path,
         member.line_of(way[0]),
         format!(
-            "`{}` is pure and brings in `{arrows}`, drop that or say in `{LIST}` why it touches nothing",
+            "`{}` is pure and brings in `{arrows}`, remove it, or explain in `{LIST}` why it is pure",
             member.name
         ),
     )
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_all_that_is_brought_in_is_fine() {
+    fn a_list_of_all_dependencies_has_no_findings() {
         assert_snapshot!(check_list(
             "# Names.\n\nimbl # why\nrand_core\nwide# why\nserde\nserde_derive"
         ), @"");
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_dependency_that_is_not_listed_is_refused_with_the_way_to_it() {
         assert_snapshot!(check_list("imbl\nwide\nserde_derive\n"), @"
-        crates/a/Cargo.toml:3: `threadfold-convert` is pure and brings in `threadfold-core` → `imbl` → `rand_core`, drop that or say in `xtask/pure-dependencies.txt` why it touches nothing
-        crates/a/Cargo.toml:2: `threadfold-convert` is pure and brings in `serde`, drop that or say in `xtask/pure-dependencies.txt` why it touches nothing
+        crates/a/Cargo.toml:3: `threadfold-convert` is pure and brings in `threadfold-core` → `imbl` → `rand_core`, remove it, or explain in `xtask/pure-dependencies.txt` why it is pure
+        crates/a/Cargo.toml:2: `threadfold-convert` is pure and brings in `serde`, remove it, or explain in `xtask/pure-dependencies.txt` why it is pure
         ");
     }
 

@@ -1,4 +1,4 @@
-//! Checks that no file has grown beyond what can be read in one sitting.
+//! Checks file lengths.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::workspace::SourceFile;
@@ -7,7 +7,7 @@ const LIMIT: usize = 800;
 
 pub(crate) fn check(file: &SourceFile) -> Option<Finding> {
     let count = file.text.lines().count();
-    let text = format!("the file has {count} lines, split it: {LIMIT} are allowed, 300 are wanted");
+    let text = format!("the file has {count} lines; the maximum is {LIMIT}, aim for 300");
     (count > LIMIT).then(|| Finding::new(&file.path, LIMIT + 1, text))
 }
 
@@ -32,6 +32,6 @@ mod tests {
 
     #[test]
     fn one_line_more_is_refused() {
-        assert_snapshot!(check_lines(801), @"web/src/page.tsx:801: the file has 801 lines, split it: 800 are allowed, 300 are wanted");
+        assert_snapshot!(check_lines(801), @"web/src/page.tsx:801: the file has 801 lines; the maximum is 800, aim for 300");
     }
 }

@@ -1,4 +1,4 @@
-//! What is looked at: the workspace's crates, as cargo knows them, and its files, as git does.
+//! The workspace's crates (from cargo) and files (from git).
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +63,7 @@ pub(crate) fn members() -> Result<Vec<Member>> {
     let json =
         shell::read(&mut shell::command("cargo metadata --format-version 1 --no-deps --locked"))?;
     let metadata: Metadata =
-        serde_json::from_str(&json).context("the answer of `cargo metadata` is not understood")?;
+        serde_json::from_str(&json).context("cannot parse the output of `cargo metadata`")?;
     metadata.packages.into_iter().map(member).collect()
 }
 

@@ -1,4 +1,4 @@
-//! `threadfold backup`: a copy of the store, also while it is in use.
+//! `threadfold backup`: copies the store, even while it is in use.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,16 +9,17 @@ use clap::Args;
 use crate::error::CommandError;
 use crate::printable::printable;
 use crate::store::StoreArgs;
+use crate::unfinished::unfinished_path;
 use crate::view::size;
 
-/// Copy the store to a file, as it is at one moment
+/// Copy the store to a file, as a consistent snapshot
 ///
-/// Others may write to it meanwhile. The copy is a store of its own: `--store` uses it.
+/// Other processes may keep writing. Use the copy with `--store`.
 #[derive(Args)]
 pub(crate) struct BackupArgs {
     /// Write to this file
     file: PathBuf,
-    /// Replace a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -33,19 +34,22 @@ pub(crate) fn run(args: &BackupArgs) -> Result<(), CommandError> {
     if is_itself() == Some(true) {
         return Err(CommandError::new(
             anyhow!("`{place}` is the store itself"),
-            "give another file",
+            "use another file",
         ));
     }
     if args.file.metadata().is_ok_and(|it| !it.is_file()) {
-        return Err(CommandError::new(anyhow!("`{place}` is no file"), "give another file"));
+        return Err(CommandError::new(anyhow!("`{place}` is not a file"), "use another file"));
     }
     if args.file.exists() && !args.force {
         return Err(CommandError::new(
-            anyhow!("`{place}` is there already"),
+            anyhow!("`{place}` already exists"),
             "`--force` replaces it",
         ));
     }
+    let unfinished = store.unfinished_files();
+    unfinished.add(&unfinished_path(&args.file, None));
     store.wait(store.shared().backup(&args.file))?;
+    drop(unfinished);
     let bytes = args.file.metadata().map_or(0, |it| it.len());
     let bytes = size(usize::try_from(bytes).unwrap_or(usize::MAX));
     writeln!(io::stdout(), "wrote  {}  {bytes}", printable(&place.to_string()))?;

@@ -9,10 +9,12 @@ use threadfold_engine::{duplicate_names, inspect};
 use threadfold_store::{Finding, Remedy, SessionEntry, Subject};
 
 use super::reindex::reindex;
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::printable::{printable, write_json};
 use crate::progress::Progress;
 use crate::store::{OpenStore, StoreArgs, elsewhere, lost_records};
+use crate::surroundings::unread_on_machine;
+use crate::unread::{print_unread, report_unread};
 use crate::view::{count, size};
 
 const REBUILD: &str = "`threadfold doctor --deep --repair` rebuilds it from the records";
@@ -21,8 +23,10 @@ const RESTORE_STORE: &str = "restore the store from a backup, or `threadfold exp
 
 /// Check the store for corruption
 ///
-/// Reads everything and verifies its checksums. Each finding is printed with what to do about it.
-/// Exit 0: all is well; 1: something is wrong; 2: error.
+/// Reads everything and verifies its checksums. Each problem is printed with a suggested fix. What
+/// agents' folders hold and this version cannot read is reported as well, and is no problem of the
+/// store.
+/// Exit 0: no problems; 1: problems found; 2: error.
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
     /// Fold every session again, and compare with its snapshots and its summary
@@ -31,14 +35,14 @@ pub(crate) struct DoctorArgs {
     /// Rebuild corrupt snapshots and summaries; records are never touched
     #[arg(long)]
     repair: bool,
-    /// Print one JSON object a line for each finding
+    /// Print one JSON object per problem
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// A finding, as it is printed.
+/// A problem, as it is printed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Diagnosis {
@@ -92,6 +96,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), CommandError> {
         compare(&mut found, &rebuilt, left);
     }
     print(args, &found)?;
+    let unread = unread_on_machine();
+    report_unread(&unread);
+    if args.json {
+        print_unread(&unread)?;
+    }
     if found.iter().any(|it| !it.repaired) {
         return Err(CommandError::No);
     }
@@ -130,7 +139,7 @@ fn missing_records(entry: &SessionEntry) -> Option<Diagnosis> {
     })
 }
 
-/// Adds sessions that are stored under two ids. Nothing is merged or removed unasked.
+/// Adds sessions that are stored under two ids. Nothing is merged or removed automatically.
 fn find_duplicates(
     store: &OpenStore,
     sessions: &[SessionEntry],
@@ -140,9 +149,9 @@ fn find_duplicates(
     for entry in sessions {
         if let Some(other) = store.wait(duplicate_names(&*shared, entry))? {
             let subject = Subject::Session(entry.session.clone());
-            let problem = format!("its agent calls it `{other}`, which is stored as well");
+            let problem = format!("it is the same session as `{other}`, which is also stored");
             let advice = format!(
-                "imports go to `{other}`; if it has all that you need, `threadfold rm {}` removes this one",
+                "imports go to `{other}`; if that is complete, `threadfold rm {}` removes this one",
                 entry.session
             );
             let finding = Finding::new(subject, problem, Remedy::RestoreSession);
@@ -189,7 +198,7 @@ fn repair(
         }
         match reindex(store, entry) {
             Err(error @ CommandError::Failed { .. }) => {
-                say(format_args!("cannot rebuild session `{}`: {error}", entry.session));
+                print_note(format_args!("cannot rebuild session `{}`: {error}", entry.session));
                 continue;
             }
             done => drop(done?),
@@ -199,7 +208,7 @@ fn repair(
     Ok(rebuilt)
 }
 
-/// Marks as repaired what was rebuilt and is no longer wrong, and adds what is wrong only now.
+/// Marks rebuilt problems as repaired if they are gone, and adds problems that are new.
 fn compare(found: &mut Vec<Diagnosis>, rebuilt: &[SessionId], left: Vec<Diagnosis>) {
     for diagnosis in found.iter_mut() {
         let is_left = left.iter().any(|it| it.subject == diagnosis.subject);
@@ -231,8 +240,8 @@ fn print(args: &DoctorArgs, found: &[Diagnosis]) -> Result<(), CommandError> {
     }
     let left = found.iter().filter(|it| !it.repaired).count();
     if !found.is_empty() {
-        let wrong = count(found.len(), "thing is", "things are");
-        say(format_args!("{wrong} wrong, {} repaired", found.len() - left));
+        let wrong = count(found.len(), "problem", "problems");
+        print_note(format_args!("{wrong} found, {} repaired", found.len() - left));
     }
     Ok(())
 }
@@ -244,7 +253,7 @@ fn print_size(store: &OpenStore) -> Result<(), CommandError> {
     let sessions = count(number(stored.sessions), "session", "sessions");
     let records = count(number(stored.records), "record", "records");
     let (file, free) = (size(number(stored.file_bytes)), size(number(stored.free_bytes)));
-    writeln!(out, "all is well: {sessions}, {records}, {file}, {free} of it free")?;
-    say(format_args!("checked `{}`", store.location()));
+    writeln!(out, "no problems: {sessions}, {records}, {file}, {free} of it free")?;
+    print_note(format_args!("checked `{}`", store.location()));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `threadfold export`: sessions out of the store, as they came or as what they mean.
+//! `threadfold export`: writes stored sessions as their original files, or in another format.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -8,83 +8,153 @@ use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use threadfold_core::{ConversationState, SessionId, SessionMetadata};
-use threadfold_engine::{load_within, originals, read_on};
+use threadfold_engine::{advance_fold, load_within, originals};
 use threadfold_fold::Slices;
 use threadfold_store::SessionEntry;
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::export::{
-    Output, Scribe, Written, file_name, has_files, lone_file, move_into, need_files, write_markdown,
+    Output, SourceWriter, WrittenFile, file_name, has_files, lone_file, move_into, need_files,
+    write_markdown,
 };
-use crate::printable::write_json;
+use crate::printable::{data_output, write_json};
 use crate::store::{OpenStore, StoreArgs, elsewhere, load_stored, lost_records};
+use crate::unfinished::unfinished_path;
 use crate::view::count;
 
-/// Write a session from the store: its files as they were, its events, its state, or Markdown
+/// Export a session from the store: its original files, its events, its state, or Markdown
 ///
-/// Without a session, all of them are written into a folder.
+/// Without a session, exports all sessions into a folder.
 #[derive(Args)]
 pub(crate) struct ExportArgs {
-    /// Session to export: its id or the beginning of one
+    /// Session to export: its id or a prefix of it
     session: Option<String>,
-    /// What to write
+    /// The format of the output
     #[arg(long, value_name = "FORMAT", default_value = "original")]
     format: ExportFormat,
-    /// Write to this file, or into this folder; without, to standard output
+    /// Write to this file or into this folder; default: standard output
     #[arg(long, short, value_name = "FILE|FOLDER", required_unless_present = "session")]
     output: Option<PathBuf>,
-    /// Replace files that are there
+    /// Overwrite existing files
     #[arg(long)]
     force: bool,
-    /// Write the files of a damaged session as far as they can be read, and tell what is missing
+    /// Write what can still be read of a corrupt session's files, and report what is missing
     #[arg(long, requires = "session", requires = "output")]
     salvage: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// What is written
+/// The format of the output
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ExportFormat {
     /// The files that the agent wrote, byte for byte
     Original,
-    /// Threadfold's own events, one a line, each with the record it came from
+    /// Threadfold's own events, one per line, each with its record number
     Events,
-    /// The state that they end in: blocks, subagents and metadata
+    /// The final state: blocks, subagents and metadata
     Json,
-    /// A document for people
+    /// A readable document
     Markdown,
 }
 
 pub(crate) fn run(args: &ExportArgs) -> Result<(), CommandError> {
-    let store = args.store.open_to_read()?;
+    if !args.salvage {
+        return run_on(args, &args.store.open_to_read()?);
+    }
+    let opened = args.store.open_to_read();
+    let salvaged = opened.and_then(|store| match is_readable(args, &store)? {
+        true => run_on(args, &store),
+        false => Err(CommandError::new(
+            anyhow!("records are damaged or missing"),
+            "`threadfold doctor` reports what is corrupt",
+        )),
+    });
+    match salvaged {
+        Err(CommandError::Failed { error, hint }) => {
+            // What SQLite refuses to read may still be in the file.
+            print_note(format_args!("{error:#}: reading the store page by page"));
+            let rebuilt = args.store.open_rebuilt()?;
+            rebuilt.with(|store| salvage_rebuilt(args, store, CommandError::Failed { error, hint }))
+        }
+        done => done,
+    }
+}
+
+/// Returns whether all records of the sessions to be exported can be read. A damaged page costs all
+/// records of its row there, but only those on the page where rows are read page by page.
+fn is_readable(args: &ExportArgs, store: &OpenStore) -> Result<bool, CommandError> {
+    let entries = match &args.session {
+        Some(session) => vec![store.find(session)?],
+        None => store.sessions()?,
+    };
+    let shared = store.shared();
+    for entry in &entries {
+        let lost =
+            store.wait(threadfold_engine::salvage(&*shared, &entry.session, |_, _, _| Ok(())));
+        if lost_records(entry).is_some() || !lost?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Salvages a session from a rebuilt store; if its name is lost, all sessions without one.
+fn salvage_rebuilt(
+    args: &ExportArgs,
+    store: &OpenStore,
+    refused: CommandError,
+) -> Result<(), CommandError> {
+    let nameless = |it: &SessionEntry| it.session.as_str().starts_with("salvaged-");
+    let is_found = args.session.as_ref().is_none_or(|session| store.find(session).is_ok());
+    if is_found {
+        return run_on(args, store);
+    }
+    let nameless: Vec<_> = store.sessions()?.into_iter().filter(nameless).collect();
+    if nameless.is_empty() {
+        return Err(refused);
+    }
+    let folder = args.output.as_deref().unwrap_or(Path::new("."));
+    for entry in &nameless {
+        let name = &entry.session;
+        print_note(format_args!("the name of session `{name}` is lost; it may be the one"));
+        match salvage(args, store, entry, &folder.join(file_name(name.as_str()))) {
+            Err(CommandError::Failed { error, .. }) => print_note(format_args!("{error:#}")),
+            Err(CommandError::No) | Ok(()) => {}
+            other => return other,
+        }
+    }
+    Err(CommandError::No)
+}
+
+fn run_on(args: &ExportArgs, store: &OpenStore) -> Result<(), CommandError> {
     match (&args.session, &args.output) {
         (Some(session), output) => {
             let entry = store.find(session)?;
             let lost = lost_records(&entry);
-            lost.iter().for_each(say);
-            export(args, &store, &entry, output.as_deref())?;
+            lost.iter().for_each(print_note);
+            export(args, store, &entry, output.as_deref())?;
             if lost.is_none() { Ok(()) } else { Err(CommandError::No) }
         }
-        (None, Some(folder)) => export_all(args, &store, folder),
-        (None, None) => Err(needs_folder("all sessions are more than one file")),
+        (None, Some(folder)) => export_all(args, store, folder),
+        (None, None) => Err(needs_folder("all sessions need more than one file")),
     }
 }
 
 fn export_all(args: &ExportArgs, store: &OpenStore, folder: &Path) -> Result<(), CommandError> {
     let entries = store.sessions()?;
     if entries.is_empty() {
-        say("the store is empty");
+        print_note("the store is empty");
         return Err(CommandError::No);
     }
     let mut failed = Vec::new();
     for entry in &entries {
         if let Some(lost) = lost_records(entry) {
-            say(format_args!("session `{}`: {lost}", entry.session));
+            print_note(format_args!("session `{}`: {lost}", entry.session));
         }
         match export_one(args, store, entry, folder) {
             Err(CommandError::Failed { error, .. }) => {
-                say(format_args!("session `{}`: {error:#}", entry.session));
+                print_note(format_args!("session `{}`: {error:#}", entry.session));
                 failed.push(entry.session.to_string());
             }
             other => other?,
@@ -93,8 +163,8 @@ fn export_all(args: &ExportArgs, store: &OpenStore, folder: &Path) -> Result<(),
     match (failed.len(), failed.first()) {
         (_, None) => Ok(()),
         (count, Some(first)) => Err(CommandError::new(
-            anyhow!("{count} of {} sessions were not exported, `{first}` first", entries.len()),
-            "the others are written; `threadfold doctor` tells what is damaged",
+            anyhow!("{count} of {} sessions were not exported, first `{first}`", entries.len()),
+            "the others were exported; `threadfold doctor` reports what is corrupt",
         )),
     }
 }
@@ -109,14 +179,21 @@ fn export_one(
     match args.format {
         ExportFormat::Original if !has_files(store, entry)? => {
             let session = &entry.session;
-            say(format_args!("left out `{session}`, which has no files: `--format events` has it"));
+            print_note(format_args!(
+                "skipped `{session}`, which has no files: use `--format events`"
+            ));
             Ok(())
         }
         ExportFormat::Original => export_files(args, store, entry, &folder.join(name)),
         format => {
             let path = folder.join(format!("{name}.{}", format.ending()));
-            export_to(store, entry, format, Output::create(&path, args.force)?)?;
-            say(format_args!("wrote `{}`", path.display()));
+            export_to(
+                store,
+                entry,
+                format,
+                Output::create(&path, args.force, store.unfinished_files())?,
+            )?;
+            print_note(format_args!("wrote `{}`", path.display()));
             Ok(())
         }
     }
@@ -144,17 +221,17 @@ fn export(
             (Some(spec), output) => {
                 if spec.part > 1 {
                     let times = count(spec.part as usize - 1, "time", "times");
-                    say(format_args!(
-                        "its file was written anew {times}; an `--output` that is a folder gets all"
+                    print_note(format_args!(
+                        "its file was rewritten {times}; `--output FOLDER` writes every version"
                     ));
                 }
                 match output {
                     Some(path) => {
-                        let mut out = Output::create(path, args.force)?;
+                        let mut out = Output::create(path, args.force, store.unfinished_files())?;
                         let written = export_lone(store, entry, spec.part, &mut out);
                         out.finish(written)
                     }
-                    None => export_lone(store, entry, spec.part, &mut io::stdout().lock()),
+                    None => export_lone(store, entry, spec.part, &mut data_output()),
                 }
             }
             (None, Some(folder)) => export_files(args, store, entry, folder),
@@ -163,14 +240,19 @@ fn export(
         (format, Some(output)) => {
             let name = format!("{}.{}", file_name(entry.session.as_str()), format.ending());
             let path = if is_folder { output.join(name) } else { output.to_owned() };
-            export_to(store, entry, format, Output::create(&path, args.force)?)
+            export_to(
+                store,
+                entry,
+                format,
+                Output::create(&path, args.force, store.unfinished_files())?,
+            )
         }
-        (format, None) => write(store, entry, format, &mut BufWriter::new(io::stdout().lock())),
+        (format, None) => write(store, entry, format, &mut BufWriter::new(data_output())),
     }
 }
 
 fn needs_folder(why: &str) -> CommandError {
-    CommandError::new(anyhow!("{why}, and standard output is one"), "`--output FOLDER` takes them")
+    CommandError::new(anyhow!("{why}, but stdout is only one"), "use `--output FOLDER`")
 }
 
 /// Writes all files of a session into a folder.
@@ -180,10 +262,10 @@ fn export_files(
     entry: &SessionEntry,
     folder: &Path,
 ) -> Result<(), CommandError> {
-    fill(args, folder, |scribe| scribe.write_all(store, entry))
+    fill(args, store, folder, |scribe| scribe.write_all(store, entry))
 }
 
-/// Writes what can be read of a damaged session into a folder, and tells what cannot.
+/// Writes what can be read of a corrupt session into a folder, and reports what cannot.
 fn salvage(
     args: &ExportArgs,
     store: &OpenStore,
@@ -192,64 +274,76 @@ fn salvage(
 ) -> Result<(), CommandError> {
     if args.format != ExportFormat::Original {
         return Err(CommandError::new(
-            anyhow!("only the files themselves can be salvaged"),
-            "leave out `--format`; what is written can be imported into another store",
+            anyhow!("only original files can be salvaged"),
+            "omit `--format`; the salvaged files can be imported into another store",
         ));
     }
     let mut lost = Vec::new();
-    fill(args, folder, |scribe| {
+    fill(args, store, folder, |scribe| {
         let (written, missed) = scribe.salvage(store, entry)?;
         for file in &written {
             for gap in &file.missing {
                 let name = &file.spec.name;
-                say(format_args!("bytes {} to {} of `{name}` are missing", gap.start, gap.end));
+                print_note(format_args!(
+                    "bytes {} to {} of `{name}` are missing",
+                    gap.start, gap.end
+                ));
             }
         }
         lost = missed;
+        if written.iter().all(|it| it.bytes == 0) {
+            return Err(CommandError::new(
+                anyhow!("nothing can be read of session `{}`", entry.session),
+                "`threadfold doctor` reports what is corrupt",
+            ));
+        }
         Ok(written)
     })?;
     for gap in &lost {
-        say(format_args!("records {} to {} cannot be read", gap.start(), gap.end()));
+        print_note(format_args!("records {} to {} cannot be read", gap.start(), gap.end()));
     }
     if lost.is_empty() { Ok(()) } else { Err(CommandError::No) }
 }
 
-/// Writes files into a folder. What is there is not touched before all is written.
+/// Writes files into a folder. Existing files stay untouched until everything is written.
 fn fill(
     args: &ExportArgs,
+    store: &OpenStore,
     folder: &Path,
-    write: impl FnOnce(Scribe<'_>) -> Result<Vec<Written>, CommandError>,
+    write: impl FnOnce(SourceWriter<'_>) -> Result<Vec<WrittenFile>, CommandError>,
 ) -> Result<(), CommandError> {
     fs::create_dir_all(folder).map_err(|error| {
-        let what = format!("folder `{}` cannot be made", folder.display());
-        CommandError::new(anyhow::Error::new(error).context(what), "give another `--output`")
+        let what = format!("folder `{}` cannot be created", folder.display());
+        CommandError::new(anyhow::Error::new(error).context(what), "choose another `--output`")
     })?;
-    let staged = folder.join(format!(".{}.unfinished", std::process::id()));
-    let moved = write(Scribe::into_folder(&staged)).and_then(|written| {
+    let staged = unfinished_path(&folder.join(""), None);
+    let listed = store.unfinished_files();
+    listed.add(&staged);
+    let moved = write(SourceWriter::into_folder(&staged)).and_then(|written| {
         let files = written.into_iter().flat_map(|it| [it.older, vec![it.path]].concat());
         let files: Vec<_> = files.collect();
         move_into(folder, &staged, &files, args.force).map_err(|error| {
             let hint = match error.kind() {
                 io::ErrorKind::AlreadyExists => {
-                    "give a new folder, or let `--force` replace the files that are there"
+                    "choose a new folder, or use `--force` to overwrite existing files"
                 }
-                _ => "look whether the folder may be written to",
+                _ => "check that the folder is writable",
             };
-            let what = format!("folder `{}` cannot be filled", folder.display());
+            let what = format!("folder `{}` cannot be written", folder.display());
             CommandError::new(anyhow::Error::new(error).context(what), hint)
         })
     });
-    // What has its place by now is not there any more.
+    // Files that were moved into place are gone from here.
     fs::remove_dir_all(&staged).ok();
     for path in moved? {
-        say(format_args!("wrote `{}`", path.display()));
+        print_note(format_args!("wrote `{}`", path.display()));
     }
     Ok(())
 }
 
-/// Writes the only file of a session, in its latest part.
+/// Writes the latest version of a session's only file.
 ///
-/// The last record is held back: if it was the beginning of a line, the whole line takes its place.
+/// The last record is buffered: if it is an unterminated line, the complete line replaces it.
 fn export_lone(
     store: &OpenStore,
     entry: &SessionEntry,
@@ -266,10 +360,10 @@ fn export_lone(
         }
         let end = held.0 + held.1.len() as u64;
         if position == end {
-            let told = out.write_all(&held.1);
-            failed = told.err().or(failed.take());
+            let written = out.write_all(&held.1);
+            failed = written.err().or(failed.take());
         } else if position != held.0 {
-            let what = format!("byte {end} was to come, and {position} came");
+            let what = format!("expected byte {end}, found byte {position}");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         held = (position, bytes.to_vec());
@@ -309,7 +403,7 @@ fn write(
         }
         ExportFormat::Json | ExportFormat::Original => {
             let loaded = load_stored(store, entry, None)?;
-            let state = Exported {
+            let state = StateDocument {
                 session_id: &entry.session,
                 seq: entry.head.seq,
                 state: &loaded.state,
@@ -322,10 +416,10 @@ fn write(
     Ok(out.flush()?)
 }
 
-/// What `--format json` prints.
+/// The output of `--format json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Exported<'a> {
+struct StateDocument<'a> {
     session_id: &'a SessionId,
     seq: u64,
     #[serde(flatten)]
@@ -333,17 +427,17 @@ struct Exported<'a> {
     metadata: &'a SessionMetadata,
 }
 
-/// Writes the events of all records, and those that close what was left open.
+/// Writes the events of all records, and the events that close open blocks.
 fn write_events(
     store: &OpenStore,
     entry: &SessionEntry,
     mut out: &mut dyn Write,
 ) -> Result<(), CommandError> {
-    // The store's own folder may be one where nothing can be written.
+    // The store's own folder may be read-only.
     let shared = store.shared();
     let empty = load_within(&*shared, &entry.session, 0, Slices::default(), Some(elsewhere()));
     let mut fold = store.wait(empty)?.fold;
-    store.wait(read_on(&*shared, &mut fold, entry.head.seq, |_, step| {
+    store.wait(advance_fold(&*shared, &mut fold, entry.head.seq, |_, step| {
         for event in &step.events {
             write_json(&mut out, event)?;
             writeln!(out)?;

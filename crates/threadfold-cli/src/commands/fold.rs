@@ -1,4 +1,4 @@
-//! `threadfold fold`: from events to the state that they end in.
+//! `threadfold fold`: folds events into their final state.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use threadfold_core::{BlockBody, Change, ConversationState, Json, Outcome, Payload, SessionEvent};
 use threadfold_fold::Step;
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::input::{FoldedInput, InputArgs, fold_input};
 use crate::printable::{printable, write_json, write_json_text};
 use crate::runtime::Waiter;
@@ -19,27 +19,27 @@ use crate::runtime::Waiter;
 /// Fold a session into the state of its conversations
 ///
 /// Reads what an agent emits or stores, or Threadfold's own events, and prints the state as one
-/// line of JSON. The format is detected, and files that belong to the session are found. A line
-/// that cannot be used is kept as a block, and reported.
+/// line of JSON. The format is detected, and files that belong to the session are included. A line
+/// that cannot be parsed becomes an `unknown` block and is reported.
 #[derive(Args)]
 pub(crate) struct FoldArgs {
-    /// Read this file or folder; standard input if it is `-` or absent
+    /// Read this file or folder; default, or `-`: standard input
     file: Option<PathBuf>,
     #[command(flatten)]
     input: InputArgs,
     /// Stop after N events
     #[arg(long, value_name = "N")]
     at: Option<u64>,
-    /// Print what each event changed, one JSON object a line
+    /// Print the changes of each event, one JSON object per line
     #[arg(long, group = "shown")]
     changes: bool,
-    /// Print events that did not fit, one a line, and their number on standard error
+    /// Print anomalous events, one per line, and their count on standard error
     #[arg(long, group = "shown")]
     anomalies: bool,
     /// Print the hash of the state
     #[arg(long, group = "shown")]
     hash: bool,
-    /// Print the kinds of records that were not understood, and how many there are of each
+    /// Print the kinds of unknown records, and the number of each
     #[arg(long, group = "shown")]
     unknown: bool,
     /// Print the state indented
@@ -54,18 +54,17 @@ pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
     let folded = fold_input(&waiter, args.file.as_deref(), &args.input.options(), move |step| {
         lock(&observer).step(step);
     })?;
-    waiter.leave();
+    waiter.shut_down();
     let mut printer = lock(&printer);
     let FoldedInput { fold, name, is_pipe } = folded;
-    printer.events(&fold.settling(), 0);
+    let (settled, ending) = fold.into_settled();
+    printer.events(&ending, 0);
+    drop(ending);
     std::mem::replace(&mut printer.failure, Ok(()))?;
-    if printer.events == 0 {
-        say(format_args!("no record of {name} shows anything"));
-    }
     printer.check_reached(&name)?;
     let state = match printer.state.take() {
         Some(state) => state,
-        None => fold.settled(),
+        None => settled,
     };
     printer.finish(&state)?;
     printer.bad_lines.report();
@@ -79,24 +78,24 @@ fn lock(printer: &Mutex<Printer>) -> MutexGuard<'_, Printer> {
     printer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reports subagents that have files of their own, which cannot be seen from a pipe.
+/// Reports subagents with files of their own, which a pipe does not contain.
 fn report_unseen(state: &ConversationState, source: &str) {
     let subagents = state.subagents();
     let unseen = subagents.iter().filter(|it| it.blocks().is_empty()).count();
     if unseen > 0 {
-        say(format_args!(
-            "the files of {} cannot be seen from {source}: give the path of the transcript",
+        print_note(format_args!(
+            "{source} does not include the files of {}: use the path of the transcript",
             count(unseen as u64, "subagent", "subagents")
         ));
     }
 }
 
-/// Prints what is asked for, while events come and at the end.
+/// Prints the requested output, per event and at the end.
 struct Printer {
-    shown: Shown,
+    shown: FoldOutput,
     at: Option<u64>,
     out: BufWriter<Stdout>,
-    /// The state after each event, where that is asked for; else the fold's own state is printed.
+    /// The state after each event, if requested; otherwise the fold's own state is printed.
     state: Option<ConversationState>,
     events: u64,
     anomalies: u64,
@@ -104,9 +103,9 @@ struct Printer {
     failure: Result<(), CommandError>,
 }
 
-/// What is printed.
+/// The requested output.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum FoldOutput {
     State,
     Pretty,
     Changes,
@@ -118,14 +117,15 @@ enum Shown {
 impl Printer {
     fn new(args: &FoldArgs) -> Self {
         let shown = match args {
-            FoldArgs { changes: true, .. } => Shown::Changes,
-            FoldArgs { anomalies: true, .. } => Shown::Anomalies,
-            FoldArgs { hash: true, .. } => Shown::Hash,
-            FoldArgs { unknown: true, .. } => Shown::Unknown,
-            FoldArgs { pretty: true, .. } => Shown::Pretty,
-            _ => Shown::State,
+            FoldArgs { changes: true, .. } => FoldOutput::Changes,
+            FoldArgs { anomalies: true, .. } => FoldOutput::Anomalies,
+            FoldArgs { hash: true, .. } => FoldOutput::Hash,
+            FoldArgs { unknown: true, .. } => FoldOutput::Unknown,
+            FoldArgs { pretty: true, .. } => FoldOutput::Pretty,
+            _ => FoldOutput::State,
         };
-        let is_stepwise = args.at.is_some() || matches!(shown, Shown::Changes | Shown::Anomalies);
+        let is_stepwise =
+            args.at.is_some() || matches!(shown, FoldOutput::Changes | FoldOutput::Anomalies);
         Self {
             shown,
             at: args.at,
@@ -151,8 +151,8 @@ impl Printer {
                 self.failure = self.event(event, line);
             }
         }
-        // Whoever types lines, or pipes them in slowly, sees each at once.
-        if self.failure.is_ok() && self.shown == Shown::Changes {
+        // Flushed per event, so that slow or interactive input shows results at once.
+        if self.failure.is_ok() && self.shown == FoldOutput::Changes {
             self.failure = self.out.flush().map_err(CommandError::from);
         }
     }
@@ -163,7 +163,7 @@ impl Printer {
         let kind = event.payload.kind();
         let mut changes = Vec::new();
         let outcome = state.apply_with(event, &mut changes);
-        if self.shown == Shown::Changes {
+        if self.shown == FoldOutput::Changes {
             let step = StepLine {
                 step: self.events,
                 kind,
@@ -176,7 +176,7 @@ impl Printer {
         }
         if let Some(anomaly) = outcome.anomaly() {
             self.anomalies += 1;
-            if self.shown == Shown::Anomalies {
+            if self.shown == FoldOutput::Anomalies {
                 let text = format!("line {line}: {kind} {}: {anomaly}", name(&outcome));
                 writeln!(self.out, "{}", printable(&text))?;
             }
@@ -184,7 +184,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Refuses if there were fewer events than were asked for.
+    /// Fails if there are fewer events than `--at` requests.
     fn check_reached(&mut self, source: &str) -> Result<(), CommandError> {
         match self.at {
             Some(at) if self.events < at => {
@@ -201,38 +201,38 @@ impl Printer {
         }
     }
 
-    /// Prints what is only known at the end.
+    /// Prints the output that is known only at the end.
     fn finish(&mut self, state: &ConversationState) -> Result<(), CommandError> {
         match self.shown {
-            Shown::Unknown => {
+            FoldOutput::Unknown => {
                 for (kind, number) in unknown_kinds(state) {
                     writeln!(self.out, "{number}\t{}", printable(&kind))?;
                 }
             }
-            Shown::Anomalies => {
+            FoldOutput::Anomalies => {
                 self.out.flush()?;
                 let found = count(self.anomalies, "anomaly", "anomalies");
-                say(format_args!("{found} in {}", count(self.events, "event", "events")));
+                print_note(format_args!("{found} in {}", count(self.events, "event", "events")));
             }
-            Shown::Hash => writeln!(self.out, "{}", state.hash())?,
-            Shown::Pretty => {
+            FoldOutput::Hash => writeln!(self.out, "{}", state.hash())?,
+            FoldOutput::Pretty => {
                 let pretty = serde_json::to_string_pretty(state)?;
                 for line in pretty.lines() {
                     write_json_text(&mut self.out, line)?;
                     writeln!(self.out)?;
                 }
             }
-            Shown::State => {
+            FoldOutput::State => {
                 write_json(&mut self.out, state)?;
                 writeln!(self.out)?;
             }
-            Shown::Changes => {}
+            FoldOutput::Changes => {}
         }
         Ok(self.out.flush()?)
     }
 }
 
-/// Returns the kinds of records that were not understood, and how many there are of each.
+/// Returns the kinds of unknown records, and the number of each.
 fn unknown_kinds(state: &ConversationState) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     let subagents = state.subagents();
@@ -288,7 +288,7 @@ fn count(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// Lines that could not be used; only the first are remembered.
+/// Lines that could not be parsed; only the first ones are remembered.
 #[derive(Default)]
 struct BadLines {
     count: u64,
@@ -310,11 +310,12 @@ impl BadLines {
             return;
         }
         let lines = count(self.count, "line", "lines");
-        say(format_args!("{lines} could not be used, kept as blocks:"));
-        self.first.iter().for_each(|line| say(format_args!("  {line}")));
+        let kept = if self.count == 1 { "is kept as a block" } else { "are kept as blocks" };
+        print_note(format_args!("{lines} could not be parsed and {kept}:"));
+        self.first.iter().for_each(|line| print_note(format_args!("  {line}")));
         let more = self.count - self.first.len() as u64;
         if more > 0 {
-            say(format_args!("  and {more} more"));
+            print_note(format_args!("  and {more} more"));
         }
     }
 }

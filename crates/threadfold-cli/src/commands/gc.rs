@@ -1,4 +1,4 @@
-//! `threadfold gc`: room in the store that nothing uses.
+//! `threadfold gc`: frees unused space in the store.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,13 +11,13 @@ use clap::Args;
 /// Younger data may belong to a snapshot that another process is still writing.
 const GRACE: Duration = Duration::from_secs(60 * 60);
 
-/// Free the room of what no session uses any more
+/// Free the space of data that no session uses any more
 ///
-/// The file does not become smaller: what comes next uses the room. `backup` writes a file without
-/// it.
+/// The store's file does not shrink; new data reuses the space. `backup` writes a compact copy.
+/// Data from the last hour is kept.
 #[derive(Args)]
 pub(crate) struct GcArgs {
-    /// Free also what was stored within the last hour; nobody else may be writing
+    /// Free data from the last hour, too; no other process may be writing
     #[arg(long)]
     now: bool,
     #[command(flatten)]

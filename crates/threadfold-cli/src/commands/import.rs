@@ -1,4 +1,4 @@
-//! `threadfold import`: sessions of agents into the store.
+//! `threadfold import`: imports agents' sessions into the store.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -8,38 +8,39 @@ use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use threadfold_engine::{FoundSession, InputOptions};
+use threadfold_engine::{FoundSession, IdOrigin, InputOptions};
 use threadfold_fold::{Agent, Detection};
 
-use crate::error::{CommandError, say};
-use crate::import::{Candidate, Imported, candidates, import, settle};
+use crate::error::{CommandError, print_note};
+use crate::import::{Candidate, ImportResult, candidates, import_all, settle};
 use crate::input::format_parser;
 use crate::printable::{printable, write_json};
 use crate::store::{OpenStore, StoreArgs};
+use crate::unread::{print_unread, report_unread};
 use crate::view::{count, size};
 
-/// Take sessions into the store, where they stay
+/// Import sessions into the store, which keeps them after the agent deletes them
 ///
-/// Every byte is kept: `export` and `restore` give the files back as they were. A session that is
-/// in the store already is read on from where it ended, so importing twice is harmless. One that
-/// cannot be read does not stop the others.
+/// Every byte is stored: `export` and `restore` reproduce the original files. Importing again
+/// continues where the last import ended, so it is idempotent. A session that cannot be read does
+/// not stop the others.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// What to import: sessions by id or the beginning of one, files that an agent wrote, files of
-    /// events, OpenCode's database, or folders with any of these; without, all sessions that
-    /// `list` finds. A file of records that no known agent wrote is kept as it is
+    /// What to import: sessions by id or prefix, agents' files, files of events, OpenCode's
+    /// database, or folders with any of these; default: every session that `list` finds. Files of
+    /// unknown agents are stored line by line
     #[arg(value_name = "SESSION|FILE|FOLDER")]
     sessions: Vec<String>,
     /// Read the files in this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     from: Option<Detection>,
-    /// Take this session of OpenCode's, where a file holds several
+    /// Import this session, if an OpenCode file contains several
     #[arg(long = "session", value_name = "ID", requires = "sessions")]
     of_session: Option<String>,
-    /// Take every file, whatever it is: those that no known agent wrote are kept as they are
+    /// Import every file, even in an unknown format: those are stored line by line
     #[arg(long, requires = "sessions", conflicts_with = "from")]
     any: bool,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -49,24 +50,29 @@ pub(crate) struct ImportArgs {
 pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
     let options =
         InputOptions { format: args.from, session: args.of_session.as_deref(), any: args.any };
-    let candidates = candidates(&args.sessions, &options)?;
+    let mut unread = Vec::new();
+    let candidates = candidates(&args.sessions, &options, &mut unread);
+    report_unread(&unread);
+    if args.json {
+        print_unread(&unread)?;
+    }
+    let candidates = candidates?;
     if candidates.is_empty() {
-        say("there is nothing to import: `threadfold list` tells where it looks for sessions");
+        print_note(
+            "there is nothing to import: `threadfold list` shows where it looks for sessions",
+        );
         return Err(CommandError::No);
     }
     let store = args.store.open_or_make()?;
-    let mut report = Report { is_json: args.json, bar: bar(&candidates), ..Report::default() };
+    let report = Report { is_json: args.json, bar: bar(&candidates), ..Report::default() };
     let total = candidates.len();
-    let mut failure = None;
+    let is_only = total == 1 && !args.json;
+    let mut queue = Queue { store: &store, report, waiting: Vec::new(), is_only, failure: None };
     for Candidate { name, session } in candidates {
-        let settled = session.and_then(|mut it| settle(&store, &mut it).map(|()| it));
-        match settled.and_then(|it| report.import(&store, &it)) {
-            Ok(()) => {}
-            Err(CommandError::PipeClosed) => return Err(CommandError::PipeClosed),
-            Err(error) if total == 1 && !args.json => failure = Some(error),
-            Err(error) => report.failed(&name, &error)?,
-        }
+        queue.add(name, session)?;
     }
+    queue.import_waiting()?;
+    let Queue { report, failure, .. } = queue;
     report.bar.finish_and_clear();
     if let Some(error) = failure {
         return Err(error);
@@ -74,7 +80,74 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
     report.end(total)
 }
 
-/// Returns a bar that goes by bytes, if somebody can see it.
+/// How many short sessions are imported at once.
+const AT_ONCE: usize = 32;
+/// A session with more bytes than this is imported alone, because each takes memory.
+const SHORT: u64 = 64 << 10;
+
+/// Sessions that wait to be imported together.
+struct Queue<'a> {
+    store: &'a OpenStore,
+    report: Report,
+    waiting: Vec<(String, FoundSession)>,
+    /// There is one session, whose failure is that of the command.
+    is_only: bool,
+    failure: Option<CommandError>,
+}
+
+impl Queue<'_> {
+    fn add(
+        &mut self,
+        name: String,
+        session: Result<FoundSession, CommandError>,
+    ) -> Result<(), CommandError> {
+        if !session.as_ref().is_ok_and(|found| self.may_wait(found)) {
+            self.import_waiting()?;
+        }
+        match session.and_then(|mut it| settle(self.store, &mut it).map(|()| it)) {
+            Ok(found) => {
+                let is_due = !is_short(&found) || self.waiting.len() + 1 >= AT_ONCE;
+                self.waiting.push((name, found));
+                if is_due { self.import_waiting() } else { Ok(()) }
+            }
+            Err(error) => self.failed(&name, error),
+        }
+    }
+
+    /// Returns whether a session may be imported together with those that wait: none of them can
+    /// decide under which id it is stored.
+    fn may_wait(&self, found: &FoundSession) -> bool {
+        let is_other = |(_, waiting): &(String, FoundSession)| waiting.id != found.id;
+        found.naming == IdOrigin::Agent && is_short(found) && self.waiting.iter().all(is_other)
+    }
+
+    fn import_waiting(&mut self) -> Result<(), CommandError> {
+        let (names, sessions): (Vec<_>, Vec<_>) = self.waiting.drain(..).unzip();
+        let bar = self.report.bar.clone();
+        let results = import_all(self.store, &sessions, move |bytes| bar.inc(bytes));
+        for ((name, found), imported) in names.iter().zip(&sessions).zip(results) {
+            self.report.read += size_of(found);
+            self.report.bar.set_position(self.report.read);
+            if let Err(error) = imported.and_then(|it| self.report.report(found, &it)) {
+                self.failed(name, error)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, name: &str, error: CommandError) -> Result<(), CommandError> {
+        match error {
+            CommandError::PipeClosed => Err(CommandError::PipeClosed),
+            error if self.is_only => {
+                self.failure = Some(error);
+                Ok(())
+            }
+            error => self.report.failed(name, &error),
+        }
+    }
+}
+
+/// Returns a progress bar in bytes, if stderr is a terminal.
 fn bar(candidates: &[Candidate]) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
@@ -88,7 +161,7 @@ fn bar(candidates: &[Candidate]) -> ProgressBar {
     }
 }
 
-/// What is told of a session that was imported.
+/// The result of importing a session.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -103,15 +176,15 @@ struct Line<'a> {
     error: Option<String>,
 }
 
-/// What became of all.
+/// The results of all sessions.
 struct Report {
     is_json: bool,
     bar: ProgressBar,
     read: u64,
-    /// The sessions that were taken, and whether anything of them was new.
+    /// The imported sessions, and whether each had new records.
     sessions: BTreeMap<String, bool>,
     failed: usize,
-    /// Those that no known agent wrote.
+    /// Files of unknown agents.
     others: Vec<PathBuf>,
 }
 
@@ -124,25 +197,20 @@ impl Default for Report {
 }
 
 impl Report {
-    fn import(&mut self, store: &OpenStore, found: &FoundSession) -> Result<(), CommandError> {
-        let size = size_of(found);
-        let bar = self.bar.clone();
-        let imported = import(store, found, move |bytes| bar.inc(bytes));
-        self.read += size;
-        self.bar.set_position(self.read);
-        self.report(found, &imported?)
-    }
-
-    fn report(&mut self, found: &FoundSession, imported: &Imported) -> Result<(), CommandError> {
+    fn report(
+        &mut self,
+        found: &FoundSession,
+        imported: &ImportResult,
+    ) -> Result<(), CommandError> {
         *self.sessions.entry(found.id.to_string()).or_default() |= !imported.is_unchanged;
         if found.agent == Some(Agent::unknown()) {
             self.others.push(found.place.clone());
         }
         let intake = imported.intake;
         let status = match imported {
-            Imported { is_unchanged: true, .. } => "unchanged",
-            Imported { is_new: true, .. } => "new",
-            Imported { .. } => "grown",
+            ImportResult { is_unchanged: true, .. } => "unchanged",
+            ImportResult { is_new: true, .. } => "new",
+            ImportResult { .. } => "grown",
         };
         let line = Line {
             id: Some(found.id.as_str()),
@@ -157,23 +225,23 @@ impl Report {
         if self.is_json {
             return self.print(&line);
         }
-        let mut told = format!("{}  {status}", found.id);
+        let mut line = format!("{}  {status}", found.id);
         if !imported.is_unchanged {
             let records = usize::try_from(intake.records).unwrap_or(usize::MAX);
             let bytes = usize::try_from(intake.bytes).unwrap_or(usize::MAX);
-            told.push_str(&format!(": {}, {}", count(records, "record", "records"), size(bytes)));
+            line.push_str(&format!(": {}, {}", count(records, "record", "records"), size(bytes)));
         }
         if intake.new_parts > 0 {
-            told.push_str("; a file was written anew, and both are kept");
+            line.push_str("; a file was rewritten, and both versions are kept");
         }
-        self.bar.suspend(|| writeln!(io::stdout(), "{}", printable(&told)))?;
+        self.bar.suspend(|| writeln!(io::stdout(), "{}", printable(&line)))?;
         Ok(())
     }
 
     fn failed(&mut self, name: &str, error: &CommandError) -> Result<(), CommandError> {
         self.failed += 1;
         let why = error.cause();
-        self.bar.suspend(|| say(format_args!("skipped {name}: {why}")));
+        self.bar.suspend(|| print_note(format_args!("skipped {name}: {why}")));
         if !self.is_json {
             return Ok(());
         }
@@ -200,10 +268,10 @@ impl Report {
     fn end(&self, total: usize) -> Result<(), CommandError> {
         match self.others.as_slice() {
             [] => {}
-            [other] => say(kept_as_it_is(other)),
+            [other] => print_note(stored_unchanged(other)),
             others => {
                 let others = count(others.len(), "file", "files");
-                say(format_args!("{others}: no known agent's sessions; kept as they are"));
+                print_note(format_args!("{others} in an unknown format, stored line by line"));
             }
         }
         if total > 1 {
@@ -211,25 +279,30 @@ impl Report {
             let all = count(self.sessions.len() + failed, "session", "sessions");
             let news = self.sessions.values().filter(|is_new| **is_new).count();
             let unchanged = self.sessions.len() - news;
-            say(format_args!(
-                "{all}: {news} with something new, {unchanged} unchanged, {failed} failed"
+            print_note(format_args!(
+                "{all}: {news} new or updated, {unchanged} unchanged, {failed} failed"
             ));
         }
         match self.failed {
             0 => Ok(()),
             failed => Err(CommandError::new(
                 anyhow!("{} could not be imported", count(failed, "session", "sessions")),
-                "the lines above tell why; importing again takes only what is missing",
+                "see the messages above; import again to retry only what is missing",
             )),
         }
     }
 }
 
-/// Returns how many bytes a session has, about.
+/// Returns whether a session is short. That of a database is not known.
+fn is_short(found: &FoundSession) -> bool {
+    found.content.stamp().bytes.is_some_and(|bytes| bytes <= SHORT)
+}
+
+/// Returns the approximate size of a session in bytes.
 fn size_of(found: &FoundSession) -> u64 {
     found.content.stamp().bytes.unwrap_or_default()
 }
 
-fn kept_as_it_is(path: &std::path::Path) -> String {
-    format!("`{}` is no known agent's session: every line is kept as it is", path.display())
+fn stored_unchanged(path: &std::path::Path) -> String {
+    format!("`{}` is in an unknown format: it is stored line by line", path.display())
 }

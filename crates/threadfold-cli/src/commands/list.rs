@@ -1,6 +1,7 @@
-//! `threadfold list`: the sessions on this machine, newest first.
+//! `threadfold list`: lists the sessions on this machine, newest first.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,30 +19,32 @@ use threadfold_engine::{
 use threadfold_fold::{Agent, SessionSummary};
 use threadfold_store::{MemoryStore, SessionEntry, Store};
 
-use crate::error::{CommandError, say};
-use crate::machine::{discover, listed_places, listed_variables};
+use crate::error::{CommandError, print_note};
 use crate::printable::{one_line, write_json};
 use crate::progress::Progress;
 use crate::runtime::Waiter;
 use crate::sessions::load_found;
 use crate::store::{OpenStore, StoreArgs, summary_of};
+use crate::surroundings::{discover, listed_places, listed_variables};
 use crate::terminal::{self, ColorChoice};
+use crate::unread::{print_unread, report_unread, write_unread};
 use crate::view::{
-    Align, Column, Page, Span, ago, cut, cut_front, draw_table, number, without_tags,
+    Align, Column, Page, Span, ago, command_text, cut, cut_front, draw_table_with_lines, number,
 };
 
 /// List the sessions of all agents on this machine and in the store, newest first
 ///
-/// A session that is on disk and in the store is one row. `+` means that the disk has more, and
-/// `threadfold import` adds it; `-` means that the disk has less, and `threadfold restore` brings
-/// it back. Agents are looked for where they keep their sessions by default; the environment
-/// variables that move an agent's folder are obeyed.
+/// A session that is both on disk and in the store is one row. `+`: the disk has more, which
+/// `threadfold import` adds to the store. `-`: the disk has less, which `threadfold restore` fixes.
+/// Sessions are searched in each agent's default folder, or in the folder that the agent's
+/// environment variable sets. What such a folder holds and this version cannot read is reported;
+/// with `--json`, as an object with the field `unread`.
 #[derive(Args)]
 pub(crate) struct ListArgs {
-    /// Print one JSON object a line, with everything that is known
+    /// Print one JSON object per line, with all details
     #[arg(long)]
     json: bool,
-    /// Show only the N sessions that were written to last
+    /// Show only the N most recently modified sessions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
     #[command(flatten)]
@@ -50,6 +53,7 @@ pub(crate) struct ListArgs {
 
 pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
     let found = discover();
+    report_unread(&found.unread);
     let store = args.store.open_if_there()?;
     let waiter = Waiter::single()?;
     let shared: Arc<dyn Store> = match &store {
@@ -66,8 +70,11 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
     let mut rows = reader.read_all(&listed);
     rows.sort_by_cached_key(|row| Reverse(row.ended));
     if rows.is_empty() {
-        say(format_args!(
-            "there are no sessions in {}; {} say where else to look",
+        if args.json {
+            print_unread(&found.unread)?;
+        }
+        print_note(format_args!(
+            "there are no sessions in {}; set {} to search elsewhere",
             listed_places(&found.places),
             listed_variables()
         ));
@@ -79,6 +86,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
             write_json(&mut out, row)?;
             writeln!(out)?;
         }
+        write_unread(&mut out, &found.unread)?;
     } else {
         let mut page = Page::new(&mut out, terminal::width(), ColorChoice::Auto.is_on());
         table(&mut page, &rows)?;
@@ -97,14 +105,14 @@ fn changed(listed: &ListedSession) -> Option<SystemTime> {
     }
 }
 
-/// Reads what is shown of a session.
+/// Reads the displayed fields of a session.
 struct RowReader<'a> {
     waiter: &'a Waiter,
     store: Option<&'a OpenStore>,
 }
 
 impl RowReader<'_> {
-    /// Reads the sessions, one at a time. Those that cannot be read are reported and skipped.
+    /// Reads the sessions one by one. Unreadable sessions are reported and skipped.
     fn read_all(&self, listed: &[ListedSession]) -> Vec<Row> {
         let mut progress = Progress::new(listed.len());
         let mut rows = Vec::with_capacity(listed.len());
@@ -115,7 +123,7 @@ impl RowReader<'_> {
                     progress.erase();
                     let name = session.found.as_ref().map(FoundSession::description);
                     let name = name.unwrap_or_else(|| format!("session `{}`", session.id));
-                    say(format_args!("skipped {name}: {}", error.cause()));
+                    print_note(format_args!("skipped {name}: {}", error.cause()));
                 }
             }
             progress.step();
@@ -125,8 +133,15 @@ impl RowReader<'_> {
     }
 
     fn read(&self, listed: &ListedSession) -> Result<Row, CommandError> {
+        // Two sessions may share the id that they were found under, but not the listed one.
+        Ok(Row { id: listed.id.to_string(), ..self.read_place(listed)? })
+    }
+
+    fn read_place(&self, listed: &ListedSession) -> Result<Row, CommandError> {
         match (&listed.found, &listed.stored) {
-            (Some(found), None) => Ok(Row::of_found(found, self.summary(found)?, Where::Disk)),
+            (Some(found), None) => {
+                Ok(Row::of_found(found, self.summary(found)?, RowLocation::Disk))
+            }
             (Some(found), Some(entry)) => {
                 let freshness = freshness(found, entry);
                 let summary = match noted_summary(entry) {
@@ -135,48 +150,48 @@ impl RowReader<'_> {
                 };
                 let is_newer = freshness == Freshness::Newer;
                 let has_less = freshness == Freshness::Less;
-                Ok(Row { is_newer, has_less, ..Row::of_found(found, summary, Where::Both) })
+                Ok(Row { is_newer, has_less, ..Row::of_found(found, summary, RowLocation::Both) })
             }
             (None, Some(entry)) => {
                 let summary = self.store.map(|store| summary_of(store, entry)).transpose()?;
                 Ok(Row::of_stored(entry, summary.unwrap_or_default()))
             }
             (None, None) => {
-                Ok(Row::of(listed.id.to_string(), SessionSummary::default(), Where::Disk))
+                Ok(Row::of(listed.id.to_string(), SessionSummary::default(), RowLocation::Disk))
             }
         }
     }
 
     fn summary(&self, found: &FoundSession) -> Result<SessionSummary, CommandError> {
-        Ok(load_found(self.waiter, found)?.summary())
+        Ok(load_found(self.waiter, found)?.into_summary())
     }
 }
 
 /// Where a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Where {
+enum RowLocation {
     /// In a file or a database of the agent.
     Disk,
     Store,
     Both,
 }
 
-/// What is told of a session.
+/// The displayed fields of a session.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     id: String,
     agent: Option<String>,
     #[serde(rename = "where")]
-    place: Where,
-    /// The folder has more than the store.
+    place: RowLocation,
+    /// The disk has more than the store.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_newer: bool,
-    /// The folder has less than the store.
+    /// The disk has less than the store.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     has_less: bool,
-    /// How many records the store has of it.
+    /// The number of records in the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     records: Option<u64>,
     path: Option<String>,
@@ -185,13 +200,16 @@ struct Row {
     first_prompt: Option<String>,
     started_at: Option<String>,
     ended_at: Option<String>,
-    /// Nothing of a session that is too large to be folded while it is imported.
+    /// `None` for a session that is too large to fold.
     blocks: Option<usize>,
     subagents: Option<usize>,
+    /// The number of the agent's own helpers, which `subagents` does not count.
+    #[serde(skip_serializing_if = "is_zero")]
+    internal: usize,
     model: Option<String>,
     usage: TokenUsage,
     cost_usd: Option<f64>,
-    /// The first command, where nothing was asked in words.
+    /// The first command, if there is no prompt.
     #[serde(skip)]
     command: Option<String>,
     #[serde(skip)]
@@ -199,9 +217,9 @@ struct Row {
 }
 
 impl Row {
-    fn of_found(found: &FoundSession, told: SessionSummary, place: Where) -> Self {
+    fn of_found(found: &FoundSession, summary: SessionSummary, place: RowLocation) -> Self {
         let written = || Timestamp::try_from(found.changed()?).ok();
-        let row = Self::of(found.id.to_string(), told, place);
+        let row = Self::of(found.id.to_string(), summary, place);
         Self {
             agent: found.agent.map(|it| it.name().to_owned()),
             path: Some(found.place.display().to_string()),
@@ -214,9 +232,9 @@ impl Row {
         }
     }
 
-    fn of_stored(entry: &SessionEntry, told: SessionSummary) -> Self {
+    fn of_stored(entry: &SessionEntry, summary: SessionSummary) -> Self {
         let written = || Timestamp::from_millisecond(entry.updated.0).ok();
-        let row = Self::of(entry.session.to_string(), told, Where::Store);
+        let row = Self::of(entry.session.to_string(), summary, RowLocation::Store);
         let agent = row.agent.as_deref().and_then(Agent::from_name);
         let named = row.path.as_deref().and_then(|path| project_of(agent, Path::new(path)));
         Self {
@@ -230,46 +248,51 @@ impl Row {
         }
     }
 
-    fn of(id: String, told: SessionSummary, place: Where) -> Self {
+    fn of(id: String, summary: SessionSummary, place: RowLocation) -> Self {
         Self {
             id,
-            agent: told.agent,
+            agent: summary.agent,
             place,
             is_newer: false,
             has_less: false,
             records: None,
-            path: told.path,
-            project: told.cwd.unwrap_or_default(),
-            title: told.title,
-            first_prompt: told.first_prompt,
-            command: told.first_command.map(|it| without_tags(&it)),
-            ended: told.ended_at.as_deref().and_then(|it| it.parse().ok()),
-            started_at: told.started_at,
-            ended_at: told.ended_at,
-            blocks: told.blocks,
-            subagents: told.subagents,
-            model: told.model,
-            usage: told.usage,
-            cost_usd: told.cost_usd,
+            path: summary.path,
+            project: summary.cwd.unwrap_or_default(),
+            title: summary.title,
+            first_prompt: summary.first_prompt,
+            command: summary.first_command.map(|it| command_text(&it)),
+            ended: summary.ended_at.as_deref().and_then(|it| it.parse().ok()),
+            started_at: summary.started_at,
+            ended_at: summary.ended_at,
+            blocks: summary.blocks,
+            subagents: summary.subagents,
+            internal: summary.internal,
+            model: summary.model,
+            usage: summary.usage,
+            cost_usd: summary.cost_usd,
         }
     }
 
     fn name(&self) -> String {
-        let told = |text: &&str| !text.trim().is_empty();
-        let prompt = || self.first_prompt.as_deref().map(spoken).filter(told);
-        let command = || self.command.as_deref().filter(told);
-        let title = self.title.as_deref().filter(told);
+        let is_shown = |text: &&str| !text.trim().is_empty();
+        let prompt = || self.first_prompt.as_deref().map(spoken).filter(is_shown);
+        let command = || self.command.as_deref().filter(is_shown);
+        let title = self.title.as_deref().filter(is_shown);
         let name = title.or_else(prompt).or_else(command);
-        name.map_or_else(|| "(nothing was asked)".to_owned(), one_line)
+        name.map_or_else(|| "(no prompt)".to_owned(), one_line)
     }
 }
 
-/// Returns the project that the path of a session's file names.
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Returns the project named by the path of a session's file.
 fn project_of(agent: Option<Agent>, path: &Path) -> Option<String> {
     project_from_path(agent?, path, &std::env::home_dir().unwrap_or_default())
 }
 
-/// Returns what a person said, without what an editor put before it: `<tag>…</tag>`.
+/// Returns the user's text without the `<tag>…</tag>` that an editor prepends.
 fn spoken(text: &str) -> &str {
     let mut rest = text.trim_start();
     while let Some(after) = rest.strip_prefix('<')
@@ -282,7 +305,7 @@ fn spoken(text: &str) -> &str {
     if rest.is_empty() { text } else { rest }
 }
 
-/// A column of the table, with what stands in it.
+/// A column of the table, with its cells.
 struct Cells {
     title: &'static str,
     align: Align,
@@ -306,7 +329,7 @@ impl Cells {
 
 fn table<W: Write>(page: &mut Page<W>, rows: &[Row]) -> io::Result<()> {
     let (now, zone) = (Timestamp::now(), TimeZone::system());
-    let short = short_length(rows);
+    let ids = ShortIds::of(rows);
     let project_width = if page.width() < 100 { 10 } else { 28 };
     let when = |row: &Row| row.ended.map(|then| ago(then, now, &zone)).unwrap_or_default();
     let project = |row: &Row| {
@@ -320,17 +343,17 @@ fn table<W: Write>(page: &mut Page<W>, rows: &[Row]) -> io::Result<()> {
     let cost = |row: &Row| row.cost_usd.map(|it| format!("${it:.2}")).unwrap_or_default();
     let is_mixed = rows.iter().any(|row| row.agent != rows[0].agent);
     let agent = |row: &Row| row.agent.clone().filter(|_| is_mixed).unwrap_or_default();
-    let is_any_kept = rows.iter().any(|row| row.place != Where::Disk);
+    let is_any_kept = rows.iter().any(|row| row.place != RowLocation::Disk);
     let place = |row: &Row| match row.place {
         _ if !is_any_kept => "",
-        Where::Disk => "disk",
-        Where::Store => "store",
-        Where::Both if row.is_newer => "both +",
-        Where::Both if row.has_less => "both -",
-        Where::Both => "both",
+        RowLocation::Disk => "disk",
+        RowLocation::Store => "store",
+        RowLocation::Both if row.is_newer => "both +",
+        RowLocation::Both if row.has_less => "both -",
+        RowLocation::Both => "both",
     };
     let blocks = |row: &Row| row.blocks.map(|it| number(it as u64)).unwrap_or_default();
-    let id = |row: &Row| row.id.chars().take(short).collect();
+    let id = |row: &Row| if ids.is_long(row) { String::new() } else { ids.cut(row) };
     let mut columns = vec![
         Cells::of("id", Align::Left, rows.iter().map(id)),
         Cells::of("agent", Align::Left, rows.iter().map(agent)),
@@ -346,22 +369,28 @@ fn table<W: Write>(page: &mut Page<W>, rows: &[Row]) -> io::Result<()> {
     fit(&mut columns, page.width());
     let cells =
         |row: usize| columns.iter().map(move |it| vec![Span::plain(&it.texts[row])]).collect();
+    let long = |(place, row)| ids.is_long(row).then(|| (place, Span::plain(&ids.cut(row))));
+    let above = rows.iter().enumerate().filter_map(long).collect();
     let rows: Vec<Vec<Vec<Span>>> = (0..rows.len()).map(cells).collect();
     let heads = columns.iter().map(|it| Column { title: Span::plain(it.title), align: it.align });
-    draw_table(page, &heads.collect::<Vec<_>>(), &rows)
+    draw_table_with_lines(page, &heads.collect::<Vec<_>>(), &rows, &above)
 }
 
-/// The column that takes what the others leave.
+/// The column that takes the remaining width.
 const TITLE: &str = "title";
+/// How much of the titles is shown before other columns are.
+const LEAST_TITLE: usize = 16;
 
-/// Leaves out columns until there is room for titles, and cuts these to it.
+/// Removes columns until titles have enough width, and truncates titles.
 fn fit(columns: &mut Vec<Cells>, width: usize) {
+    let widest = columns.iter().filter(|it| it.title == TITLE).map(Cells::width).max();
+    let enough = widest.unwrap_or(0).min(LEAST_TITLE);
     for dispensable in ["", "project", "subagents", "agent", "blocks", "cost", "where", "when"] {
         columns.retain(|column| column.title != dispensable);
         let others: usize =
             columns.iter().filter(|it| it.title != TITLE).map(|it| it.width() + 2).sum();
         let room = width.saturating_sub(others);
-        if room >= 16 || dispensable == "when" {
+        if room >= enough || dispensable == "when" {
             let titles = columns.iter_mut().filter(|it| it.title == TITLE);
             titles.for_each(|it| it.texts.iter_mut().for_each(|text| *text = cut(text, room)));
             return;
@@ -369,13 +398,48 @@ fn fit(columns: &mut Vec<Cells>, width: usize) {
     }
 }
 
-/// Returns how many letters of their ids tell all sessions apart: eight, if they do.
-fn short_length(rows: &[Row]) -> usize {
-    let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let shared = |pair: &[&str]| {
-        pair[0].chars().zip(pair[1].chars()).take_while(|(one, other)| one == other).count()
-    };
-    ids.windows(2).map(|pair| shared(pair) + 1).max().unwrap_or(0).max(8)
+/// The widest id in its column. A longer one is drawn above its row, so that it widens no other.
+const ID_WIDTH: usize = 16;
+/// The least length of a shortened id.
+const LEAST_ID: usize = 8;
+
+/// The prefixes that identify sessions.
+struct ShortIds {
+    /// The length of each prefix, if it is longer than that of most.
+    long: BTreeMap<String, usize>,
+    /// The length of all others.
+    length: usize,
+}
+
+impl ShortIds {
+    fn of(rows: &[Row]) -> Self {
+        let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let shared = |one: &str, other: &str| {
+            one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
+        };
+        let mut short = Self { long: BTreeMap::new(), length: LEAST_ID };
+        for (place, id) in ids.iter().enumerate() {
+            let before = place.checked_sub(1).and_then(|before| ids.get(before));
+            let around = [before, ids.get(place + 1)];
+            let least = around.into_iter().flatten().map(|other| shared(id, other) + 1).max();
+            match least.unwrap_or(0) {
+                length if length > ID_WIDTH => {
+                    short.long.insert((*id).to_owned(), length);
+                }
+                length => short.length = short.length.max(length),
+            }
+        }
+        short
+    }
+
+    fn is_long(&self, row: &Row) -> bool {
+        self.long.contains_key(&row.id)
+    }
+
+    fn cut(&self, row: &Row) -> String {
+        let length = self.long.get(&row.id).copied().unwrap_or(self.length);
+        row.id.chars().take(length).collect()
+    }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use threadfold_core::{Payload, SessionEvent};
-use threadfold_engine::{load, read_on};
+use threadfold_engine::{advance_fold, load};
 use threadfold_fold::{Fold, RecordKind, Slices, SourceSpec, StoredRecord};
 use threadfold_store::SessionEntry;
 
@@ -17,29 +17,29 @@ use crate::printable::{one_line, write_json};
 use crate::store::{OpenStore, StoreArgs};
 use crate::view::{cut, cut_front, size};
 
-/// As much of a record as is looked at to show how it begins.
+/// How many bytes of a record are read for its preview.
 const LOOKED_AT: usize = 4_000;
-/// As many letters of a record as are shown.
+/// How many characters of a record are shown.
 const BEGINNING: usize = 60;
 
-/// Show the records of a session in the store, one a line
+/// Show the records of a stored session, one per line
 ///
-/// Each has its number, the time it was received, the source it came from, its kind, its size, and
-/// how it begins. `view --at` shows the session as it was at a record.
+/// Each line has the record's number, time of receipt, source, kind, size, and first characters.
+/// `view --at` shows the session as it was at a record.
 #[derive(Args)]
 pub(crate) struct LogArgs {
-    /// Session to show: its id or the beginning of one
+    /// Session to show: its id or a prefix of it
     session: String,
-    /// Show the events that each record meant, too
+    /// Show the events of each record, too
     #[arg(long)]
     events: bool,
-    /// Begin with this record
+    /// First record to show
     #[arg(long, value_name = "SEQ", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     from: u64,
-    /// End with this record
+    /// Last record to show
     #[arg(long, value_name = "SEQ")]
     to: Option<u64>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<(), CommandError> {
         fold.sources().map(|it| (it.number, it.spec.clone())).collect();
     let shared = store.shared();
     let until = args.to.unwrap_or(head).min(head);
-    let read = store.wait(read_on(&*shared, &mut fold, until, |record, step| {
+    let read = store.wait(advance_fold(&*shared, &mut fold, until, |record, step| {
         if let (RecordKind::Source, Ok(spec)) = (record.kind, serde_json::from_slice(&record.bytes))
         {
             sources.insert(record.source, spec);
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<(), CommandError> {
     Ok(out.flush()?)
 }
 
-/// Returns the fold of all that comes before what is shown.
+/// Returns the fold of all records before the first shown one.
 fn begin(store: &OpenStore, entry: &SessionEntry, before: u64) -> Result<Fold, CommandError> {
     let shared = store.shared();
     let loaded = store.wait(load(&*shared, &entry.session, before, Slices::default()))?;
@@ -144,7 +144,7 @@ fn print(
     Ok(())
 }
 
-/// Returns what an event is about, by name.
+/// Returns the subject of an event, by id.
 fn about(payload: &Payload) -> String {
     match payload {
         Payload::BlockUpsert(it) => format!("{} {}", it.block.id, it.block.body.kind()),

@@ -1,46 +1,46 @@
-//! `threadfold reindex`: what is derived of sessions, made again from their records.
+//! `threadfold reindex`: rebuilds sessions' derived data from their records.
 
 use std::io::{self, Write};
 
 use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
-use threadfold_engine::Reindexed;
+use threadfold_engine::ReindexReport;
 use threadfold_store::SessionEntry;
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::printable::{printable, write_json};
 use crate::progress::Progress;
 use crate::store::{OpenStore, StoreArgs};
 use crate::view::count;
 
-/// How many records may come before the next snapshot.
+/// How many records lie between two snapshots.
 pub(crate) const SNAPSHOT_EVERY: u64 = 16_384;
 
-/// Make snapshots and summaries again, with the present converters
+/// Rebuild snapshots and summaries with the current converters
 ///
-/// No record is touched, and none gets another number. Tells which sessions mean something else
-/// now than when they were imported.
+/// Records and their numbers never change. Reports the sessions whose state differs from the one
+/// at import.
 #[derive(Args)]
 pub(crate) struct ReindexArgs {
-    /// Sessions to take: ids or the beginnings of some; without, all
+    /// Sessions to rebuild: ids or prefixes; default: all
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
     id: &'a str,
     records: u64,
     snapshots: u64,
-    /// Nothing if nothing was known before.
+    /// `None` if there was no earlier state.
     changed: Option<bool>,
     hash_before: Option<&'a str>,
     hash_after: Option<&'a str>,
@@ -59,29 +59,36 @@ pub(crate) fn run(args: &ReindexArgs) -> Result<(), CommandError> {
         progress.erase();
         match made {
             Err(CommandError::Failed { error, .. }) => {
-                say(format_args!("session `{}`: {error:#}", entry.session));
+                print_note(format_args!("session `{}`: {error:#}", entry.session));
                 failed += 1;
             }
-            made => tell(args, entry, &made?)?,
+            made => print_result(args, entry, &made?)?,
         }
     }
     match failed {
         0 => Ok(()),
         _ => Err(CommandError::new(
-            anyhow!("{failed} of {} sessions were not made again", entries.len()),
-            "the others are; `threadfold doctor` tells what is damaged",
+            anyhow!("{failed} of {} sessions could not be rebuilt", entries.len()),
+            "the others were; `threadfold doctor` reports what is corrupt",
         )),
     }
 }
 
-/// Makes again what is derived of a session.
-pub(crate) fn reindex(store: &OpenStore, entry: &SessionEntry) -> Result<Reindexed, CommandError> {
+/// Rebuilds the derived data of a session.
+pub(crate) fn reindex(
+    store: &OpenStore,
+    entry: &SessionEntry,
+) -> Result<ReindexReport, CommandError> {
     let shared = store.shared();
     let budget = Some(store.budget());
     Ok(store.wait(threadfold_engine::reindex(&*shared, entry, SNAPSHOT_EVERY, budget))?)
 }
 
-fn tell(args: &ReindexArgs, entry: &SessionEntry, made: &Reindexed) -> Result<(), CommandError> {
+fn print_result(
+    args: &ReindexArgs,
+    entry: &SessionEntry,
+    made: &ReindexReport,
+) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     let before = made.before.as_ref();
     let changed = made.is_changed();
@@ -103,16 +110,16 @@ fn tell(args: &ReindexArgs, entry: &SessionEntry, made: &Reindexed) -> Result<()
     let records = usize::try_from(made.after.seq).unwrap_or(usize::MAX);
     let records = count(records, "record", "records");
     let blocks = |it: Option<usize>| {
-        it.map_or("blocks that were not counted".to_owned(), |it| count(it, "block", "blocks"))
+        it.map_or("an unknown number of blocks".to_owned(), |it| count(it, "block", "blocks"))
     };
     let after = blocks(made.after.blocks);
-    let told = match changed {
+    let result = match changed {
         Some(true) => {
             format!("changed: {records}, {} before, {after} now", blocks(blocks_before))
         }
         Some(false) => format!("same: {records}, {after}"),
-        None => format!("made: {records}, {after}"),
+        None => format!("built: {records}, {after}"),
     };
-    writeln!(out, "{}", printable(&format!("{}  {told}", entry.session)))?;
+    writeln!(out, "{}", printable(&format!("{}  {result}", entry.session)))?;
     Ok(())
 }

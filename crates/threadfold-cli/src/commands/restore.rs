@@ -1,4 +1,4 @@
-//! `threadfold restore`: a session's files back to where the agent finds them.
+//! `threadfold restore`: writes a session's files back to the agent's folder.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -9,24 +9,27 @@ use clap::Args;
 use threadfold_engine::is_below_session_folder;
 use threadfold_fold::{SourceRole, SourceSpec};
 
-use crate::error::{CommandError, say};
-use crate::export::{Scribe, Taken, Written, below, beside, need_files};
+use crate::error::{CommandError, print_note};
+use crate::export::{SourceWriter, UsedPaths, WrittenFile, below, beside, need_files};
 use crate::printable::printable;
 use crate::store::StoreArgs;
+use crate::surroundings::restorable_folders;
+use crate::unfinished::unfinished_path;
 
-/// Put a session's files back where the agent finds them
+/// Restore a session's files to where the agent reads them
 ///
-/// Each goes to where it came from, or into a folder that is given. A file that is there and
-/// differs is not touched, and then nothing else is, unless `--force` is given; then the old one
-/// stays beside it as `.bak`. Sessions of OpenCode's database cannot be put back into it.
+/// Each file goes back to its original path, if that is in a folder of its agent on this machine, or
+/// into the folder given with `--to`. If any existing
+/// file differs, nothing is written without `--force`, which keeps the old file as `.bak`.
+/// Sessions of OpenCode's database cannot be written back into it.
 #[derive(Args)]
 pub(crate) struct RestoreArgs {
-    /// Session to restore: its id or the beginning of one
+    /// Session to restore: its id or a prefix of it
     session: String,
-    /// Put the files into this folder instead
+    /// Write the files into this folder instead
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Replace files that differ, and keep the old ones as `.bak`
+    /// Overwrite files that differ, and keep the old ones as `.bak`
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -37,77 +40,100 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), CommandError> {
     let store = args.store.open_to_read()?;
     let entry = store.find(&args.session)?;
     need_files(&store, &entry)?;
-    let mut taken = Taken::default();
+    let mut taken = UsedPaths::default();
+    let listed = store.unfinished_files();
     let mut staged = Vec::new();
-    let scribe = Scribe::new(|spec| {
+    let scribe = SourceWriter::new(|spec| {
         let target = match (&args.to, &spec.path) {
             (Some(folder), _) => below(folder, &spec.name, &mut taken)?,
             (None, None) => {
                 let name = &spec.name;
-                say(format_args!("left out `{name}`, which came from no file: `--to` has it"));
+                print_note(format_args!(
+                    "skipped `{name}`, which has no original path: use `--to`"
+                ));
                 return Ok(None);
             }
             (None, Some(path)) => origin(spec, path)?,
         };
         let number = staged.len();
-        let unfinished = beside(&target, &format!(".{}.{number}.unfinished", std::process::id()));
+        let unfinished = unfinished_path(&target, Some(number));
+        listed.add(&unfinished);
         staged.push((unfinished.clone(), target));
         Ok(Some(unfinished))
     });
     let written = scribe.write_all(&store, &entry);
     let restored = written.and_then(|written| match written.is_empty() {
         true => Err(CommandError::new(
-            anyhow!("nothing of the session came from a file"),
-            "`--to FOLDER` writes what came by a pipe",
+            anyhow!("the session was not read from a file"),
+            "use `--to FOLDER` to write what was read from a pipe",
         )),
         false => put_in_place(args, &written, &staged),
     });
     for (unfinished, _) in &staged {
-        // What has its place by now is not there any more.
+        // Files that were moved into place are gone from here.
         fs::remove_file(unfinished).ok();
     }
     restored
 }
 
-/// Returns where a file came from, if it can go back there.
+/// Returns the original path of a file, if it can be restored there.
 fn origin(spec: &SourceSpec, path: &str) -> io::Result<PathBuf> {
     let refused = |why: &str| io::Error::new(io::ErrorKind::Unsupported, why.to_owned());
     if spec.kind == SourceRole::Rows {
         return Err(refused(
-            "rows cannot be put back into a database; `--to` writes them as a file",
+            "rows cannot be written back into a database; `--to FOLDER` writes them as a file",
         ));
     }
     let path = PathBuf::from(path);
     let is_plain = |it: Component<'_>| !matches!(it, Component::ParentDir | Component::CurDir);
-    // A store may come from anywhere, and so may the paths in it.
+    // A store may come from another machine, so its paths are untrusted.
+    let is_agents = is_below_any(&path, &restorable_folders());
     let has_name = path.file_name() == Path::new(&spec.name).file_name();
     let is_known = path.extension().is_some_and(|it| it == "jsonl" || it == "json" || it == "sse");
     let is_kind = is_known || (spec.kind == SourceRole::Attached && is_below_session_folder(&path));
-    if !path.is_absolute() || !path.components().all(is_plain) || !has_name || !is_kind {
+    let is_plain = path.is_absolute() && path.components().all(is_plain);
+    if !is_plain || !is_agents || !has_name || !is_kind {
         return Err(refused(
-            "it came from no place that an agent keeps files in; `--to` says where",
+            "its original path is not in an agent's folder on this machine; choose one with `--to FOLDER`",
         ));
     }
     Ok(path)
 }
 
-/// What is done with a file.
+/// Returns whether a path is below one of the folders, also after its links are followed.
+fn is_below_any(path: &Path, folders: &[PathBuf]) -> bool {
+    // The file and some of its folders may not exist yet; what exists decides where it ends up.
+    let existing = path.ancestors().skip(1).find(|it| it.exists());
+    let real = existing.and_then(|it| fs::canonicalize(it).ok());
+    folders.iter().any(|folder| {
+        let is_named = path.starts_with(folder) && path != folder;
+        // If the agent's folder does not exist, no link in it can lead elsewhere.
+        let is_real = match (&real, fs::canonicalize(folder)) {
+            (Some(real), Ok(folder)) => real.starts_with(folder),
+            (_, Err(_)) => true,
+            (None, Ok(_)) => false,
+        };
+        is_named && is_real
+    })
+}
+
+/// What to do with a file.
 enum Step {
     Nothing,
     Make,
     Replace,
 }
 
-/// Gives all files their names, once it is clear that each may have its own.
+/// Moves all files into place, after checking that each one may be.
 fn put_in_place(
     args: &RestoreArgs,
-    written: &[Written],
+    written: &[WrittenFile],
     staged: &[(PathBuf, PathBuf)],
 ) -> Result<(), CommandError> {
     let mut steps = Vec::new();
     let mut differing = Vec::new();
     for (index, (file, (_, target))) in written.iter().zip(staged).enumerate() {
-        // Two sources may have come from one place, one after the other: the latter counts.
+        // If two sources have the same path, the later one wins.
         if staged[index + 1..].iter().any(|(_, later)| later == target) {
             continue;
         }
@@ -124,12 +150,12 @@ fn put_in_place(
     if let (Some(first), false) = (differing.first(), args.force) {
         return Err(CommandError::new(
             match differing.len() {
-                1 => anyhow!("`{}` is there and differs", first.display()),
+                1 => anyhow!("`{}` already exists and differs", first.display()),
                 count => {
-                    anyhow!("`{}` and {} more are there and differ", first.display(), count - 1)
+                    anyhow!("`{}` and {} more already exist and differ", first.display(), count - 1)
                 }
             },
-            "nothing was touched; `--force` replaces it, and keeps the old one as `.bak`",
+            "nothing was changed; use `--force` to overwrite, which keeps the old files as `.bak`",
         ));
     }
     let mut out = io::stdout().lock();
@@ -138,8 +164,8 @@ fn put_in_place(
             Step::Nothing => "unchanged",
             Step::Make => "restored",
             Step::Replace => {
-                let backup = keep_aside(target).map_err(|error| unwritable(target, error))?;
-                say(format_args!("kept `{}`", backup.display()));
+                let backup = back_up(target).map_err(|error| unwritable(target, error))?;
+                print_note(format_args!("kept `{}`", backup.display()));
                 "replaced"
             }
         };
@@ -151,7 +177,7 @@ fn put_in_place(
     Ok(())
 }
 
-/// Says whether two files have the same bytes; nothing if the second is not there.
+/// Returns whether two files are equal; `None` if the second does not exist.
 fn compare(one: &Path, other: &Path) -> io::Result<Option<bool>> {
     let mut other = match File::open(other) {
         Ok(file) => file,
@@ -175,8 +201,8 @@ fn compare(one: &Path, other: &Path) -> io::Result<Option<bool>> {
     }
 }
 
-/// Gives a file another name, under which none is there.
-fn keep_aside(target: &Path) -> io::Result<PathBuf> {
+/// Renames a file to an unused name.
+fn back_up(target: &Path) -> io::Result<PathBuf> {
     let endings = (1..).map(|number| match number {
         1 => ".bak".to_owned(),
         number => format!(".bak{number}"),
@@ -201,6 +227,6 @@ fn rename(unfinished: &Path, target: &Path) -> io::Result<()> {
 
 fn unwritable(path: &Path, error: io::Error) -> CommandError {
     let what = format!("`{}` cannot be restored", path.display());
-    let hint = "look whether the folder may be written to; `--to` puts the files elsewhere";
+    let hint = "check that the folder is writable, or choose another with `--to`";
     CommandError::new(anyhow::Error::new(error).context(what), hint)
 }

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use threadfold_core::{CallId, Effect, NextStep, SessionId, TurnState, resume_plan};
-use threadfold_loop::{Decision, Resume};
+use threadfold_loop::{Decision, Resume, Trust};
 
 use super::run::{LimitArgs, print_count};
-use crate::error::{CommandError, listed, say};
-use crate::run::{self, ProviderArg, RunSetup, Show};
+use crate::error::{CommandError, listed, print_note};
+use crate::run::{self, Consent, MarkArgs, ProviderArg, RecordedRun, RunSetup, Show};
+use crate::secrets;
 use crate::store::{OpenStore, StoreArgs};
 
 /// Resume a run that stopped, was killed, or needs a decision
@@ -33,6 +34,15 @@ pub(crate) struct ResumeArgs {
     /// Continue although the prompt, the tools or the model changed
     #[arg(long)]
     adopt: bool,
+    /// Continue a run that was imported, comes from elsewhere, or was started by an older version:
+    /// lists everything that it would use, and asks
+    #[arg(long)]
+    trust: bool,
+    /// Agree to what `--trust` lists, without being asked
+    #[arg(long, requires = "trust")]
+    yes: bool,
+    #[command(flatten)]
+    marks: MarkArgs,
     #[command(flatten)]
     overrides: OverrideArgs,
     #[command(flatten)]
@@ -89,29 +99,56 @@ impl OverrideArgs {
 }
 
 pub(crate) fn run(args: &ResumeArgs) -> Result<(), CommandError> {
+    secrets::take();
     let results = results(args)?;
     let store = args.store.open()?;
     let session = session(args, &store)?;
-    let mut setup = run::setup_of(&store, &session)?;
+    let key = args.marks.key()?;
+    let recorded = run::recorded_run(&store, &session, &key)?;
+    let (mut setup, trust) = setup(args, &store, &session, &recorded)?;
     args.limits.apply_to(&mut setup);
     args.overrides.apply_to(&mut setup)?;
     let turns = run::turns_of(&store, &session)?;
-    let resume = Resume {
-        decisions: decisions(args, &results, &turns)?,
-        adopt: args.adopt,
-        withdraw: false,
-    };
-    say(format_args!("session {session}"));
+    let decisions = decisions(args, &results, &turns)?;
+    let resume = Resume { decisions, adopt: args.adopt, trust, ..Resume::default() };
+    if trust == Trust::Reported {
+        let consent = if args.yes { Consent::Given } else { Consent::Ask };
+        run::ask_to_trust(&session, recorded.fault(), &setup, &turns, consent)?;
+    }
+    print_note(format_args!("session {session}"));
     let show = if args.json { Show::Json } else { Show::Live };
-    let finished = run::resume(&store, &session, &setup, resume, show)?;
+    let finished = run::resume(&store, &session, (&setup, &key), resume, show)?;
     run::show_finished(&finished, show)?;
     if resume_plan(&turns, |_| Effect::Unsafe).next == NextStep::Done {
-        say("the run was already finished");
+        print_note("the run was already finished");
     }
     if setup.provider == ProviderArg::Demo {
         print_count(&run::counted(&store, &session));
     }
     Ok(())
+}
+
+/// Returns what the run may use, and on whose word.
+fn setup(
+    args: &ResumeArgs,
+    store: &OpenStore,
+    session: &SessionId,
+    recorded: &RecordedRun,
+) -> Result<(RunSetup, Trust), CommandError> {
+    if let Some(own) = recorded.own() {
+        return Ok((own.clone(), Trust::Own));
+    }
+    let Some(reported) = recorded.reported() else {
+        return Err(CommandError::new(
+            anyhow!("session `{session}` was not started by `threadfold run`"),
+            "resume it with the program that runs it; `threadfold runs` shows unfinished runs",
+        ));
+    };
+    if args.trust {
+        return Ok((reported.clone(), Trust::Reported));
+    }
+    let (session, why) = (session.clone(), recorded.fault().to_owned());
+    Err(run::explain_untrusted(store, session, why))
 }
 
 fn session(args: &ResumeArgs, store: &OpenStore) -> Result<SessionId, CommandError> {
@@ -130,7 +167,7 @@ fn session(args: &ResumeArgs, store: &OpenStore) -> Result<SessionId, CommandErr
             let names = found.iter().map(|it| it.entry.session.to_string());
             Err(CommandError::new(
                 anyhow!("{} runs are unfinished: {}", found.len(), listed(names)),
-                "name the session to resume; `threadfold runs` shows what each waits for",
+                "name the session to resume; `threadfold runs` shows what each is waiting for",
             ))
         }
     }

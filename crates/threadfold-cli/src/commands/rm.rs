@@ -1,4 +1,4 @@
-//! `threadfold rm`: sessions out of the store, for good.
+//! `threadfold rm`: removes sessions from the store.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -7,21 +7,21 @@ use clap::Args;
 use threadfold_engine::is_gone;
 use threadfold_store::{SessionEntry, Store, StoreError};
 
-use crate::error::{CommandError, listed, say};
+use crate::error::{CommandError, listed, print_note};
 use crate::printable::printable;
 use crate::store::StoreArgs;
 use crate::view::count;
 
 /// Remove sessions from the store, with all their records
 ///
-/// What the agent keeps is not touched. The room in the file is used again; `gc` frees what no
+/// The agent's own files are not changed. The store's file does not shrink; `gc` frees data that no
 /// other session shares.
 #[derive(Args)]
 pub(crate) struct RmArgs {
-    /// Sessions to remove: ids or the beginnings of some
+    /// Sessions to remove: ids or prefixes
     #[arg(value_name = "SESSION", required = true)]
     sessions: Vec<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &RmArgs) -> Result<(), CommandError> {
     let store = args.store.open()?;
     let entries = store.find_all(&args.sessions)?;
     if !args.yes && !asked(&entries)? {
-        say("nothing was removed");
+        print_note("nothing was removed");
         return Err(CommandError::No);
     }
     for entry in &entries {
@@ -53,17 +53,17 @@ async fn remove(store: &dyn Store, entry: &SessionEntry) -> Result<(), StoreErro
     }
 }
 
-/// Asks a person, if there is one.
+/// Asks for confirmation, if stdin is a terminal.
 fn asked(entries: &[SessionEntry]) -> Result<bool, CommandError> {
     let names = listed(entries.iter().map(|it| it.session.to_string()));
     let what = count(entries.len(), "session", "sessions");
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(CommandError::new(
-            anyhow!("{what} would be removed for good, and nobody can be asked: {names}"),
-            "`--yes` removes without asking",
+            anyhow!("{what} would be removed permanently, and stdin is not a terminal: {names}"),
+            "use `--yes` to skip the confirmation",
         ));
     }
-    write!(io::stderr(), "remove {what} for good: {}? [y/N] ", printable(&names))?;
+    write!(io::stderr(), "permanently remove {what}: {}? [y/N] ", printable(&names))?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

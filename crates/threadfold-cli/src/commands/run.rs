@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use threadfold_core::SessionId;
-use threadfold_loop::Resume;
+use threadfold_loop::{Resume, Trust};
 
-use crate::error::{CommandError, say};
-use crate::run::{self, ProviderArg, RunSetup, Show};
+use crate::error::{CommandError, print_note};
+use crate::run::{self, MarkArgs, ProviderArg, RunSetup, Show};
+use crate::secrets;
 use crate::store::{OpenStore, StoreArgs};
 
 /// Run an agent loop that can be killed and resumed
@@ -49,10 +50,10 @@ pub(crate) struct RunArgs {
     /// `all`, or `none`
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "read,list,search")]
     tools: Vec<String>,
-    /// The folder that the tools cannot leave; `shell` only starts there
+    /// Confine the file tools to this folder; `shell` only starts in it
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
-    /// A configuration of MCP servers, whose tools the model gets as well
+    /// MCP configuration file; its servers' tools are added
     #[arg(long, value_name = "CONFIG")]
     mcp: Option<PathBuf>,
     /// The session to continue, or the id of a new one
@@ -64,6 +65,11 @@ pub(crate) struct RunArgs {
     /// Withdraw the last prompt, which got no answer, and send this one instead
     #[arg(long, requires = "session")]
     withdraw: bool,
+    /// Continue a session that no run with your key recorded, such as an imported one
+    #[arg(long, requires = "session")]
+    trust: bool,
+    #[command(flatten)]
+    marks: MarkArgs,
     #[command(flatten)]
     limits: LimitArgs,
     /// Print one line of JSON at the end instead of live text
@@ -105,17 +111,21 @@ impl LimitArgs {
 }
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), CommandError> {
+    secrets::take();
     let prompt = prompt(args)?;
     let setup = setup(args)?;
+    let key = args.marks.key()?;
     let store = args.store.open_or_make()?;
     let (session, is_new) = session(args, &store)?;
     let show = if args.json { Show::Json } else { Show::Live };
-    let resume = Resume { adopt: args.adopt, withdraw: args.withdraw, ..Resume::default() };
+    let trust = if args.trust { Trust::Reported } else { Trust::Own };
+    let (adopt, withdraw) = (args.adopt, args.withdraw);
+    let resume = Resume { adopt, withdraw, trust, ..Resume::default() };
     let greeting = match is_new {
         true => format!("new session {session}"),
         false => format!("continuing session {session}"),
     };
-    let finished = run::run(&store, &session, &setup, &prompt, resume, show, &greeting);
+    let finished = run::run(&store, &session, (&setup, &key), &prompt, resume, show, &greeting);
     if finished.is_err() {
         run::forget_if_empty(&store, &session);
     }
@@ -150,7 +160,7 @@ fn session(args: &RunArgs, store: &OpenStore) -> Result<(SessionId, bool), Comma
 
 /// Prints what the demo counted.
 pub(super) fn print_count((path, numbers): &(PathBuf, Vec<String>)) {
-    say(format_args!("counted in `{}`: {}", path.display(), numbers.join(" ")));
+    print_note(format_args!("counted in `{}`: {}", path.display(), numbers.join(" ")));
 }
 
 fn prompt(args: &RunArgs) -> Result<String, CommandError> {

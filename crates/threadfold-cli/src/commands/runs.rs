@@ -1,4 +1,4 @@
-//! `threadfold runs`: lists unfinished runs, and what each waits for.
+//! `threadfold runs`: lists unfinished runs and what each is waiting for.
 
 use std::io::{self, Write};
 
@@ -6,12 +6,12 @@ use clap::Args;
 use serde_json::json;
 use threadfold_engine::is_gone;
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::printable::{printable, write_json};
 use crate::run::{self, UnfinishedRun};
 use crate::store::StoreArgs;
 
-/// List unfinished runs, and what each waits for
+/// List unfinished runs and what each is waiting for
 #[derive(Args)]
 pub(crate) struct RunsArgs {
     /// Print one line of JSON per run
@@ -34,6 +34,7 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
                 "turn": run.turn,
                 "waitsFor": run.waits_for,
                 "runBy": runner,
+                "isImported": run.is_imported,
             });
             write_json(&mut out, &line)?;
             writeln!(out)?;
@@ -44,9 +45,12 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
             Some(runner) => writeln!(out, "  run by {}", printable(&runner))?,
             None => writeln!(out, "  {}", printable(&run.waits_for))?,
         }
+        if run.is_imported {
+            writeln!(out, "  history from elsewhere: only `resume --trust` continues it")?;
+        }
     }
     if runs.is_empty() {
-        say("every run is finished");
+        print_note("every run is finished");
         return Err(CommandError::No);
     }
     Ok(())

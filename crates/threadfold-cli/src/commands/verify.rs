@@ -1,4 +1,4 @@
-//! `threadfold verify`: does the stream tell the state that the transcript tells?
+//! `threadfold verify`: checks that a stream and a transcript fold to the same state.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -6,48 +6,51 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
-use threadfold_core::{ConversationState, Json, Payload, SessionId};
+use threadfold_core::{Json, SessionId};
 use threadfold_engine::{FoundSession, InputOptions, detect_input, open_one, records_of};
-use threadfold_fold::parity::{Comparison, Difference, Lack, Replay, Verdict, compare, replay};
-use threadfold_fold::{Agent, Detection, Fold, Record, RecordKind, Shape, Slices};
+use threadfold_fold::parity::{
+    Comparison, Difference, KnownGap, Replay, Side, SideState, Verdict, compare_sides, replay,
+};
+use threadfold_fold::{Agent, Detection, Record, RecordKind, Shape};
 
 use crate::error::CommandError;
 use crate::printable::printable;
 use crate::runtime::Waiter;
 
-/// Prove that a stream and a transcript tell one state
+/// Verify that a stream and a transcript fold to the same state
 ///
-/// Folds both, compares all that they show field by field, and prints each difference. Which agent
-/// they are of, it finds out by itself; both must be of the same. What the agent itself does not
-/// keep on one side is a short table (`--explain`). Exit 0: equal, or partial where one side must
-/// lack something, which is named; 1: different; 2: error.
+/// Folds both, compares every visible field, and prints each difference. The agent is detected,
+/// and must be the same for both. Differences that the agent itself causes, because it does not
+/// store or stream something, are listed by `--explain`. Exit 0: equal or partial (one side lacks
+/// data for a known, reported reason); 1: different; 2: error.
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
-    /// What the agent streamed
+    /// The recorded stream
     #[arg(long, value_name = "FILE", required_unless_present = "explain")]
     stream: Option<PathBuf>,
-    /// What the agent kept; files of Claude Code's subagents are found. May be given more than
-    /// once: exports of OpenCode's children are files of their own
+    /// The transcript; files of Claude Code's subagents are included. Repeat it for exports of
+    /// OpenCode's child sessions, which are separate files, and for each session that `/clear`
+    /// began
     #[arg(long, value_name = "FILE", required_unless_present = "explain")]
     transcript: Vec<PathBuf>,
-    /// Take this session of OpenCode's; without it, the first that the stream tells of
+    /// Compare this OpenCode session; default: the first one in the stream
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print the table of what the agent does not keep, with reasons
+    /// Print the differences that the agent causes, with reasons
     #[arg(long)]
     explain: bool,
-    /// Prove the merge, too: prefixes of the stream, the files, the rest, in many interleavings
+    /// Also verify the merge: stream prefix, files, rest of the stream, in many interleavings
     #[arg(long)]
     replay: bool,
-    /// A partial verdict is a failure
+    /// Treat a partial verdict as a failure
     #[arg(long)]
     strict: bool,
 }
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     verdict: Verdict,
@@ -60,7 +63,7 @@ struct Report<'a> {
 pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     let Some(stream) = args.stream.as_ref().filter(|_| !args.transcript.is_empty()) else {
-        for agent in Agent::all().filter(|agent| !agent.parity_rules().is_empty()) {
+        for agent in Agent::all().filter(|agent| !agent.known_gaps().is_empty()) {
             writeln!(out, "{}:", agent.name())?;
             explain(&mut out, agent)?;
         }
@@ -72,19 +75,18 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
         explain(&mut out, pair.agent)?;
     }
     let records = waiter.wait(pair.records())?;
-    let streamed = Side::fold(&pair.session, &records.stream, &pair.stream_name)?;
-    let stored = Side::fold(&pair.session, &records.transcript, &pair.transcript_name)?;
+    let PairRecords { stream, transcript } = &records;
+    let streamed = SideState::fold_stream(pair.agent, &pair.session, stream, transcript);
+    let streamed = check_side(streamed, &pair.stream_name)?;
+    let stored = SideState::fold(pair.agent, &pair.session, transcript);
+    let stored = check_side(stored, &pair.transcript_name)?;
     same_session(pair.agent, &streamed, &stored)?;
-    let comparison = compare(pair.agent, &streamed.state, &stored.state);
+    let mut comparison = compare_sides(pair.agent, &streamed, &stored);
     let replayed = args.replay.then(|| replay(&pair.session, &records.stream, &records.transcript));
-    let mut verdict = comparison.verdict();
-    // A run that came to its end was not killed, so its file lacks what it should have.
-    if streamed.has_ended && comparison.lacking.contains_key(&Lack::FileEndsAtKill) {
-        verdict = Verdict::Different;
+    if let Some(replayed) = &replayed {
+        comparison.add_replay(replayed);
     }
-    if replayed.as_ref().is_some_and(|replayed| !replayed.holds()) {
-        verdict = Verdict::Different;
-    }
+    let verdict = comparison.verdict();
     if args.json {
         let report = Report { verdict, comparison: &comparison, replay: replayed.as_ref() };
         serde_json::to_writer(&mut out, &report)?;
@@ -99,8 +101,22 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), CommandError> {
 }
 
 fn explain(out: &mut impl Write, agent: Agent) -> io::Result<()> {
-    for rule in agent.parity_rules() {
-        writeln!(out, "{}\n  {}\n  because {}", rule.name, rule.what, rule.reason)?;
+    for gap in agent.known_gaps() {
+        let KnownGap { name, record, fields, side, versions, recording, reason, .. } = gap;
+        let side = match side {
+            Side::Stream => "the stream",
+            Side::Transcript => "the transcript",
+        };
+        let fields = fields.join(", ");
+        writeln!(out, "{name}\n  only {side} has, in {record}: {fields}")?;
+        let until = versions.until.map_or(String::new(), |it| format!(", not in {it}"));
+        let after = versions.after.map_or(String::new(), |it| format!(", not in {it}"));
+        let seen = match versions.first == versions.last {
+            true => versions.first.to_owned(),
+            false => format!("{} to {}", versions.first, versions.last),
+        };
+        writeln!(out, "  seen in {seen}{after}{until}; recording {recording}")?;
+        writeln!(out, "  because {reason}")?;
     }
     Ok(())
 }
@@ -135,14 +151,14 @@ impl Pair {
             .collect();
         let Some((agent, first)) = detected.first().copied() else {
             return Err(CommandError::new(
-                anyhow!("`{}` is in no format of a known agent", stream.display()),
+                anyhow!("`{}` is not in a format of a known agent", stream.display()),
                 "give a stream and a transcript of one agent",
             ));
         };
         if let Some((other, path)) = detected.iter().find(|(other, _)| *other != agent) {
             return Err(CommandError::new(
                 anyhow!(
-                    "`{}` is of {}, `{}` of {}: they are not one session",
+                    "`{}` is from {}, but `{}` is from {}",
                     first.display(),
                     agent.title(),
                     path.display(),
@@ -151,8 +167,8 @@ impl Pair {
                 "give a stream and a transcript of the same agent",
             ));
         }
-        // Lines of a stream and of a transcript may look alike, so it counts what they are given
-        // as, unless they are surely in another form.
+        // Lines of a stream and of a transcript may look alike, so the option decides how they are
+        // read, unless the file is certainly in another format.
         let as_shape = |path: &Path, shapes: &[Shape]| {
             let detected = detect_path(path).filter(|it| it.agent == Some(agent));
             let is_container = |it: &Detection| {
@@ -175,7 +191,7 @@ impl Pair {
         let mut found = Vec::new();
         for path in transcripts {
             let shapes = &[Shape::Transcript, Shape::Export];
-            // A file of one session has no say in which one it is.
+            // A file with a single session needs no selection.
             let is_export = as_shape(path, shapes).is_some_and(|it| it.shape() == Shape::Export);
             let wanted = named.filter(|_| !is_export);
             found.push(open_one(path, &options(path, shapes, wanted))?);
@@ -203,7 +219,7 @@ fn detect_path(path: &Path) -> Option<Detection> {
     detect_input(path).ok().flatten()
 }
 
-/// Adds the end of every source: nothing more comes from a file that is compared.
+/// Appends an end record for every source, because the files are complete.
 fn ended(mut records: Vec<Record>) -> Vec<Record> {
     let sources = records.iter().filter(|it| it.kind == RecordKind::Source).map(|it| it.source);
     let sources: Vec<u32> = sources.collect();
@@ -212,43 +228,29 @@ fn ended(mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
-/// The state of one side.
-struct Side {
-    state: ConversationState,
-    session: Option<SessionId>,
-    /// The last thing that was asked of the agent came to its end.
-    has_ended: bool,
-}
-
-impl Side {
-    fn fold(session: &SessionId, records: &[Record], name: &str) -> Result<Self, CommandError> {
-        let mut fold = Fold::new(session.clone(), Slices::default()).conversation_only();
-        let (mut has_ended, mut events) = (false, 0);
-        for record in records {
-            let seq = fold.seq() + 1;
-            for event in fold.push(&record.clone().at(seq)).events {
-                events += 1;
-                match &event.payload {
-                    Payload::QueryStarted(_) => has_ended = false,
-                    Payload::QueryCompleted(_) | Payload::QueryFailed(_) => has_ended = true,
-                    _ => {}
-                }
-            }
-        }
-        if events == 0 {
-            return Err(CommandError::new(
-                anyhow!("{name} holds nothing to compare"),
-                "give the file that the agent wrote, of the same session",
-            ));
-        }
-        let (state, session) = (fold.settled(), fold.agent_session());
-        Ok(Self { state, session, has_ended })
+/// Fails if a side has nothing to compare.
+fn check_side(side: SideState, name: &str) -> Result<SideState, CommandError> {
+    if side.events == 0 {
+        return Err(CommandError::new(
+            anyhow!("{name} contains nothing to compare"),
+            "use the agent's own file of the same session",
+        ));
     }
+    Ok(side)
 }
 
-/// Refuses two sides that say that they are of different sessions.
-fn same_session(agent: Agent, stream: &Side, transcript: &Side) -> Result<(), CommandError> {
+/// Fails if both sides name different sessions.
+fn same_session(
+    agent: Agent,
+    stream: &SideState,
+    transcript: &SideState,
+) -> Result<(), CommandError> {
+    // A command may begin another session in the same stream.
+    let is_streamed = |session: &SessionId| {
+        stream.facts.successive_sessions.iter().any(|it| it == session.as_str())
+    };
     match (&stream.session, &transcript.session) {
+        (Some(_), Some(transcript)) if is_streamed(transcript) => Ok(()),
         (Some(stream), Some(transcript)) if stream != transcript && agent.has_one_main_file() => {
             Err(CommandError::new(
                 anyhow!("the stream is of session `{stream}`, the transcript of `{transcript}`"),
@@ -265,18 +267,21 @@ fn print(
     comparison: &Comparison,
     replayed: Option<&Replay>,
 ) -> io::Result<()> {
-    let word = match verdict {
+    let label = match verdict {
         Verdict::Equal => "equal",
         Verdict::Partial => "partial",
         Verdict::Different => "different",
     };
     let Comparison { blocks, subagents, fields, .. } = comparison;
-    writeln!(out, "{word}: {blocks} blocks, {subagents} subagents, {fields} fields compared")?;
+    writeln!(out, "{label}: {blocks} blocks, {subagents} subagents, {fields} fields compared")?;
     for (lack, count) in &comparison.lacking {
         writeln!(out, "  lacking: {} ({count})", lack.description())?;
     }
-    for (rule, count) in &comparison.explained {
-        writeln!(out, "  not kept: {rule} ({count})")?;
+    for (gap, count) in &comparison.explained {
+        writeln!(out, "  explained: {gap} ({count})")?;
+    }
+    for (field, count) in &comparison.unlisted {
+        writeln!(out, "  unlisted: {} on one side only ({count})", printable(field))?;
     }
     if let Some(replayed) = replayed {
         let held = if replayed.holds() { "one state" } else { "NOT one state" };
@@ -286,6 +291,12 @@ fn print(
                 out,
                 "    the first {at} lines of the stream, the files, the rest: another state"
             )?;
+        }
+        for conversation in replayed.out_of_order.iter().take(SHOWN) {
+            writeln!(out, "    {}: not in the order of the files", printable(conversation))?;
+        }
+        for block in replayed.lost.iter().take(SHOWN) {
+            writeln!(out, "    block {}: missing", printable(block.as_str()))?;
         }
     }
     for difference in comparison.differences.iter().take(SHOWN) {

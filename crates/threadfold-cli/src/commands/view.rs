@@ -1,4 +1,4 @@
-//! `threadfold view`: a session's conversation in the terminal.
+//! `threadfold view`: shows a session's conversation in the terminal.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -7,44 +7,48 @@ use anyhow::anyhow;
 use clap::Args;
 use threadfold_engine::{FoundSession, Freshness, InputOptions, freshness};
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::input::{InputArgs, fold_input};
 use crate::printable::write_json;
 use crate::runtime::Waiter;
-use crate::sessions::{SessionContent, Target, load_found, resolve};
+use crate::sessions::{LoadedSession, Target, load_found, resolve};
 use crate::store::{StoreArgs, load_stored};
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
-use crate::view::{Page, Pager, Shown, draw};
+use crate::view::{Page, Pager, ViewOptions, draw};
 
 /// Show a session's conversation
 ///
-/// Tools are folded to a line with their outcome, and subagents stand below the call that made
-/// them. What a transcript holds cannot move the cursor, set the title or open a link: such
-/// characters are shown as escapes.
+/// Each tool call is one line with its outcome, and each subagent follows the call that started
+/// it. Blocks without anything to read, such as hooks without output, are counted in the last line.
+/// Control characters from a transcript are escaped or dropped: they cannot move the cursor, set
+/// the title or open a link. Colours in a tool's output are kept if colours are on.
 #[derive(Args)]
 pub(crate) struct ViewArgs {
-    /// Session to show: its id or the beginning of one, in an agent's folder or in the store, a
-    /// file that an agent wrote, a folder with one session, or `-` for a transcript or a stream on
-    /// standard input
+    /// Session to show: its id or a prefix of it, on disk or in the store; an agent's file; a
+    /// folder with one session; or `-` for a transcript or a stream on standard
+    /// input
     session: String,
     #[command(flatten)]
     input: InputArgs,
-    /// Show the session as it was at this record of the store; `threadfold log` shows the records
+    /// Show the session as it was at this stored record; see `threadfold log`
     #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "input_session"])]
     at: Option<u64>,
-    /// Show what tools were given and gave, and the system's words, whole
+    /// Show complete tool inputs and outputs, system messages, and blocks without anything to read
     #[arg(long)]
     full: bool,
-    /// Show what the model thought
+    /// Show the model's thinking
     #[arg(long)]
     thinking: bool,
-    /// Leave out what subagents said
+    /// Hide subagents' conversations
     #[arg(long)]
     no_subagents: bool,
+    /// Show and count the agent's own helpers: prompt suggestions, compactions, side questions
+    #[arg(long)]
+    internal: bool,
     /// Print the state as one line of JSON
     #[arg(long)]
     json: bool,
-    /// Lay out for N columns instead of the terminal's
+    /// Use N columns instead of the terminal's width
     #[arg(long, value_name = "N")]
     width: Option<usize>,
     /// Never start a pager
@@ -61,8 +65,8 @@ pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
     let loaded = load(args)?;
     if loaded.records == 0 {
         return Err(CommandError::new(
-            anyhow!("`{}` holds nothing of a session", args.session),
-            "give a file that an agent wrote; `threadfold list` shows the sessions",
+            anyhow!("`{}` contains no session", args.session),
+            "use a file of an agent; `threadfold list` shows the sessions",
         ));
     }
     if args.json {
@@ -72,22 +76,23 @@ pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
         return Ok(out.flush()?);
     }
     let width = args.width.map_or_else(terminal::width, |width| width.max(MIN_WIDTH));
-    let shown = Shown {
+    let shown = ViewOptions {
         is_full: args.full,
         has_thinking: args.thinking,
         has_subagents: !args.no_subagents,
+        has_internal: args.internal,
     };
     let mut pager = if args.no_pager { Pager::never() } else { Pager::when_long() };
     let mut page = Page::new(&mut pager, width, args.color.is_on());
     let drawn = draw(&mut page, &loaded.state, &loaded.metadata, shown);
-    // The pager is waited for in any case: who closed it early has seen enough.
+    // Wait for the pager in any case; closing it early is not an error.
     let finished = pager.finish();
     drawn?;
     Ok(finished?)
 }
 
-/// Reads what is to be shown: from the store, unless an agent has more.
-fn load(args: &ViewArgs) -> Result<SessionContent, CommandError> {
+/// Reads the session from the store, unless the disk has more.
+fn load(args: &ViewArgs) -> Result<LoadedSession, CommandError> {
     if args.at.is_some() {
         let store = args.store.open_to_read()?;
         return load_stored(&store, &store.find(&args.session)?, args.at);
@@ -102,7 +107,9 @@ fn load(args: &ViewArgs) -> Result<SessionContent, CommandError> {
         Target::Stored(store, entry) => load_stored(store, &entry, None),
         Target::Both(found, store, entry) => match freshness(&found, &entry) {
             Freshness::Less => {
-                say("the agent's folder has less of it than the store: this is from the store");
+                print_note(
+                    "the agent's files have less than the store: showing the stored session",
+                );
                 load_stored(store, &entry, None)
             }
             Freshness::Same => load_stored(store, &entry, None),
@@ -111,13 +118,13 @@ fn load(args: &ViewArgs) -> Result<SessionContent, CommandError> {
     }
 }
 
-fn load_input(file: &Path, options: &InputOptions<'_>) -> Result<SessionContent, CommandError> {
+fn load_input(file: &Path, options: &InputOptions<'_>) -> Result<LoadedSession, CommandError> {
     let waiter = Waiter::single()?;
     let folded = fold_input(&waiter, Some(file), options, |_| {})?;
-    waiter.leave();
-    Ok(SessionContent::of(&folded.fold))
+    waiter.shut_down();
+    Ok(LoadedSession::of(folded.fold))
 }
 
-fn load_session(found: &FoundSession) -> Result<SessionContent, CommandError> {
-    Ok(SessionContent::of(&load_found(&Waiter::single()?, found)?))
+fn load_session(found: &FoundSession) -> Result<LoadedSession, CommandError> {
+    Ok(LoadedSession::of(load_found(&Waiter::single()?, found)?))
 }

@@ -1,7 +1,10 @@
-//! `threadfold watch`: a session while it goes on.
+//! `threadfold watch`: shows a session live.
 
+use std::fs;
 use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::Args;
 use threadfold_engine::{Delivery, Host, ListenOptions};
 use threadfold_fold::Cursor;
@@ -10,40 +13,45 @@ use crate::error::CommandError;
 use crate::input::InputArgs;
 use crate::store::StoreArgs;
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
-use crate::view::Shown;
+use crate::view::ViewOptions;
 use crate::watch::{Output, WatchTarget, Watcher};
 
-/// The version of this program's own reducer, as the command line has it.
+/// The version of this program's reducer, for the command line.
 const REDUCER_TEXT: &str = "1";
 
 /// Watch a session live
 ///
 /// Everything is stored before it is shown. If another process is writing the session, follows it
-/// read-only. Ctrl-C ends.
+/// read-only, and takes over when that process is gone. Of a server, follows the latest session, or
+/// waits for the first one. Ctrl-C stops.
 #[derive(Args)]
 pub(crate) struct WatchArgs {
-    /// What to watch: a file that an agent writes, a session's id or the beginning of one, the
-    /// address of an OpenCode server, a folder of sessions, or `-` for a stream on standard input
+    /// What to watch: an agent's file, a session's id or a prefix of it, the address of an OpenCode
+    /// server, a folder of sessions, or `-` for a stream on standard input
     what: String,
     #[command(flatten)]
     input: InputArgs,
-    /// Print frames, one JSON object a line: a snapshot, then the changes of each record
+    /// Read the password of a server from this file; default: the one in the address, in the
+    /// variable that the agent's server reads, or in the notes of its background service
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Print frames, one JSON object per line: a snapshot, then the changes of each record
     #[arg(long)]
     json: bool,
     /// Print the events of each record instead of its changes, for a client with a reducer of this
     /// version
     #[arg(long, value_name = "REDUCER", requires = "json", num_args = 0..=1, default_missing_value = REDUCER_TEXT)]
     events: Option<u32>,
-    /// Continue after this cursor, the last that an earlier `--json` printed
+    /// Resume after this cursor (the last one printed by an earlier `--json`)
     #[arg(long, value_name = "CURSOR", requires = "json")]
     after: Option<Cursor>,
-    /// Show what tools were given and gave, and the system's words, whole
+    /// Show complete tool inputs and outputs, and system messages
     #[arg(long)]
     full: bool,
-    /// Show what the model thought
+    /// Show the model's thinking
     #[arg(long)]
     thinking: bool,
-    /// Lay out for N columns instead of the terminal's
+    /// Use N columns instead of the terminal's width
     #[arg(long, value_name = "N")]
     width: Option<usize>,
     /// When to use colours
@@ -62,15 +70,29 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), CommandError> {
             width: args.width.map_or_else(terminal::width, |width| width.max(MIN_WIDTH)),
             is_coloured: args.color.is_on(),
             is_terminal: io::stdout().is_terminal(),
-            shown: Shown { is_full: args.full, has_thinking: args.thinking, has_subagents: true },
+            shown: ViewOptions {
+                is_full: args.full,
+                has_thinking: args.thinking,
+                has_subagents: true,
+                has_internal: false,
+            },
         },
     };
     let delivery = if args.events.is_some() { Delivery::Events } else { Delivery::Changes };
     let listening = ListenOptions { after: args.after.clone(), delivery, reducer: args.events };
     let host = Host::within(store.shared(), Some(store.budget()));
-    let watcher = Watcher { store: &store, host, output, listening };
+    let password = args.password_file.as_deref().map(read_password).transpose()?;
+    let watcher = Watcher { store: &store, host, output, listening, password };
     let ended = store.wait(watcher.watch(target));
-    // A thread may still wait for standard input, and nobody waits for it.
-    store.leave();
+    // The thread that reads standard input may still be blocked; do not wait for it.
+    store.shut_down();
     ended
+}
+
+/// Returns the password in a file, without the line end that editors add.
+fn read_password(path: &Path) -> Result<String, CommandError> {
+    let read = fs::read_to_string(path)
+        .with_context(|| format!("the password file `{}` cannot be read", path.display()));
+    let password = read.map_err(|error| CommandError::new(error, "check its path and its mode"))?;
+    Ok(password.trim_end_matches(['\n', '\r']).to_owned())
 }

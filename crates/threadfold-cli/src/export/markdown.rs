@@ -1,4 +1,4 @@
-//! A session as a Markdown document.
+//! Writes a session as a Markdown document.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -8,28 +8,28 @@ use threadfold_core::{
     SubagentBlock, SubagentRef, ToolResultBlock, ToolUseId,
 };
 
-use super::inert::{fenced, html, inert_markdown};
+use super::escape::{fenced, html, inert_markdown};
 use crate::printable::one_line;
-use crate::sessions::SessionContent;
+use crate::sessions::LoadedSession;
 use crate::view::{call_summary, content_text, cut, output_text, plain};
 
-/// Subagents that are nested deeper are only named.
+/// Deeper nested subagents are only named.
 const DEPTH: usize = 16;
-/// As long as the line of a tool may be.
+/// The maximum length of a tool's line.
 const SUMMARY: usize = 100;
 
-/// Writes a session. What was said stands in quotations, so that nothing in it reaches beyond;
-/// what tools were given and gave is folded away.
+/// Writes a session. Text is in block quotes, so that its markup cannot affect the rest of the
+/// document; tool inputs and outputs are collapsed.
 pub(crate) fn write_markdown(
     out: &mut dyn Write,
     session: &str,
-    SessionContent { state, metadata, .. }: &SessionContent,
+    LoadedSession { state, metadata, .. }: &LoadedSession,
 ) -> io::Result<()> {
-    let mut page = Page { out, state, told: HashSet::new() };
+    let mut page = Page { out, state, drawn: HashSet::new() };
     page.heading(session, metadata)?;
     page.conversation(state.blocks(), "")?;
     for subagent in state.subagents() {
-        if page.told.insert(subagent.conversation_id().clone()) {
+        if page.drawn.insert(subagent.conversation_id().clone()) {
             page.line("", &format!("**Agent** {}", html(subagent.conversation_id().as_str())))?;
             page.line("", "")?;
             page.conversation(subagent.blocks(), "> ")?;
@@ -41,8 +41,8 @@ pub(crate) fn write_markdown(
 struct Page<'a> {
     out: &'a mut dyn Write,
     state: &'a ConversationState,
-    /// Subagents whose words are on the page.
-    told: HashSet<ConversationId>,
+    /// Subagents whose conversations are already on the page.
+    drawn: HashSet<ConversationId>,
 }
 
 impl Page<'_> {
@@ -65,7 +65,7 @@ impl Page<'_> {
         self.line("", "")
     }
 
-    /// Writes text of several lines, each behind a prefix.
+    /// Writes text of several lines, each with a prefix.
     fn line(&mut self, prefix: &str, text: &str) -> io::Result<()> {
         for line in text.split('\n') {
             writeln!(self.out, "{}", format!("{prefix}{line}").trim_end())?;
@@ -104,24 +104,24 @@ impl Page<'_> {
         prefix: &str,
     ) -> io::Result<()> {
         match &block.body {
-            BlockBody::UserMessage(said) => {
-                let text = inert_markdown(&content_text(&said.content));
+            BlockBody::UserMessage(message) => {
+                let text = inert_markdown(&content_text(&message.content));
                 let who = if prefix.is_empty() { "You" } else { "Prompt" };
-                self.said(who, block, &text, prefix)
+                self.write_text(who, block, &text, prefix)
             }
-            BlockBody::AssistantText(said) => {
-                let text = said.content.to_str();
+            BlockBody::AssistantText(message) => {
+                let text = message.content.to_str();
                 if text.trim().is_empty() && !block.interrupted {
                     return Ok(());
                 }
-                self.said("Assistant", block, &inert_markdown(&text), prefix)
+                self.write_text("Assistant", block, &inert_markdown(&text), prefix)
             }
             BlockBody::Thinking(thought) => {
                 self.folded("Thinking", &[&thought.content.to_str()], prefix)
             }
             BlockBody::ToolUse(call) => {
                 let written = call.input_text.as_ref().map(|text| text.to_str().into_owned());
-                let told = call.input.as_ref().map(call_summary).unwrap_or_default();
+                let details = call.input.as_ref().map(call_summary).unwrap_or_default();
                 let input = call.input.as_ref().map(plain).or(written).unwrap_or_default();
                 let result = results.get(&call.tool_use_id);
                 let mark = match result {
@@ -131,20 +131,20 @@ impl Page<'_> {
                 };
                 let name = call.display_name.as_deref().unwrap_or(&call.tool_name);
                 let output = result.and_then(|it| it.output.as_ref()).map(output_text);
-                let summary = format!("{name} {mark} {told}");
+                let summary = format!("{name} {mark} {details}");
                 self.folded(&summary, &[&input, &output.unwrap_or_default()], prefix)
             }
             BlockBody::ToolResult(result) => {
                 let output = result.output.as_ref().map(output_text).unwrap_or_default();
-                self.folded("Result of a call that is not here", &[&output], prefix)
+                self.folded("Result of a missing call", &[&output], prefix)
             }
             BlockBody::Subagent(call) => self.subagent(call, prefix),
-            BlockBody::System(word) => {
-                let text = word.message.as_ref().map(|it| it.to_str().into_owned());
-                self.folded(&word.subtype, &[&text.unwrap_or_default()], prefix)
+            BlockBody::System(system) => {
+                let text = system.message.as_ref().map(|it| it.to_str().into_owned());
+                self.folded(&system.subtype, &[&text.unwrap_or_default()], prefix)
             }
             BlockBody::Error(error) => {
-                self.said("Error", block, &fenced(&error.message.to_str()), prefix)
+                self.write_text("Error", block, &fenced(&error.message.to_str()), prefix)
             }
             BlockBody::Permission(asked) => {
                 let text = |json: &Option<Json>| json.as_ref().map(plain).unwrap_or_default();
@@ -162,7 +162,7 @@ impl Page<'_> {
         }
     }
 
-    fn said(&mut self, who: &str, block: &Block, text: &str, prefix: &str) -> io::Result<()> {
+    fn write_text(&mut self, who: &str, block: &Block, text: &str, prefix: &str) -> io::Result<()> {
         let mut facts = String::new();
         if let Some(time) = &block.timestamp {
             facts.push_str(&format!(" · {}", html(&one_line(time))));
@@ -179,7 +179,7 @@ impl Page<'_> {
         self.line(prefix, "")
     }
 
-    /// Writes texts that open when somebody wants to see them.
+    /// Writes collapsed texts.
     fn folded(&mut self, summary: &str, texts: &[&str], prefix: &str) -> io::Result<()> {
         let summary = html(&cut(&one_line(summary), SUMMARY));
         let texts: Vec<&&str> = texts.iter().filter(|it| !it.trim().is_empty()).collect();
@@ -201,7 +201,7 @@ impl Page<'_> {
         let inner = format!("{prefix}> ");
         let is_shallow = inner.len() <= 2 * DEPTH;
         if let Some(subagent) = called(self.state, call).filter(|_| is_shallow)
-            && self.told.insert(subagent.conversation_id().clone())
+            && self.drawn.insert(subagent.conversation_id().clone())
         {
             self.conversation(subagent.blocks(), &inner)?;
         }
@@ -212,7 +212,7 @@ impl Page<'_> {
     }
 }
 
-/// Returns the subagent that a call made.
+/// Returns the subagent started by a call.
 fn called<'s>(state: &'s ConversationState, call: &SubagentBlock) -> Option<SubagentRef<'s>> {
     let by_call = call.tool_use_id.as_ref().map(ConversationId::from);
     let by_name = call.agent_id.as_ref().map(ConversationId::from);

@@ -1,41 +1,49 @@
-//! A file that a person named: it is written whole, or what was there stays.
+//! An output file, written atomically: complete, or the existing file stays.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::scribe::{beside, create_new};
+use super::session_files::create_new;
 use crate::error::CommandError;
+use crate::unfinished::{UnfinishedFiles, unfinished_path};
 
-/// A file in the making.
+/// A file that is being written.
 pub(crate) struct Output {
-    /// As a person named it.
+    /// The path that the user gave.
     path: PathBuf,
     out: BufWriter<File>,
     place: Place,
-    /// Why something could not be written.
+    /// The first write error.
     failed: Option<io::Error>,
+    /// Lists the temporary file, in case that this process is killed.
+    _listed: UnfinishedFiles,
 }
 
-/// Where the bytes go until all are there.
+/// Where the bytes are written until the file is complete.
 enum Place {
-    /// To its own place, where nothing was.
-    New,
-    /// Beside what is there, which it replaces.
+    /// To a temporary file beside the target, which did not exist and must not be replaced.
+    New { unfinished: PathBuf },
+    /// To a temporary file beside the existing one, which it then replaces.
     Beside { unfinished: PathBuf, target: PathBuf },
-    /// To what is no file: a pipe or a device.
+    /// To a pipe or a device.
     Stream,
 }
 
 impl Output {
-    /// Begins a file, or says that there is one. What is no file is written to as it is.
-    pub(crate) fn create(path: &Path, has_force: bool) -> Result<Self, CommandError> {
-        let made = open(path, has_force).map_err(|error| unwritable(path, error))?;
+    /// Creates a file, and fails if it exists. A pipe or a device is written directly.
+    pub(crate) fn create(
+        path: &Path,
+        has_force: bool,
+        listed: UnfinishedFiles,
+    ) -> Result<Self, CommandError> {
+        let made = open(path, has_force, &listed).map_err(|error| unwritable(path, error))?;
         let (file, place) = made;
-        Ok(Self { path: path.to_owned(), out: BufWriter::new(file), place, failed: None })
+        let (path, out) = (path.to_owned(), BufWriter::new(file));
+        Ok(Self { path, out, place, failed: None, _listed: listed })
     }
 
-    /// Gives the file its place, if all was written; takes away what was not.
+    /// Moves the file into place if it is complete; otherwise removes it.
     pub(crate) fn finish(mut self, written: Result<(), CommandError>) -> Result<(), CommandError> {
         let flushed = self.out.flush();
         let failed = self.failed.take().or(flushed.err());
@@ -46,11 +54,10 @@ impl Output {
         };
         if ended.is_err() {
             let unfinished = match &self.place {
-                Place::New => Some(&self.path),
-                Place::Beside { unfinished, .. } => Some(unfinished),
+                Place::New { unfinished } | Place::Beside { unfinished, .. } => Some(unfinished),
                 Place::Stream => None,
             };
-            // What could not be written is told; that a part of it stays is not worse.
+            // The write error is reported; failing to remove the rest is less important.
             unfinished.map(fs::remove_file);
         }
         ended
@@ -58,7 +65,10 @@ impl Output {
 
     fn put_in_place(&self) -> io::Result<()> {
         match &self.place {
-            Place::New => self.out.get_ref().sync_all(),
+            Place::New { unfinished } => {
+                self.out.get_ref().sync_all()?;
+                rename_to_new(unfinished, &self.path)
+            }
             Place::Beside { unfinished, target } => {
                 self.out.get_ref().sync_all()?;
                 fs::rename(unfinished, target)
@@ -81,7 +91,7 @@ impl Write for Output {
 }
 
 impl Output {
-    /// Remembers why something could not be written: whoever writes tells it of standard output.
+    /// Records the write error, because callers report it as one of standard output.
     fn note<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
         done.map_err(|error| {
             let kind = error.kind();
@@ -91,12 +101,25 @@ impl Output {
     }
 }
 
-fn open(path: &Path, has_force: bool) -> io::Result<(File, Place)> {
+/// Renames a file to a path that must not exist.
+fn rename_to_new(file: &Path, path: &Path) -> io::Result<()> {
+    // A rename would replace a file that another process created meanwhile; a link does not.
+    match fs::hard_link(file, path) {
+        Ok(()) => fs::remove_file(file),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // Not every file system has links.
+        Err(_) => fs::rename(file, path),
+    }
+}
+
+fn open(path: &Path, has_force: bool, listed: &UnfinishedFiles) -> io::Result<(File, Place)> {
     let Ok(metadata) = fs::metadata(path) else {
         if fs::symlink_metadata(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "it is a link that leads nowhere"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "it is a broken link"));
         }
-        return create_new(path).map(|file| (file, Place::New));
+        let unfinished = unfinished_path(path, None);
+        listed.add(&unfinished);
+        return create_new(&unfinished).map(|file| (file, Place::New { unfinished }));
     };
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -107,9 +130,10 @@ fn open(path: &Path, has_force: bool) -> io::Result<(File, Place)> {
     if !has_force {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    // A link stays one: what it leads to is replaced.
+    // A link stays a link: its target is replaced.
     let target = fs::canonicalize(path)?;
-    let unfinished = beside(&target, &format!(".{}.unfinished", std::process::id()));
+    let unfinished = unfinished_path(&target, None);
+    listed.add(&unfinished);
     create_new(&unfinished).map(|file| (file, Place::Beside { unfinished, target }))
 }
 
@@ -117,8 +141,8 @@ fn unwritable(path: &Path, error: io::Error) -> CommandError {
     let hint = match error.kind() {
         io::ErrorKind::BrokenPipe => return CommandError::PipeClosed,
         io::ErrorKind::AlreadyExists => "`--force` replaces it",
-        io::ErrorKind::StorageFull => "the disk is full; what was there before is as it was",
-        _ => "look whether the folder is there and may be written to",
+        io::ErrorKind::StorageFull => "the disk is full; the existing file is unchanged",
+        _ => "check that the folder exists and is writable",
     };
     let what = format!("`{}` cannot be written", path.display());
     CommandError::new(anyhow::Error::new(error).context(what), hint)

@@ -1,7 +1,7 @@
 //! The demo: a scripted model, and a tool that counts in a file.
 //!
-//! The file is outside of the store. It shows that nothing is counted twice when the program is
-//! killed and the run resumed.
+//! The file is outside the store. It proves that nothing is counted twice when the program is
+//! killed and the run is resumed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

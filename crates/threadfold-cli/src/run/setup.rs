@@ -1,6 +1,5 @@
 //! The setup of a run: provider, tools and limits.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +16,8 @@ use threadfold_loop::{
 };
 
 use super::demo;
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
+use crate::secrets;
 use crate::store::OpenStore;
 
 /// The provider of the model
@@ -132,7 +132,7 @@ impl RunSetup {
             .with_context(|| format!("`{}` cannot be read", path.display()))
             .map_err(|error| CommandError::new(error, hint))?;
         let config = McpConfig::parse(&text).map_err(|error| CommandError::new(error, hint))?;
-        let log: McpLog = Arc::new(|server, line| say(format_args!("{server}: {line}")));
+        let log: McpLog = Arc::new(|server, line| print_note(format_args!("{server}: {line}")));
         connect_mcp(&config, log).await.map_err(|error| {
             CommandError::new(error, "check that the server's command runs by itself")
         })
@@ -174,17 +174,17 @@ impl RunSetup {
         };
         Ok(match self.provider {
             ProviderArg::Anthropic => {
-                let key = self.key("ANTHROPIC_API_KEY")?;
+                let key = self.key(secrets::ANTHROPIC)?;
                 let address = address("https://api.anthropic.com");
                 Arc::new(Anthropic::new(&address, key).map_err(unfit)?)
             }
             ProviderArg::Openai => {
-                let key = self.key("OPENAI_API_KEY")?;
+                let key = self.key(secrets::OPENAI)?;
                 let address = address("https://api.openai.com/v1");
                 Arc::new(OpenAiChat::new(&address, key).map_err(unfit)?)
             }
             ProviderArg::OpenaiResponses => {
-                let key = self.key("OPENAI_API_KEY")?;
+                let key = self.key(secrets::OPENAI)?;
                 let address = address("https://api.openai.com/v1");
                 Arc::new(OpenAiResponses::new(&address, key).map_err(unfit)?)
             }
@@ -197,11 +197,11 @@ impl RunSetup {
         let hint = format!("set `{variable}`, or pass a file with the key with `--key-file`");
         let key = match &self.key_file {
             Some(path) => Key::from_file(path),
-            None => Key::new(&env::var(variable).unwrap_or_default()),
+            None => Key::new(&secrets::key(variable)),
         };
         let key = key.map_err(|error| CommandError::new(error, hint))?;
         if key.is_exposed() {
-            say("warning: other users of this machine can read the key file");
+            print_note("warning: other users of this machine can read the key file");
         }
         Ok(key)
     }

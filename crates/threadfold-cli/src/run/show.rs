@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use threadfold_loop::{Delta, Progress, RunOutcome};
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::printable::{one_line, printable, write_json};
 
 /// How much of arguments and outputs is shown on a line.
@@ -120,7 +120,7 @@ impl ProgressView {
 
     fn print(&mut self, line: &str) {
         self.end_line();
-        self.bar.suspend(|| say(line));
+        self.bar.suspend(|| print_note(line));
     }
 }
 
@@ -136,14 +136,14 @@ pub(super) fn short(text: &str) -> String {
 /// Shows the outcome of a run.
 pub(crate) fn show_finished(finished: &RunOutcome, show: Show) -> Result<(), CommandError> {
     for warning in &finished.warnings {
-        say(warning);
+        print_note(warning);
     }
     if finished.text().trim().is_empty() {
-        say("the model ended without any text");
+        print_note("the model ended without any text");
     }
     if finished.is_cut() {
         let reason = finished.stop_reason.as_deref().unwrap_or_default();
-        say(format_args!("the answer is incomplete: {reason}"));
+        print_note(format_args!("the answer is incomplete: {reason}"));
     }
     if show == Show::Json {
         let line = json!({

@@ -51,6 +51,13 @@ pub(super) fn explain(
         LoopError::Mismatch(_) => {
             format!("use `{resume} --adopt` to continue with the current setup, in a new segment")
         }
+        LoopError::Untrusted { .. } if command == RunCommand::Run => {
+            "look at it with `threadfold view`; add `--trust` to continue it with this setup"
+                .to_owned()
+        }
+        LoopError::Untrusted { .. } => {
+            format!("`{resume} --trust` lists what it would use, and asks")
+        }
         LoopError::Restore(_) => {
             "nothing was changed; run `threadfold doctor` to check the store".to_owned()
         }
@@ -62,7 +69,10 @@ pub(super) fn explain(
         LoopError::Provider { source: ProviderError::Unauthorized { .. }, .. } => {
             format!("use another key, then `{resume}`")
         }
-        LoopError::Provider { source: ProviderError::Refused { .. }, .. } => {
+        LoopError::Provider {
+            source: ProviderError::Refused { .. } | ProviderError::TooLarge { .. },
+            ..
+        } => {
             format!(
                 "nothing is lost; try another address with `{resume} --base-url URL`, another model with \
                                  `--adopt --model MODEL`, or another prompt with `{run} --withdraw PROMPT`"

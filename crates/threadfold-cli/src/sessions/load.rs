@@ -1,4 +1,4 @@
-//! A session that was read, for whoever shows it.
+//! Loads a session for display.
 
 use threadfold_core::{ConversationState, SessionMetadata};
 use threadfold_engine::{FoundSession, read_found};
@@ -6,25 +6,26 @@ use threadfold_fold::Fold;
 
 use crate::error::CommandError;
 use crate::runtime::Waiter;
+use crate::store::elsewhere;
 
-/// The content of a session, as it is shown.
-pub(crate) struct SessionContent {
-    /// Its conversations, with whatever was left open closed.
+/// The content of a session for display.
+pub(crate) struct LoadedSession {
+    /// Its conversations, with open blocks closed.
     pub(crate) state: ConversationState,
-    /// What is known of it as a whole.
+    /// Its metadata.
     pub(crate) metadata: SessionMetadata,
-    /// How many records it has.
+    /// Its number of records.
     pub(crate) records: u64,
 }
 
-impl SessionContent {
-    pub(crate) fn of(fold: &Fold) -> Self {
-        let (state, metadata) = (fold.settled(), fold.metadata().clone());
-        Self { state, metadata, records: fold.seq() }
+impl LoadedSession {
+    pub(crate) fn of(fold: Fold) -> Self {
+        let (metadata, records) = (fold.metadata().clone(), fold.seq());
+        Self { state: fold.into_settled().0, metadata, records }
     }
 }
 
-/// Reads a session that was found, with its subagents.
+/// Reads a discovered session, with its subagents.
 pub(crate) fn load_found(waiter: &Waiter, found: &FoundSession) -> Result<Fold, CommandError> {
-    Ok(waiter.wait(read_found(found, |_| {}))?)
+    Ok(waiter.wait(read_found(found, elsewhere(), |_| {}))?)
 }

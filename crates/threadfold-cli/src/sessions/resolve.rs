@@ -1,4 +1,4 @@
-//! Which session is meant by what a person typed.
+//! Resolves what the user typed to a session.
 
 use std::path::{Path, PathBuf};
 
@@ -7,20 +7,20 @@ use threadfold_engine::{Discovery, FoundSession, InputOptions, is_container};
 use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, ambiguous, listed};
-use crate::machine::{discover, listed_places};
 use crate::store::OpenStore;
+use crate::surroundings::{discover, listed_places};
 
-/// What a person gave.
-pub(crate) enum Given {
+/// What the user meant.
+pub(crate) enum ResolvedInput {
     /// A session in an agent's folder.
     Session(Box<FoundSession>),
-    /// A file, a folder that one agent keeps sessions in, or `-`.
+    /// A file, one agent's folder of sessions, or `-`.
     Input(PathBuf),
-    /// A folder that may hold several sessions.
+    /// A folder that may contain several sessions.
     Folder(PathBuf),
 }
 
-impl Given {
+impl ResolvedInput {
     fn path(given: &str) -> Self {
         let path = PathBuf::from(given);
         match path.is_dir() && !is_container(&path) {
@@ -30,31 +30,31 @@ impl Given {
     }
 }
 
-/// Finds what `given` means: `-`, a path, a session's id or the beginning of one.
-pub(crate) fn find_given(given: &str) -> Result<Given, CommandError> {
+/// Resolves `given`: `-`, a path, or a session's id or a prefix of it.
+pub(crate) fn find_given(given: &str) -> Result<ResolvedInput, CommandError> {
     if !is_surely_path(given) {
         match by_id(discover(), given) {
             Err(none) if none.candidates.is_empty() && Path::new(given).exists() => {}
             Err(none) => return Err(none.into()),
-            Ok(found) => return Ok(Given::Session(Box::new(found))),
+            Ok(found) => return Ok(ResolvedInput::Session(Box::new(found))),
         }
     }
-    Ok(Given::path(given))
+    Ok(ResolvedInput::path(given))
 }
 
-/// What is to be shown.
+/// What to show.
 pub(crate) enum Target<'a> {
     /// A session in an agent's folder.
     Found(Box<FoundSession>),
-    /// A file, a folder that one agent keeps sessions in, or `-`.
+    /// A file, one agent's folder of sessions, or `-`.
     Input(PathBuf),
     /// A session in the store.
     Stored(&'a OpenStore, Box<SessionEntry>),
-    /// A session that is in both.
+    /// A session that is on disk and in the store.
     Both(Box<FoundSession>, &'a OpenStore, Box<SessionEntry>),
 }
 
-/// Finds what `given` means: as [`find_given`], and among the sessions of the store.
+/// Resolves `given` as [`find_given`] does, and among the stored sessions.
 pub(crate) fn resolve<'a>(
     given: &str,
     store: Option<&'a OpenStore>,
@@ -96,16 +96,16 @@ pub(crate) fn resolve<'a>(
             }
         }
     }
-    // An id may look like a path, and be none.
+    // An id may look like a path that does not exist.
     if let Some(store) = store.filter(|_| !Path::new(given).exists())
         && let Some(entry) = store.entry(given)?
     {
         return Ok(Target::Stored(store, Box::new(entry)));
     }
-    match Given::path(given) {
-        Given::Session(found) => Ok(Target::Found(found)),
-        Given::Input(file) => Ok(Target::Input(file)),
-        Given::Folder(folder) => only_session_of(&folder),
+    match ResolvedInput::path(given) {
+        ResolvedInput::Session(found) => Ok(Target::Found(found)),
+        ResolvedInput::Input(file) => Ok(Target::Input(file)),
+        ResolvedInput::Folder(folder) => only_session_of(&folder),
     }
 }
 
@@ -127,7 +127,7 @@ fn is_surely_path(given: &str) -> bool {
         || given == "-"
 }
 
-/// Why an id does not lead to one session.
+/// Why an id does not identify one session.
 struct NoSession {
     given: String,
     place: String,
@@ -149,7 +149,7 @@ fn by_id(found: Discovery, given: &str) -> Result<FoundSession, NoSession> {
     }
 }
 
-/// Returns the sessions of this id; if there are none, those whose ids begin with it.
+/// Returns the sessions with this id; if there are none, those whose ids have this prefix.
 fn matching(found: Vec<FoundSession>, given: &str) -> Vec<FoundSession> {
     let (same, others): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|it| it.id.as_str() == given);
@@ -182,7 +182,7 @@ impl From<NoSession> for CommandError {
         if candidates.is_empty() {
             return Self::new(
                 anyhow!("session `{given}` is not in {place}"),
-                "`threadfold list` shows the sessions; a path to a file of one works too",
+                "`threadfold list` shows the sessions; the path of a session's file works as well",
             );
         }
         let is_same = candidates.iter().all(|it| it.id.as_str() == given);
@@ -190,7 +190,7 @@ impl From<NoSession> for CommandError {
             let paths = candidates.iter().map(|it| format!("`{}`", it.place.display()));
             return Self::new(
                 anyhow!(
-                    "session `{given}` is there {} times: {}",
+                    "session `{given}` exists {} times: {}",
                     candidates.len(),
                     paths.collect::<Vec<_>>().join(", ")
                 ),

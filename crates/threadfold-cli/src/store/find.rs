@@ -22,8 +22,8 @@ pub(crate) fn unique(
             "`threadfold list` shows the sessions; `threadfold import` adds one",
         )),
         (count, Some(_)) if count > CANDIDATES => Err(CommandError::new(
-            anyhow!("`{given}` could be more than {CANDIDATES} sessions"),
-            "give more of the name",
+            anyhow!("`{given}` matches more than {CANDIDATES} sessions"),
+            "use a longer prefix",
         )),
         (_, Some(last)) => {
             found.push(last);

@@ -1,21 +1,21 @@
-//! Reading a session out of the store.
+//! Loads a session from the store.
 
 use anyhow::anyhow;
-use threadfold_engine::{load, noted_summary};
+use threadfold_engine::{load_within, noted_summary};
 use threadfold_fold::{SessionSummary, Slices};
 use threadfold_store::SessionEntry;
 
-use super::OpenStore;
+use super::{OpenStore, elsewhere};
 use crate::error::CommandError;
-use crate::sessions::SessionContent;
+use crate::sessions::LoadedSession;
 use crate::view::{count, number};
 
-/// Reads a session as it is, what was left open closed; or as it was at record `at`.
+/// Loads a session at its end, with open blocks closed, or at record `at`.
 pub(crate) fn load_stored(
     store: &OpenStore,
     entry: &SessionEntry,
     at: Option<u64>,
-) -> Result<SessionContent, CommandError> {
+) -> Result<LoadedSession, CommandError> {
     let head = entry.head.seq;
     if let Some(at) = at.filter(|at| *at > head) {
         let records = count(usize::try_from(head).unwrap_or(usize::MAX), "record", "records");
@@ -29,16 +29,23 @@ pub(crate) fn load_stored(
         ));
     }
     let (shared, until) = (store.shared(), at.unwrap_or(u64::MAX));
-    let loaded = store.wait(load(&*shared, &entry.session, until, Slices::default()))?;
+    let loaded = store.wait(load_within(
+        &*shared,
+        &entry.session,
+        until,
+        Slices::default(),
+        Some(elsewhere()),
+    ))?;
+    let metadata = loaded.fold.metadata().clone();
     let state = match at {
         Some(_) => loaded.fold.conversation().clone(),
-        None => loaded.fold.settled(),
+        None => loaded.fold.into_settled().0,
     };
-    Ok(SessionContent { state, metadata: loaded.fold.metadata().clone(), records: head })
+    Ok(LoadedSession { state, metadata, records: head })
 }
 
-/// Returns what lists show of a session: as it was noted, if that is of the last record and of
-/// the present converters; else it is read.
+/// Returns a session's summary: the stored one if it is current, of the last record and of the
+/// present converters; otherwise the session is folded.
 pub(crate) fn summary_of(
     store: &OpenStore,
     entry: &SessionEntry,
@@ -47,13 +54,19 @@ pub(crate) fn summary_of(
         return Ok(noted);
     }
     let shared = store.shared();
-    let loaded = store.wait(load(&*shared, &entry.session, u64::MAX, Slices::default()))?;
-    Ok(loaded.fold.summary())
+    let loaded = store.wait(load_within(
+        &*shared,
+        &entry.session,
+        u64::MAX,
+        Slices::default(),
+        Some(elsewhere()),
+    ))?;
+    Ok(loaded.fold.into_summary())
 }
 
-/// Tells which records are gone from the end of a session that was known to have more.
+/// Returns an error if records are missing at the end of a session, according to its summary.
 pub(crate) fn lost_records(entry: &SessionEntry) -> Option<String> {
     let (known, last) = (entry.summary.as_ref()?.seq, entry.head.seq);
-    let gone = || format!("records {} to {known} were there once, and are gone", last + 1);
+    let gone = || format!("records {} to {known} are missing", last + 1);
     (known > last).then(gone)
 }

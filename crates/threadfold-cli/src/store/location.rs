@@ -48,8 +48,8 @@ impl StoreLocation {
         }
     }
 
-    /// Returns whether the store exists. Only opening a remote store would tell, so those count as
-    /// existing.
+    /// Returns whether the store exists. Existence of a remote store is only known after opening it,
+    /// so remote stores count as existing.
     pub(super) fn exists(&self) -> bool {
         match self {
             Self::File(path) => path.exists(),

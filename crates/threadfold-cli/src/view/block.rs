@@ -1,14 +1,14 @@
-//! One block, by its kind. Tools and subagents have a file of their own.
+//! Draws one block, by its type. Tools and subagents have their own files.
 
 use std::io::{self, Write};
 
 use threadfold_core::{
-    Block, BlockBody, BlockStatus, ErrorBlock, Json, PermissionBlock, SystemBlock, ThinkingBlock,
-    UnknownBlock,
+    Block, BlockBody, BlockStatus, ErrorBlock, Json, PermissionBlock, ThinkingBlock, UnknownBlock,
 };
 
 use crate::printable::one_line;
 
+use super::ansi::without_colors;
 use super::content::{content_text, object, output_text, plain};
 use super::conversation::Results;
 use super::markdown::draw_markdown;
@@ -34,7 +34,7 @@ impl<W: Write> Drawing<'_, W> {
             BlockBody::ToolResult(result) => return self.lone_result(block, result),
             BlockBody::Subagent(call) => return self.subagent(block, call, depth),
             BlockBody::Permission(asked) => return self.permission(block, asked),
-            BlockBody::System(word) => self.system(word)?,
+            BlockBody::System(notice) => self.notice(block, notice)?,
             BlockBody::SkillLoad(skill) => {
                 self.page.line(&[
                     Span::new("● ", GOOD),
@@ -74,33 +74,11 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
-    fn system(&mut self, word: &SystemBlock) -> io::Result<()> {
-        let text = word.message.as_ref().map(|text| text.to_str().into_owned()).unwrap_or_default();
-        match &*word.subtype {
-            "compaction" => {
-                let mark = format!("── {} ──", one_line(&text).to_lowercase());
-                return self.page.wide(&[Span::new(&mark, ODD)]);
-            }
-            "interrupted" => {
-                let mark = format!("⚠ {}", one_line(text.trim_matches(['[', ']'])).to_lowercase());
-                return self.page.wide(&[Span::new(&mark, ODD)]);
-            }
-            _ => {}
-        }
-        let name = word.subtype.replace('_', " ");
-        if self.shown.is_full {
-            self.page.wide(&[Span::new(&format!("· {name}"), DIM)])?;
-            return self.below(&text);
-        }
-        let separator = if text.trim().is_empty() { "" } else { ": " };
-        self.one_line(&format!("· {name}{separator}"), &without_tags(&text))
-    }
-
     fn error(&mut self, error: &ErrorBlock) -> io::Result<()> {
         self.page.indent(Some(Span::new("✗ ", BAD)), Span::plain("  "))?;
         let text = error.message.to_str();
-        let text = if text.trim().is_empty() { "an error without words" } else { &text };
-        self.page.plain_text(text, BAD)?;
+        let text = if text.trim().is_empty() { "an error without a message" } else { &text };
+        self.page.plain_text(&without_colors(text), BAD)?;
         self.page.dedent();
         Ok(())
     }
@@ -141,29 +119,30 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
-    /// Draws text as one dim line, as much of it as there is room for.
+    /// Draws text as one dim line, truncated to the width.
     pub(super) fn one_line(&mut self, name: &str, text: &str) -> io::Result<()> {
-        let line = cut(&one_line(&format!("{name}{}", beginning(text))), self.page.width());
+        let text = without_colors(beginning(text));
+        let line = cut(&one_line(&format!("{name}{text}")), self.page.width());
         self.page.wide(&[Span::new(&line, DIM)])
     }
 
-    /// Draws text below its line, whole.
+    /// Draws the complete text below its line.
     pub(super) fn below(&mut self, text: &str) -> io::Result<()> {
         self.page.indent(None, Span::plain("    "))?;
-        self.page.verbatim(text.trim_end(), DIM)?;
+        self.page.output(text.trim_end(), DIM)?;
         self.page.dedent();
         Ok(())
     }
 }
 
-/// Returns as much of a text as could ever be seen on one line.
+/// Returns a text truncated to what one line can show.
 pub(super) fn beginning(text: &str) -> &str {
     let end = text.char_indices().nth(2_000).map_or(text.len(), |(at, _)| at);
     &text[..end]
 }
 
-/// Returns text without the tags that a harness puts around its words.
-pub(crate) fn without_tags(text: &str) -> String {
+/// Returns text without the tags that an agent's harness adds.
+pub(super) fn without_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('<') {

@@ -1,12 +1,12 @@
-//! What tools take and give, as text. It is not ours to understand, only to show.
+//! Formats tool inputs and outputs as text, without interpreting them.
 
 use std::sync::Arc;
 
 use threadfold_core::{Content, Fields, Json, Part, PartBody};
 
-use super::words::size;
+use super::numbers::size;
 
-/// Returns what a tool gave: text as text, pictures by their size, all else as JSON.
+/// Returns a tool's output: text as text, images by size, anything else as JSON.
 pub(crate) fn output_text(output: &Json) -> String {
     if let Some(text) = output.to_text() {
         return text;
@@ -27,19 +27,22 @@ fn part_text(part: &Json) -> String {
             let source = fields.get("source").and_then(object).unwrap_or_default();
             image(text(&source, "media_type").as_deref(), text(&source, "data").as_deref())
         }
+        Some("tool_reference") if fields.get("tool_name").is_some() => {
+            text(&fields, "tool_name").unwrap_or_default()
+        }
         _ => part.to_string(),
     }
 }
 
-/// Returns what a person said.
+/// Returns the text of a user's message.
 pub(crate) fn content_text(content: &Content) -> String {
     match content {
         Content::Text(text) => text.to_str().into_owned(),
-        Content::Parts(parts) => parts.iter().map(said).collect::<Vec<_>>().join("\n"),
+        Content::Parts(parts) => parts.iter().map(text_of_part).collect::<Vec<_>>().join("\n"),
     }
 }
 
-fn said(part: &Part) -> String {
+fn text_of_part(part: &Part) -> String {
     match &part.body {
         PartBody::Text(part) => part.text.to_str().into_owned(),
         PartBody::Image(part) => image(part.media_type.as_deref(), part.data.as_deref()),
@@ -57,7 +60,7 @@ fn image(media_type: Option<&str>, data: Option<&str>) -> String {
     thing("image", kind.strip_prefix("image/").unwrap_or(kind), data)
 }
 
-/// Returns `[image png, 12 KB]`. Three bytes are four letters in base64.
+/// Returns `[image png, 12 KB]`. Base64 encodes three bytes as four characters.
 fn thing(what: &str, name: &str, data: Option<&str>) -> String {
     let name = if name.is_empty() { String::new() } else { format!(" {name}") };
     let large = data.map(|data| {
@@ -67,15 +70,27 @@ fn thing(what: &str, name: &str, data: Option<&str>) -> String {
     format!("[{what}{name}{}]", large.unwrap_or_default())
 }
 
-/// Returns names and values of an object, each value as text.
+/// Returns the names and values of an object, each value as text.
 pub(crate) fn input_fields(input: &Json) -> Option<Vec<(String, String)>> {
     let fields = object(input)?;
     Some(fields.iter().map(|(name, value)| (name.to_owned(), plain(value))).collect())
 }
 
-/// Returns a string's text, and any other value as it is spelt.
+/// Returns a string's text, and any other value as JSON.
 pub(crate) fn plain(value: &Json) -> String {
     value.to_text().unwrap_or_else(|| value.to_string())
+}
+
+/// Returns the strings of a list.
+pub(crate) fn strings(value: &Json) -> Vec<String> {
+    let values: Vec<Json> = serde_json::from_str(value.as_str()).unwrap_or_default();
+    values.iter().filter_map(Json::to_text).collect()
+}
+
+/// Returns the objects of a list.
+pub(crate) fn objects(value: &Json) -> Vec<Fields> {
+    let values: Vec<Json> = serde_json::from_str(value.as_str()).unwrap_or_default();
+    values.iter().filter_map(object).collect()
 }
 
 /// Returns the values of an object.
@@ -98,6 +113,7 @@ mod tests {
             (r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#, "a\nb"),
             (r#"{"a":1}"#, r#"{"a":1}"#),
             (r#"[1,{"type":"tool_reference","x":2}]"#, "1\n{\"type\":\"tool_reference\",\"x\":2}"),
+            (r#"[{"type":"tool_reference","tool_name":"WebSearch"}]"#, "WebSearch"),
             ("null", ""),
             (r#""\ud800""#, r#""\ud800""#),
         ];
@@ -107,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_told_by_kind_and_size() {
+    fn images_show_their_kind_and_size() {
         let json = format!(
             r#"[{{"type":"image","source":{{"media_type":"image/png","data":"{}=="}}}}]"#,
             "A".repeat(15_998)

@@ -1,4 +1,4 @@
-//! One conversation: who says what, block by block.
+//! Draws one conversation, block by block, with a header per speaker.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -7,19 +7,19 @@ use std::sync::Arc;
 use anstyle::Style;
 use threadfold_core::{Block, BlockBody, Blocks, ToolResultBlock, ToolUseId};
 
+use super::numbers::local_time;
 use super::palette::{BOLD, DIM, MODEL, ODD, PERSON};
 use super::session::Drawing;
 use super::text::Span;
-use super::words::local_time;
 
-/// Whose conversation it is.
+/// The kind of conversation.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Teller {
+pub(super) enum ConversationKind {
     Main,
     Subagent,
 }
 
-/// Who is speaking.
+/// The author of a block.
 #[derive(Clone, PartialEq, Eq)]
 enum Speaker {
     Nobody,
@@ -27,19 +27,20 @@ enum Speaker {
     Model(Option<Arc<str>>),
 }
 
-/// Where the telling of a conversation is.
-pub(super) struct Telling {
+/// The drawing state of a conversation.
+#[derive(Clone)]
+pub(super) struct DrawState {
     speaker: Speaker,
     last: Piece,
 }
 
-impl Default for Telling {
+impl Default for DrawState {
     fn default() -> Self {
         Self { speaker: Speaker::Nobody, last: Piece::Header }
     }
 }
 
-/// What was drawn last, which decides whether an empty line comes next.
+/// The last element drawn, which decides whether an empty line follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     Header,
@@ -47,7 +48,7 @@ pub(super) enum Piece {
     Prose,
 }
 
-/// What tools gave, by call.
+/// Tool results, by call.
 pub(super) type Results = HashMap<ToolUseId, Block>;
 
 impl<W: Write> Drawing<'_, W> {
@@ -55,24 +56,24 @@ impl<W: Write> Drawing<'_, W> {
     pub(super) fn conversation(
         &mut self,
         blocks: Blocks<'_>,
-        teller: Teller,
+        teller: ConversationKind,
         depth: usize,
     ) -> io::Result<()> {
         let (calls, results) = pair(blocks);
         let models = models(blocks);
-        let mut telling = Telling::default();
+        let mut telling = DrawState::default();
         let mut is_inactive = false;
         let outer = self.page.base();
         for (block, model) in blocks.iter().zip(models) {
-            if is_empty(&block) || is_answer(&block, &calls) {
+            if is_answer(&block, &calls) || self.fold_away(&block) {
                 continue;
             }
             if block.inactive != is_inactive {
                 is_inactive = block.inactive;
                 self.turn_off_path(is_inactive, outer)?;
-                telling = Telling::default();
+                telling = DrawState::default();
             }
-            self.tell(&mut telling, &block, model, &results, (teller, depth))?;
+            self.draw_next(&mut telling, &block, model, &results, (teller, depth))?;
         }
         if is_inactive {
             self.turn_off_path(false, outer)?;
@@ -80,20 +81,20 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
-    /// Draws the next block of a conversation, with a header if another speaks.
-    pub(super) fn tell(
+    /// Draws the next block of a conversation, with a header if the speaker changes.
+    pub(super) fn draw_next(
         &mut self,
-        telling: &mut Telling,
+        telling: &mut DrawState,
         block: &Block,
         model: Option<Arc<str>>,
         results: &Results,
-        (teller, depth): (Teller, usize),
+        (teller, depth): (ConversationKind, usize),
     ) -> io::Result<()> {
         if let Some(now) = speaker_of(block, model, &telling.speaker)
             && now != telling.speaker
         {
             self.header(&now, block, teller)?;
-            *telling = Telling { speaker: now, last: Piece::Header };
+            *telling = DrawState { speaker: now, last: Piece::Header };
         }
         let piece = piece_of(block, self.shown.is_full, self.shown.has_thinking);
         if telling.last != Piece::Header && (telling.last, piece) != (Piece::Line, Piece::Line) {
@@ -106,7 +107,7 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
-    /// Marks where blocks begin, or end, that are off the active path.
+    /// Marks the start or end of blocks off the active path.
     fn turn_off_path(&mut self, is_inactive: bool, outer: Style) -> io::Result<()> {
         self.page.gap();
         if is_inactive {
@@ -122,10 +123,10 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
-    fn header(&mut self, now: &Speaker, block: &Block, teller: Teller) -> io::Result<()> {
+    fn header(&mut self, now: &Speaker, block: &Block, teller: ConversationKind) -> io::Result<()> {
         let (name, style) = match (now, teller) {
-            (Speaker::Person, Teller::Main) => ("You", PERSON),
-            (Speaker::Person, Teller::Subagent) => ("Prompt", PERSON),
+            (Speaker::Person, ConversationKind::Main) => ("You", PERSON),
+            (Speaker::Person, ConversationKind::Subagent) => ("Prompt", PERSON),
             (Speaker::Model(_), _) => ("Assistant", MODEL),
             (Speaker::Nobody, _) => ("", BOLD),
         };
@@ -145,7 +146,7 @@ impl<W: Write> Drawing<'_, W> {
     }
 }
 
-/// Returns the calls of a conversation, and what they gave.
+/// Returns the calls of a conversation, and their results.
 fn pair(blocks: Blocks<'_>) -> (HashSet<ToolUseId>, Results) {
     let mut calls = HashSet::new();
     let mut results = Results::new();
@@ -164,22 +165,12 @@ fn pair(blocks: Blocks<'_>) -> (HashSet<ToolUseId>, Results) {
     (calls, results)
 }
 
-/// Says whether a block is drawn with its call.
+/// Returns whether a block is drawn with its call.
 fn is_answer(block: &Block, calls: &HashSet<ToolUseId>) -> bool {
     matches!(&block.body, BlockBody::ToolResult(result) if calls.contains(&result.tool_use_id))
 }
 
-/// Says whether there is nothing to draw.
-pub(super) fn is_empty(block: &Block) -> bool {
-    match &block.body {
-        BlockBody::AssistantText(text) => {
-            !block.interrupted && text.content.to_str().trim().is_empty()
-        }
-        _ => false,
-    }
-}
-
-/// Returns for each block the model that speaks, told by the next of its texts.
+/// Returns the model of each block, taken from the next text block.
 fn models(blocks: Blocks<'_>) -> Vec<Option<Arc<str>>> {
     let mut next = None;
     let mut models: Vec<_> = blocks
@@ -215,7 +206,7 @@ fn speaker_of(block: &Block, model: Option<Arc<str>>, now: &Speaker) -> Option<S
     }
 }
 
-/// Returns whether a block is drawn as one line or as more.
+/// Returns whether a block is drawn as one line or more.
 fn piece_of(block: &Block, is_full: bool, has_thinking: bool) -> Piece {
     match &block.body {
         BlockBody::UserMessage(_) | BlockBody::AssistantText(_) | BlockBody::Error(_) => {

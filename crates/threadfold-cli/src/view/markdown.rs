@@ -1,6 +1,7 @@
-//! Markdown, drawn for reading: colours only add to it.
+//! Draws Markdown, readable without colours.
 //!
-//! Ends of lines stay where the model put them, as in every chat; a link shows where it leads.
+//! Line ends are preserved, as in chat programs; a link shows its target. Tables are laid out by
+//! `table.rs`.
 
 use std::io::{self, Write};
 
@@ -31,26 +32,26 @@ pub(crate) fn draw_markdown<W: Write>(page: &mut Page<W>, text: &str) -> io::Res
     markdown.flush()
 }
 
-/// Markdown as it is being drawn.
+/// The state of drawing Markdown.
 struct Markdown<'p, W> {
     page: &'p mut Page<W>,
-    /// The words of the paragraph so far.
+    /// The spans of the current paragraph.
     spans: Vec<Span>,
     styles: Vec<Style>,
-    /// The number of the next item of each list we are in, if it has numbers.
+    /// The next item number of each open list, if it is ordered.
     lists: Vec<Option<u64>>,
     links: Vec<Link>,
     code: Option<String>,
     table: Option<Table>,
 }
 
-/// A link or a picture, and the words that stand for it.
+/// A link or an image, and its text.
 struct Link {
     url: String,
     words: String,
 }
 
-/// A table as it is being read.
+/// A table that is being read.
 #[derive(Default)]
 struct Table {
     aligns: Vec<Align>,
@@ -239,7 +240,7 @@ impl<W: Write> Markdown<'_, W> {
         self.spans.push(Span::new(text, style));
     }
 
-    /// Tells where a link leads, unless its words do.
+    /// Draws a link's target, unless it is the link's text.
     fn end_link(&mut self, closing: &str) {
         let Some(link) = self.links.pop() else { return };
         let is_told = link.url.is_empty()
@@ -250,7 +251,7 @@ impl<W: Write> Markdown<'_, W> {
         self.spans.push(Span::new(&format!("{closing}{place}"), style));
     }
 
-    /// Writes the words so far.
+    /// Writes the current paragraph.
     fn flush(&mut self) -> io::Result<()> {
         let spans = std::mem::take(&mut self.spans);
         if spans.is_empty() { Ok(()) } else { self.page.prose(&spans) }

@@ -1,36 +1,41 @@
-//! What is drawn on: lines with gutters at their left, written as they come.
+//! A page of lines with gutters at their left, written as they are drawn.
 
 use std::io::{self, Write};
 
 use anstyle::Style;
 
+use super::ansi::colored_lines;
 use super::palette::{PLAIN, both};
-use super::text::{Span, width_of, wrap};
+use super::text::{Span, width_of, wrap_hanging};
 
-/// Prose is hard to read in lines that are longer.
+/// The maximum width of prose, for readability.
 const PROSE_WIDTH: usize = 100;
-/// Whatever stands at the left, this much is left for text.
+/// The minimum width for text, whatever the gutters take.
 const LEAST_WIDTH: usize = 16;
-/// Gutters beyond these are not drawn.
+/// The maximum number of gutters that are drawn.
 const GUTTERS: usize = 24;
+/// The maximum share of the width that a hanging indent takes.
+const HANGING_SHARE: usize = 3;
 
-/// A page of text that grows at its end.
+/// A page of text, written line by line.
 pub(crate) struct Page<W> {
     out: W,
     width: usize,
     is_coloured: bool,
     gutters: Vec<Gutter>,
-    /// What all that is written takes on.
+    /// The style applied to everything written.
     base: Style,
     is_begun: bool,
     has_gap: bool,
-    /// No empty line may come next: there is one, or what comes belongs to what is there.
+    /// Suppresses the next empty line: there is one already, or the next line belongs to the last.
     is_tight: bool,
+    /// How many lines were written.
+    lines: usize,
 }
 
-/// What stands at the left of lines.
+/// The prefix at the left of lines.
 struct Gutter {
-    /// On the first of them, until it is written.
+    /// The prefix of the first line, until that is written.
     first: Option<Span>,
     rest: Span,
 }
@@ -46,70 +51,83 @@ impl<W: Write> Page<W> {
             is_begun: false,
             has_gap: false,
             is_tight: false,
+            lines: 0,
         }
     }
 
-    /// Returns how many columns are left for text.
+    /// Returns how many lines are on the page.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines
+    }
+
+    /// Erases the last lines on a terminal.
+    pub(crate) fn erase(&mut self, lines: usize) -> io::Result<()> {
+        self.lines = self.lines.saturating_sub(lines);
+        (self.is_begun, self.has_gap, self.is_tight) = (self.lines > 0, false, false);
+        match lines {
+            0 => Ok(()),
+            lines => write!(self.out, "\x1b[{lines}A\r\x1b[J"),
+        }
+    }
+
+    /// Returns how many columns are available for text.
     pub(crate) fn width(&self) -> usize {
         let taken: usize = self.drawn().map(|gutter| gutter.rest.width()).sum();
         self.width.saturating_sub(taken).max(LEAST_WIDTH)
     }
 
-    /// Asks for an empty line before the next one.
+    /// Requests an empty line before the next one.
     pub(crate) fn gap(&mut self) {
         self.has_gap = self.is_begun && !self.is_tight;
     }
 
-    /// Sees to it that the next line follows at once.
+    /// Suppresses an empty line before the next one.
     pub(crate) fn tight(&mut self) {
         self.has_gap = false;
         self.is_tight = true;
     }
 
-    /// Begins a gutter; its first line may have another.
+    /// Adds a gutter; its first line may differ.
     pub(crate) fn indent(&mut self, first: Option<Span>, rest: Span) -> io::Result<()> {
         self.close_gap()?;
         self.gutters.push(Gutter { first, rest });
         Ok(())
     }
 
-    /// Ends the latest gutter.
+    /// Removes the last gutter.
     pub(crate) fn dedent(&mut self) {
         self.gutters.pop();
     }
 
-    /// Sets the style that all takes on from now.
+    /// Sets the base style.
     pub(crate) fn set_base(&mut self, base: Style) {
         self.base = base;
     }
 
-    /// Returns the style that all takes on now.
+    /// Returns the base style.
     pub(crate) fn base(&self) -> Style {
         self.base
     }
 
-    /// Writes spans that are known to fit, as one line.
+    /// Writes spans that fit, as one line.
     pub(crate) fn line(&mut self, spans: &[Span]) -> io::Result<()> {
         self.close_gap()?;
         self.is_begun = true;
         self.is_tight = false;
+        let drawn = self.drawn().count();
         let mut left = Vec::new();
-        for gutter in self.gutters.iter_mut().take(GUTTERS) {
+        for gutter in self.gutters.iter_mut().take(drawn) {
             left.push(gutter.first.take().unwrap_or_else(|| gutter.rest.clone()));
         }
         self.write(left.iter().chain(spans))
     }
 
-    /// Writes prose, in as many lines as it takes.
+    /// Writes wrapped prose.
     pub(crate) fn prose(&mut self, spans: &[Span]) -> io::Result<()> {
-        let width = self.width().min(PROSE_WIDTH);
-        if width_of(spans) <= width {
-            return self.line(spans);
-        }
-        wrap(spans, width).iter().try_for_each(|line| self.line(line))
+        self.wrapped(spans, self.width().min(PROSE_WIDTH), 0)
     }
 
-    /// Writes text as it stands, line by line; lines that are too long go on below.
+    /// Writes text with its line breaks; lines that are too long continue below.
     pub(crate) fn verbatim(&mut self, text: &str, style: Style) -> io::Result<()> {
         for line in text.lines() {
             self.wide(&[Span::new(line, style)])?;
@@ -117,15 +135,43 @@ impl<W: Write> Page<W> {
         Ok(())
     }
 
-    /// Writes what may be as wide as the page, in as many lines as it takes.
-    pub(crate) fn wide(&mut self, spans: &[Span]) -> io::Result<()> {
-        let width = self.width();
-        wrap(spans, width).iter().try_for_each(|line| self.line(line))
+    /// Writes a program's output: with its line breaks and its colours.
+    pub(crate) fn output(&mut self, text: &str, style: Style) -> io::Result<()> {
+        colored_lines(text, style).iter().try_for_each(|line| self.wide(line))
     }
 
-    /// Writes what a person wrote: lines as they stand, wrapped as prose.
+    /// Writes text wrapped at the width of the page.
+    pub(crate) fn wide(&mut self, spans: &[Span]) -> io::Result<()> {
+        self.wrapped(spans, self.width(), 0)
+    }
+
+    /// Writes text wrapped at the width of the page, with all lines but the first indented.
+    pub(crate) fn hanging(&mut self, spans: &[Span], indent: usize) -> io::Result<()> {
+        self.wrapped(spans, self.width(), indent)
+    }
+
+    /// Writes a user's text: with its line breaks, wrapped as prose. Items of lists and indented
+    /// lines continue below their text.
     pub(crate) fn plain_text(&mut self, text: &str, style: Style) -> io::Result<()> {
-        text.trim_end().lines().try_for_each(|line| self.prose(&[Span::new(line, style)]))
+        let width = self.width().min(PROSE_WIDTH);
+        text.trim_end()
+            .lines()
+            .try_for_each(|line| self.wrapped(&[Span::new(line, style)], width, opening(line)))
+    }
+
+    /// Writes text wrapped at a width, with all lines but the first indented.
+    fn wrapped(&mut self, spans: &[Span], width: usize, indent: usize) -> io::Result<()> {
+        if width_of(spans) <= width {
+            return self.line(spans);
+        }
+        let indent = indent.min(width / HANGING_SHARE);
+        let mut lines = wrap_hanging(spans, width, indent).into_iter();
+        self.line(&lines.next().unwrap_or_default())?;
+        for line in lines {
+            let room = Span::plain(&" ".repeat(indent));
+            self.line(&[room].into_iter().chain(line).collect::<Vec<_>>())?;
+        }
+        Ok(())
     }
 
     /// Writes a rule across the page.
@@ -134,25 +180,31 @@ impl<W: Write> Page<W> {
         self.line(&[Span::new(&"─".repeat(width), style)])
     }
 
-    /// Writes what was drawn elsewhere, as it is.
+    /// Writes already drawn output unchanged.
     pub(crate) fn raw(&mut self, text: &str) -> io::Result<()> {
         self.out.write_all(text.as_bytes())
     }
 
-    /// Hands on all that was written.
+    /// Flushes the output.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
+    /// Returns the gutters that leave enough width for text.
     fn drawn(&self) -> impl Iterator<Item = &Gutter> {
-        self.gutters.iter().take(GUTTERS)
+        let room = self.width.saturating_sub(LEAST_WIDTH);
+        let mut taken = 0;
+        self.gutters.iter().take(GUTTERS).take_while(move |gutter| {
+            taken += gutter.rest.width();
+            taken <= room
+        })
     }
 
     fn close_gap(&mut self) -> io::Result<()> {
         if !std::mem::take(&mut self.has_gap) {
             return Ok(());
         }
-        // A gutter whose first line is still to come has not begun.
+        // A gutter whose first line is not written yet does not count.
         self.is_tight = true;
         let begun = self.drawn().take_while(|gutter| gutter.first.is_none());
         let left: Vec<Span> = begun.map(|gutter| gutter.rest.clone()).collect();
@@ -173,6 +225,21 @@ impl<W: Write> Page<W> {
                 self.out.write_all(text.as_bytes())?;
             }
         }
+        self.lines += 1;
         self.out.write_all(b"\n")
     }
+}
+
+/// Returns the width of a line's indentation and list marker.
+fn opening(line: &str) -> usize {
+    let rest = line.trim_start_matches(' ');
+    let indent = line.len() - rest.len();
+    let digits = rest.len() - rest.trim_start_matches(|it: char| it.is_ascii_digit()).len();
+    let marker = match rest.as_bytes() {
+        [b'-' | b'*' | b'+' | b'>', b' ', ..] => 2,
+        _ if (1..=3).contains(&digits) && rest[digits..].starts_with(['.', ')']) => digits + 2,
+        _ if rest.starts_with("• ") => 2,
+        _ => 0,
+    };
+    indent + marker
 }

@@ -1,4 +1,4 @@
-//! A pager, begun only when there is more than the screen holds.
+//! A pager that starts only if the output exceeds the screen.
 
 use std::env;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -8,16 +8,16 @@ use crate::terminal;
 
 /// Standard output, through a pager if it is a terminal and the text is long.
 pub(crate) enum Pager {
-    /// What may still fit on the screen.
+    /// Output that may still fit on the screen.
     Short { text: Vec<u8>, lines: usize, height: usize },
-    /// A pager at work.
+    /// A running pager.
     Paged { child: Child, input: Option<BufWriter<ChildStdin>> },
     /// Standard output itself.
     Direct(BufWriter<StdoutLock<'static>>),
 }
 
 impl Pager {
-    /// Returns what begins a pager when it is needed.
+    /// Returns an output that starts a pager when needed.
     pub(crate) fn when_long() -> Self {
         match terminal::height() {
             Some(height) if io::stdout().is_terminal() && command().is_some() => {
@@ -27,12 +27,12 @@ impl Pager {
         }
     }
 
-    /// Returns standard output as it is.
+    /// Returns plain standard output.
     pub(crate) fn never() -> Self {
         Self::Direct(BufWriter::new(io::stdout().lock()))
     }
 
-    /// Writes what is left, and waits until the pager was closed.
+    /// Writes the rest, and waits until the pager is closed.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         if let Self::Short { text, .. } = &mut self {
             let text = std::mem::take(text);
@@ -69,7 +69,7 @@ impl Write for Pager {
             Self::Short { text, lines, height } => {
                 text.extend_from_slice(bytes);
                 *lines += bytes.iter().filter(|it| **it == b'\n').count();
-                // The prompt of the shell needs a line as well.
+                // The shell's prompt needs a line, too.
                 if *lines >= *height {
                     let text = std::mem::take(text);
                     self.begin(&text)?;
@@ -88,9 +88,9 @@ impl Write for Pager {
     }
 }
 
-/// Returns the pager that the environment names, or `less`; nothing if it names none.
+/// Returns the pager from `PAGER`, or `less`; `None` if the variable is empty or `cat`.
 ///
-/// `-R` lets colours through, `-K` ends it on Ctrl-C together with this program.
+/// `-R` passes colours through, `-K` lets Ctrl-C end it together with this program.
 fn command() -> Option<Command> {
     let mut command = match env::var("PAGER") {
         Ok(given) => {

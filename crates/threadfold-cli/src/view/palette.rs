@@ -1,4 +1,4 @@
-//! The styles of the view: effects and the terminal's own sixteen colours, nothing else.
+//! The styles of the view: effects and the terminal's own sixteen colours.
 
 use anstyle::{AnsiColor, Effects, Style};
 
@@ -16,7 +16,7 @@ pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 pub(crate) const CODE: Style = AnsiColor::Cyan.on_default();
 pub(crate) const LINK: Style = AnsiColor::Blue.on_default().effects(Effects::UNDERLINE);
 
-/// Returns both styles in one; colours of the inner one win.
+/// Combines two styles; colours of the inner one take precedence.
 pub(crate) fn both(outer: Style, inner: Style) -> Style {
     Style::new()
         .fg_color(inner.get_fg_color().or(outer.get_fg_color()))

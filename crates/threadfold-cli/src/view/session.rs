@@ -1,4 +1,4 @@
-//! A whole session: its title, the conversation, subagents that nobody called, and the sums.
+//! Draws a whole session: title, conversation, subagents without a call, and totals.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -6,33 +6,51 @@ use std::io::{self, Write};
 use jiff::civil::Date;
 use threadfold_core::{ConversationId, ConversationState, SessionMetadata, TokenUsage};
 
-use super::conversation::Teller;
+use super::conversation::ConversationKind;
+use super::folded::FoldedCounts;
+use super::numbers::{between, cost, count, duration, local_time, number};
 use super::page::Page;
-use super::palette::{BOLD, DIM, ODD, TOOL};
+use super::palette::{BOLD, DIM};
 use super::text::Span;
-use super::words::{between, cost, count, duration, local_time, number};
 
-/// How much is shown.
+/// The level of detail.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shown {
-    /// Inputs and outputs of tools, words of the system and unknown records, whole.
+pub(crate) struct ViewOptions {
+    /// Complete tool inputs and outputs, system messages and unknown records.
     pub(crate) is_full: bool,
-    /// What the model thought.
+    /// The model's thinking.
     pub(crate) has_thinking: bool,
-    /// What subagents said.
+    /// Subagents' conversations.
     pub(crate) has_subagents: bool,
+    /// Helpers of the agent itself, which nobody called.
+    pub(crate) has_internal: bool,
 }
 
-/// A session as it is being drawn.
+/// The state of drawing a session.
 pub(super) struct Drawing<'a, W> {
     pub(super) page: &'a mut Page<W>,
     pub(super) state: &'a ConversationState,
     pub(super) metadata: &'a SessionMetadata,
-    pub(super) shown: Shown,
-    /// Conversations that are on the page.
+    pub(super) shown: ViewOptions,
+    /// Conversations that are already on the page.
     pub(super) drawn: HashSet<ConversationId>,
-    /// The day that was told last.
+    /// The last date shown.
     pub(super) day: Option<Date>,
+    /// What was not drawn.
+    pub(super) folded: FoldedCounts,
+}
+
+impl<'a, W: Write> Drawing<'a, W> {
+    /// Starts a drawing with an empty page.
+    pub(super) fn new(
+        page: &'a mut Page<W>,
+        state: &'a ConversationState,
+        metadata: &'a SessionMetadata,
+        shown: ViewOptions,
+    ) -> Self {
+        let (drawn, folded) = (HashSet::new(), FoldedCounts::default());
+        Self { page, state, metadata, shown, drawn, day: None, folded }
+    }
 }
 
 /// Draws a session.
@@ -40,11 +58,11 @@ pub(crate) fn draw<W: Write>(
     page: &mut Page<W>,
     state: &ConversationState,
     metadata: &SessionMetadata,
-    shown: Shown,
+    shown: ViewOptions,
 ) -> io::Result<()> {
-    let mut drawing = Drawing { page, state, metadata, shown, drawn: HashSet::new(), day: None };
+    let mut drawing = Drawing::new(page, state, metadata, shown);
     drawing.heading()?;
-    drawing.conversation(state.blocks(), Teller::Main, 0)?;
+    drawing.conversation(state.blocks(), ConversationKind::Main, 0)?;
     drawing.uncalled()?;
     drawing.sums()
 }
@@ -71,48 +89,10 @@ impl<W: Write> Drawing<'_, W> {
         Ok(())
     }
 
-    /// Draws the subagents that no block leads to.
-    fn uncalled(&mut self) -> io::Result<()> {
-        let left: Vec<_> = self
-            .state
-            .subagents()
-            .into_iter()
-            .filter(|it| !self.drawn.contains(it.conversation_id()) && !it.blocks().is_empty())
-            .collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        self.page.gap();
-        if !self.shown.has_subagents {
-            let told = count(
-                left.len(),
-                "subagent that no call here made",
-                "subagents that no call here made",
-            );
-            return self.page.wide(&[Span::new(&told, DIM)]);
-        }
-        for subagent in left {
-            if !self.drawn.insert(subagent.conversation_id().clone()) {
-                continue;
-            }
-            self.page.gap();
-            self.page.line(&[
-                Span::new("● ", ODD),
-                Span::new("Agent", TOOL),
-                Span::plain(&format!("  {}", subagent.conversation_id())),
-                Span::new("  no call here made it", DIM),
-            ])?;
-            self.page.indent(None, Span::new("│ ", DIM))?;
-            self.page.tight();
-            self.conversation(subagent.blocks(), Teller::Subagent, 1)?;
-            self.page.dedent();
-        }
-        Ok(())
-    }
-
-    /// Draws what the session amounts to.
+    /// Draws the totals of the session.
     fn sums(&mut self) -> io::Result<()> {
-        let subagents = self.state.subagents();
+        let mut subagents = self.state.subagents();
+        subagents.retain(|it| self.shown.has_internal || !it.is_internal());
         let blocks: usize =
             self.state.blocks().len() + subagents.iter().map(|it| it.blocks().len()).sum::<usize>();
         let mut facts = vec![count(blocks, "block", "blocks")];
@@ -129,7 +109,7 @@ impl<W: Write> Drawing<'_, W> {
         if !usage.is_empty() {
             self.page.prose(&[Span::new(&tokens(usage), DIM)])?;
         }
-        Ok(())
+        self.folded_line()
     }
 }
 
@@ -140,7 +120,7 @@ fn tokens(usage: TokenUsage) -> String {
         parts.push(format!("{} read from cache", number(usage.cache_read)));
     }
     if usage.cache_creation > 0 {
-        parts.push(format!("{} put into cache", number(usage.cache_creation)));
+        parts.push(format!("{} written to cache", number(usage.cache_creation)));
     }
     format!("tokens: {}", parts.join(" · "))
 }

@@ -1,4 +1,4 @@
-//! Subagents: a line with the outcome, and below it what they were asked, did and answered.
+//! Draws subagents: a line with the outcome, then prompt, conversation and result.
 
 use std::io::{self, Write};
 
@@ -10,20 +10,21 @@ use threadfold_core::{
 
 use crate::printable::one_line;
 
+use super::call::Summary;
 use super::content::{content_text, input_fields, output_text};
-use super::conversation::Teller;
+use super::conversation::ConversationKind;
 use super::markdown::draw_markdown;
+use super::numbers::duration;
 use super::palette::{BAD, DIM, GOOD, MODEL, ODD, PERSON, PLAIN};
 use super::session::Drawing;
 use super::text::Span;
-use super::tool::{Ending, Summary, first_line, joined};
-use super::words::duration;
+use super::tool::{OutcomeLabel, first_line, joined};
 
-/// Subagents that are nested deeper are only named.
+/// Deeper nested subagents are only named.
 const DEPTH: usize = 16;
 
 impl<W: Write> Drawing<'_, W> {
-    /// Draws a call that made a subagent, and below it what the subagent did.
+    /// Draws a call that started a subagent, and the subagent's conversation below it.
     pub(super) fn subagent(
         &mut self,
         block: &Block,
@@ -55,23 +56,23 @@ impl<W: Write> Drawing<'_, W> {
         let prompt = call.input.as_ref().map(asked).unwrap_or_default();
         let told = subagent.filter(|_| is_new);
         if !prompt.is_empty() && !told.is_some_and(|it| opens_with(it, &prompt)) {
-            self.said("Prompt", PERSON, &prompt, false)?;
+            self.draw_text("Prompt", PERSON, &prompt, false)?;
         }
         if let Some(subagent) = told {
-            self.conversation(subagent.blocks(), Teller::Subagent, depth + 1)?;
+            self.conversation(subagent.blocks(), ConversationKind::Subagent, depth + 1)?;
         } else if subagent.is_some() {
             self.page.gap();
-            self.page.wide(&[Span::new("it goes on where it stood, see above", DIM)])?;
+            self.page.wide(&[Span::new("continues the subagent above", DIM)])?;
         }
         if !answer.is_empty() && !told.is_some_and(|it| ends_with(it, &answer)) {
-            self.said("Result", MODEL, &answer, true)?;
+            self.draw_text("Result", MODEL, &answer, true)?;
         }
         self.page.dedent();
         Ok(())
     }
 
-    /// Takes a subagent that is not shown, and those that it called, for drawn.
-    fn pass_over(&mut self, subagent: SubagentRef<'_>) {
+    /// Marks a hidden subagent, and those that it started, as drawn.
+    pub(super) fn pass_over(&mut self, subagent: SubagentRef<'_>) {
         let state = self.state;
         let mut left = vec![subagent.blocks()];
         while let Some(blocks) = left.pop() {
@@ -86,7 +87,13 @@ impl<W: Write> Drawing<'_, W> {
         }
     }
 
-    fn said(&mut self, name: &str, style: Style, text: &str, is_markdown: bool) -> io::Result<()> {
+    pub(super) fn draw_text(
+        &mut self,
+        name: &str,
+        style: Style,
+        text: &str,
+        is_markdown: bool,
+    ) -> io::Result<()> {
         self.page.gap();
         self.page.wide(&[Span::new(name, style)])?;
         self.page.tight();
@@ -101,35 +108,35 @@ impl<W: Write> Drawing<'_, W> {
     }
 }
 
-/// Returns the subagent that a call made.
+/// Returns the subagent started by a call.
 fn called<'s>(state: &'s ConversationState, call: &SubagentBlock) -> Option<SubagentRef<'s>> {
     let by_call = call.tool_use_id.as_ref().map(ConversationId::from);
     let by_name = call.agent_id.as_ref().map(ConversationId::from);
     [by_call, by_name].iter().flatten().find_map(|name| state.subagent(name))
 }
 
-fn subagent_ending(block: &Block, call: &SubagentBlock) -> Ending {
+fn subagent_ending(block: &Block, call: &SubagentBlock) -> OutcomeLabel {
     let took = call.duration_ms.map(duration).unwrap_or_default();
     match block.status {
         _ if block.interrupted => {
-            Ending { mark: "✗", style: ODD, words: "interrupted".to_owned() }
+            OutcomeLabel { mark: "✗", style: ODD, words: "interrupted".to_owned() }
         }
         BlockStatus::Success | BlockStatus::Complete => {
-            Ending { mark: "✓", style: GOOD, words: took }
+            OutcomeLabel { mark: "✓", style: GOOD, words: took }
         }
-        BlockStatus::Error => Ending { mark: "✗", style: BAD, words: took },
-        _ => Ending { mark: "…", style: ODD, words: "not done yet".to_owned() },
+        BlockStatus::Error => OutcomeLabel { mark: "✗", style: BAD, words: took },
+        _ => OutcomeLabel { mark: "…", style: ODD, words: "not finished".to_owned() },
     }
 }
 
-/// Returns what a subagent was asked: the prompt, whether it stands alone or in an object.
+/// Returns a subagent's prompt, whether it is plain text or in an object.
 fn asked(input: &Json) -> String {
     let fields = input_fields(input).unwrap_or_default();
     let prompt = fields.into_iter().find(|(name, _)| name == "prompt").map(|(_, value)| value);
     prompt.unwrap_or_else(|| output_text(input))
 }
 
-fn opens_with(subagent: SubagentRef<'_>, prompt: &str) -> bool {
+pub(super) fn opens_with(subagent: SubagentRef<'_>, prompt: &str) -> bool {
     let first = subagent.blocks().get(0);
     first.is_some_and(|block| match &block.body {
         BlockBody::UserMessage(said) => content_text(&said.content).trim() == prompt.trim(),
@@ -137,8 +144,8 @@ fn opens_with(subagent: SubagentRef<'_>, prompt: &str) -> bool {
     })
 }
 
-/// Says whether an answer is what the subagent said last; a harness may put words around it.
-fn ends_with(subagent: SubagentRef<'_>, answer: &str) -> bool {
+/// Returns whether an answer equals the subagent's last text; a harness may add text around it.
+pub(super) fn ends_with(subagent: SubagentRef<'_>, answer: &str) -> bool {
     let texts = subagent.blocks();
     let last = texts.iter().rev().find_map(|block| match &block.body {
         BlockBody::AssistantText(said) => Some(one_line(&said.content.to_str())),

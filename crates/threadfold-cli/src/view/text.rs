@@ -1,9 +1,9 @@
-//! Words with a style, and how they are laid into lines.
+//! Styled text, and how it is wrapped into lines.
 
 use anstyle::Style;
 use textwrap::WordSeparator;
-use textwrap::core::{break_words, display_width};
-use textwrap::wrap_algorithms::wrap_first_fit;
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
 
 use crate::printable::printable;
 
@@ -11,7 +11,7 @@ use super::palette::PLAIN;
 
 const TAB: &str = "    ";
 
-/// A piece of a line: harmless text with a style.
+/// A piece of a line: escaped text with a style.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Span {
     text: String,
@@ -19,7 +19,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Returns `text` as a piece of one line, made harmless.
+    /// Returns `text` as a piece of one line, escaped.
     pub(crate) fn new(text: &str, style: Style) -> Self {
         let text = printable(&text.replace('\t', TAB)).into_owned();
         Self { text, style }
@@ -38,36 +38,121 @@ impl Span {
     }
 
     pub(crate) fn width(&self) -> usize {
-        display_width(&self.text)
+        columns(&self.text)
     }
 }
 
-/// Returns how many columns some spans take.
+/// Returns how many columns a text takes on a terminal.
+///
+/// A whole text is measured, because a variation selector or a joiner changes the width of the
+/// character before it.
+pub(crate) fn columns(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.width() }
+}
+
+/// Returns the width of some spans in columns.
 pub(crate) fn width_of(spans: &[Span]) -> usize {
     spans.iter().map(Span::width).sum()
 }
 
-/// Lays spans into lines of at most `width` columns, broken between words where that can be.
+/// Wraps spans into lines of at most `width` columns, at word boundaries where possible.
 pub(crate) fn wrap(spans: &[Span], width: usize) -> Vec<Vec<Span>> {
+    wrap_hanging(spans, width, 0)
+}
+
+/// Wraps spans as [`wrap`] does, but leaves room for an indent in all lines but the first.
+pub(crate) fn wrap_hanging(spans: &[Span], width: usize, indent: usize) -> Vec<Vec<Span>> {
     let plain: String = spans.iter().map(Span::text).collect();
-    let width = width.max(1);
-    let words = WordSeparator::UnicodeBreakProperties.find_words(&plain);
-    let words = break_words(words, width);
+    let mut width = width.max(1);
+    let below = width.saturating_sub(indent).max(1);
     let mut lines = Vec::new();
-    let mut start = 0;
-    for line in wrap_first_fit(&words, &[width as f64]) {
-        let length: usize = line.iter().map(|word| word.word.len() + word.whitespace.len()).sum();
-        let trailing = line.last().map_or(0, |word| word.whitespace.len());
-        lines.push(slice(spans, start, start + length - trailing));
-        start += length;
+    // The current line: where it starts, where its last word ends, and its width with white space.
+    let (mut start, mut end, mut taken) = (0, 0, 0);
+    for piece in pieces(&plain, below) {
+        if taken > 0 && taken + columns(&plain[piece.start..piece.end]) > width {
+            lines.push(slice(spans, start, end));
+            (start, taken, width) = (piece.start, 0, below);
+        }
+        taken += columns(&plain[piece.start..piece.next]);
+        end = piece.end;
     }
-    if lines.is_empty() {
-        lines.push(Vec::new());
-    }
+    lines.push(slice(spans, start, end));
     lines
 }
 
-/// Returns the part of spans between two places in their joined text.
+/// A part of a text that stays on one line, and the white space after it.
+#[derive(Clone, Copy)]
+struct Unbroken {
+    start: usize,
+    end: usize,
+    /// Where the next part starts.
+    next: usize,
+}
+
+/// Returns the parts of a text between which a line may break.
+///
+/// A path or an address stays whole if it fits on a line; otherwise it breaks at its separators,
+/// and only then anywhere.
+fn pieces(plain: &str, width: usize) -> Vec<Unbroken> {
+    let mut out: Vec<Unbroken> = Vec::new();
+    // The breaks within a word of ASCII, which are used only if it does not fit.
+    let mut word: Vec<Unbroken> = Vec::new();
+    let mut start = 0;
+    // Spaces always separate: the Unicode rules keep some of them, as before a slash.
+    let parts = WordSeparator::UnicodeBreakProperties.find_words(plain).flat_map(|part| {
+        let whole = &plain[start..start + part.word.len() + part.whitespace.len()];
+        start += whole.len();
+        whole.split_inclusive(' ')
+    });
+    let mut start = 0;
+    for part in parts {
+        let end = start + part.trim_end_matches(' ').len();
+        let piece = Unbroken { start, end, next: start + part.len() };
+        start = piece.next;
+        if let Some(last) = word.last_mut().filter(|_| piece.start == piece.end) {
+            // More spaces after a word belong to it.
+            last.next = piece.next;
+            continue;
+        }
+        let is_inside = word.last().is_some_and(|last| {
+            let around =
+                [plain[..last.end].chars().next_back(), plain[piece.start..].chars().next()];
+            last.end == last.next && around.iter().all(|it| it.is_some_and(|it| it.is_ascii()))
+        });
+        if !is_inside {
+            push_word(&mut out, &word, plain, width);
+            word.clear();
+        }
+        word.push(piece);
+    }
+    push_word(&mut out, &word, plain, width);
+    out
+}
+
+fn push_word(out: &mut Vec<Unbroken>, word: &[Unbroken], plain: &str, width: usize) {
+    let (Some(first), Some(last)) = (word.first(), word.last()) else { return };
+    if columns(&plain[first.start..last.end]) <= width {
+        return out.push(Unbroken { start: first.start, end: last.end, next: last.next });
+    }
+    for piece in word {
+        if columns(&plain[piece.start..piece.end]) <= width {
+            out.push(*piece);
+            continue;
+        }
+        let (mut start, mut taken) = (piece.start, 0);
+        for (at, letter) in plain[piece.start..piece.end].grapheme_indices(true) {
+            let (at, wide) = (piece.start + at, columns(letter));
+            if taken > 0 && taken + wide > width {
+                out.push(Unbroken { start, end: at, next: at });
+                (start, taken) = (at, 0);
+            }
+            taken += wide;
+        }
+        out.push(Unbroken { start, ..*piece });
+    }
+}
+
+/// Returns the part of spans between two offsets in their joined text.
 fn slice(spans: &[Span], start: usize, end: usize) -> Vec<Span> {
     let mut out = Vec::new();
     let mut before = 0;
@@ -82,20 +167,20 @@ fn slice(spans: &[Span], start: usize, end: usize) -> Vec<Span> {
     out
 }
 
-/// Returns `text`, or as much of its beginning as fits into `width` columns with a mark that
-/// there is more.
+/// Returns `text`, truncated at the end to `width` columns, with an ellipsis if anything was
+/// removed.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.len() <= width || display_width(text) <= width {
+    if text.len() <= width || columns(text) <= width {
         return text.to_owned();
     }
     let mut out = String::new();
     let mut taken = 0;
-    for letter in text.chars() {
-        let wide = letter_width(letter);
+    for letter in text.graphemes(true) {
+        let wide = columns(letter);
         if taken + wide + 1 > width {
             break;
         }
-        out.push(letter);
+        out.push_str(letter);
         taken += wide;
     }
     if width > 0 {
@@ -105,23 +190,23 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     out
 }
 
-/// Returns `text`, or as much of its end as fits into `width` columns with a mark that there is
-/// more.
+/// Returns `text`, truncated at the front to `width` columns, with an ellipsis if anything was
+/// removed.
 pub(crate) fn cut_front(text: &str, width: usize) -> String {
-    if display_width(text) <= width {
+    if columns(text) <= width {
         return text.to_owned();
     }
     let mut taken = 1;
-    let fits = |letter: &char| {
-        taken += letter_width(*letter);
+    let fits = |letter: &&str| {
+        taken += columns(letter);
         taken <= width
     };
-    let end: Vec<char> = text.chars().rev().take_while(fits).collect();
-    format!("…{}", end.into_iter().rev().collect::<String>())
-}
-
-fn letter_width(letter: char) -> usize {
-    display_width(letter.encode_utf8(&mut [0; 4]))
+    let end: Vec<&str> = text.graphemes(true).rev().take_while(fits).collect();
+    if width == 0 {
+        String::new()
+    } else {
+        format!("…{}", end.into_iter().rev().collect::<String>())
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_too_long_is_broken() {
+    fn a_word_that_is_too_long_is_wrapped() {
         assert_snapshot!(shown(&wrap(&[Span::plain("see abcdefghijkl")], 5)), @"
         |see|
         |abcde|
@@ -172,10 +257,44 @@ mod tests {
     }
 
     #[test]
-    fn white_space_stays_but_where_a_line_breaks() {
+    fn white_space_is_preserved_except_at_line_breaks() {
         assert_snapshot!(shown(&wrap(&[Span::plain("\tlet x =  1;   // one")], 12)), @"
         |    let x =|
         |1;   // one|
+        ");
+    }
+
+    #[test]
+    fn an_emoji_with_a_variation_selector_takes_two_columns() {
+        assert_eq!(["♻", "♻\u{fe0f}", "1\u{fe0f}\u{20e3}", "👋🏽"].map(columns), [1, 2, 2, 2]);
+        assert_snapshot!(shown(&wrap(&[Span::plain("♻\u{fe0f} ♻\u{fe0f} ♻\u{fe0f}")], 5)), @"
+        |♻️ ♻️|
+        |♻️|
+        ");
+        assert_snapshot!(cut("♻\u{fe0f}♻\u{fe0f}♻\u{fe0f}", 5), @"♻️♻️…");
+        assert_snapshot!(cut_front("♻\u{fe0f}♻\u{fe0f}♻\u{fe0f}", 4), @"…♻️");
+    }
+
+    #[test]
+    fn joined_emoji_take_two_columns_and_stay_whole() {
+        let (family, coder) = ("👨\u{200d}👩\u{200d}👧", "👩🏽\u{200d}💻");
+        assert_eq!([family, coder].map(|it| Span::plain(it).width()), [2, 2]);
+        let lines = wrap(&[Span::plain(&format!("{family}{coder}{family}"))], 4);
+        assert_eq!(shown(&lines), format!("|{family}{coder}|\n|{family}|"));
+        assert_eq!(cut(&coder.repeat(3), 5), format!("{coder}{coder}…"));
+        assert_eq!(cut_front(&coder.repeat(3), 4), format!("…{coder}"));
+    }
+
+    #[test]
+    fn a_path_is_broken_only_if_it_is_longer_than_a_line() {
+        assert_snapshot!(shown(&wrap(&[Span::plain("see the file src/view/text.rs")], 18)), @"
+        |see the file|
+        |src/view/text.rs|
+        ");
+        assert_snapshot!(shown(&wrap(&[Span::plain("see src/view/text.rs")], 10)), @"
+        |see src/|
+        |view/|
+        |text.rs|
         ");
     }
 
@@ -185,12 +304,12 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_harmless() {
+    fn a_span_escapes_control_characters() {
         assert_snapshot!(Span::plain("a\u{1b}[2J\nb\u{202e}").text(), @r"a\u{1b}[2J\nb\u{202e}");
     }
 
     #[test]
-    fn what_fits_is_not_cut() {
+    fn text_that_fits_is_not_truncated() {
         assert_eq!(
             [cut("abc", 3), cut("abcd", 3), cut("ab cd", 4), cut("abc", 0)],
             ["abc", "ab…", "ab…", ""]

@@ -1,4 +1,4 @@
-//! Tools: a line with the outcome, and below it all that was given, if that is asked for.
+//! Draws tools: a line with the outcome, and below it the complete input and output, if requested.
 
 use std::io::{self, Write};
 
@@ -7,46 +7,28 @@ use threadfold_core::{Block, BlockBody, BlockStatus, Json, ToolResultBlock, Tool
 
 use crate::printable::one_line;
 
+use super::ansi::without_colors;
 use super::block::{beginning, without_tags};
+use super::call::Summary;
 use super::content::{input_fields, output_text};
 use super::conversation::Results;
+use super::numbers::{count, duration};
 use super::palette::{BAD, CODE, DIM, GOOD, ODD, TOOL};
 use super::session::Drawing;
-use super::text::{Span, cut, cut_front, width_of};
-use super::words::{count, duration};
+use super::text::{Span, cut, width_of};
 
-/// The arguments that tell best what a call does, the best first.
-const TELLING: [&str; 13] = [
-    "command",
-    "file_path",
-    "notebook_path",
-    "pattern",
-    "path",
-    "query",
-    "url",
-    "skill",
-    "subject",
-    "description",
-    "prompt",
-    "name",
-    "id",
-];
+/// How many lines of an output are searched for words.
+const SEARCHED_LINES: usize = 4;
 
-/// What a call does, on one line.
-pub(super) enum Summary {
-    Words(String),
-    Path(String),
-}
-
-/// How a call ended: a mark, and a few words.
-pub(super) struct Ending {
+/// How a call ended: a mark, and a short text.
+pub(super) struct OutcomeLabel {
     pub(super) mark: &'static str,
     pub(super) style: Style,
     pub(super) words: String,
 }
 
 impl<W: Write> Drawing<'_, W> {
-    /// Draws a tool call with what it gave.
+    /// Draws a tool call with its result.
     pub(super) fn tool(
         &mut self,
         block: &Block,
@@ -60,11 +42,14 @@ impl<W: Write> Drawing<'_, W> {
         let name = call.display_name.as_deref().unwrap_or(&call.tool_name);
         let written = call.input_text.as_ref().map(|text| text.to_str().into_owned());
         let summary = match (&call.input, &written) {
-            (Some(input), _) => summary(input),
+            (Some(input), _) => Summary::of(input, self.metadata.cwd()),
             (None, Some(written)) => Summary::Words(one_line(beginning(written))),
-            (None, None) => Summary::Words(String::new()),
+            (None, None) => {
+                let purpose = call.description.as_deref().unwrap_or_default();
+                Summary::Words(one_line(beginning(purpose)))
+            }
         };
-        self.call_line(name, &summary, &ending(block, result))?;
+        self.call_line(name, &summary, &self.ending(block, result, &summary))?;
         if !self.shown.is_full {
             return Ok(());
         }
@@ -80,26 +65,27 @@ impl<W: Write> Drawing<'_, W> {
         }
     }
 
-    /// Draws what a tool gave to a call that is not here.
+    /// Draws a tool's result without its call.
     pub(super) fn lone_result(
         &mut self,
         block: &Block,
         result: &ToolResultBlock,
     ) -> io::Result<()> {
-        let summary = Summary::Words("of a call that is not here".to_owned());
-        self.call_line("result", &summary, &ending(block, Some(result)))?;
+        let summary = Summary::Words("of a missing call".to_owned());
+        let ending = self.ending(block, Some(result), &summary);
+        self.call_line("result", &summary, &ending)?;
         match result.output.as_ref().filter(|_| self.shown.is_full) {
             Some(output) => self.output(output),
             None => Ok(()),
         }
     }
 
-    /// Draws `● Name  what it does  ✓ what came of it`, on one line.
+    /// Draws `● Name  description  ✓ result`, on one line.
     pub(super) fn call_line(
         &mut self,
         name: &str,
         summary: &Summary,
-        ending: &Ending,
+        ending: &OutcomeLabel,
     ) -> io::Result<()> {
         let width = self.page.width();
         let name = cut(&one_line(name), (width / 3).max(12));
@@ -118,6 +104,19 @@ impl<W: Write> Drawing<'_, W> {
             Span::new(&if words.is_empty() { words } else { format!(" {words}") }, words_style);
         let [bullet, name] = head;
         self.page.line(&[bullet, name, summary, mark, words])
+    }
+
+    fn ending(
+        &self,
+        block: &Block,
+        result: Option<&ToolResultBlock>,
+        summary: &Summary,
+    ) -> OutcomeLabel {
+        let mut ending = ending(block, result, summary);
+        if let Some(folder) = self.metadata.cwd().filter(|it| it.len() > 1) {
+            ending.words = ending.words.replace(&format!("{folder}/"), "");
+        }
+        ending
     }
 
     fn input(&mut self, input: &Json) -> io::Result<()> {
@@ -143,64 +142,34 @@ impl<W: Write> Drawing<'_, W> {
             return Ok(());
         }
         self.page.indent(Some(Span::new("  ⎿ ", DIM)), Span::plain("    "))?;
-        self.page.verbatim(text.trim_end(), DIM)?;
+        self.page.output(text.trim_end(), DIM)?;
         self.page.dedent();
         Ok(())
     }
 }
 
-/// Returns on one line what a call does.
-pub(crate) fn call_summary(input: &Json) -> String {
-    match summary(input) {
-        Summary::Words(text) | Summary::Path(text) => text,
-    }
-}
-
-/// Returns the argument that tells most; all of them, where none is known to.
-fn summary(input: &Json) -> Summary {
-    let Some(fields) = input_fields(input) else {
-        return Summary::Words(one_line(beginning(input.as_str())));
-    };
-    let telling = TELLING.iter().find_map(|name| fields.iter().find(|(key, _)| key == name));
-    match telling {
-        Some((name, value)) if name.ends_with("path") => Summary::Path(one_line(value)),
-        Some((_, value)) => Summary::Words(one_line(beginning(value))),
-        None => {
-            let pairs = fields.iter().map(|(name, value)| format!("{name}: {}", beginning(value)));
-            Summary::Words(one_line(beginning(&pairs.collect::<Vec<_>>().join(", "))))
-        }
-    }
-}
-
-impl Summary {
-    /// Returns as much as there is room for: of a path its end, of words their beginning.
-    fn cut(&self, width: usize) -> String {
-        match self {
-            Self::Words(words) => cut(words, width),
-            Self::Path(path) => cut_front(path, width),
-        }
-    }
-}
-
-fn ending(block: &Block, result: Option<&ToolResultBlock>) -> Ending {
+fn ending(block: &Block, result: Option<&ToolResultBlock>, summary: &Summary) -> OutcomeLabel {
     let output = result.and_then(|it| it.output.as_ref()).map(output_text).unwrap_or_default();
+    let output = without_colors(&output);
     let took = result.and_then(|it| it.duration_ms).map(duration);
     match result {
         Some(result) if result.is_error => {
             let words = without_tags(beginning(&output));
-            Ending { mark: "✗", style: BAD, words }
+            OutcomeLabel { mark: "✗", style: BAD, words }
         }
         Some(_) => {
-            let words = joined([first_line(&output), took.unwrap_or_default()]);
-            Ending { mark: "✓", style: GOOD, words }
+            let words = joined([summary.success(&output), took.unwrap_or_default()]);
+            OutcomeLabel { mark: "✓", style: GOOD, words }
         }
         None if block.interrupted => {
-            Ending { mark: "✗", style: ODD, words: "interrupted".to_owned() }
+            OutcomeLabel { mark: "✗", style: ODD, words: "interrupted".to_owned() }
         }
         None => match block.status {
-            BlockStatus::Complete => Ending { mark: "✓", style: GOOD, words: String::new() },
-            BlockStatus::Error => Ending { mark: "✗", style: BAD, words: String::new() },
-            _ => Ending { mark: "…", style: ODD, words: "no result yet".to_owned() },
+            BlockStatus::Complete => {
+                OutcomeLabel { mark: "✓", style: GOOD, words: String::new() }
+            }
+            BlockStatus::Error => OutcomeLabel { mark: "✗", style: BAD, words: String::new() },
+            _ => OutcomeLabel { mark: "…", style: ODD, words: "no result yet".to_owned() },
         },
     }
 }
@@ -209,12 +178,18 @@ pub(super) fn joined(words: [String; 2]) -> String {
     words.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
-/// Returns the first line that says something, and how many more there are.
+/// Returns the first line with words, and how many more lines there are; only their number, if no
+/// line has words.
 pub(super) fn first_line(text: &str) -> String {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first = lines.next().map(|line| one_line(beginning(line))).unwrap_or_default();
-    match lines.count() {
-        0 => first,
-        more => format!("{first} (+{})", count(more, "line", "lines")),
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let has_words = |line: &&&str| without_tags(line).contains(char::is_alphanumeric);
+    match (lines.iter().take(SEARCHED_LINES).find(has_words), lines.as_slice()) {
+        (None, []) => String::new(),
+        (Some(first), [_]) | (None, [first]) => one_line(beginning(first)),
+        (None, _) => count(lines.len(), "line", "lines"),
+        (Some(first), _) => {
+            let first = one_line(beginning(first));
+            format!("{first} (+{})", count(lines.len() - 1, "line", "lines"))
+        }
     }
 }

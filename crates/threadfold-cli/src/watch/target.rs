@@ -1,4 +1,4 @@
-//! What is to be watched.
+//! Resolves what to watch.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use threadfold_engine::{
 };
 use threadfold_store::SessionEntry;
 
-use crate::error::{CommandError, say};
+use crate::error::{CommandError, print_note};
 use crate::import::settle;
 use crate::input::InputArgs;
-use crate::sessions::{Given, find_given};
+use crate::sessions::{ResolvedInput, find_given};
 use crate::store::OpenStore;
 
-/// How often a file that is still empty is looked at.
+/// How often an empty file is polled.
 const WAITING: Duration = Duration::from_millis(50);
 
-/// What is to be watched.
+/// What to watch.
 pub(crate) enum WatchTarget {
     /// A stream on standard input.
     Stdin { options: InputArgs },
@@ -33,7 +33,7 @@ pub(crate) enum WatchTarget {
 }
 
 impl WatchTarget {
-    /// Finds what is meant.
+    /// Resolves the argument.
     pub(crate) fn find(
         store: &OpenStore,
         given: &str,
@@ -51,7 +51,7 @@ impl WatchTarget {
             return Ok(Self::Folder(path.to_owned()));
         }
         if args.from.is_none() && has_nothing_yet(path) {
-            say(format_args!("`{given}` has no record yet: waiting for the first one"));
+            print_note(format_args!("`{given}` has no record yet: waiting for the first one"));
             store.wait(first_record(path))?;
         }
         match find_session(given, args) {
@@ -66,15 +66,15 @@ impl WatchTarget {
     fn of(store: &OpenStore, mut found: FoundSession) -> Result<Self, CommandError> {
         settle(store, &mut found)?;
         if found.agent.is_some_and(|agent| !agent.is_known()) {
-            say(format_args!(
-                "`{}` is no known agent's session: every line is kept as it is",
+            print_note(format_args!(
+                "`{}` is in an unknown format: it is stored line by line",
                 found.place.display()
             ));
         }
         Ok(Self::Session(Box::new(found)))
     }
 
-    /// Returns a session of the store: by its file, if that is still there.
+    /// Returns a stored session, followed by its file if that still exists.
     fn stored(store: &OpenStore, entry: &SessionEntry) -> Result<Self, CommandError> {
         let path = noted_summary(entry).and_then(|it| it.path).filter(|it| Path::new(it).exists());
         let id = entry.session.clone();
@@ -95,12 +95,14 @@ fn find_session(given: &str, args: &InputArgs) -> Result<FoundSession, CommandEr
         return Ok(open_one(Path::new(given), &args.options())?);
     }
     match find_given(given)? {
-        Given::Session(found) => Ok(*found),
-        Given::Folder(path) | Given::Input(path) => Ok(open_one(&path, &args.options())?),
+        ResolvedInput::Session(found) => Ok(*found),
+        ResolvedInput::Folder(path) | ResolvedInput::Input(path) => {
+            Ok(open_one(&path, &args.options())?)
+        }
     }
 }
 
-/// Waits until a file shows what it is, or a person ends it.
+/// Waits until a file's format can be detected, or the user stops.
 async fn first_record(path: &Path) -> Result<(), CommandError> {
     while has_nothing_yet(path) {
         tokio::select! {

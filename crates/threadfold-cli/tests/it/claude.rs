@@ -1,4 +1,4 @@
-//! Transcripts as Claude Code keeps them, made for the tests.
+//! Transcripts in Claude Code's format, built for tests.
 
 use serde_json::{Value, json};
 

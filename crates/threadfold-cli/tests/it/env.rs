@@ -43,6 +43,7 @@ impl TestEnv {
         // The sessions, the time zone and the colours would be theirs as well.
         command.env("CLAUDE_CONFIG_DIR", self.path("claude")).env("HOME", self.folder.path());
         command.env_remove("XDG_DATA_HOME").env_remove("THREADFOLD_STORE");
+        command.env_remove("CODEX_HOME");
         command.env("TZ", "UTC").env_remove("NO_COLOR").env_remove("PAGER");
         command
     }

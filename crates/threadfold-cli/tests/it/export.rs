@@ -1,4 +1,4 @@
-//! `threadfold export`: in every form, and never outside of where it was told to.
+//! `threadfold export`: every format; never writes outside the target.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn notes() -> TestEnv {
     env
 }
 
-/// Makes a store whose session has sources of these names, as only somebody with bad intent does.
+/// Makes a store whose session has sources of these names, as only an attacker would.
 pub(crate) fn hostile_store(path: &Path, session: &str, sources: &[(&str, Option<&str>)]) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
     runtime.block_on(async {
@@ -44,7 +44,7 @@ pub(crate) fn hostile_store(path: &Path, session: &str, sources: &[(&str, Option
 }
 
 #[test]
-fn a_document_for_people() {
+fn a_session_is_exported_as_markdown() {
     assert_snapshot!(notes().done(&["export", "5e55", "--format", "markdown"]), @r#"
     # Count the notes
 
@@ -222,7 +222,7 @@ fn nothing_in_a_session_reaches_beyond_its_place_in_a_document() {
 }
 
 #[test]
-fn the_state_and_the_events_tell_what_a_view_tells() {
+fn exported_state_and_events_equal_the_view() {
     let env = notes();
     let viewed: Value = serde_json::from_str(&env.done(&["view", NOTES, "--json"])).unwrap();
     let state: Value =
@@ -245,8 +245,8 @@ fn files_go_to_a_folder_and_one_file_anywhere() {
     exit 2
     --- stdout
     --- stderr
-    error: the session has more than one file, and standard output is one
-    hint: `--output FOLDER` takes them
+    error: the session has more than one file, but stdout is only one
+    hint: use `--output FOLDER`
     ");
     env.done(&["export", NOTES, "--output", "out"]);
     let project = env.path("claude/projects/-home-somebody-notes");
@@ -280,7 +280,7 @@ fn with_small_files(command: &Command) -> Command {
 
 #[cfg(unix)]
 #[test]
-fn what_is_there_stays_until_the_new_is_whole_and_pipes_and_links_stay_what_they_are() {
+fn existing_output_is_replaced_atomically_and_pipes_and_links_are_preserved() {
     let env = TestEnv::new();
     Transcript::new("s1").prompt("Hello ".repeat(50_000)).keep(&env, "p");
     env.done(&["import"]);
@@ -296,7 +296,7 @@ fn what_is_there_stays_until_the_new_is_whole_and_pipes_and_links_stay_what_they
 
     std::os::unix::fs::symlink(env.path("nowhere"), env.path("dangling")).unwrap();
     let refused = env.told(&["export", "s1", "--output", "dangling", "--force"]);
-    assert!(refused.contains("leads nowhere") && !refused.contains("`--force`"), "{refused}");
+    assert!(refused.contains("it is a broken link") && !refused.contains("`--force`"), "{refused}");
 
     let pipe = env.path("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
@@ -309,7 +309,7 @@ fn what_is_there_stays_until_the_new_is_whole_and_pipes_and_links_stay_what_they
     assert_eq!(heard.join().unwrap(), original);
     assert!(!fs::symlink_metadata(&pipe).unwrap().is_file(), "it is a pipe still");
     let refused = env.told(&["backup", "pipe", "--force"]);
-    assert!(refused.contains("is no file"), "{refused}");
+    assert!(refused.contains("is not a file"), "{refused}");
 
     env.write("full.jsonl", "old");
     let failing = env.command(&["export", "s1", "--output", "full.jsonl", "--force"]);
@@ -321,7 +321,7 @@ fn what_is_there_stays_until_the_new_is_whole_and_pipes_and_links_stay_what_they
 }
 
 #[test]
-fn a_damaged_session_is_salvaged_as_far_as_it_can_be_read() {
+fn the_readable_part_of_a_corrupt_session_is_salvaged() {
     let env = TestEnv::new();
     let mut transcript = Transcript::new("s1");
     for number in 0..400 {

@@ -1,5 +1,6 @@
 // Lets one call that changes a file fail: the one whose number THREADFOLD_FAILS_AT names.
-// Calls are counted over regular files only; how many there were goes to THREADFOLD_COUNTS_INTO.
+// Calls are counted over regular files only; how many there were goes to THREADFOLD_COUNTS_INTO, and
+// how many of them were syncs to THREADFOLD_SYNCS_INTO.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 static long calls;
+static long syncs;
 
 static int fails(void) {
     const char *at = getenv("THREADFOLD_FAILS_AT");
@@ -39,10 +41,12 @@ ssize_t pwrite64(int fd, const void *from, size_t count, off64_t at) {
 }
 
 int fsync(int fd) {
+    __atomic_add_fetch(&syncs, 1, __ATOMIC_SEQ_CST);
     return is_file(fd) && fails() ? -1 : REAL(fsync)(fd);
 }
 
 int fdatasync(int fd) {
+    __atomic_add_fetch(&syncs, 1, __ATOMIC_SEQ_CST);
     return is_file(fd) && fails() ? -1 : REAL(fdatasync)(fd);
 }
 
@@ -58,10 +62,17 @@ int rename(const char *from, const char *to) {
     return fails() ? -1 : REAL(rename)(from, to);
 }
 
-__attribute__((destructor)) static void tell(void) {
-    const char *into = getenv("THREADFOLD_COUNTS_INTO");
+static void write_count(const char *name, long count) {
+    const char *into = getenv(name);
     FILE *file = into == NULL ? NULL : fopen(into, "w");
     if (file == NULL) return;
-    fprintf(file, "%ld", calls);
+    fprintf(file, "%ld", count);
     fclose(file);
+}
+
+__attribute__((destructor)) static void tell(void) {
+    // Writing a count is a call as well.
+    long all = calls, synced = syncs;
+    write_count("THREADFOLD_COUNTS_INTO", all);
+    write_count("THREADFOLD_SYNCS_INTO", synced);
 }

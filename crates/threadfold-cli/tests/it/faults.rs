@@ -1,5 +1,5 @@
-//! Every call that changes a file fails once: what was told to be done is there, what was not is
-//! said, and all can be read after.
+//! Fault injection: each file-changing call fails once; acknowledged writes exist, failures are
+//! reported, and the store stays readable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ impl Fragile {
         }
     }
 
-    /// Says whether the store gives the session's file back as it is.
+    /// Returns whether the store exports the session's file unchanged.
     fn is_whole(&self) -> bool {
         let out = self.run(&["export", SESSION, "--format", "original"]);
         out.status.success() && out.stdout == fs::read(self.transcript()).unwrap()
@@ -87,7 +87,7 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs a command with every call failing once. `check` is told whether it said that it was done.
+/// Runs a command with every call failing once. `check` gets whether the command reported success.
 fn fail_everywhere(
     fragile: &Fragile,
     arguments: &[&str],
@@ -116,7 +116,7 @@ fn fail_everywhere(
 }
 
 #[test]
-fn an_import_is_acknowledged_only_if_it_is_there() {
+fn an_import_is_acknowledged_only_if_it_is_stored() {
     let Some(fragile) = Fragile::new() else { return };
     let file = format!("{SESSION}.jsonl");
     fail_everywhere(
@@ -138,7 +138,7 @@ fn an_import_is_acknowledged_only_if_it_is_there() {
 }
 
 #[test]
-fn a_restored_file_is_the_whole_one_or_not_there() {
+fn a_restored_file_is_complete_or_absent() {
     let Some(fragile) = Fragile::new() else { return };
     let file = format!("{SESSION}.jsonl");
     assert!(fragile.run(&["import", &file]).status.success());
@@ -158,7 +158,7 @@ fn a_restored_file_is_the_whole_one_or_not_there() {
 }
 
 #[test]
-fn a_backup_is_the_whole_store_or_not_there() {
+fn a_backup_is_complete_or_absent() {
     let Some(fragile) = Fragile::new() else { return };
     assert!(fragile.run(&["import", &format!("{SESSION}.jsonl")]).status.success());
     let backup = fragile.path("backup.db");
@@ -176,4 +176,38 @@ fn a_backup_is_the_whole_store_or_not_there() {
             }
         },
     );
+}
+
+/// Imports a folder of short sessions, and returns how often the disk was waited for.
+fn syncs_of_import(fragile: &Fragile, count: usize) -> u64 {
+    fragile.forget_store();
+    let folder = fragile.path("many");
+    // Not there at first.
+    fs::remove_dir_all(&folder).ok();
+    fs::create_dir(&folder).unwrap();
+    for number in 0..count {
+        let id = format!("5e551011-0000-4000-8000-{number:012}");
+        let line = format!(
+            r#"{{"type":"user","uuid":"u{number}","sessionId":"{id}","message":{{"role":"user","content":"hi"}}}}"#
+        );
+        fs::write(folder.join(format!("{id}.jsonl")), line + "\n").unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_threadfold"));
+    command.args(["import", "many"]).current_dir(fragile.folder.path()).env_clear();
+    command.env("HOME", fragile.path("home")).env("THREADFOLD_STORE", fragile.path("store.db"));
+    command.env("LD_PRELOAD", &fragile.layer);
+    command.env("THREADFOLD_SYNCS_INTO", fragile.path("syncs"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(shown.lines().filter(|it| it.contains("new: ")).count(), count, "{shown}");
+    fs::read_to_string(fragile.path("syncs")).unwrap().parse().unwrap()
+}
+
+#[test]
+fn thousands_of_short_sessions_do_not_wait_for_the_disk_one_by_one() {
+    let Some(fragile) = Fragile::new() else { return };
+    let (few, many) = (syncs_of_import(&fragile, 60), syncs_of_import(&fragile, 600));
+    // One by one, each takes at least four; how many share one depends on how busy the machine is.
+    assert!(many <= 2 * 600, "{many} syncs for 600 sessions, {few} for 60");
 }

@@ -1,4 +1,4 @@
-//! `threadfold fold`, its options and its complaints.
+//! `threadfold fold`: options and errors.
 
 use insta::assert_snapshot;
 
@@ -59,7 +59,7 @@ fn no_events_at_all_are_an_empty_state() {
     --- stdout
     {"blocks":[],"subagents":[]}
     --- stderr
-    no record of `events.jsonl` shows anything
+    `events.jsonl` contains no records that produce events
     "#);
 }
 
@@ -70,7 +70,7 @@ fn at_is_the_state_after_so_many_events() {
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"}],"subagents":[]}
     --- stderr
-    1 line could not be used, kept as blocks:
+    1 line could not be parsed and is kept as a block:
       line 4: not an event: expected one JSON object, found text that is not JSON (expected ident at column 2)
     "#);
     assert_snapshot!(fold(&[START], &["--at", "0"]), @r#"
@@ -78,12 +78,11 @@ fn at_is_the_state_after_so_many_events() {
     --- stdout
     {"blocks":[],"subagents":[]}
     --- stderr
-    no record of `events.jsonl` shows anything
     "#);
 }
 
 #[test]
-fn at_beyond_the_end_tells_how_many_there_are() {
+fn at_beyond_the_end_reports_the_number_of_events() {
     assert_snapshot!(fold(&[START, MORE], &["--at", "3"]), @"
     exit 2
     --- stdout
@@ -95,7 +94,7 @@ fn at_beyond_the_end_tells_how_many_there_are() {
     exit 2
     --- stdout
     --- stderr
-    no record of `events.jsonl` shows anything
+    `events.jsonl` contains no records that produce events
     error: `events.jsonl` has no events, and `--at` asks for 1
     hint: `--at 0` is the state after all of them
     ");
@@ -126,13 +125,13 @@ fn a_bad_line_does_not_stop_the_changes() {
     {"step":3,"type":"block:upsert","outcome":"applied","changes":[{"type":"block:inserted","conversationId":"main","after":null,"block":{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"{"}}]}
     {"step":4,"type":"session:idle","outcome":"unchanged","changes":[]}
     --- stderr
-    1 line could not be used, kept as blocks:
+    1 line could not be parsed and is kept as a block:
       line 2: not an event: expected one JSON object, found text that is not JSON (EOF while parsing an object at column 1)
     "#);
 }
 
 #[test]
-fn anomalies_are_told_with_their_lines() {
+fn anomalies_are_reported_with_their_lines() {
     assert_snapshot!(
         fold(&[START, "", LOST, THOUGHT, r#"{"type":"new:thing"}"#], &["--anomalies"]),
         @"
@@ -162,9 +161,9 @@ fn the_hash_is_that_of_the_state() {
     assert_snapshot!(fold(&[], &["--from", "events", "--hash"]), @"
     exit 0
     --- stdout
-    ac1386f18359e4e7b5cde827acab6f05b3f738ccdd3642fc5b12afb1c491be5d
+    6bcb0a0a610192551ece1021b3458bc1651b9e6c8b5f526af64c336944e275e6
     --- stderr
-    no record of `events.jsonl` shows anything
+    `events.jsonl` contains no records that produce events
     ");
     let grown = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"assistant_text","status":"pending","content":"Hello"}}}"#;
     assert_eq!(fold(&[START, MORE], &["--hash"]), fold(&[grown], &["--hash"]));
@@ -185,13 +184,13 @@ fn only_one_thing_is_printed() {
 }
 
 #[test]
-fn a_bad_line_is_kept_as_a_block_and_reported() {
+fn a_line_that_cannot_be_parsed_becomes_a_block_and_is_reported() {
     assert_snapshot!(fold(&[START, "", BAD_STATUS, MORE], &[]), @r#"
     exit 0
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"},{"id":"line:events:3:1","type":"unknown","status":"complete","conversationId":"main","record":{"type":"block:upsert","payload":{"block":{"id":"a","type":"thinking","status":"done","content":"Hm"}}}}],"subagents":[]}
     --- stderr
-    1 line could not be used, kept as blocks:
+    1 line could not be parsed and is kept as a block:
       line 3: not an event: `payload.block.status`: expected a status: `pending`, `running`, `complete`, `success` or `error`, found `"done"`
     "#);
     assert_snapshot!(fold(&[START, "not json"], &["--pretty"]), @r#"
@@ -217,27 +216,28 @@ fn a_bad_line_is_kept_as_a_block_and_reported() {
       "subagents": []
     }
     --- stderr
-    1 line could not be used, kept as blocks:
+    1 line could not be parsed and is kept as a block:
       line 2: not an event: expected one JSON object, found text that is not JSON (expected ident at column 2)
     "#);
     assert_snapshot!(fold(&["[1]"], &["--hash"]), @"
     exit 0
     --- stdout
-    76ca870be4b201dd37136edba0e6f01e8a9915ab48e6adac2ceea88963352f24
+    64f1c33bce5cbc7eb0dab7ae962481c449b571770ace6c19509c70cec38cb29d
     --- stderr
-    `events.jsonl` is in no format of a known agent: every line is kept as it is
+    `events.jsonl` is not in a format of a known agent: it is read line by line
+    `events.jsonl` is taken for a session of an unknown agent, and of its 1 record, 1 are not understood, and shown as they are: `--from FORMAT` reads it as something else
     ");
 }
 
 #[test]
-fn a_torn_last_line_is_a_bad_line() {
+fn a_truncated_last_line_is_a_bad_line() {
     let env = TestEnv::with_events(format!("{START}\n{}", &MORE[..40]));
     assert_snapshot!(env.run(&["fold", "events.jsonl"]), @r#"
     exit 0
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"{\"type\":\"block:delta\",\"payload\":{\"blockI"}],"subagents":[]}
     --- stderr
-    1 line could not be used, kept as blocks:
+    1 line could not be parsed and is kept as a block:
       line 2: not an event: expected one JSON object, found text that is not JSON (EOF while parsing a string at column 40)
     "#);
 }
@@ -252,27 +252,28 @@ fn bad_utf_8_is_a_bad_line() {
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"{\"type\":\"��\"}"}],"subagents":[]}
     --- stderr
-    1 line could not be used, kept as blocks:
+    1 line could not be parsed and is kept as a block:
       line 2: not UTF-8
     "#);
     assert_snapshot!(env.run(&["fold", "--hash", "events.jsonl"]), @"
     exit 0
     --- stdout
-    a3a3035952a471b5c72c0c991732dbd050793264752f986fe50a53dda01aa2f8
+    3bb71a64bef0ffd6f87581dfa20344a54a6d2afb219c39b0ac238ac249ab1824
     --- stderr
-    1 line could not be used, kept as blocks:
+    1 line could not be parsed and is kept as a block:
       line 2: not UTF-8
     ");
 }
 
 #[test]
-fn of_many_bad_lines_the_first_are_listed() {
+fn only_the_first_of_many_bad_lines_are_listed() {
     assert_snapshot!(fold(&["1"; 12], &[]), @r#"
     exit 0
     --- stdout
     {"blocks":[{"id":"line:main:1:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:2:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:3:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:4:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:5:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:6:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:7:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:8:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:9:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:10:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:11:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:12:0","type":"unknown","status":"complete","conversationId":"main","record":1}],"subagents":[]}
     --- stderr
-    `events.jsonl` is in no format of a known agent: every line is kept as it is
+    `events.jsonl` is not in a format of a known agent: it is read line by line
+    `events.jsonl` is taken for a session of an unknown agent, and of its 12 records, 12 are not understood, and shown as they are: `--from FORMAT` reads it as something else
     "#);
 }
 
@@ -283,7 +284,7 @@ fn at_counts_events_and_not_lines() {
     --- stdout
     {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":1}],"subagents":[]}
     --- stderr
-    3 lines could not be used, kept as blocks:
+    3 lines could not be parsed and are kept as blocks:
       line 1: not an event: expected an object, found `1`
       line 3: not an event: expected an object, found `2`
       line 5: not an event: expected an object, found `3`
@@ -293,13 +294,13 @@ fn at_counts_events_and_not_lines() {
     --- stdout
     {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":1}],"subagents":[]}
     --- stderr
-    1 line could not be used, kept as blocks:
+    1 line could not be parsed and is kept as a block:
       line 1: not an event: expected an object, found `1`
     "#);
 }
 
 #[test]
-fn windows_line_ends_a_byte_order_mark_and_empty_lines_are_fine() {
+fn crlf_a_byte_order_mark_and_blank_lines_are_accepted() {
     let env = TestEnv::with_events(format!("\u{feff}\r\n{START}\r\n   \r\n\n{MORE}"));
     assert_eq!(env.run(&["fold", "events.jsonl"]), fold(&[START, MORE], &[]));
 }
@@ -311,13 +312,13 @@ fn a_byte_order_mark_elsewhere_is_not() {
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"\ufeff{\"type\":\"block:delta\",\"payload\":{\"blockId\":\"a\",\"delta\":\"lo\"}}"}],"subagents":[]}
     --- stderr
-    1 line could not be used, kept as blocks:
+    1 line could not be parsed and is kept as a block:
       line 2: not an event: expected one JSON object, found text that is not JSON (expected value at column 1)
     "#);
 }
 
 #[test]
-fn standard_input_is_read_if_no_file_is_given_or_a_dash() {
+fn stdin_is_read_without_a_file_or_with_a_dash() {
     let env = TestEnv::with_events(lines(&[START, MORE]));
     let from_file = env.run(&["fold", "events.jsonl"]);
     assert_eq!(env.run_piped(&["fold"]), from_file);
@@ -328,7 +329,8 @@ fn standard_input_is_read_if_no_file_is_given_or_a_dash() {
     --- stdout
     {"blocks":[{"id":"line:main:1:0","type":"unknown","status":"complete","conversationId":"main","record":"nonsense"}],"subagents":[]}
     --- stderr
-    standard input is in no format of a known agent: every line is kept as it is
+    standard input is not in a format of a known agent: it is read line by line
+    standard input is taken for a session of an unknown agent, and of its 1 record, 1 are not understood, and shown as they are: `--from FORMAT` reads it as something else
     "#);
 }
 
@@ -371,15 +373,17 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     --- stdout
     {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":{"type":"log","context":{"source":{"kind":"\u007f\u009b2J\u202e"}}}}],"subagents":[]}
     --- stderr
-    1 line could not be used, kept as blocks:
+    `events.jsonl` is taken for a session of Threadfold's own events, and of its 1 record, 1 are not understood, and shown as they are: `--from FORMAT` reads it as something else
+    1 line could not be parsed and is kept as a block:
       line 1: not an event: `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"\u{7f}\u{9b}2J\u{202e}"`
     "#);
     assert_snapshot!(fold(&[raw, "\u{1b}[2J"], &["--hash"]), @"
     exit 0
     --- stdout
-    b54b35ae1e62d437620bd86e6594f770334fe9fc92e4ef84334db5d4b3a09d79
+    83ea87598d2fa43ac400891ad08c6c4d6ab9aa52f2861db7ef7c5f01d934abea
     --- stderr
-    `events.jsonl` is in no format of a known agent: every line is kept as it is
+    `events.jsonl` is not in a format of a known agent: it is read line by line
+    `events.jsonl` is taken for a session of an unknown agent, and of its 2 records, 2 are not understood, and shown as they are: `--from FORMAT` reads it as something else
     ");
     assert_snapshot!(TestEnv::new().run(&["fold", "\u{1b}[31m.jsonl"]), @r"
     exit 2
@@ -406,7 +410,7 @@ fn deep_nesting_and_long_lines_are_folded() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn version_is_printed() {
     assert_snapshot!(TestEnv::new().run(&["--version"]), @"
     exit 0
     --- stdout
@@ -416,33 +420,32 @@ fn the_version_is_told() {
 }
 
 #[test]
-fn the_help_tells_what_there_is() {
+fn help_lists_commands_and_options() {
     assert_snapshot!(TestEnv::new().run(&["--help"]), @"
     exit 0
     --- stdout
-    Look at the conversations of AI agents
+    Show, store and run sessions of AI agents
 
     Usage: threadfold <COMMAND>
 
     Commands:
       list     List the sessions of all agents on this machine and in the store, newest first
       view     Show a session's conversation
-      import   Take sessions into the store, where they stay
-      log      Show the records of a session in the store, one a line
-      export   Write a session from the store: its files as they were, its events, its state, or
-               Markdown
-      restore  Put a session's files back where the agent finds them
+      import   Import sessions into the store, which keeps them after the agent deletes them
+      log      Show the records of a stored session, one per line
+      export   Export a session from the store: its original files, its events, its state, or Markdown
+      restore  Restore a session's files to where the agent reads them
       rm       Remove sessions from the store, with all their records
-      reindex  Make snapshots and summaries again, with the present converters
+      reindex  Rebuild snapshots and summaries with the current converters
       doctor   Check the store for corruption
-      gc       Free the room of what no session uses any more
-      backup   Copy the store to a file, as it is at one moment
+      gc       Free the space of data that no session uses any more
+      backup   Copy the store to a file, as a consistent snapshot
       fold     Fold a session into the state of its conversations
-      verify   Prove that a stream and a transcript tell one state
+      verify   Verify that a stream and a transcript fold to the same state
       watch    Watch a session live
       run      Run an agent loop that can be killed and resumed
       resume   Resume a run that stopped, was killed, or needs a decision
-      runs     List unfinished runs, and what each waits for
+      runs     List unfinished runs and what each is waiting for
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -456,14 +459,14 @@ fn the_help_tells_what_there_is() {
     Fold a session into the state of its conversations
 
     Reads what an agent emits or stores, or Threadfold's own events, and prints the state as one line of
-    JSON. The format is detected, and files that belong to the session are found. A line that cannot be
-    used is kept as a block, and reported.
+    JSON. The format is detected, and files that belong to the session are included. A line that cannot
+    be parsed becomes an `unknown` block and is reported.
 
     Usage: threadfold fold [OPTIONS] [FILE]
 
     Arguments:
       [FILE]
-              Read this file or folder; standard input if it is `-` or absent
+              Read this file or folder; default, or `-`: standard input
 
     Options:
           --from <FORMAT>
@@ -474,31 +477,34 @@ fn the_help_tells_what_there_is() {
               - opencode-events:   Events of OpenCode's bus (`/event`, `/global/event`), as server-sent
                 events or JSON
               - opencode-export:   Output of `opencode export`, or messages of OpenCode's API
-              - opencode-db:       OpenCode's database (SQLite); it is only read, also while OpenCode
+              - opencode-db:       OpenCode's database (SQLite), opened read-only, even while OpenCode
                 runs
-              - opencode-storage:  The folder `storage` of files that OpenCode kept up to 1.1
+              - opencode-storage:  OpenCode's `storage` folder (versions up to 1.1)
+              - codex-exec:        Stream of `codex exec --json`
+              - codex-app-server:  Messages of `codex app-server` (JSON-RPC, one per line)
+              - codex-rollout:     Session file of Codex (`rollout-*.jsonl`)
               - claude-stream:     Stream of Claude Code or the Agent SDK (`--output-format
                 stream-json`)
               - claude-transcript: Session file of Claude Code (JSONL)
-              - other:             Anything else: every line is kept, and shown as it is
+              - other:             Any other text: every line is stored and shown unchanged
 
           --session <ID>
-              Read this session, where the input holds several
+              Read this session, if the input contains several
 
           --at <N>
               Stop after N events
 
           --changes
-              Print what each event changed, one JSON object a line
+              Print the changes of each event, one JSON object per line
 
           --anomalies
-              Print events that did not fit, one a line, and their number on standard error
+              Print anomalous events, one per line, and their count on standard error
 
           --hash
               Print the hash of the state
 
           --unknown
-              Print the kinds of records that were not understood, and how many there are of each
+              Print the kinds of unknown records, and the number of each
 
           --pretty
               Print the state indented
@@ -522,7 +528,7 @@ fn the_example_folds_without_anomalies() {
     assert_snapshot!(env.run(&["fold", "events.jsonl", "--hash"]), @"
     exit 0
     --- stdout
-    59009b9fbda2a58ef75406d6701302e7f56aab859a850506138b9e7e6c0efa9d
+    ff4c88a97a44a0ad2661e0306d298b2eebec549828e96cc743e4ec4d7c45ed1a
     --- stderr
     ");
     assert_snapshot!(env.run(&["fold", "events.jsonl", "--pretty"]), @r#"
@@ -585,6 +591,7 @@ fn the_example_folds_without_anomalies() {
         {
           "id": "call_2",
           "type": "subagent",
+          "timestamp": "2026-01-15T09:30:12Z",
           "status": "success",
           "conversationId": "main",
           "toolUseId": "call_2",
@@ -649,7 +656,7 @@ fn the_example_folds_without_anomalies() {
 }
 
 #[test]
-fn subagents_that_cannot_be_seen_from_standard_input_are_told() {
+fn subagent_files_out_of_reach_of_stdin_are_reported() {
     let env = TestEnv::new();
     keep_notes_session(&env);
     let main = "claude/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl";
@@ -657,9 +664,9 @@ fn subagents_that_cannot_be_seen_from_standard_input_are_told() {
     assert_snapshot!(env.run_piped(&["fold", "-", "--hash"]), @"
     exit 0
     --- stdout
-    c892a8ea77772d46ede27c5ff3f36bcc6639cfade58fe9bb69b89c7c5a4a89a4
+    008837bb19c18f85d7a383a7c3537565c75ef4d08492a02573c89cc90ebb9a0d
     --- stderr
-    the files of 1 subagent cannot be seen from standard input: give the path of the transcript
+    standard input does not include the files of 1 subagent: use the path of the transcript
     ");
     let whole = env.run(&["fold", main, "--hash"]);
     assert!(whole.ends_with("--- stderr\n"), "{whole}");

@@ -1,4 +1,4 @@
-//! Input that was made to hurt: no panic, bounded memory, every good record kept, each loss said.
+//! Hostile input: no panic, bounded memory, intact records preserved, losses reported.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -49,7 +49,7 @@ fn fold(bytes: Vec<u8>) -> (Value, String) {
 fn told(output: &Output) -> (Value, String) {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{:?} {stderr}", output.status);
-    // Too deep for a reader that goes down a level a call, and not what is looked at.
+    // Too deep for a recursive parser, and in a field that is not used.
     let mut shallow = String::from_utf8_lossy(&output.stdout).into_owned();
     while shallow.contains("[[") || shallow.contains("]]") {
         shallow = shallow.replace("[[", "[").replace("]]", "]");
@@ -61,7 +61,7 @@ fn ids(state: &Value) -> Vec<&str> {
     state["blocks"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect()
 }
 
-/// Folds a line between two good ones; both must be there, and the loss said where it should be.
+/// Folds a line between two good ones; both must be there, and the loss reported where it should be.
 fn between(line: impl AsRef<[u8]>, loss: Option<&str>) -> Value {
     let mut bytes = format!("{}\n", good("first")).into_bytes();
     bytes.extend_from_slice(line.as_ref());
@@ -79,27 +79,27 @@ fn between(line: impl AsRef<[u8]>, loss: Option<&str>) -> Value {
 #[test]
 fn the_second_record_of_a_spliced_line_is_recovered() {
     let spliced = format!("{}{}", &good("torn")[..50], good("second"));
-    let state = between(spliced, Some("line 2: not whole JSON"));
+    let state = between(spliced, Some("line 2: not valid JSON"));
     assert_eq!(ids(&state)[2], "second");
     assert_eq!(state["blocks"][1]["type"], "unknown");
 }
 
 #[test]
-fn two_whole_records_on_a_line_are_two() {
+fn two_complete_records_on_a_line_are_two_records() {
     let state = between(format!("{}{}", good("one"), good("two")), None);
     assert_eq!(ids(&state), ["first", "one", "two", "last"]);
 }
 
 #[test]
-fn a_torn_last_line_is_kept_and_said() {
+fn a_truncated_last_line_is_stored_and_reported() {
     let (state, stderr) = fold(format!("{}\n{}", good("first"), &good("torn")[..60]).into_bytes());
     assert_eq!(ids(&state)[0], "first");
     assert_eq!(state["blocks"][1]["record"], good("torn")[..60]);
-    assert!(stderr.contains("line 2: not whole JSON"), "{stderr}");
+    assert!(stderr.contains("line 2: not valid JSON"), "{stderr}");
 }
 
 #[test]
-fn a_run_of_zero_bytes_does_not_take_the_record_behind_it() {
+fn a_run_of_zero_bytes_does_not_lose_the_record_after_it() {
     let mut line = vec![0; 4096];
     line.extend_from_slice(good("behind").as_bytes());
     let state = between(line, Some("line 2: a run of zero bytes"));
@@ -107,7 +107,7 @@ fn a_run_of_zero_bytes_does_not_take_the_record_behind_it() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_said() {
+fn invalid_utf8_is_reported() {
     between(b"{\"type\":\"user\",\"message\":\"\xff\xfe\"}", Some("line 2: not UTF-8"));
 }
 
@@ -119,14 +119,14 @@ fn a_lone_surrogate_becomes_a_replacement_character() {
 }
 
 #[test]
-fn of_a_repeated_key_one_counts_and_the_line_is_kept() {
+fn a_line_with_duplicate_keys_is_stored_and_one_value_is_used() {
     let line = good("twice").replacen('{', r#"{"type":"assistant","#, 1);
     let state = between(line, None);
     assert!(ids(&state).contains(&"twice"));
 }
 
 #[test]
-fn a_mark_of_byte_order_and_line_ends_of_two_letters_are_no_part_of_a_record() {
+fn a_byte_order_mark_and_crlf_are_not_part_of_a_record() {
     let (state, stderr) =
         fold(format!("\u{feff}{}\r\n\r\n{}\r\n", good("first"), good("last")).into_bytes());
     assert_eq!((ids(&state), stderr.as_str()), (vec!["first", "last"], ""));
@@ -145,7 +145,7 @@ fn a_hundred_thousand_levels_take_no_stack() {
 }
 
 #[test]
-fn the_same_name_with_other_content_replaces() {
+fn a_record_of_the_same_id_replaces_its_block() {
     let state = between(
         format!("{}\n{}", good("same"), good("same").replace("\"good\"", "\"other\"")),
         None,
@@ -155,7 +155,7 @@ fn the_same_name_with_other_content_replaces() {
 }
 
 #[test]
-fn parents_in_a_circle_and_parents_that_are_missing_hang_nothing() {
+fn cyclic_and_missing_parents_do_not_hang() {
     let below = |uuid: &str, parent: &str| {
         good(uuid).replacen('{', &format!("{{\"parentUuid\":\"{parent}\","), 1)
     };
@@ -177,7 +177,7 @@ fn many_good_records_stay_within_four_times_their_size() {
 }
 
 #[test]
-fn a_line_of_a_gigabyte_is_bounded_and_said() {
+fn a_line_of_a_gigabyte_is_bounded_and_reported() {
     let head = format!("{}\n{{\"type\":\"user\",\"x\":\"", good("first")).into_bytes();
     let filler = vec![b'x'; MEGABYTE as usize];
     let tail = format!("\"}}\n{}\n", good("last")).into_bytes();

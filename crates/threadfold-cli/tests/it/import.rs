@@ -1,4 +1,4 @@
-//! `threadfold import`: every byte is kept, twice is harmless, and one bad session stops no other.
+//! `threadfold import`: lossless, idempotent, and one bad session does not stop the others.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,7 +36,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn every_recording_of_claude_code_comes_out_as_it_went_in() {
+fn every_recording_of_claude_code_is_exported_unchanged() {
     let env = TestEnv::new();
     let mut cases: Vec<_> =
         fs::read_dir(data("claude")).unwrap().map(|it| it.unwrap().path()).collect();
@@ -53,17 +53,15 @@ fn every_recording_of_claude_code_comes_out_as_it_went_in() {
         let out: BTreeMap<_, _> =
             out.map(|(name, it)| (name.split_once('/').unwrap().1.to_owned(), it)).collect();
         let kept = files_below(&transcript).into_iter();
-        let kept: BTreeMap<_, _> = kept
-            .filter(|(name, _)| name.ends_with(".jsonl") || name.ends_with(".meta.json"))
-            .map(|(name, it)| (name.split_once('/').unwrap().1.to_owned(), it))
-            .collect();
+        let kept: BTreeMap<_, _> =
+            kept.map(|(name, it)| (name.split_once('/').unwrap().1.to_owned(), it)).collect();
         assert_eq!(out.keys().collect::<Vec<_>>(), kept.keys().collect::<Vec<_>>(), "{name}");
         assert!(out == kept, "{name}: the files are not the same");
     }
 }
 
 #[test]
-fn every_hostile_file_comes_out_as_it_went_in() {
+fn every_hostile_file_is_exported_unchanged() {
     let env = TestEnv::new();
     let hostile = files_below(&data("hostile")).into_keys().map(|name| (data("hostile"), name));
     let crashes = files_below(&data("crashes")).into_keys().map(|name| (data("crashes"), name));
@@ -85,7 +83,7 @@ fn every_hostile_file_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn all_sessions_of_all_agents_are_taken_and_twice_is_harmless() {
+fn import_takes_all_sessions_of_all_agents_and_is_idempotent() {
     let env = TestEnv::new();
     keep_notes_session(&env);
     Transcript::new("other").prompt("Hello").says("Hi").keep(&env, "p");
@@ -95,7 +93,7 @@ fn all_sessions_of_all_agents_are_taken_and_twice_is_harmless() {
     5e551011-aaaa-4000-8000-000000000001  new: 21 records, 9 KB
     other  new: 2 records, 521 B
     --- stderr
-    2 sessions: 2 with something new, 0 unchanged, 0 failed
+    2 sessions: 2 new or updated, 0 unchanged, 0 failed
     ");
     assert_snapshot!(env.told(&["import"]), @"
     exit 0
@@ -103,7 +101,7 @@ fn all_sessions_of_all_agents_are_taken_and_twice_is_harmless() {
     5e551011-aaaa-4000-8000-000000000001  unchanged
     other  unchanged
     --- stderr
-    2 sessions: 0 with something new, 2 unchanged, 0 failed
+    2 sessions: 0 new or updated, 2 unchanged, 0 failed
     ");
     assert_snapshot!(env.told(&["import", "other"]), @"
     exit 0
@@ -120,7 +118,7 @@ fn all_sessions_of_all_agents_are_taken_and_twice_is_harmless() {
 }
 
 #[test]
-fn a_torn_line_is_kept_and_the_whole_one_takes_its_place() {
+fn a_truncated_line_is_stored_and_replaced_by_the_complete_one() {
     let env = TestEnv::new();
     let whole = Transcript::new("s1").prompt("Hello").says("Hi").says("Bye").text();
     let torn = whole.len() - 40;
@@ -137,14 +135,14 @@ fn a_torn_line_is_kept_and_the_whole_one_takes_its_place() {
 }
 
 #[test]
-fn a_file_that_was_written_anew_is_kept_beside_what_it_was() {
+fn a_rewritten_file_is_stored_beside_its_earlier_content() {
     let env = TestEnv::new();
     let first = Transcript::new("s1").prompt("Hello").says("Hi").text();
     let second = Transcript::new("s1").prompt("Something else").text();
     env.write("claude/projects/p/s1.jsonl", &first);
     env.done(&["import"]);
     env.write("claude/projects/p/s1.jsonl", &second);
-    assert_snapshot!(env.done(&["import"]), @"s1  grown: 1 record, 182 B; a file was written anew, and both are kept");
+    assert_snapshot!(env.done(&["import"]), @"s1  grown: 1 record, 182 B; a file was rewritten, and both versions are kept");
     assert_snapshot!(env.told(&["export", "s1", "--output", "out/"]), @"
     exit 0
     --- stdout
@@ -156,11 +154,11 @@ fn a_file_that_was_written_anew_is_kept_beside_what_it_was() {
     assert_eq!(files["s1.jsonl"], second.as_bytes());
     assert_eq!(files["s1.jsonl.~1~"], first.as_bytes());
     let alone = env.run(&["export", "s1"]);
-    assert!(alone.contains("written anew 1 time;") && alone.contains("Something else"), "{alone}");
+    assert!(alone.contains("rewritten 1 time;") && alone.contains("Something else"), "{alone}");
 }
 
 #[test]
-fn one_that_cannot_be_read_does_not_stop_the_others() {
+fn an_unreadable_session_does_not_stop_the_others() {
     let env = TestEnv::new();
     Transcript::new("good").prompt("Hello").keep(&env, "p");
     fs::create_dir(env.path("claude/projects/p/bad.jsonl")).unwrap();
@@ -171,9 +169,9 @@ fn one_that_cannot_be_read_does_not_stop_the_others() {
     good  new: 1 record, 177 B
     --- stderr
     skipped `<home>/claude/projects/p/bad.jsonl`: it is not a regular file
-    2 sessions: 1 with something new, 0 unchanged, 1 failed
+    2 sessions: 1 new or updated, 0 unchanged, 1 failed
     error: 1 session could not be imported
-    hint: the lines above tell why; importing again takes only what is missing
+    hint: see the messages above; import again to retry only what is missing
     ");
     assert_snapshot!(env.told(&["import", "notes.txt", "missing.jsonl", "good"]), @"
     exit 2
@@ -182,17 +180,17 @@ fn one_that_cannot_be_read_does_not_stop_the_others() {
     good  unchanged
     --- stderr
     skipped `missing.jsonl`: No such file or directory (os error 2)
-    `notes.txt` is no known agent's session: every line is kept as it is
-    3 sessions: 1 with something new, 1 unchanged, 1 failed
+    `notes.txt` is in an unknown format: it is stored line by line
+    3 sessions: 1 new or updated, 1 unchanged, 1 failed
     error: 1 session could not be imported
-    hint: the lines above tell why; importing again takes only what is missing
+    hint: see the messages above; import again to retry only what is missing
     ");
     assert_snapshot!(env.told(&["import", "notes.txt"]), @"
     exit 0
     --- stdout
     other-a76b96e030b5  unchanged
     --- stderr
-    `notes.txt` is no known agent's session: every line is kept as it is
+    `notes.txt` is in an unknown format: it is stored line by line
     ");
     assert_eq!(
         env.done(&["list", "--json"]).matches("\"store\"").count(),
@@ -226,7 +224,7 @@ fn a_stream_and_a_transcript_of_one_session_are_one_session() {
 }
 
 #[test]
-fn our_own_events_are_kept_and_the_last_line_needs_no_end() {
+fn a_file_of_events_is_stored_even_without_a_final_newline() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/first-session.jsonl");
     let events = fs::read_to_string(example).unwrap();
     let env = TestEnv::with_events(events.trim_end());
@@ -244,7 +242,7 @@ fn our_own_events_are_kept_and_the_last_line_needs_no_end() {
 }
 
 #[test]
-fn sessions_in_one_piece_are_kept_in_one_piece() {
+fn a_session_in_one_document_is_stored_as_one_document() {
     let env = TestEnv::new();
     let main = Transcript::new("s1").prompt("Hello").says("Hi").text();
     let packed = serde_json::json!({"main": main, "subagents": []}).to_string();
@@ -256,7 +254,7 @@ fn sessions_in_one_piece_are_kept_in_one_piece() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn who_holds_a_session_is_said() {
+fn the_holder_of_a_locked_session_is_reported() {
     use std::time::Duration;
     use threadfold_core::SessionId;
     use threadfold_fold::LogId;

@@ -1,4 +1,4 @@
-//! OpenCode's sessions in the store: exports, bus, database, the older folder.
+//! OpenCode sessions in the store: exports, bus, database, `storage` folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::env::TestEnv;
 use crate::import::files_below;
 use crate::opencode::recorded;
-use threadfold_testkit::opencode::database::{Filled, add, fill, recording};
+use threadfold_testkit::opencode::database::{DatabaseContent, add, fill, recording};
 
 fn session_of(env: &TestEnv, store: &str) -> String {
     let listed = env.done(&["list", "--json", "--store", store]);
@@ -19,7 +19,7 @@ fn session_of(env: &TestEnv, store: &str) -> String {
 }
 
 #[test]
-fn every_recording_comes_out_as_it_went_in_whatever_its_form() {
+fn every_recording_is_exported_unchanged_in_every_format() {
     let env = TestEnv::new();
     let cases = fs::read_dir(recording("")).unwrap().map(|it| it.unwrap().path());
     for (number, case) in cases.enumerate() {
@@ -41,7 +41,7 @@ fn every_recording_comes_out_as_it_went_in_whatever_its_form() {
 }
 
 #[test]
-fn the_older_folder_is_kept_file_by_file() {
+fn the_storage_folder_is_stored_file_by_file() {
     for name in ["subagent@1.1.65", "tools@1.0.185", "subagents_parallel@1.0.185"] {
         let env = TestEnv::new();
         let storage = recording(name).join("storage");
@@ -65,8 +65,9 @@ fn the_older_folder_is_kept_file_by_file() {
 }
 
 #[test]
-fn rows_of_a_database_are_kept_as_lines() {
-    for (name, filled) in [("subagent", Filled::All), ("tools", Filled::RowsOnly)] {
+fn database_rows_are_stored_as_lines() {
+    for (name, filled) in [("subagent", DatabaseContent::All), ("tools", DatabaseContent::RowsOnly)]
+    {
         let env = TestEnv::new();
         let id = fill(&env.path("opencode.db"), &recording(name), filled);
         env.done(&["import", "opencode.db"]);
@@ -77,15 +78,15 @@ fn rows_of_a_database_are_kept_as_lines() {
         assert_eq!(env.done(&["view", "rows.jsonl", "--json"]), viewed, "{name}");
         let refused = env.told(&["restore", &id]);
         assert!(refused.starts_with("exit 2"), "{refused}");
-        assert!(refused.contains("rows cannot be put back into a database"), "{refused}");
+        assert!(refused.contains("rows cannot be written back into a database"), "{refused}");
     }
 }
 
 #[test]
-fn all_sessions_of_a_database_are_taken_and_one_can_be_chosen() {
+fn all_sessions_of_a_database_or_a_chosen_one_are_imported() {
     let env = recorded("text");
     let connection = rusqlite::Connection::open(env.path("opencode.db")).unwrap();
-    let second = add(&connection, &recording("tools"), Filled::All);
+    let second = add(&connection, &recording("tools"), DatabaseContent::All);
     drop(connection);
     assert_snapshot!(env.told(&["import", "opencode.db", "--session", &second]), @"
     exit 0
@@ -99,7 +100,7 @@ fn all_sessions_of_a_database_are_taken_and_one_can_be_chosen() {
     ses_e1f16c69dffezRrta77VavkDp6  new: 17 records, 9 KB
     ses_e1f4542e7ffe3dyut6bjm46Ul6  unchanged
     --- stderr
-    2 sessions: 1 with something new, 1 unchanged, 0 failed
+    2 sessions: 1 new or updated, 1 unchanged, 0 failed
     ");
     let missing = env.told(&["import", "opencode.db", "--session", "ses_none"]);
     assert_snapshot!(missing, @"
@@ -113,7 +114,7 @@ fn all_sessions_of_a_database_are_taken_and_one_can_be_chosen() {
 }
 
 #[test]
-fn exports_of_children_go_to_the_session_that_made_them() {
+fn exports_of_children_belong_to_their_parent_session() {
     let env = recorded("subagent");
     env.done(&["import", "export.child1.json", "export.json"]);
     let id = session_of(&env, ".local/share/threadfold/store.db");
@@ -124,20 +125,21 @@ fn exports_of_children_go_to_the_session_that_made_them() {
 }
 
 #[test]
-fn what_the_older_folder_names_after_a_session_is_kept_with_it() {
+fn storage_files_named_after_a_session_are_stored_with_it() {
     let env = TestEnv::new();
+    let storage = ".local/share/opencode/storage";
     for (name, bytes) in files_below(&recording("tools@1.0.185").join("storage")) {
-        env.write(&format!("storage/{name}"), bytes);
+        env.write(&format!("{storage}/{name}"), bytes);
     }
-    let session = files_below(&env.path("storage/session")).into_keys().next().unwrap();
+    let session = files_below(&env.path(storage).join("session")).into_keys().next().unwrap();
     let session = session.rsplit('/').next().unwrap();
-    env.write(&format!("storage/session_diff/{session}"), "[]");
-    let kept = files_below(&env.path("storage"));
-    env.done(&["import", "storage"]);
-    assert!(env.done(&["import", "storage"]).ends_with("unchanged\n"));
+    env.write(&format!("{storage}/session_diff/{session}"), "[]");
+    let kept = files_below(&env.path(storage));
+    env.done(&["import", storage]);
+    assert!(env.done(&["import", storage]).ends_with("unchanged\n"));
     env.done(&["export", session.trim_end_matches(".json"), "--output", "out/"]);
     assert!(files_below(&env.path("out")) == kept);
-    fs::remove_dir_all(env.path("storage")).unwrap();
+    fs::remove_dir_all(env.path(storage)).unwrap();
     env.done(&["restore", session.trim_end_matches(".json")]);
-    assert!(files_below(&env.path("storage")) == kept);
+    assert!(files_below(&env.path(storage)) == kept);
 }

@@ -1,4 +1,4 @@
-//! A process that imports and follows, killed at any moment.
+//! A process that imports and follows, killed at random moments.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -73,7 +73,7 @@ fn threadfold(store: &Path, home: &Path) -> Command {
     command
 }
 
-/// Starts to follow, and notes every record that is told of: such a one must never be lost.
+/// Starts to follow, and records the last acknowledged record: none up to it may be lost.
 fn follow(store: &Path, home: &Path, file: &Path) -> (Child, Arc<Mutex<u64>>, JoinHandle<()>) {
     let mut child = threadfold(store, home)
         .args(["watch", "--json"])
@@ -96,7 +96,7 @@ fn follow(store: &Path, home: &Path, file: &Path) -> (Child, Arc<Mutex<u64>>, Jo
     (child, told, reading)
 }
 
-/// Checks that all records are whole and are what the file has where they stood.
+/// Checks that all records are complete and equal the file's bytes at their positions.
 async fn check(store: &SqliteStore, session: &SessionId, file: &Path) -> u64 {
     let Some(head) = store.head(session).await.unwrap() else { return 0 };
     let bytes = fs::read(file).unwrap();
@@ -125,7 +125,7 @@ async fn check(store: &SqliteStore, session: &SessionId, file: &Path) -> u64 {
 }
 
 #[test]
-fn whoever_is_killed_while_importing_and_following_loses_nothing_that_was_told() {
+fn killing_import_or_watch_loses_no_acknowledged_record() {
     let folder = tempfile::tempdir().unwrap();
     let (home, store) = (folder.path().join("home"), folder.path().join("store.db"));
     fs::create_dir(&home).unwrap();
@@ -156,7 +156,7 @@ fn whoever_is_killed_while_importing_and_following_loses_nothing_that_was_told()
             child.wait().unwrap();
         } else {
             let (mut child, told, reading) = follow(&store, &home, &file);
-            // At work it is killed only once it told something.
+            // It is killed only after it acknowledged something.
             let end = Instant::now() + Duration::from_secs(20);
             while *told.lock().unwrap() == 0 && Instant::now() < end {
                 thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! `threadfold list`: what is found, how it is told, and what stays out.
+//! `threadfold list`: what is listed, how, and what is not.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -31,7 +31,7 @@ fn eighty_columns() {
     id          when        project     title               blocks  subagents   cost
     ──────────  ──────────  ──────────  ──────────────────  ──────  ─────────  ─────
     5e551011-a  2025-03-01  …ody-notes  Count the notes         17          2  $0.01
-    0b5e55ed-b  2025-03-01  …a-project  Explain to me, in…       2
+    0b5e55ed-b  2025-03-01  …a-project  Explain to me, in…       3
     0b5e55ed-c  2025-02-01  …ode-other  /status                  1
     --- stderr
     ");
@@ -45,7 +45,7 @@ fn a_hundred_and_sixty_columns() {
     id          when        project                       title                                                                             blocks  subagents   cost
     ──────────  ──────────  ────────────────────────────  ────────────────────────────────────────────────────────────────────────────────  ──────  ─────────  ─────
     5e551011-a  2025-03-01  home-somebody-notes           Count the notes                                                                       17          2  $0.01
-    0b5e55ed-b  2025-03-01  …very-long-name-of-a-project  Explain to me, in as many words as it takes, what a fold over events is, and wh…       2
+    0b5e55ed-b  2025-03-01  …very-long-name-of-a-project  Explain to me, in as many words as it takes, what a fold over events is, and wh…       3
     0b5e55ed-c  2025-02-01  srv-code-other                /status                                                                                1
     --- stderr
     ");
@@ -63,7 +63,7 @@ fn every_line_fits_any_width() {
 }
 
 #[test]
-fn json_tells_everything() {
+fn json_has_every_field() {
     let env = some_sessions();
     let shown = env.run(&["list", "--json"]);
     let folder = env.path("claude").display().to_string();
@@ -71,14 +71,14 @@ fn json_tells_everything() {
     exit 0
     --- stdout
     {"id":"5e551011-aaaa-4000-8000-000000000001","agent":"claude","where":"disk","path":"<claude>/projects/-home-somebody-notes/5e551011-aaaa-4000-8000-000000000001.jsonl","project":"home-somebody-notes","title":"Count the notes","firstPrompt":"How long are my notes?\nPlease count **lines** and words.","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:10:00.000Z","blocks":17,"subagents":2,"model":"model-large-1","usage":{"inputTokens":1100,"outputTokens":220,"cacheReadTokens":33000,"cacheCreationTokens":0},"costUsd":0.0123}
-    {"id":"0b5e55ed-bbbb-4000-8000-000000000002","agent":"claude","where":"disk","path":"<claude>/projects/-srv-code-a-very-long-name-of-a-project/0b5e55ed-bbbb-4000-8000-000000000002.jsonl","project":"srv-code-a-very-long-name-of-a-project","title":null,"firstPrompt":"<ide_opened_file>a.rs</ide_opened_file>Explain to me, in as many words as it takes,\nwhat a fold over events is, and why anybody would want one","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:01:00.000Z","blocks":2,"subagents":0,"model":"model-large-1","usage":{"inputTokens":100,"outputTokens":20,"cacheReadTokens":3000,"cacheCreationTokens":0},"costUsd":null}
+    {"id":"0b5e55ed-bbbb-4000-8000-000000000002","agent":"claude","where":"disk","path":"<claude>/projects/-srv-code-a-very-long-name-of-a-project/0b5e55ed-bbbb-4000-8000-000000000002.jsonl","project":"srv-code-a-very-long-name-of-a-project","title":null,"firstPrompt":"Explain to me, in as many words as it takes,\nwhat a fold over events is, and why anybody would want one","startedAt":"2025-03-01T10:00:00.000Z","endedAt":"2025-03-01T10:01:00.000Z","blocks":3,"subagents":0,"model":"model-large-1","usage":{"inputTokens":100,"outputTokens":20,"cacheReadTokens":3000,"cacheCreationTokens":0},"costUsd":null}
     {"id":"0b5e55ed-cccc-4000-8000-000000000003","agent":"claude","where":"disk","path":"<claude>/projects/-srv-code-other/0b5e55ed-cccc-4000-8000-000000000003.jsonl","project":"srv-code-other","title":null,"firstPrompt":null,"startedAt":"2025-02-01T10:00:00Z","endedAt":"2025-02-01T10:00:00Z","blocks":1,"subagents":0,"model":null,"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0},"costUsd":null}
     --- stderr
     "#);
 }
 
 #[test]
-fn a_limit_takes_those_that_were_written_last() {
+fn a_limit_returns_the_most_recently_written() {
     let env = some_sessions();
     let shown = env.run(&["list", "--limit", "1", "--json"]);
     assert_eq!(shown.matches("\"id\"").count(), 1, "{shown}");
@@ -102,7 +102,7 @@ fn a_subagent_beside_the_main_file_belongs_to_the_session_that_it_names() {
 }
 
 #[test]
-fn without_sessions_it_says_where_it_looked() {
+fn without_sessions_the_searched_folders_are_reported() {
     let env = TestEnv::new();
     let folder = env.path("claude").display().to_string();
     let home = env.path("").display().to_string();
@@ -111,12 +111,12 @@ fn without_sessions_it_says_where_it_looked() {
     exit 1
     --- stdout
     --- stderr
-    there are no sessions in `<home>/.local/share/opencode` or `<claude>/projects`; `CLAUDE_CONFIG_DIR` and `XDG_DATA_HOME` say where else to look
+    there are no sessions in `<home>/.local/share/opencode` or `<home>/.codex` or `<claude>/projects`; set `CLAUDE_CONFIG_DIR` and `CODEX_HOME` and `OPENCODE_DB` and `XDG_DATA_HOME` to search elsewhere
     ");
 }
 
 #[test]
-fn the_home_folder_is_where_it_looks_if_nothing_else_is_said() {
+fn the_home_folder_is_the_default() {
     let env = TestEnv::new();
     env.write(".claude/projects/p/s1.jsonl", Transcript::new("s1").prompt("Hello").text());
     let output = env.command(&["list"]).env_remove("CLAUDE_CONFIG_DIR").output().unwrap();
@@ -132,7 +132,7 @@ fn the_home_folder_is_where_it_looks_if_nothing_else_is_said() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_cannot_be_read_is_said_and_the_others_are_listed() {
+fn an_unreadable_file_is_reported_and_the_others_are_listed() {
     let env = TestEnv::new();
     Transcript::new("good").prompt("Hello").keep(&env, "p");
     std::fs::create_dir(env.path("claude/projects/p/bad.jsonl")).unwrap();
@@ -146,4 +146,13 @@ fn a_file_that_cannot_be_read_is_said_and_the_others_are_listed() {
     --- stderr
     skipped `<claude>/projects/p/bad.jsonl`: it is not a regular file
     ");
+}
+
+#[test]
+fn short_titles_leave_room_for_the_other_columns() {
+    let env = TestEnv::new();
+    let project = "-srv-code-a-very-long-name-of-a-project";
+    Transcript::new("0b5e55ed-bbbb-4000-8000-000000000002").prompt("Hi").keep(&env, project);
+    let shown = list_at(&env, "50");
+    assert!(shown.contains("project"), "{shown}");
 }

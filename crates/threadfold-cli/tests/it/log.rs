@@ -1,4 +1,4 @@
-//! `threadfold log`: records as they were received, and what they meant.
+//! `threadfold log`: records as received, and the events they were converted to.
 
 use insta::assert_snapshot;
 
@@ -27,7 +27,7 @@ fn without_times(shown: &str) -> String {
 }
 
 #[test]
-fn records_are_lines_and_nothing_in_them_acts() {
+fn records_are_shown_as_lines_with_escaped_control_characters() {
     let env = kept();
     assert_snapshot!(without_times(&env.told(&["log", "s1", "--from", "2"])), @r#"
     exit 0
@@ -57,7 +57,7 @@ fn each_record_has_its_events() {
 }
 
 #[test]
-fn json_has_an_object_a_record() {
+fn json_has_one_object_per_record() {
     let env = kept();
     let shown = env.done(&["log", "s1", "--json", "--events", "--from", "2", "--to", "2"]);
     let row: serde_json::Value = serde_json::from_str(&shown).unwrap();
@@ -68,7 +68,7 @@ fn json_has_an_object_a_record() {
 }
 
 #[test]
-fn beyond_the_end_is_said() {
+fn a_position_beyond_the_end_is_an_error() {
     assert_snapshot!(kept().told(&["log", "s1", "--from", "9"]), @"
     exit 2
     --- stdout

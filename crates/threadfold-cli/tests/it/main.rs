@@ -2,35 +2,47 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+#[cfg(target_os = "linux")]
+mod bounds;
 mod claude;
+mod codex;
+mod corrupt;
 mod doctor;
 mod env;
 mod export;
 mod faults;
 mod fold;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod hostile;
 mod import;
-mod import_apart;
+mod import_files;
+mod import_identity;
 mod import_opencode;
-mod import_whole;
-mod kept;
+mod input_paths;
 mod kills;
 mod list;
 mod log;
-
 mod older_store;
 mod opencode;
 mod opencode_forms;
 mod opencode_hostile;
-mod others;
+mod opencode_newer;
 mod pager;
 mod pipes;
 mod restore;
 mod runs;
-mod store_place;
+mod salvage;
+mod same_sessions;
+mod store_location;
+mod stored;
+mod taken_for;
 mod terminal_safety;
-mod unruly;
+mod trust;
+mod unfinished;
+mod unknown_agents;
 mod verify_claude;
 mod view;
+mod view_noise;
 mod watch;
-mod ways;
+mod widths;

@@ -1,4 +1,4 @@
-//! Forms that OpenCode's words come in besides its bus and its store, found out by the program.
+//! OpenCode formats other than bus and store, detected automatically.
 
 use std::fs;
 
@@ -44,7 +44,7 @@ fn the_bus_in_a_wrapper_or_in_a_list_is_the_bus() {
 }
 
 #[test]
-fn what_run_prints_is_viewed() {
+fn the_output_of_opencode_run_can_be_viewed() {
     let env = TestEnv::new();
     let line = |kind: &str, part: Value| json!({"type": kind, "timestamp": 1_767_038_000_000_u64, "sessionID": "ses_1", "part": part});
     let part = |id: &str, kind: &str| json!({"id": id, "messageID": "msg_1", "type": kind});

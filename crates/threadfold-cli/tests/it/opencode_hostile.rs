@@ -1,4 +1,4 @@
-//! OpenCode's inputs that do not fit: each is told, none is guessed at.
+//! Invalid OpenCode inputs: each is reported, none is guessed.
 
 use std::fs;
 
@@ -9,21 +9,21 @@ use crate::env::TestEnv;
 use crate::opencode::recorded;
 
 #[test]
-fn a_form_that_does_not_fit_is_told() {
+fn a_format_that_does_not_match_is_an_error() {
     let env = recorded("text");
     assert_snapshot!(env.run(&["fold", "opencode.db", "--from", "opencode-export"]), @"
     exit 2
     --- stdout
     --- stderr
     error: `opencode.db` is not in format `opencode-export`: it is a SQLite database
-    hint: `--from` lists the formats; without it, the format is detected
+    hint: omit `--from` to detect the format; `--help` lists the formats
     ");
     assert_snapshot!(env.run(&["fold", "export.json", "--from", "opencode-db"]), @"
     exit 2
     --- stdout
     --- stderr
     error: `export.json` is not a SQLite database, or is encrypted
-    cause: it does not begin as one
+    cause: its header is not that of a SQLite database
     cause: Error code 26: file is not a database
     hint: `threadfold list` shows where agents keep their sessions
     ");
@@ -52,8 +52,8 @@ fn a_database_is_not_read_from_standard_input() {
     exit 2
     --- stdout
     --- stderr
-    error: `stdin` is not in format `opencode-db`: a stream cannot be read at will; give its path
-    hint: `--from` lists the formats; without it, the format is detected
+    error: `stdin` is not in format `opencode-db`: this format needs random access; give its path
+    hint: omit `--from` to detect the format; `--help` lists the formats
     ");
 }
 
@@ -70,7 +70,7 @@ fn an_empty_file_is_no_session() {
     --- stdout
     --- stderr
     error: `empty` is not a SQLite database, or is encrypted
-    cause: it does not begin as one
+    cause: its header is not that of a SQLite database
     cause: Error code 26: file is not a database
     hint: `threadfold list` shows where agents keep their sessions
     ");
@@ -79,8 +79,8 @@ fn an_empty_file_is_no_session() {
     exit 2
     --- stdout
     --- stderr
-    error: `empty` holds nothing to compare
-    hint: give the file that the agent wrote, of the same session
+    error: `empty` contains nothing to compare
+    hint: use the agent's own file of the same session
     "
     );
     assert_snapshot!(
@@ -103,7 +103,7 @@ fn two_agents_are_not_compared() {
     exit 2
     --- stdout
     --- stderr
-    error: `events.sse.jsonl` is of OpenCode, `claude.jsonl` of Claude Code: they are not one session
+    error: `events.sse.jsonl` is from OpenCode, but `claude.jsonl` is from Claude Code
     hint: give a stream and a transcript of the same agent
     "
     );
@@ -134,13 +134,13 @@ fn a_name_is_a_name_and_never_a_path_or_a_flag() {
     exit 2
     --- stdout
     --- stderr
-    error: `claude.jsonl` holds one session, and a session was named
-    hint: leave `--session` out
+    error: `claude.jsonl` contains only one session, but a session was specified
+    hint: omit `--session`
     ");
 }
 
 #[test]
-fn a_damaged_database_is_said_and_other_sessions_are_listed() {
+fn a_corrupt_database_is_reported_and_other_sessions_are_listed() {
     let env = TestEnv::new();
     Transcript::new("good").prompt("Hello").keep(&env, "p");
     env.write(".local/share/opencode/opencode.db", "SQLite format 3\0 and then nothing of one");
@@ -159,7 +159,7 @@ fn a_damaged_database_is_said_and_other_sessions_are_listed() {
     --- stdout
     --- stderr
     skipped `~/.local/share/opencode/opencode.db`: it is not a SQLite database, or is encrypted
-    error: session `ses_1` is not in `~/.local/share/opencode` or `~/claude/projects`
-    hint: `threadfold list` shows the sessions; a path to a file of one works too
+    error: session `ses_1` is not in `~/.local/share/opencode` or `~/.codex` or `~/claude/projects`
+    hint: `threadfold list` shows the sessions; the path of a session's file works as well
     ");
 }

@@ -1,11 +1,12 @@
-//! What happens in a terminal: colours, its width, and a pager when there is much to read.
+//! Output to a terminal: colours, width, and the pager.
 
 #![cfg(unix)]
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -13,7 +14,52 @@ use crate::claude::Transcript;
 use crate::env::TestEnv;
 
 /// Runs a command in a terminal of 50 by 10, and returns what the terminal was sent.
-fn in_terminal(mut command: Command) -> String {
+pub(crate) fn in_terminal(command: Command) -> String {
+    type_in_terminal(command, None)
+}
+
+/// Runs a command in a terminal, types a text if there is one, and returns what the terminal was
+/// sent.
+pub(crate) fn type_in_terminal(mut command: Command, text: Option<&str>) -> String {
+    let (controller, terminal) = open_terminal();
+    command.stdin(match text {
+        Some(_) => Stdio::from(terminal.try_clone().unwrap()),
+        None => Stdio::null(),
+    });
+    run_in(controller, terminal, command, |controller, _| {
+        let mut typed = controller;
+        typed.write_all(text.unwrap_or_default().as_bytes()).unwrap();
+        Watching::Done
+    })
+}
+
+/// Runs a command in a terminal, and ends it with Ctrl-C once `is_seen` is true of what the
+/// terminal was sent so far; returns all of it.
+pub(crate) fn interrupted_in_terminal(
+    mut command: Command,
+    mut is_seen: impl FnMut(&str) -> bool,
+) -> String {
+    let (controller, terminal) = open_terminal();
+    command.stdin(Stdio::null());
+    run_in(controller, terminal, command, |_, sent| match is_seen(sent) {
+        true => Watching::Interrupt,
+        false => Watching::Continue,
+    })
+}
+
+/// What to do after something was sent to a terminal.
+#[derive(PartialEq)]
+enum Watching {
+    /// Ask again.
+    Continue,
+    /// Wait for the end.
+    Done,
+    /// End the command with Ctrl-C, and wait for the end.
+    Interrupt,
+}
+
+/// Returns both sides of a terminal of 50 by 10.
+fn open_terminal() -> (File, File) {
     let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&controller).unwrap();
     unlockpt(&controller).unwrap();
@@ -21,15 +67,33 @@ fn in_terminal(mut command: Command) -> String {
     tcsetwinsize(&controller, size).unwrap();
     let name = ptsname(&controller, Vec::new()).unwrap().into_string().unwrap();
     let terminal = OpenOptions::new().read(true).write(true).open(name).unwrap();
-    command.stdin(Stdio::null()).stdout(terminal.try_clone().unwrap()).stderr(terminal);
+    (File::from(controller), terminal)
+}
+
+/// Runs a command until it ends; `watch` is asked at first, and after everything that was sent.
+fn run_in(
+    mut controller: File,
+    terminal: File,
+    mut command: Command,
+    mut watch: impl FnMut(&File, &str) -> Watching,
+) -> String {
+    command.stdout(terminal.try_clone().unwrap()).stderr(terminal);
     let mut child = command.spawn().unwrap();
-    // The terminal is closed once nobody holds its other side.
+    // The terminal is closed once its other side is dropped.
     drop(command);
-    let mut sent = Vec::new();
-    let mut reader = File::from(controller);
-    let mut chunk = [0; 4096];
-    while let Ok(count @ 1..) = reader.read(&mut chunk) {
-        sent.extend_from_slice(&chunk[..count]);
+    let (mut sent, mut chunk) = (Vec::new(), [0; 4096]);
+    let mut watching = Watching::Continue;
+    loop {
+        if watching == Watching::Continue {
+            watching = watch(&controller, &String::from_utf8_lossy(&sent));
+            if watching == Watching::Interrupt {
+                kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            }
+        }
+        match controller.read(&mut chunk) {
+            Ok(count @ 1..) => sent.extend_from_slice(&chunk[..count]),
+            _ => break,
+        }
     }
     let code = child.wait().unwrap().code();
     format!("exit {code:?}\n{}", String::from_utf8_lossy(&sent).replace("\r\n", "\n"))
@@ -49,7 +113,7 @@ fn long_session() -> TestEnv {
 }
 
 #[test]
-fn what_is_long_goes_through_the_pager_and_what_is_short_does_not() {
+fn long_output_is_paged_and_short_output_is_not() {
     let env = long_session();
     let long = in_terminal(command(&env, &["view", "long"], "sed s/^/paged:/"));
     assert!(
@@ -71,7 +135,7 @@ fn a_pager_that_is_closed_early_is_no_error() {
 }
 
 #[test]
-fn without_a_pager_all_is_printed() {
+fn without_a_pager_everything_is_printed() {
     let env = long_session();
     for pager in ["", "no-such-pager"] {
         let shown = in_terminal(command(&env, &["view", "long"], pager));
@@ -80,7 +144,7 @@ fn without_a_pager_all_is_printed() {
 }
 
 #[test]
-fn the_terminal_says_how_wide_and_the_person_whether_there_are_colours() {
+fn width_comes_from_the_terminal_and_colours_from_the_environment() {
     let env = long_session();
     let mut plain = command(&env, &["view", "long", "--no-pager"], "");
     plain.env("NO_COLOR", "1");

@@ -1,4 +1,4 @@
-//! What happens at the other ends: readers that leave, writers that wait, terminals.
+//! Closed pipes, slow writers, terminals.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use crate::env::TestEnv;
 const EVENT: &str = r#"{"type":"session:idle"}"#;
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_closed_reader_is_not_an_error() {
     let env = TestEnv::with_events(format!("{EVENT}\n").repeat(20_000));
     let mut child = env
         .command(&["fold", "events.jsonl", "--changes"])

@@ -1,4 +1,4 @@
-//! `threadfold restore`: files back where they were, and nothing overwritten unasked.
+//! `threadfold restore`: files are written back, nothing is overwritten without `--force`.
 
 use std::fs;
 
@@ -33,21 +33,22 @@ fn a_session_that_was_deleted_is_put_back() {
 }
 
 #[test]
-fn what_came_by_a_pipe_does_not_keep_the_files_from_going_back() {
+fn sources_without_a_path_do_not_stop_a_restore() {
     let env = TestEnv::new();
-    let place = env.path("s1.jsonl").display().to_string();
+    let file = "claude/projects/p/s1.jsonl";
+    let place = env.path(file).display().to_string();
     let store = env.path("store.db");
     hostile_store(&store, "s1", &[("s1.jsonl", Some(&place)), ("stdin", None)]);
     hostile_store(&store, "s2", &[("stdin", None)]);
     let told = env.told(&["restore", "s1", "--store", "store.db"]);
-    assert!(told.starts_with("exit 0") && told.contains("left out `stdin`"), "{told}");
-    assert_eq!(fs::read_to_string(env.path("s1.jsonl")).unwrap(), "{}\n");
+    assert!(told.starts_with("exit 0") && told.contains("skipped `stdin`"), "{told}");
+    assert_eq!(fs::read_to_string(env.path(file)).unwrap(), "{}\n");
     let told = env.told(&["restore", "s2", "--store", "store.db"]);
-    assert!(told.starts_with("exit 2") && told.contains("nothing of the session came"), "{told}");
+    assert!(told.starts_with("exit 2") && told.contains("was not read from a file"), "{told}");
 }
 
 #[test]
-fn of_two_sources_that_came_from_one_place_the_later_goes_back() {
+fn the_later_of_two_sources_with_the_same_path_is_restored() {
     let env = TestEnv::new();
     let id = "5e551011-0000-4000-8000-0000000000aa";
     let note = format!("claude/projects/p/{id}/subagents/agent-a1.meta.json");
@@ -65,7 +66,7 @@ fn of_two_sources_that_came_from_one_place_the_later_goes_back() {
 }
 
 #[test]
-fn what_differs_is_replaced_only_by_force_and_then_kept_aside() {
+fn a_file_that_differs_is_replaced_only_with_force_and_backed_up() {
     let env = TestEnv::new();
     Transcript::new("s1").prompt("Hello").keep(&env, "p");
     env.done(&["import"]);
@@ -74,7 +75,10 @@ fn what_differs_is_replaced_only_by_force_and_then_kept_aside() {
     for (mine, backup) in [("mine\n", "s1.jsonl.bak"), ("mine too\n", "s1.jsonl.bak2")] {
         env.write(file, mine);
         let told = env.told(&["restore", "s1"]);
-        assert!(told.starts_with("exit 2") && told.contains("is there and differs"), "{told}");
+        assert!(
+            told.starts_with("exit 2") && told.contains("already exists and differs"),
+            "{told}"
+        );
         assert_eq!(fs::read_to_string(env.path(file)).unwrap(), mine);
         env.done(&["restore", "s1", "--force"]);
         assert_eq!(fs::read(env.path(file)).unwrap(), kept);
@@ -85,12 +89,24 @@ fn what_differs_is_replaced_only_by_force_and_then_kept_aside() {
 }
 
 #[test]
-fn a_path_in_a_store_from_elsewhere_is_not_believed() {
+fn a_path_in_a_foreign_store_is_not_trusted() {
     let env = TestEnv::new();
     let bashrc = env.path(".bashrc").display().to_string();
     let up = env.path("a/../s.jsonl").display().to_string();
+    let elsewhere = env.path("s.jsonl").display().to_string();
+    let settings = env.path("claude/settings.json").display().to_string();
+    let credentials = env.path(".local/share/opencode/auth.json").display().to_string();
+    // A link within the agent's folder leads out of it.
+    fs::create_dir_all(env.path("claude/projects")).unwrap();
+    fs::create_dir_all(env.path("outside")).unwrap();
+    std::os::unix::fs::symlink(env.path("outside"), env.path("claude/projects/p")).unwrap();
+    let linked = env.path("claude/projects/p/s.jsonl").display().to_string();
     let cases = [
         ("s.jsonl", Some(bashrc.as_str())),
+        ("s.jsonl", Some(elsewhere.as_str())),
+        ("settings.json", Some(settings.as_str())),
+        ("auth.json", Some(credentials.as_str())),
+        ("s.jsonl", Some(linked.as_str())),
         ("s.jsonl", Some(up.as_str())),
         ("s.jsonl", Some("s.jsonl")),
         ("s.jsonl", None),
@@ -99,7 +115,7 @@ fn a_path_in_a_store_from_elsewhere_is_not_believed() {
         let store = format!("{number}.db");
         hostile_store(&env.path(&store), "s", &[*case]);
         let told = env.told(&["restore", "s", "--store", &store]);
-        assert!(told.starts_with("exit 2") && told.contains("`--to`"), "{case:?}: {told}");
+        assert!(told.starts_with("exit 2") && told.contains("`--to"), "{case:?}: {told}");
     }
     let left = files_below(&env.path("")).into_keys().collect::<Vec<_>>();
     assert!(left.iter().all(|it| it.contains(".db")), "{left:?}");

@@ -1,4 +1,4 @@
-//! Runs of our own loop: killed, resumed, decided about.
+//! Runs of the loop: killed, resumed, decided.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -38,7 +38,7 @@ fn shell_script(env: &TestEnv, command: &str) {
 const SCRIPTED: [&str; 6] = ["run", "--script", "script.json", "--tools", "all", "Go."];
 
 #[test]
-fn a_demonstration_that_was_killed_counts_each_number_once() {
+fn a_killed_demo_counts_each_number_once() {
     let env = TestEnv::new();
     killed_at(&env, &["run", "--demo", "--session", "demo"], "\"number\": 4");
     assert!(env.done(&["runs"]).contains("turn 2 has tools to run"), "{}", env.run(&["runs"]));
@@ -63,7 +63,7 @@ fn a_demonstration_that_was_killed_counts_each_number_once() {
 }
 
 #[test]
-fn of_an_unsafe_tool_a_person_decides_and_nothing_of_it_lives_on() {
+fn an_interrupted_unsafe_tool_needs_a_decision_and_leaves_no_process() {
     let env = TestEnv::new();
     let mark = format!("{}", 400_000 + std::process::id());
     shell_script(&env, &format!("echo once >> counted; sleep {mark} & sleep {mark}"));
@@ -96,7 +96,7 @@ fn wait_until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Says whether a process has this among its arguments.
+/// Returns whether a process has this among its arguments.
 fn is_running(mark: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.map(|it| it.path().join("cmdline")).any(|path| {
@@ -106,7 +106,7 @@ fn is_running(mark: &str) -> bool {
 }
 
 #[test]
-fn what_was_decided_twice_or_names_no_call_is_refused() {
+fn conflicting_decisions_and_unknown_calls_are_refused() {
     let env = TestEnv::new();
     shell_script(&env, "true");
     env.done(&[&SCRIPTED[..], &["--session", "s1"]].concat());
@@ -127,7 +127,7 @@ fn what_was_decided_twice_or_names_no_call_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_run_leaves_no_session_behind() {
+fn a_run_that_cannot_start_creates_no_session() {
     let env = TestEnv::new();
     env.write("script.json", "[]");
     let long = "x".repeat(100);
@@ -154,7 +154,7 @@ fn what_cannot_be_run_leaves_no_session_behind() {
 }
 
 #[test]
-fn what_changed_is_named_and_can_be_adopted() {
+fn changed_tools_are_reported_and_can_be_adopted() {
     let env = TestEnv::new();
     shell_script(&env, "echo hello");
     let limited = [&SCRIPTED[..], &["--session", "s1", "--max-turns", "1"]].concat();
@@ -175,7 +175,7 @@ fn what_changed_is_named_and_can_be_adopted() {
 }
 
 #[test]
-fn a_run_without_a_key_or_with_an_unknown_tool_is_refused_before_anything_is_kept() {
+fn a_run_without_a_key_or_with_an_unknown_tool_stores_nothing() {
     let env = TestEnv::new();
     let mut command = env.command(&["run", "--model", "m", "Hello"]);
     let told = seen(&command.env_remove("ANTHROPIC_API_KEY").output().unwrap());
@@ -218,7 +218,7 @@ fn another_agents_session_is_not_gone_on_in() {
 }
 
 #[test]
-fn a_model_over_http_is_heard_and_its_key_is_kept_nowhere() {
+fn a_model_is_called_over_http_and_its_key_is_stored_nowhere() {
     let key = "sk-test-0123456789abcdef";
     let script = r#"{ "name": "hello", "steps": [{ "text": "Hello there." }] }"#;
     let model =
@@ -249,11 +249,11 @@ fn a_run_has_no_files_to_export_or_restore_but_its_events() {
     shell_script(&env, "true");
     env.done(&[&SCRIPTED[..], &["--session", "s1"]].concat());
     let refused = env.told(&["export", "s1"]);
-    assert_snapshot!(refused, @r"
+    assert_snapshot!(refused, @"
     exit 2
     --- stdout
     --- stderr
-    error: the session has no files of an agent
+    error: the session has no original files
     hint: `threadfold export` writes it with `--format events`, which can be imported again, `markdown` or `json`
     ");
     for arguments in [
@@ -265,7 +265,7 @@ fn a_run_has_no_files_to_export_or_restore_but_its_events() {
         assert_eq!(env.told(arguments), refused, "{arguments:?}");
     }
     let all = env.told(&["export", "--output", "out"]);
-    assert!(all.starts_with("exit 0") && all.contains("left out `s1`"), "{all}");
+    assert!(all.starts_with("exit 0") && all.contains("skipped `s1`"), "{all}");
     env.done(&["export", "s1", "--format", "events", "--output", "s1.events.jsonl"]);
     env.done(&["import", "s1.events.jsonl", "--store", "other"]);
     assert!(env.done(&["view", "s1", "--store", "other"]).contains("It ran."));

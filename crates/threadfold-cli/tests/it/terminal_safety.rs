@@ -1,4 +1,4 @@
-//! Transcripts that want to do something to a terminal. None may.
+//! Control sequences in transcripts must not reach the terminal.
 
 use serde_json::json;
 
@@ -77,6 +77,39 @@ fn with_colours_only_colours_are_printed() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn no_command_sends_anything_harmful_to_a_terminal() {
+    let env = hostile();
+    env.done(&["import"]);
+    let path = env.path("claude/projects/p/evil.jsonl").display().to_string();
+    let ways: [&[&str]; 12] = [
+        &["fold", &path],
+        &["fold", &path, "--pretty"],
+        &["fold", &path, "--changes"],
+        &["fold", &path, "--unknown"],
+        &["log", "evil"],
+        &["log", "evil", "--json", "--events"],
+        &["export", "evil"],
+        &["export", "evil", "--format", "events"],
+        &["export", "evil", "--format", "json"],
+        &["export", "evil", "--format", "markdown"],
+        &["list", "--json"],
+        &["verify", &path, &path],
+    ];
+    for arguments in ways {
+        let mut command = env.command(arguments);
+        command.env("TERM", "dumb");
+        let shown = crate::pager::in_terminal(command);
+        let is_harmful = |it: &char| is_evil(*it) && *it != '\t';
+        assert_eq!(shown.chars().find(is_harmful), None, "{arguments:?}\n{shown:?}");
+        assert!(!shown.starts_with("exit None"), "{arguments:?}: {shown}");
+    }
+    let raw = env.command(&["export", "evil"]).output().unwrap().stdout;
+    let file = std::fs::read(env.path("claude/projects/p/evil.jsonl")).unwrap();
+    assert_eq!(raw, file, "a pipe gets every byte");
+}
+
 /// Returns text without sequences that set one of the sixteen colours or an effect.
 fn without_colours(text: &str) -> String {
     let mut pieces = text.split("\u{1b}[");
@@ -94,14 +127,14 @@ fn without_colours(text: &str) -> String {
 }
 
 #[test]
-fn colours_are_off_where_nobody_sees_them() {
+fn colours_are_off_without_a_terminal() {
     let env = hostile();
     let output = env.command(&["view", "evil"]).env("CLICOLOR_FORCE", "1").output().unwrap();
     assert!(!seen(&output).contains('\u{1b}'));
 }
 
 #[test]
-fn nesting_without_end_is_survived() {
+fn deep_nesting_does_not_overflow_the_stack() {
     let env = TestEnv::new();
     let depth = 200;
     for level in 0..depth {

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::ClaudeConverter;
+use super::known_gaps;
 use super::layout::{self, belongs_to, is_session_name};
-use super::parity;
 use crate::agent::{AgentModule, OrderedFile, SessionFile};
 use crate::bundle::{self, unpack};
 use crate::lines::lines;
@@ -24,7 +24,7 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     is_session_name,
     has_one_main_file: true,
     reading_order,
-    parity: parity::TABLE,
+    parity: known_gaps::TABLE,
 });
 
 const FORMATS: &[Format] = &[
@@ -80,8 +80,8 @@ fn recognize_record(line: &[u8]) -> Option<&'static Format> {
 /// Recognizes a bundle: a list of records, or an object that holds all transcripts.
 fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
     match bundle::opening(head)? {
-        bundle::Opening::Object => Some(TRANSCRIPT),
-        bundle::Opening::List(first) => match serde_json::from_str::<Marks>(first) {
+        bundle::BundleStart::Object => Some(TRANSCRIPT),
+        bundle::BundleStart::List(first) => match serde_json::from_str::<Marks>(first) {
             Ok(marks) => {
                 (marks.session_id.is_some() || marks.file_session.is_some()).then_some(STREAM)
             }

@@ -1,8 +1,9 @@
-//! Compactions: a summary replaces the earlier context.
+//! Compactions: a summary replaces the earlier context, or single outputs leave it.
 
-use threadfold_core::{Block, ContextChange, ContextChanged, Payload, SystemBlock};
+use threadfold_core::{Block, BlockId, ContextChange, ContextChanged, Payload, SystemBlock};
 
 use super::emitter::Emitter;
+use super::live::emit_notice;
 use super::memory::key;
 use super::wire::Line;
 
@@ -20,6 +21,7 @@ pub(super) fn convert_boundary(emitter: &mut Emitter<'_>, line: &Line<'_>) {
         kind: ContextChange::Compaction,
         head,
         summary: None,
+        blocks: Vec::new(),
     }));
     let id = line.uuid.as_deref().map_or_else(|| format!("line:{}", emitter.line), str::to_owned);
     let body = SystemBlock {
@@ -27,4 +29,22 @@ pub(super) fn convert_boundary(emitter: &mut Emitter<'_>, line: &Line<'_>) {
         message: Some("The context was compacted".into()),
     };
     emitter.emit_block(Block::new(id, body));
+}
+
+/// Emits that the listed outputs of tools left the context. Everything else stays in it.
+pub(super) fn convert_microcompaction(emitter: &mut Emitter<'_>, line: &Line<'_>) {
+    let metadata = line.microcompact_metadata.as_ref();
+    let calls = metadata.map_or(&[][..], |it| &it.compacted_tool_ids);
+    let blocks: Vec<BlockId> = calls.iter().map(|call| ["result:", call].concat().into()).collect();
+    let words = match blocks.len() {
+        1 => "1 tool output left the context".to_owned(),
+        count => format!("{count} tool outputs left the context"),
+    };
+    emitter.emit(Payload::ContextChanged(ContextChanged {
+        kind: ContextChange::Microcompaction,
+        head: None,
+        summary: None,
+        blocks,
+    }));
+    emit_notice(emitter, line, "microcompaction", words);
 }

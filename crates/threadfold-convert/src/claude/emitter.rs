@@ -9,7 +9,7 @@ use threadfold_core::{
 };
 
 use super::memory::{Memory, Side};
-use crate::salvage;
+use crate::corrupt_lines;
 
 /// The context in which one record becomes events.
 pub(super) struct Emitter<'a> {
@@ -23,6 +23,10 @@ pub(super) struct Emitter<'a> {
     pub(super) line: u64,
     /// Another part or copy of the file already contained this line.
     pub(super) is_repeated: bool,
+    /// The telling that the line begins, if it begins one.
+    pub(super) telling: Option<u32>,
+    /// The line contains what another record of the file contained before.
+    pub(super) is_retold: bool,
     /// The index in `out` of this record's first event.
     pub(super) from: usize,
     pub(super) out: &'a mut Vec<SessionEvent>,
@@ -86,6 +90,18 @@ impl Emitter<'_> {
         }));
     }
 
+    /// Emits a block directly after another one; the conversation continues where it ended.
+    pub(super) fn emit_block_beside(&mut self, mut block: Block, after: BlockId) {
+        block.conversation_id = self.conversation.clone();
+        block.timestamp = block.timestamp.take().or_else(|| self.timestamp.clone());
+        self.emit(Payload::BlockUpsert(BlockUpsert {
+            block,
+            after: Placement::After(after),
+            replaces: None,
+            preview: false,
+        }));
+    }
+
     /// Emits a block that the agent has not confirmed yet.
     pub(super) fn emit_preview(&mut self, mut block: Block) {
         let conversation = self.conversation.clone();
@@ -134,9 +150,15 @@ impl Emitter<'_> {
         self.emit_in(conversation, Payload::SessionIdle(EmptyPayload {}));
     }
 
+    /// Returns the name of a line without an id: its source and its number.
+    pub(super) fn line_name(&self) -> String {
+        let source = self.source.id.as_ref().map_or("", |id| id.as_str());
+        format!("line:{source}:{}", self.line)
+    }
+
     /// Emits a warning: part of the record could not be used.
     pub(super) fn report_loss(&mut self, what: &str) {
         let context = self.context(&self.conversation.clone());
-        self.out.push(salvage::loss_event(context, self.source, self.line, what));
+        self.out.push(corrupt_lines::loss_event(context, self.source, self.line, what));
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_another_type_does_not_take_the_line_with_it() {
+    fn a_field_of_the_wrong_type_does_not_lose_the_line() {
         let mut buffer = String::new();
         let text = r#"{"type":"user","isMeta":"yes","subtype":{"a":1},"uuid":"u"}"#;
         let (line, repair) = read(text, &mut buffer).expect("an object");

@@ -4,19 +4,19 @@
 //! attempt without saying so; previews that are never confirmed are therefore removed.
 
 use threadfold_core::{
-    AssistantTextBlock, Block, BlockId, BlockStatus, ContextChange, ContextChanged, ConversationId,
-    EmptyPayload, Json, Payload, QueryCompleted, QueryFailed, QueryStarted, RemoveReason,
-    SystemBlock, TextField, ThinkingBlock,
+    AssistantTextBlock, Block, BlockId, BlockStatus, ConversationId, EmptyPayload, Json, Payload,
+    QueryCompleted, QueryFailed, QueryStarted, RemoveReason, SystemBlock, TextField, ThinkingBlock,
 };
 
 use super::assistant::{convert_assistant, indexed_id, tool_use};
+use super::commands::{emit_reset, observe_session};
 use super::compaction;
 use super::emitter::Emitter;
 use super::memory::{LineEntry, Preview, key};
 use super::permission;
 use super::subagents::{emit_known_subagents, observe_subagent};
 use super::tasks::{convert_task_end, convert_task_start};
-use super::usage::emit_metadata;
+use super::usage::{MessageUsage, emit_metadata, emit_usage};
 use super::user::convert_user;
 use super::wire::{ContentBlock, Line, StreamEvent};
 
@@ -26,6 +26,7 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, line: &Line<'_>, text: &str) ->
     if let Some(name) = subagent_conversation(line) {
         emitter.conversation = ConversationId::from(name);
     }
+    observe_session(emitter, line);
     match kind {
         "assistant" => {
             supersede(emitter, line);
@@ -48,13 +49,7 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, line: &Line<'_>, text: &str) ->
         "control_request" => permission::convert_request(emitter, line),
         "control_response" => permission::convert_response(emitter, line),
         "control_cancel_request" => permission::convert_cancellation(emitter, line),
-        "conversation_reset" => {
-            emitter.emit(Payload::ContextChanged(ContextChanged {
-                kind: ContextChange::Reset,
-                head: None,
-                summary: None,
-            }));
-        }
+        "conversation_reset" => emit_reset(emitter),
         // These report progress or settings, and nothing of the conversation.
         "keep_alive" | "tool_progress" | "auth_status" | "rate_limit_event"
         | "tool_use_summary" | "prompt_suggestion" | "active_goal" => {}
@@ -79,7 +74,7 @@ fn observe_speaker(emitter: &mut Emitter<'_>, line: &Line<'_>) {
 /// Remembers which block a line became: `supersedes` and compactions refer to lines.
 fn remember_line(emitter: &mut Emitter<'_>, line: &Line<'_>, block: Option<BlockId>) {
     if let (Some(uuid), Some(block)) = (line.uuid.as_deref(), block) {
-        let entry = LineEntry { block: Some(block), turn: 0, index: 0 };
+        let entry = LineEntry::of_stream(Some(block), 0);
         emitter.memory.stream.lines.insert(key(uuid), entry);
     }
 }
@@ -131,6 +126,7 @@ fn convert_stream_event(emitter: &mut Emitter<'_>, line: &Line<'_>, event: &Stre
             }
         }
         "content_block_delta" => convert_delta(emitter, event),
+        "message_delta" => convert_message_end(emitter, event),
         "message_stop" => {
             if let Some(abandoned) = &line.abandoned_blocks {
                 let from = abandoned.from_block_index.unwrap_or(0);
@@ -142,6 +138,17 @@ fn convert_stream_event(emitter: &mut Emitter<'_>, line: &Line<'_>, event: &Stre
         }
         _ => {}
     }
+}
+
+/// Converts the end of a streamed message: the only report of its final counts in the stream.
+fn convert_message_end(emitter: &mut Emitter<'_>, event: &StreamEvent<'_>) {
+    let conversation = emitter.conversation.clone();
+    let streaming = emitter.memory.stream.streaming.get(&conversation).cloned();
+    let (Some(message), Some(tokens)) = (streaming, event.usage) else { return };
+    let stop_reason = event.delta.as_ref().and_then(|delta| delta.stop_reason.as_deref());
+    let usage = MessageUsage { message_id: &message, model: None, stop_reason, tokens };
+    emit_usage(emitter, &usage);
+    emitter.memory.stream.ended.insert(conversation, message);
 }
 
 /// Returns a block as it is when it begins to stream: empty and pending.
@@ -225,6 +232,7 @@ fn convert_system(emitter: &mut Emitter<'_>, line: &Line<'_>) -> bool {
         "task_started" => convert_task_start(emitter, line),
         "task_notification" | "task_updated" => convert_task_end(emitter, line),
         "compact_boundary" => compaction::convert_boundary(emitter, line),
+        "microcompact_boundary" => compaction::convert_microcompaction(emitter, line),
         "api_retry" => {
             let attempt = line.attempt.unwrap_or(0);
             let text = format!("attempt {attempt} failed and is made again");

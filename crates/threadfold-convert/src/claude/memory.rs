@@ -2,15 +2,43 @@
 //!
 //! It is serialized into snapshots, so the JSON names of fields never change.
 
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use threadfold_core::{BlockId, ConversationId, Placement, ToolUseId};
+use threadfold_core::{BlockId, ConversationId, Json, Placement, ToolUseId};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::retold::Retellings;
 
 /// A map whose hasher has no random seed, so that iteration order does not differ between runs.
 #[expect(clippy::disallowed_types, reason = "the hasher is a fixed one")]
 pub(super) type Map<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+
+/// A map whose keys are hashes, which need not be hashed again.
+#[expect(clippy::disallowed_types, reason = "the hasher is a fixed one")]
+pub(super) type HashKeyMap<V> = std::collections::HashMap<u128, V, BuildHasherDefault<KeyHasher>>;
+
+/// Returns both halves of a key as one number.
+#[derive(Clone, Default)]
+pub(super) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        // Keys are written as numbers; anything else is mixed in byte by byte.
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, key: u128) {
+        self.0 ^= (key >> 64) as u64 ^ key as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// What the converter remembers between records.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -30,7 +58,7 @@ pub(super) struct Memory {
     pub(super) openings: Map<Arc<str>, Arc<str>>,
     /// Conversations of subagents whose lines are in the main file, by the `uuid` of each line.
     #[serde(with = "crate::pairs")]
-    pub(super) sidechains: Map<u128, ConversationId>,
+    pub(super) sidechains: HashKeyMap<ConversationId>,
     /// The last reported working directory and version, so that only changes are reported.
     #[serde(rename = "told")]
     pub(super) reported: [Option<Arc<str>>; 2],
@@ -40,6 +68,30 @@ pub(super) struct Memory {
     /// The call that started each subagent, by the subagent's id.
     #[serde(with = "crate::pairs")]
     pub(super) agents: Map<Arc<str>, Arc<str>>,
+    /// What the files contained so far, to recognize repeated history.
+    #[serde(default)]
+    pub(super) retellings: Retellings,
+    /// Calls without an id, by the line that contains the only one.
+    #[serde(with = "crate::pairs", default)]
+    pub(super) nameless: HashKeyMap<Arc<str>>,
+    /// Ends of runs that are not known yet, by the call, else by the subagent's id.
+    #[serde(with = "crate::pairs", default)]
+    pub(super) ends: Map<Arc<str>, PendingEnd>,
+    /// The session of the stream.
+    #[serde(default)]
+    pub(super) streamed_session: StreamedSession,
+    /// The main file has ended.
+    #[serde(default)]
+    pub(super) is_main_ended: bool,
+}
+
+/// The session that a stream names.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StreamedSession {
+    pub(super) name: Option<Arc<str>>,
+    /// It is another one than before, and no message has shown why.
+    pub(super) is_unexplained: bool,
 }
 
 /// What one kind of source has reported so far.
@@ -56,7 +108,7 @@ pub(super) struct Side {
     pub(super) counts: Map<Arc<str>, u64>,
     /// Known lines, by [`key`].
     #[serde(with = "crate::pairs")]
-    pub(super) lines: Map<u128, LineEntry>,
+    pub(super) lines: HashKeyMap<LineEntry>,
     /// Streamed blocks that no `assistant` line has confirmed yet.
     pub(super) previews: Vec<Preview>,
     /// The message that is streaming, in each conversation.
@@ -65,6 +117,9 @@ pub(super) struct Side {
     /// The turns of each conversation.
     #[serde(with = "crate::pairs")]
     pub(super) turns: Map<ConversationId, Turns>,
+    /// The latest message in each conversation whose end was streamed.
+    #[serde(with = "crate::pairs", default)]
+    pub(super) ended: Map<ConversationId, Arc<str>>,
 }
 
 /// What is remembered about one line.
@@ -77,6 +132,16 @@ pub(super) struct LineEntry {
     pub(super) turn: u32,
     /// The index of its first block within the message.
     pub(super) index: u64,
+    /// The telling of the history that it belongs to.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) telling: u32,
+    /// It contains what another record contained before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) retold: bool,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The turns of a conversation, as a file records them.
@@ -92,6 +157,32 @@ pub(super) struct Turns {
     pub(super) parents: Vec<Option<u128>>,
     /// The model has answered since the latest prompt.
     pub(super) answered: bool,
+    /// What makes looking up fast; computed from the fields above.
+    #[serde(skip)]
+    lookup: TurnLookup,
+}
+
+/// Answers questions about turns without walking through all of them.
+#[derive(Debug, Default, Clone)]
+struct TurnLookup {
+    /// For each turn, from turn 0: how many turns it continues, and an earlier one of those. The
+    /// distances are chosen so that any of them is found in a logarithmic number of jumps.
+    jumps: Vec<(u32, u32)>,
+    /// The parents of all prompts.
+    parents: Map<Option<u128>, ()>,
+}
+
+impl TurnLookup {
+    fn push(&mut self, from: u32, parent: Option<u128>) {
+        if self.jumps.is_empty() {
+            self.jumps.push((0, 0));
+        }
+        let (depth, near) = self.jumps[from as usize];
+        let (near_depth, far) = self.jumps[near as usize];
+        let is_even = depth - near_depth == near_depth - self.jumps[far as usize].0;
+        self.jumps.push((depth + 1, if is_even { far } else { from }));
+        self.parents.insert(parent, ());
+    }
 }
 
 impl Turns {
@@ -100,14 +191,53 @@ impl Turns {
         self.from.len() as u32
     }
 
+    /// Adds the turn of a prompt that continues `from`, and returns its number.
+    pub(super) fn begin(&mut self, from: u32, parent: Option<u128>) -> u32 {
+        self.from.push(from);
+        self.parents.push(parent);
+        // After a restore, all turns are new to the lookup.
+        let known = self.lookup.jumps.len().saturating_sub(1);
+        for (from, parent) in self.from[known..].iter().zip(&self.parents[known..]) {
+            self.lookup.push(*from, *parent);
+        }
+        self.answered = false;
+        self.current()
+    }
+
+    /// Lets `turn` continue the one before it, whatever it continued.
+    pub(super) fn rejoin(&mut self, turn: u32) {
+        let Some(before) = turn.checked_sub(1) else { return };
+        if let Some(from) = self.from.get_mut(before as usize) {
+            *from = before;
+        }
+        // The rest is looked up again when the next turn begins.
+        self.lookup.jumps.truncate(turn as usize);
+    }
+
+    /// Returns whether a prompt hangs below this line.
+    pub(super) fn has_prompt_below(&self, parent: Option<u128>) -> bool {
+        match self.is_looked_up() {
+            true => self.lookup.parents.contains_key(&parent),
+            false => self.parents.contains(&parent),
+        }
+    }
+
     /// Returns whether `turn` is on the path from the first turn to the latest prompt.
     pub(super) fn is_active(&self, turn: u32) -> bool {
         let mut at = self.current();
         // A turn continues an earlier one, so the numbers fall and the loop ends.
         while at > turn {
-            at = self.from[at as usize - 1];
+            let jump = match self.is_looked_up() {
+                true => self.lookup.jumps[at as usize].1,
+                false => 0,
+            };
+            at = if jump >= turn && jump > 0 { jump } else { self.from[at as usize - 1] };
         }
         at == turn
+    }
+
+    fn is_looked_up(&self) -> bool {
+        self.lookup.jumps.len() == self.from.len() + 1
     }
 }
 
@@ -127,7 +257,8 @@ pub(super) struct Preview {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AgentCall {
-    pub(super) caller: ConversationId,
+    /// The conversation that contains the call, once it is known.
+    pub(super) caller: Option<ConversationId>,
     pub(super) prompt: Option<Arc<str>>,
     pub(super) subagent_type: Option<Arc<str>>,
     pub(super) description: Option<Arc<str>>,
@@ -136,8 +267,30 @@ pub(super) struct AgentCall {
     pub(super) agent: Option<Arc<str>>,
     /// `subagent:spawned` was emitted, or is due when the call appears.
     pub(super) spawned: bool,
+    /// `subagent:spawned` was emitted.
+    #[serde(default)]
+    pub(super) reported: bool,
     /// The call failed before a subagent was started.
     pub(super) failed: bool,
+    /// The call is a message to a subagent, and runs it again if it had finished.
+    #[serde(default)]
+    pub(super) resumes: bool,
+}
+
+/// How a run ended, reported before the run itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PendingEnd {
+    pub(super) is_error: bool,
+    pub(super) output: Option<Json>,
+    pub(super) duration_ms: Option<u64>,
+}
+
+impl LineEntry {
+    /// Returns the entry of a line of the stream, which has no turns.
+    pub(super) fn of_stream(block: Option<BlockId>, index: u64) -> Self {
+        Self { block, turn: 0, index, telling: 0, retold: false }
+    }
 }
 
 impl Side {
@@ -150,24 +303,10 @@ impl Side {
     }
 }
 
-/// Returns a `uuid` as a number, which takes less memory than its text.
-pub(super) fn key(uuid: &str) -> u128 {
-    let hex = uuid.bytes().filter(|byte| *byte != b'-');
-    let mut number: u128 = 0;
-    let mut digits = 0;
-    for byte in hex {
-        let Some(digit) = (byte as char).to_digit(16) else { return hash(uuid) };
-        number = (number << 4) | u128::from(digit);
-        digits += 1;
-    }
-    if digits == 32 { number } else { hash(uuid) }
-}
-
-/// Returns the 128-bit FNV-1a hash of a text.
-pub(super) fn hash(text: &str) -> u128 {
-    text.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
-        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B)
-    })
+/// Returns the hash of a `uuid` or another text, which takes less memory. It is a fast one, because
+/// every line looks several up.
+pub(super) fn key(text: &str) -> u128 {
+    xxh3_128(text.as_bytes())
 }
 
 /// Returns the id of a tool call.

@@ -11,8 +11,9 @@ use threadfold_core::{
 };
 
 use super::emitter::Emitter;
-use super::memory::{AgentCall, call_id};
-use super::wire::{AgentInput, AgentMeta, AgentResult, Content, ContentBlock, Line};
+use super::memory::{AgentCall, call_id, key};
+use super::notifications::emit_pending_end;
+use super::wire::{AgentInput, AgentMeta, AgentResult, Content, ContentBlock, Line, MessageInput};
 
 /// Returns whether calls of this tool start subagents.
 pub(super) fn is_agent_tool(name: &str) -> bool {
@@ -36,7 +37,7 @@ pub(super) fn remember_call(emitter: &mut Emitter<'_>, call: &str, input: Option
     });
     let spawned = agent.is_some() || known.is_some_and(|known| known.spawned);
     let entry = AgentCall {
-        caller: emitter.conversation.clone(),
+        caller: Some(emitter.conversation.clone()),
         prompt: prompt.clone(),
         subagent_type: input.subagent_type.as_deref().map(Into::into),
         description: input.description.as_deref().map(Into::into),
@@ -44,6 +45,8 @@ pub(super) fn remember_call(emitter: &mut Emitter<'_>, call: &str, input: Option
         agent,
         spawned,
         failed: known.is_some_and(|known| known.failed),
+        reported: known.is_some_and(|known| known.reported),
+        resumes: false,
     };
     emitter.memory.calls.insert(call.into(), entry);
     // The stream names the call on each line of a subagent; only files need the prompt as a link.
@@ -53,6 +56,32 @@ pub(super) fn remember_call(emitter: &mut Emitter<'_>, call: &str, input: Option
     {
         emitter.memory.waiting.push((prompt, call.into()));
     }
+}
+
+/// Returns whether calls of this tool send messages to subagents.
+pub(super) fn is_message_tool(name: &str) -> bool {
+    name == "SendMessage"
+}
+
+/// Remembers a call that sends a message to a subagent: it may run the subagent again.
+pub(super) fn remember_message(emitter: &mut Emitter<'_>, call: &str, input: Option<&RawValue>) {
+    let input: MessageInput<'_> =
+        input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let known = emitter.memory.calls.get(call);
+    let words = input.message.or(input.content).and_then(|raw| Json::from(raw).to_text());
+    let entry = AgentCall {
+        caller: Some(emitter.conversation.clone()),
+        prompt: words.map(Into::into),
+        subagent_type: known.and_then(|known| known.subagent_type.clone()),
+        description: input.summary.as_deref().map(Into::into),
+        background: true,
+        agent: known.and_then(|known| known.agent.clone()),
+        spawned: known.is_some_and(|known| known.spawned),
+        failed: false,
+        reported: known.is_some_and(|known| known.reported),
+        resumes: true,
+    };
+    emitter.memory.calls.insert(call.into(), entry);
 }
 
 /// Emits the subagents of the line's calls that were known before the calls themselves.
@@ -82,9 +111,8 @@ pub(super) fn emit_spawned_as(emitter: &mut Emitter<'_>, call: &str, agent: &str
 }
 
 fn spawn(emitter: &mut Emitter<'_>, call: &str, agent: Option<&str>) {
-    let caller = emitter.conversation.clone();
     let known = emitter.memory.calls.entry(call.into()).or_insert_with(|| AgentCall {
-        caller,
+        caller: None,
         prompt: None,
         subagent_type: None,
         description: None,
@@ -92,27 +120,44 @@ fn spawn(emitter: &mut Emitter<'_>, call: &str, agent: Option<&str>) {
         agent: None,
         spawned: false,
         failed: false,
+        reported: false,
+        resumes: false,
     });
     known.spawned = true;
+    known.reported = true;
     if let Some(agent) = agent {
         known.agent = Some(agent.into());
     }
-    let known = known.clone();
+    let mut known = known.clone();
+    if known.resumes && known.subagent_type.is_none() {
+        known.subagent_type = type_of_agent(emitter, known.agent.as_deref());
+        emitter.memory.calls.insert(call.into(), known.clone());
+    }
     if let Some(agent) = &known.agent {
         emitter.memory.agents.insert(agent.clone(), call.into());
         stop_waiting(emitter, call);
     }
+    let unplaced = known.caller.is_none();
+    let caller = known.caller.unwrap_or_else(ConversationId::main);
     emitter.emit_in(
-        &known.caller,
+        &caller,
         Payload::SubagentSpawned(SubagentSpawned {
             agent_id: known.agent.as_deref().map(AgentId::from),
             prompt: known.prompt,
             subagent_type: known.subagent_type,
             description: known.description,
             background: known.background,
+            unplaced,
             ..SubagentSpawned::by(call)
         }),
     );
+    emit_pending_end(emitter, call, known.agent.as_deref());
+}
+
+/// Returns the type of a subagent, from its earlier call.
+fn type_of_agent(emitter: &Emitter<'_>, agent: Option<&str>) -> Option<Arc<str>> {
+    let earlier = emitter.memory.agents.get(agent?)?;
+    emitter.memory.calls.get(earlier)?.subagent_type.clone()
 }
 
 fn stop_waiting(emitter: &mut Emitter<'_>, call: &str) {
@@ -125,8 +170,8 @@ fn stop_waiting(emitter: &mut Emitter<'_>, call: &str) {
 pub(super) fn observe_subagent(emitter: &mut Emitter<'_>, call: &str, agent: Option<&str>) {
     let is_new = match emitter.memory.calls.get(call) {
         Some(known) => !known.spawned || (agent.is_some() && known.agent.as_deref() != agent),
-        // The call is not known yet: a caller is never guessed.
-        None => false,
+        // The call is not known yet, and a caller is never guessed: the subagent is unplaced.
+        None => true,
     };
     if is_new {
         spawn(emitter, call, agent);
@@ -152,7 +197,7 @@ pub(super) fn read_meta(emitter: &mut Emitter<'_>, agent: &AgentId, text: &str) 
         }
         None => {
             let entry = AgentCall {
-                caller: caller.unwrap_or_else(ConversationId::main),
+                caller,
                 prompt: None,
                 subagent_type: meta.agent_type.as_deref().map(Into::into),
                 description: meta.description.as_deref().map(Into::into),
@@ -160,6 +205,8 @@ pub(super) fn read_meta(emitter: &mut Emitter<'_>, agent: &AgentId, text: &str) 
                 agent: Some(agent.bare().into()),
                 spawned: true,
                 failed: false,
+                reported: false,
+                resumes: false,
             };
             emitter.memory.calls.insert(call.into(), entry);
         }
@@ -183,15 +230,31 @@ pub(super) fn convert_agent_result(
     let structured: Option<AgentResult<'_>> =
         line.tool_use_result.and_then(|raw| serde_json::from_str(raw.get()).ok());
     let is_error = block.is_error.unwrap_or(false);
+    let words = block.content.map(|content| plain_text(content, 0));
+    let text = words.as_ref().and_then(Json::to_text);
+    if known.resumes {
+        let by_text = || resumed_agent(text.as_deref()?);
+        let by_field = structured.as_ref().and_then(|result| result.resumed_agent_id.as_deref());
+        if let Some(agent) = by_field.map(str::to_owned).or_else(by_text) {
+            spawn(emitter, call, Some(&agent));
+        }
+        // The answer to the message is a result like any other.
+        return false;
+    }
+    // Results within subagents have no structured form in files.
+    let launch = text.as_deref().filter(|text| text.starts_with("Async agent launched"));
+    let agent_in_text = launch.and_then(agent_in_launch);
     let agent = structured.as_ref().and_then(|result| result.agent_id.as_deref());
+    let agent = agent.or(agent_in_text);
     if is_error && agent.is_none() && !known.spawned {
         known.failed = true;
         stop_waiting(emitter, call);
         return false;
     }
-    let is_launched = structured.as_ref().is_some_and(|result| {
-        result.is_async || result.status.as_deref() == Some("async_launched")
-    });
+    let is_launched = launch.is_some()
+        || structured.as_ref().is_some_and(|result| {
+            result.is_async || result.status.as_deref() == Some("async_launched")
+        });
     if is_launched {
         known.background = true;
     }
@@ -204,12 +267,25 @@ pub(super) fn convert_agent_result(
         Some(AgentResult { content: Some(content), harness_note_count, .. }) => {
             plain_text(content, *harness_note_count)
         }
-        _ => block.content.map(|content| plain_text(content, 0)).unwrap_or(Json::string("")),
+        _ => words.unwrap_or(Json::string("")),
     };
     let status = if is_error { CompletedStatus::Error } else { CompletedStatus::Completed };
     let duration_ms = structured.and_then(|result| result.total_duration_ms);
     emit_completed(emitter, call, Completion { status, output: Some(output), duration_ms });
     true
+}
+
+/// Returns the subagent's id in the text that confirms a launch.
+fn agent_in_launch(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("agentId: ")?;
+    let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(rest.len());
+    Some(&rest[..end]).filter(|id| !id.is_empty())
+}
+
+/// Returns the subagent that a message ran again, from the text of its result.
+fn resumed_agent(text: &str) -> Option<String> {
+    let result: AgentResult<'_> = serde_json::from_str(text).ok()?;
+    result.resumed_agent_id.map(|id| id.to_string())
 }
 
 /// Returns content as one text if all its blocks are text, without the harness's leading notes.
@@ -247,8 +323,10 @@ pub(super) fn emit_completed(emitter: &mut Emitter<'_>, call: &str, completion: 
     let Some(known) = emitter.memory.calls.get(call).cloned() else { return };
     let agent_id = known.agent.as_deref().map(AgentId::from);
     let Completion { status, output, duration_ms } = completion;
+    let unplaced = known.caller.is_none();
+    let caller = known.caller.unwrap_or_else(ConversationId::main);
     emitter.emit_in(
-        &known.caller,
+        &caller,
         Payload::SubagentCompleted(SubagentCompleted {
             tool_use_id: call_id(call),
             agent_id,
@@ -256,6 +334,7 @@ pub(super) fn emit_completed(emitter: &mut Emitter<'_>, call: &str, completion: 
             status,
             output,
             duration_ms,
+            unplaced,
         }),
     );
     // A file closes the subagent's conversation at its own end, and a stream has no such end.
@@ -271,4 +350,56 @@ pub(super) fn emit_completed(emitter: &mut Emitter<'_>, call: &str, completion: 
 pub(super) fn take_call_by_prompt(emitter: &mut Emitter<'_>, prompt: &str) -> Option<Arc<str>> {
     let place = emitter.memory.waiting.iter().position(|(waiting, _)| **waiting == *prompt)?;
     Some(emitter.memory.waiting.remove(place).1)
+}
+
+/// Returns the conversation of a file's line.
+pub(super) fn conversation_of(
+    emitter: &mut Emitter<'_>,
+    line: &Line<'_>,
+    subagent: Option<&AgentId>,
+) -> ConversationId {
+    if let Some(agent) = subagent {
+        return ConversationId::from(agent.bare());
+    }
+    if !line.is_sidechain {
+        return emitter.conversation.clone();
+    }
+    sidechain_conversation(emitter, line)
+}
+
+/// Returns the conversation of a subagent's line in the main file, as 1.0 stores them.
+///
+/// Such a line names neither subagent nor call: it belongs where its parent line belongs, and the
+/// first line of a subagent is linked to its call by the prompt.
+fn sidechain_conversation(emitter: &mut Emitter<'_>, line: &Line<'_>) -> ConversationId {
+    let uuid = line.uuid.as_deref().unwrap_or("");
+    let above = line
+        .parent_uuid
+        .as_deref()
+        .and_then(|parent| emitter.memory.sidechains.get(&key(parent)).cloned());
+    let conversation = above.unwrap_or_else(|| {
+        let prompt = opening(line);
+        let call = prompt.as_deref().and_then(|prompt| take_call_by_prompt(emitter, prompt));
+        match call {
+            Some(call) => {
+                emitter.conversation = ConversationId::main();
+                emit_spawned(emitter, &call);
+                ConversationId::from(&*call)
+            }
+            None => ConversationId::from(line.agent_id.as_deref().unwrap_or(uuid)),
+        }
+    });
+    emitter.memory.sidechains.insert(key(uuid), conversation.clone());
+    conversation
+}
+
+/// Returns the first text of a line: of a subagent's first line, its prompt.
+pub(super) fn opening(line: &Line<'_>) -> Option<String> {
+    match &line.message.as_ref()?.content {
+        Content::Text(words) => Some(words.to_string()),
+        Content::Blocks(blocks) => {
+            blocks.iter().find_map(|it| Some(it.text.as_deref()?.to_owned()))
+        }
+        Content::None => None,
+    }
 }

@@ -1,11 +1,13 @@
 //! Tasks: how the harness reports the start and the end of subagents, mostly background ones.
 
-use threadfold_core::{CompletedStatus, ConversationId, Json};
+use threadfold_core::{CompletedStatus, ConversationId};
 
 use super::emitter::Emitter;
 use super::memory::AgentCall;
+use super::notifications::{call_of_task, outcome};
 use super::subagents::{Completion, emit_completed, emit_spawned_as};
 use super::wire::Line;
+use crate::borrowed::Str;
 
 /// Converts the start of a task, as the stream reports it.
 pub(super) fn convert_task_start(emitter: &mut Emitter<'_>, line: &Line<'_>) {
@@ -22,7 +24,7 @@ pub(super) fn convert_task_start(emitter: &mut Emitter<'_>, line: &Line<'_>) {
         Some(known) => known.background |= line.is_backgrounded,
         None => {
             let entry = AgentCall {
-                caller: caller.unwrap_or_else(ConversationId::main),
+                caller,
                 prompt: line.prompt.as_deref().map(Into::into),
                 subagent_type: line.subagent_type.as_deref().map(Into::into),
                 description: line.description.as_deref().map(Into::into),
@@ -30,11 +32,36 @@ pub(super) fn convert_task_start(emitter: &mut Emitter<'_>, line: &Line<'_>) {
                 agent: None,
                 spawned: false,
                 failed: false,
+                reported: false,
+                resumes: false,
             };
             emitter.memory.calls.insert(call.into(), entry);
         }
     }
     emit_spawned_as(emitter, call, task);
+}
+
+/// Converts the start of a task that 2.1.50 queues in the main file, as JSON. For a run that was
+/// interrupted, nothing else in its files names the call.
+pub(super) fn convert_queued_start(emitter: &mut Emitter<'_>, text: &str) {
+    #[derive(serde::Deserialize)]
+    struct QueuedTask<'a> {
+        #[serde(borrow)]
+        task_id: Str<'a>,
+        #[serde(borrow)]
+        tool_use_id: Str<'a>,
+        #[serde(borrow)]
+        task_type: Str<'a>,
+    }
+    // Most queued texts are prompts.
+    if !text.starts_with('{') {
+        return;
+    }
+    if let Ok(task) = serde_json::from_str::<QueuedTask<'_>>(text)
+        && &*task.task_type == "local_agent"
+    {
+        emit_spawned_as(emitter, &task.tool_use_id, &task.task_id);
+    }
 }
 
 /// Converts the end of a background task, as the stream reports it.
@@ -50,8 +77,8 @@ pub(super) fn convert_task_end(emitter: &mut Emitter<'_>, line: &Line<'_>) {
         Some("failed" | "stopped" | "killed") => CompletedStatus::Error,
         _ => return,
     };
-    let task = line.task_id.as_deref().unwrap_or("");
-    let Some(call) = emitter.memory.agents.get(task).cloned() else { return };
+    let named = call_of_task(emitter, line.tool_use_id.as_deref(), line.task_id.as_deref());
+    let Some(call) = named else { return };
     if emitter.memory.calls.get(&call).is_none_or(|known| !known.background) {
         return;
     }
@@ -60,32 +87,9 @@ pub(super) fn convert_task_end(emitter: &mut Emitter<'_>, line: &Line<'_>) {
         duration_ms: Option<u64>,
     }
     let usage: Option<Usage> = line.usage.and_then(|raw| serde_json::from_str(raw.get()).ok());
-    let output = line.summary.as_deref().map(Json::string);
+    let error = || line.patch.as_ref().and_then(|patch| patch.error.as_deref());
+    let is_error = status == CompletedStatus::Error;
+    let output = outcome(is_error, line.summary.as_deref().or_else(error), None);
     let duration_ms = usage.and_then(|usage| usage.duration_ms);
-    emit_completed(emitter, &call, Completion { status, output, duration_ms });
-}
-
-/// Returns whether a text to the model is the harness's notification that a task ended.
-pub(super) fn is_task_notification(text: &str) -> bool {
-    text.starts_with("<task-notification>")
-}
-
-/// Converts the notification to the model that a task ended: the only report of it in files.
-pub(super) fn convert_task_notification(emitter: &mut Emitter<'_>, text: &str) {
-    // The last closing tag counts: a result may contain tags of the same name.
-    let tag = |name: &str| -> Option<&str> {
-        let start = text.find(&format!("<{name}>"))? + name.len() + 2;
-        let end = text[start..].rfind(&format!("</{name}>"))? + start;
-        Some(&text[start..end])
-    };
-    let by_task = tag("task-id").and_then(|task| emitter.memory.agents.get(task).cloned());
-    let Some(call) = by_task.or_else(|| tag("tool-use-id").map(Into::into)) else { return };
-    if emitter.memory.calls.get(&call).is_none_or(|known| !known.spawned) {
-        return;
-    }
-    let is_error = tag("status").is_some_and(|status| status != "completed");
-    let status = if is_error { CompletedStatus::Error } else { CompletedStatus::Completed };
-    let output = tag("result").map(Json::string);
-    let duration_ms = tag("duration_ms").and_then(|text| text.parse().ok());
     emit_completed(emitter, &call, Completion { status, output, duration_ms });
 }

@@ -1,18 +1,22 @@
 //! Converts the lines of session files, one JSON object a line.
 
-use threadfold_core::{AgentId, Block, BlockId, ConversationId, Json, UserMessageBlock};
+use threadfold_core::{AgentId, BlockId, Json};
 
 use super::assistant::convert_assistant;
+use super::commands::{observe_clear, stored_output};
 use super::compaction;
 use super::emitter::Emitter;
+use super::internal::mark_internal;
 use super::live::emit_notice;
 use super::memory::key;
-use super::subagents::{emit_known_subagents, emit_spawned, take_call_by_prompt};
-use super::tasks::{convert_task_notification, is_task_notification};
+use super::notifications::{convert_task_notification, is_task_notification};
+use super::retold::{is_known_repetition, is_new_record, observe_text, remember_candidate};
+use super::subagents::{conversation_of, emit_known_subagents, opening};
+use super::tasks::convert_queued_start;
 use super::turns::{begin_turn, deactivate_left_turn, remember_line, remember_parent, turn_of};
 use super::usage::emit_metadata;
-use super::user::{convert_user, harness_subtype};
-use super::wire::{Content, Line};
+use super::user::{convert_user, is_by_harness, prompt_blocks};
+use super::wire::{Attachment, Content, Line};
 
 /// Converts one line of a file. Returns whether its type is known.
 pub(super) fn convert(
@@ -26,6 +30,12 @@ pub(super) fn convert(
         report_session(emitter, line);
     }
     emitter.conversation = conversation_of(emitter, line, subagent);
+    if subagent.is_some() {
+        mark_internal(emitter, line);
+    }
+    if matches!(kind, "assistant" | "user") && is_known_repetition(emitter, line) {
+        return true;
+    }
     match kind {
         "assistant" => {
             let first = convert_assistant(emitter, line, text);
@@ -41,10 +51,12 @@ pub(super) fn convert(
         "attachment" => convert_attachment(emitter, line),
         "queue-operation" => {
             let words = line.content.and_then(|raw| Json::from(raw).to_text());
-            if let (Some("enqueue"), Some(words)) = (line.operation.as_deref(), words)
-                && is_task_notification(&words)
-            {
-                convert_task_notification(emitter, &words);
+            match (line.operation.as_deref(), words) {
+                (Some("enqueue"), Some(words)) if is_task_notification(&words) => {
+                    convert_task_notification(emitter, &words);
+                }
+                (Some("enqueue"), Some(words)) => convert_queued_start(emitter, &words),
+                _ => {}
             }
         }
         "ai-title" | "custom-title" => {
@@ -61,6 +73,9 @@ pub(super) fn convert(
         // These hold settings and caches of the agent, and nothing of the conversation.
         "summary"
         | "file-history-snapshot"
+        | "file-history-delta"
+        | "frame-link"
+        | "relocated"
         | "last-prompt"
         | "permission-mode"
         | "mode"
@@ -105,57 +120,6 @@ fn report_session(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     }
 }
 
-fn conversation_of(
-    emitter: &mut Emitter<'_>,
-    line: &Line<'_>,
-    subagent: Option<&AgentId>,
-) -> ConversationId {
-    if let Some(agent) = subagent {
-        return ConversationId::from(agent.bare());
-    }
-    if !line.is_sidechain {
-        return emitter.conversation.clone();
-    }
-    sidechain_conversation(emitter, line)
-}
-
-/// Returns the conversation of a subagent's line in the main file, as 1.0 stores them.
-///
-/// Such a line names neither subagent nor call: it belongs where its parent line belongs, and the
-/// first line of a subagent is linked to its call by the prompt.
-fn sidechain_conversation(emitter: &mut Emitter<'_>, line: &Line<'_>) -> ConversationId {
-    let uuid = line.uuid.as_deref().unwrap_or("");
-    let above = line
-        .parent_uuid
-        .as_deref()
-        .and_then(|parent| emitter.memory.sidechains.get(&key(parent)).cloned());
-    let conversation = above.unwrap_or_else(|| {
-        let prompt = opening(line);
-        let call = prompt.as_deref().and_then(|prompt| take_call_by_prompt(emitter, prompt));
-        match call {
-            Some(call) => {
-                emitter.conversation = ConversationId::main();
-                emit_spawned(emitter, &call);
-                ConversationId::from(&*call)
-            }
-            None => ConversationId::from(line.agent_id.as_deref().unwrap_or(uuid)),
-        }
-    });
-    emitter.memory.sidechains.insert(key(uuid), conversation.clone());
-    conversation
-}
-
-/// Returns the first text of a line: of a subagent's first line, its prompt.
-fn opening(line: &Line<'_>) -> Option<String> {
-    match &line.message.as_ref()?.content {
-        Content::Text(words) => Some(words.to_string()),
-        Content::Blocks(blocks) => {
-            blocks.iter().find_map(|it| Some(it.text.as_deref()?.to_owned()))
-        }
-        Content::None => None,
-    }
-}
-
 fn convert_user_line(emitter: &mut Emitter<'_>, line: &Line<'_>, subagent: Option<&AgentId>) {
     let words = opening(line);
     let is_result = match line.message.as_ref().map(|message| &message.content) {
@@ -164,19 +128,25 @@ fn convert_user_line(emitter: &mut Emitter<'_>, line: &Line<'_>, subagent: Optio
         }
         _ => false,
     };
-    let is_by_harness = words.as_deref().is_some_and(|it| harness_subtype(line, it).is_some());
+    let conversation = emitter.conversation.clone();
+    let before = emitter.memory.files.last.get(&conversation).cloned();
+    let may_repeat = !is_result && words.is_some() && is_new_record(emitter, line);
+    let is_known = may_repeat && observe_text(emitter, line, &all_words(line));
     // Only a person's prompt begins a turn.
-    if is_result || is_by_harness {
+    if is_result || is_by_harness(line) {
         if let Some(words) = words.filter(|words| is_task_notification(words)) {
             convert_task_notification(emitter, &words);
         }
+        observe_clear(emitter, &all_words(line));
         let first = convert_user(emitter, line);
         let turn = turn_of(emitter, line);
         deactivate_left_turn(emitter, turn);
         remember_line(emitter, line, first, turn);
+        if is_known {
+            remember_candidate(emitter, line, before, None);
+        }
         return;
     }
-    let conversation = emitter.conversation.clone();
     if emitter.is_repeated {
         // The previous turn ended when this prompt was read first; nothing ends now.
     } else if emitter.memory.files.last.contains_key(&conversation) {
@@ -185,9 +155,26 @@ fn convert_user_line(emitter: &mut Emitter<'_>, line: &Line<'_>, subagent: Optio
     } else if let (Some(agent), Some(words)) = (subagent, words) {
         emitter.memory.openings.insert(agent.bare().into(), words.into());
     }
+    let length = emitter.out.len();
     let turn = begin_turn(emitter, line);
+    let left = (emitter.out.len() > length).then_some(turn);
     let first = convert_user(emitter, line);
     remember_line(emitter, line, first, turn);
+    if is_known {
+        remember_candidate(emitter, line, before, left);
+    }
+}
+
+/// Returns all words of a user line.
+fn all_words(line: &Line<'_>) -> String {
+    match line.message.as_ref().map(|message| &message.content) {
+        Some(Content::Text(words)) => words.to_string(),
+        Some(Content::Blocks(blocks)) => {
+            let words: Vec<&str> = blocks.iter().filter_map(|it| it.text.as_deref()).collect();
+            words.join("\n")
+        }
+        _ => String::new(),
+    }
 }
 
 fn convert_system(emitter: &mut Emitter<'_>, line: &Line<'_>) -> bool {
@@ -195,8 +182,12 @@ fn convert_system(emitter: &mut Emitter<'_>, line: &Line<'_>) -> bool {
     let words = line.content.and_then(|raw| Json::from(raw).to_text());
     let mut shown = None;
     match (subtype, words) {
-        ("compact_boundary" | "microcompact_boundary", _) => {
+        ("compact_boundary", _) => {
             compaction::convert_boundary(emitter, line);
+            shown = line.uuid.as_deref().map(BlockId::from);
+        }
+        ("microcompact_boundary", _) => {
+            compaction::convert_microcompaction(emitter, line);
             shown = line.uuid.as_deref().map(BlockId::from);
         }
         ("api_error", _) => {
@@ -208,7 +199,10 @@ fn convert_system(emitter: &mut Emitter<'_>, line: &Line<'_>) -> bool {
         ("turn_duration" | "stop_hook_summary" | "away_summary" | "bridge_status", _) => {}
         (subtype, Some(words)) => {
             let subtype = if subtype == "local_command" { "command" } else { subtype };
-            emit_notice(emitter, line, subtype, words);
+            match stored_output(line, &words) {
+                Some(output) => emitter.emit_block(output),
+                None => emit_notice(emitter, line, subtype, words),
+            }
             shown = line.uuid.as_deref().map(BlockId::from);
         }
         _ => return false,
@@ -224,20 +218,28 @@ fn convert_attachment(emitter: &mut Emitter<'_>, line: &Line<'_>) {
         |raw: Option<&serde_json::value::RawValue>| raw.and_then(|raw| Json::from(raw).to_text());
     match attached.kind.as_deref() {
         Some("queued_command") => {
-            let prompt = words(attached.prompt);
             let is_prompt = attached.command_mode.as_deref().is_none_or(|mode| mode == "prompt");
-            match prompt {
+            match words(attached.prompt) {
                 Some(prompt) if is_task_notification(&prompt) => {
                     convert_task_notification(emitter, &prompt);
                 }
-                Some(prompt) if is_prompt => emit_queued_prompt(emitter, line, &prompt),
+                _ if is_prompt => emit_queued_prompt(emitter, line),
                 _ => {}
             }
         }
-        Some("hook_success" | "hook_blocking_error" | "hook_error" | "hook_non_blocking_error") => {
+        Some(
+            kind @ ("hook_success"
+            | "hook_blocking_error"
+            | "hook_error"
+            | "hook_non_blocking_error"),
+        ) => {
             let event = attached.hook_event.as_deref().unwrap_or("");
             let name = attached.hook_name.as_deref().unwrap_or(event);
-            let output = words(attached.content).unwrap_or_default();
+            let output = words(attached.content).filter(|it| !it.trim().is_empty());
+            let output = match kind {
+                "hook_success" => output.unwrap_or_default(),
+                _ => output.unwrap_or_else(|| hook_failure(kind, attached)),
+            };
             emit_notice(emitter, line, "hook", format!("{name}: {output}"));
         }
         _ => {}
@@ -245,17 +247,39 @@ fn convert_attachment(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     remember_parent(emitter, line);
 }
 
+/// Returns why a hook failed or blocked: a failure is never a hook without output.
+fn hook_failure(kind: &str, attached: &Attachment<'_>) -> String {
+    #[derive(serde::Deserialize)]
+    struct BlockingError {
+        #[serde(rename = "blockingError")]
+        words: String,
+    }
+    let text = |raw: &serde_json::value::RawValue| Json::from(raw).to_text();
+    let nested = |raw: &serde_json::value::RawValue| {
+        serde_json::from_str::<BlockingError>(raw.get()).ok().map(|it| it.words)
+    };
+    let blocking = attached.blocking_error.and_then(|raw| text(raw).or_else(|| nested(raw)));
+    let words = blocking.or_else(|| attached.stderr.and_then(text));
+    words.filter(|it| !it.trim().is_empty()).unwrap_or_else(|| match kind {
+        "hook_blocking_error" => "blocked".to_owned(),
+        _ => "failed".to_owned(),
+    })
+}
+
 /// Emits a prompt that was queued while the agent worked.
 ///
 /// The file may also contain it as a `user` line, under the id `source_uuid`: that id comes first,
 /// so that both become one block.
-fn emit_queued_prompt(emitter: &mut Emitter<'_>, line: &Line<'_>, prompt: &str) {
+fn emit_queued_prompt(emitter: &mut Emitter<'_>, line: &Line<'_>) {
     let own = line.uuid.as_deref();
     let source = line.attachment.as_ref().and_then(|it| it.source_uuid.as_deref());
     let Some(id) = source.or(own) else { return };
     if emitter.memory.files.lines.contains_key(&key(id)) {
         return;
     }
-    let content = threadfold_core::Content::from(prompt);
-    emitter.emit_block(Block::new(id, UserMessageBlock { content }));
+    let prompt = line.attachment.as_ref().and_then(|it| it.prompt);
+    let Some(content) = prompt.and_then(|raw| serde_json::from_str(raw.get()).ok()) else { return };
+    for block in prompt_blocks(line, id, &content) {
+        emitter.emit_block(block);
+    }
 }

@@ -4,6 +4,7 @@ use threadfold_core::{BlockId, ContextChange, ContextChanged, Payload};
 
 use super::emitter::Emitter;
 use super::memory::{LineEntry, key};
+use super::retold::telling_of;
 use super::wire::{Content, Line};
 
 /// Begins a turn with a prompt, and returns its number.
@@ -20,23 +21,26 @@ pub(super) fn begin_turn(emitter: &mut Emitter<'_>, line: &Line<'_>) -> u32 {
     let turns = emitter.memory.files.turns.entry(conversation).or_default();
     let current = turns.current();
     let from = match (&above, parent) {
-        (Some(above), _) => above.turn,
+        // A helper's file hangs below lines of another conversation, whose turns are not its own.
+        (Some(above), _) => above.turn.min(current),
         // The very first prompt has no parent; a second one without parent, before any answer,
         // replaces it.
         (None, None) if current == 1 && !turns.answered && turns.parents == [None] => 0,
         // The parent is unknown, as in a truncated file: assume that the prompt continues.
         _ => current,
     };
-    let is_edit = turns.parents.contains(&parent);
+    let is_edit = turns.has_prompt_below(parent);
     let leaves_latest = !turns.is_active(from) || from != current;
-    turns.from.push(from);
-    turns.parents.push(parent);
-    turns.answered = false;
-    let turn = turns.current();
+    let turn = turns.begin(from, parent);
     if leaves_latest {
         let kind = if is_edit { ContextChange::Edit } else { ContextChange::Rewind };
         let head = above.and_then(|above| above.block);
-        emitter.emit(Payload::ContextChanged(ContextChanged { kind, head, summary: None }));
+        emitter.emit(Payload::ContextChanged(ContextChanged {
+            kind,
+            head,
+            summary: None,
+            blocks: Vec::new(),
+        }));
     }
     turn
 }
@@ -46,7 +50,7 @@ pub(super) fn turn_of(emitter: &Emitter<'_>, line: &Line<'_>) -> u32 {
     let files = &emitter.memory.files;
     let current = files.turns.get(&emitter.conversation).map_or(0, |turns| turns.current());
     let above = line.parent_uuid.as_deref().and_then(|parent| files.lines.get(&key(parent)));
-    above.map_or(current, |above| above.turn)
+    above.map_or(current, |above| above.turn.min(current))
 }
 
 /// Marks the blocks of the record as inactive, if a person left their turn.
@@ -75,6 +79,7 @@ pub(super) fn remember_line(
     turn: u32,
 ) {
     let Some(uuid) = line.uuid.as_deref() else { return };
+    let (telling, retold) = (telling_of(emitter, line), emitter.is_retold);
     let files = &mut emitter.memory.files;
     let above = || {
         let parent = files.lines.get(&key(line.parent_uuid.as_deref()?))?;
@@ -90,7 +95,7 @@ pub(super) fn remember_line(
     };
     let index = next.unwrap_or(0).saturating_sub(count);
     // A repeated line keeps its first entry: its turn does not change.
-    files.lines.entry(key(uuid)).or_insert(LineEntry { block, turn, index });
+    files.lines.entry(key(uuid)).or_insert(LineEntry { block, turn, index, telling, retold });
 }
 
 /// Remembers a line without blocks: it can still be the parent of others.

@@ -8,26 +8,23 @@ use super::emitter::Emitter;
 
 /// The tokens of one message, as `metadata:update` carries them.
 #[derive(Serialize)]
-struct MessageUsage<'a> {
+pub(super) struct MessageUsage<'a> {
     #[serde(rename = "messageId")]
-    message_id: &'a str,
+    pub(super) message_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
-    tokens: &'a RawValue,
+    pub(super) model: Option<&'a str>,
+    #[serde(rename = "stopReason", skip_serializing_if = "Option::is_none")]
+    pub(super) stop_reason: Option<&'a str>,
+    pub(super) tokens: &'a RawValue,
 }
 
-/// Emits the token counts of a message.
-pub(super) fn emit_usage(
-    emitter: &mut Emitter<'_>,
-    message_id: &str,
-    model: Option<&str>,
-    tokens: &RawValue,
-) {
+/// Emits the token counts of a message, and why it ended.
+pub(super) fn emit_usage(emitter: &mut Emitter<'_>, usage: &MessageUsage<'_>) {
     // The harness writes these messages itself, with counts of zero; no model was called.
-    if model == Some("<synthetic>") {
+    if usage.model == Some("<synthetic>") {
         return;
     }
-    emit_metadata(emitter, "usage", Json::of(&MessageUsage { message_id, model, tokens }));
+    emit_metadata(emitter, "usage", Json::of(usage));
 }
 
 /// Emits one fact about the session as a whole.

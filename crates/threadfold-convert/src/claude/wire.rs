@@ -15,6 +15,11 @@ mod text;
 pub(super) use content::{Content, ContentBlock, ImageSource, Message};
 pub(super) use text::SharedText;
 
+/// Returns a name, unless it is missing or empty.
+pub(super) fn named<'a>(name: &'a Option<Str<'_>>) -> Option<&'a str> {
+    name.as_deref().filter(|name| !name.is_empty())
+}
+
 /// One line of a stream or a transcript.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -104,6 +109,8 @@ pub(super) struct Line<'a> {
     pub(super) operation: Option<Str<'a>>,
     #[serde(borrow, alias = "compactMetadata")]
     pub(super) compact_metadata: Option<CompactMetadata<'a>>,
+    #[serde(borrow, alias = "microcompactMetadata")]
+    pub(super) microcompact_metadata: Option<MicrocompactMetadata<'a>>,
     #[serde(borrow)]
     pub(super) hook_event: Option<Str<'a>>,
     #[serde(borrow)]
@@ -156,6 +163,8 @@ pub(super) struct Kind<'a> {
 pub(super) struct Patch<'a> {
     #[serde(borrow)]
     pub(super) status: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) error: Option<Str<'a>>,
 }
 
 /// The blocks of a message that the agent abandoned: all from an index on.
@@ -196,6 +205,10 @@ pub(super) struct Attachment<'a> {
     pub(super) hook_name: Option<Str<'a>>,
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow, rename = "blockingError")]
+    pub(super) blocking_error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) stderr: Option<&'a RawValue>,
 }
 
 /// The metadata of a compaction.
@@ -203,6 +216,13 @@ pub(super) struct Attachment<'a> {
 pub(super) struct CompactMetadata<'a> {
     #[serde(borrow, alias = "preservedSegment")]
     pub(super) preserved_segment: Option<PreservedSegment<'a>>,
+}
+
+/// The metadata of a microcompaction: the calls whose outputs left the context.
+#[derive(Debug, Deserialize)]
+pub(super) struct MicrocompactMetadata<'a> {
+    #[serde(borrow, default, alias = "compactedToolIds")]
+    pub(super) compacted_tool_ids: Vec<Str<'a>>,
 }
 
 /// The lines that a compaction preserved; they begin with `head_uuid`.
@@ -224,6 +244,8 @@ pub(super) struct StreamEvent<'a> {
     pub(super) content_block: Option<ContentBlock<'a>>,
     #[serde(borrow)]
     pub(super) delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
 }
 
 /// The message that starts to stream.
@@ -233,9 +255,11 @@ pub(super) struct MessageStart<'a> {
     pub(super) id: Option<Str<'a>>,
 }
 
-/// Text that is appended to a block.
+/// Text that is appended to a block, or the end of a message.
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta<'a> {
+    #[serde(borrow)]
+    pub(super) stop_reason: Option<Str<'a>>,
     #[serde(borrow)]
     pub(super) text: Option<Str<'a>>,
     #[serde(borrow)]
@@ -257,6 +281,18 @@ pub(super) struct AgentInput<'a> {
     pub(super) run_in_background: bool,
 }
 
+/// The input of a call that sends a message to a subagent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct MessageInput<'a> {
+    #[serde(borrow)]
+    pub(super) message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) summary: Option<Str<'a>>,
+}
+
 /// The structured result of a subagent's call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -273,6 +309,8 @@ pub(super) struct AgentResult<'a> {
     pub(super) harness_note_count: usize,
     #[serde(rename = "totalDurationMs")]
     pub(super) total_duration_ms: Option<u64>,
+    #[serde(borrow, rename = "resumedAgentId")]
+    pub(super) resumed_agent_id: Option<Str<'a>>,
 }
 
 /// The metadata file beside a subagent's file.

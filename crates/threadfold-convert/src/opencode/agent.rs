@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{OpencodeConverter, WRAPPERS, layout, parity, sse_payload};
+use super::{OpencodeConverter, WRAPPERS, known_gaps, layout, sse_payload};
 use crate::agent::{AgentModule, OrderedFile, SessionFile};
-use crate::bundle::{self, Opening};
+use crate::bundle::{self, BundleStart};
 use crate::lines::lines;
 use crate::{Agent, FeedKind, Format, Shape, memory};
 
@@ -22,11 +22,11 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
         None => Box::new(OpencodeConverter::default()),
     },
     resume: |memory| Ok(Box::new(memory::read::<OpencodeConverter>(memory)?)),
-    unpack: bundle::unpack_list,
+    unpack: bundle::unpack,
     is_session_name,
     has_one_main_file: false,
     reading_order,
-    parity: parity::TABLE,
+    parity: known_gaps::TABLE,
 });
 
 fn is_session_name(stem: &str) -> bool {
@@ -56,12 +56,12 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "opencode-db",
-        help: "OpenCode's database (SQLite); it is only read, also while OpenCode runs",
+        help: "OpenCode's database (SQLite), opened read-only, even while OpenCode runs",
         shape: Shape::Database,
     },
     Format {
         name: "opencode-storage",
-        help: "The folder `storage` of files that OpenCode kept up to 1.1",
+        help: "OpenCode's `storage` folder (versions up to 1.1)",
         shape: Shape::Folder,
     },
 ];
@@ -100,6 +100,9 @@ struct Marks<'a> {
     #[serde(rename = "messageID")]
     message: Option<IgnoredAny>,
     role: Option<IgnoredAny>,
+    id: Option<serde_json::Value>,
+    time: Option<IgnoredAny>,
+    cursor: Option<IgnoredAny>,
 }
 
 impl Marks<'_> {
@@ -113,6 +116,26 @@ impl Marks<'_> {
             || self.info.is_some() && (self.messages.is_some() || self.parts.is_some())
             || self.session.is_some() && (self.role.is_some() || self.message.is_some())
             || self.project.is_some() && self.kind().is_empty()
+            || self.is_message()
+    }
+
+    /// Returns whether this is a message of version 2.
+    fn is_message(&self) -> bool {
+        let id = self.id.as_ref().and_then(serde_json::Value::as_str).unwrap_or("");
+        id.starts_with("msg_") && self.time.is_some() && !self.kind().is_empty()
+    }
+
+    /// Returns whether this is an answer of the API of version 2: an export, a session, or a list
+    /// of messages.
+    fn is_answer(&self) -> bool {
+        let Some(inner) = self.data.filter(|_| self.kind().is_empty()) else { return false };
+        if inner.get().starts_with('[') {
+            return self.cursor.is_some();
+        }
+        let inner = serde_json::from_str::<Marks<'_>>(inner.get());
+        inner.is_ok_and(|inner| {
+            inner.kind().is_empty() && (inner.messages.is_some() || inner.project.is_some())
+        })
     }
 
     fn is_event(&self) -> bool {
@@ -128,7 +151,7 @@ impl Marks<'_> {
     }
 
     fn format(&self, wrappers: usize) -> Option<&'static Format> {
-        if self.is_stored() {
+        if self.is_stored() || self.is_answer() {
             return Some(EXPORT);
         }
         if self.is_event() {
@@ -163,8 +186,15 @@ fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
         return Some(EVENTS);
     }
     match bundle::opening(head)? {
-        Opening::List(first) => recognize_record(first.as_bytes()),
-        Opening::Object => None,
+        BundleStart::List(first) => recognize_record(first.as_bytes()),
+        // Other agents' sessions were stored in this form, too: the main transcript decides.
+        BundleStart::Object => {
+            let main = bundle::main_opening(head)?;
+            let first = main.trim_start().lines().next().unwrap_or("");
+            let is_export =
+                opens_as_export(main.as_bytes()) || recognize_record(first.as_bytes()).is_some();
+            is_export.then_some(EXPORT)
+        }
     }
 }
 
@@ -172,8 +202,28 @@ fn recognize_opening(head: &[u8]) -> Option<&'static Format> {
 fn opens_as_export(head: &[u8]) -> bool {
     let text = bundle::opening_text(head);
     let inside = text.strip_prefix('[').map_or(text.as_str(), str::trim_start);
-    let Some(fields) = inside.strip_prefix('{') else { return false };
-    ["\"info\"", "\"parts\"", "\"messages\""].iter().any(|it| fields.trim_start().starts_with(it))
+    let Some(fields) = inside.strip_prefix('{').map(str::trim_start) else { return false };
+    let opens = |fields: &str| {
+        ["\"info\"", "\"parts\"", "\"messages\""].iter().any(|it| fields.starts_with(it))
+    };
+    // The API of version 2 wraps its answers, and its lists contain messages.
+    let answer = fields.strip_prefix("\"data\"").map(str::trim_start);
+    let answer = answer.and_then(|it| it.strip_prefix(':')).map(str::trim_start);
+    let wrapped = answer.and_then(|it| it.strip_prefix('{')).map(str::trim_start);
+    opens(fields)
+        || wrapped.is_some_and(opens)
+        || answer.is_some_and(opens_as_messages)
+        || opens_as_messages(&text)
+}
+
+/// Returns whether a text opens like a list of messages of version 2.
+fn opens_as_messages(text: &str) -> bool {
+    let mut rest = text;
+    for next in ["[", "{", "\"id\"", ":", "\"msg_"] {
+        let Some(after) = rest.trim_start().strip_prefix(next) else { return false };
+        rest = after;
+    }
+    true
 }
 
 /// Returns the files in the order of [`layout::in_order`].

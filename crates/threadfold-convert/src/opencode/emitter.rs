@@ -7,7 +7,8 @@ use threadfold_core::{
     EventSource, Payload, RemoveReason, SessionEvent, SessionId, TextField,
 };
 
-use super::memory::{Key, Memory, OpenText, Side};
+use super::memory::{Memory, Side};
+use super::order::{Key, OpenText};
 
 /// The context in which one record becomes events.
 pub(super) struct Emitter<'a> {
@@ -70,7 +71,8 @@ impl Emitter<'_> {
 
     fn upsert(&mut self, conversation: &ConversationId, key: Key, mut block: Block) -> BlockUpsert {
         block.conversation_id = conversation.clone();
-        block.message_id = Some(key.0.clone().into());
+        // The key of a message of version 2 is its place, and not its id.
+        block.message_id.get_or_insert_with(|| key.0.clone().into());
         let after = self.side().place(conversation, key, &block.id);
         BlockUpsert { block, after, replaces: None, preview: false }
     }
@@ -101,7 +103,7 @@ impl Emitter<'_> {
         reason: RemoveReason,
     ) {
         if let Some(order) = self.side().order.get_mut(conversation) {
-            order.retain(|_, id| *id != block_id);
+            order.remove(&block_id);
         }
         self.emit(conversation, Payload::BlockRemove(BlockRemove { block_id, reason }));
     }
@@ -110,13 +112,9 @@ impl Emitter<'_> {
         self.emit(conversation, Payload::SessionIdle(EmptyPayload {}));
     }
 
-    /// Removes the open texts that `is_dropped` selects: the agent will not complete them.
-    pub(super) fn abandon_texts(&mut self, is_dropped: impl Fn(&OpenText) -> bool) {
-        let open = std::mem::take(&mut self.side().open);
-        let (dropped, kept): (Vec<_>, Vec<_>) =
-            open.into_iter().partition(|(_, text)| is_dropped(text));
-        self.side().open = kept.into_iter().collect();
-        for (block, text) in dropped {
+    /// Removes open texts, because the agent will not complete them.
+    pub(super) fn abandon_texts(&mut self, texts: Vec<(BlockId, OpenText)>) {
+        for (block, text) in texts {
             self.emit_remove(&text.conversation, block, RemoveReason::Abandoned);
         }
     }

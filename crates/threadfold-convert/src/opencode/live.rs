@@ -99,6 +99,20 @@ fn is_about_server(kind: &str) -> bool {
         "global.",
         "tui.",
         "models-dev.",
+        // Version 2.
+        "agent.",
+        "command.",
+        "config.",
+        "credential.",
+        "filesystem.",
+        "location.",
+        "model.",
+        "persistent-pty.",
+        "provider.",
+        "rpc.",
+        "shell.",
+        "skill.",
+        "websearch.",
     ];
     families.iter().any(|family| kind.starts_with(family))
 }
@@ -120,9 +134,8 @@ fn convert_delta(emitter: &mut Emitter<'_>, about: &Delta<'_>) {
     if about.field.as_deref() != Some("text") {
         return;
     }
-    let texts = &mut emitter.side().open;
-    let Some(id) = texts.get_key_value(id).map(|(id, _)| id.clone()) else { return };
-    let Some(open) = texts.get_mut(&id) else { return };
+    let id = BlockId::from(id);
+    let Some(open) = emitter.side().open.get_mut(&id) else { return };
     let (conversation, offset) = (open.conversation.clone(), open.length);
     open.length += delta.len() as u64;
     if !delta.is_empty() {
@@ -137,7 +150,7 @@ fn remove_part(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
         for id in [part.to_owned(), format!("result:{part}")] {
             let id = BlockId::from(id);
             let order = emitter.side().order.get(&conversation);
-            if order.is_some_and(|order| order.values().any(|known| *known == id)) {
+            if order.is_some_and(|order| order.key_of(&id).is_some()) {
                 emitter.emit_remove(&conversation, id, RemoveReason::Deleted);
             }
         }
@@ -152,12 +165,8 @@ fn remove_message(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
         return;
     };
     let order = emitter.side().order.get(&conversation);
-    let blocks: Vec<_> = order
-        .map(|order| order.iter().filter(|((id, _, _), _)| **id == *message))
-        .into_iter()
-        .flatten()
-        .map(|(_, block)| block.clone())
-        .collect();
+    let blocks: Vec<_> =
+        order.map(|order| order.of_message(message).cloned().collect()).unwrap_or_default();
     for block in blocks {
         emitter.side().open.remove(&block);
         emitter.emit_remove(&conversation, block, RemoveReason::Deleted);
@@ -167,7 +176,8 @@ fn remove_message(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
 /// Ends the turn of a conversation; texts that are still open will not be completed.
 fn convert_idle(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
     let Some(conversation) = conversation_of(emitter, about) else { return };
-    emitter.abandon_texts(|text| text.conversation == conversation);
+    let abandoned = emitter.side().open.take_conversation(&conversation);
+    emitter.abandon_texts(abandoned);
     emitter.emit_idle(&conversation);
 }
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use threadfold_core::{BlockId, ConversationId, Placement};
+use threadfold_core::{BlockId, ConversationId, Json, Placement};
+
+use super::order::{BlockOrder, Key, OpenTexts};
 
 /// What the converter remembers between records.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,32 +23,73 @@ pub(super) struct Memory {
     pub(super) messages: BTreeMap<Arc<str>, Message>,
     pub(super) stream: Side,
     pub(super) files: Side,
+    /// The call that started each subagent of version 2, with its conversation: the end of one in
+    /// the background does not name it.
+    #[serde(default, with = "crate::pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) calls: BTreeMap<Arc<str>, (ConversationId, Arc<str>)>,
 }
 
 /// What one kind of source has reported so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Side {
-    /// The blocks of each conversation, sorted by message and part, with each result after its call.
-    ///
-    /// OpenCode's ids sort by time, so the order follows from the ids, in whatever order records
-    /// arrive.
-    #[serde(with = "order")]
-    pub(super) order: BTreeMap<ConversationId, BTreeMap<Key, BlockId>>,
+    /// The blocks of each conversation.
+    #[serde(with = "super::order::flat")]
+    pub(super) order: BTreeMap<ConversationId, BlockOrder>,
     /// Texts that are still streaming.
-    #[serde(with = "crate::pairs")]
-    pub(super) open: BTreeMap<BlockId, OpenText>,
+    pub(super) open: OpenTexts,
     /// The open step of each message.
     #[serde(with = "crate::pairs")]
     pub(super) steps: BTreeMap<Arc<str>, Arc<str>>,
     /// Sessions that are reverted, with the message they are reverted to.
     #[serde(with = "crate::pairs")]
     pub(super) reverted: BTreeMap<Arc<str>, Arc<str>>,
+    /// The position of each message of version 2.
+    #[serde(default, with = "crate::pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) places: BTreeMap<Arc<str>, Arc<str>>,
+    /// The last position in each conversation of version 2.
+    #[serde(default, with = "crate::pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) tails: BTreeMap<ConversationId, Arc<str>>,
+    /// Calls and thoughts of version 2 that have not ended, by block.
+    #[serde(default, with = "crate::pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) items: BTreeMap<BlockId, OpenItem>,
+    /// Commands and compactions of version 2 that have not ended, by what their end names.
+    #[serde(default, with = "crate::pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) begun: BTreeMap<Arc<str>, OpenMessage>,
+    /// What waits in the inboxes of version 2, by id.
+    #[serde(default, with = "crate::pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) inbox: BTreeMap<Arc<str>, WaitingItem>,
+    /// The session that the last stored record named: messages of the API do not name theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) session: Option<Arc<str>>,
 }
 
-/// The sort key of a block: its message, its part, and 0 for the part's own block or 1 for its
-/// result.
-pub(super) type Key = (Arc<str>, Arc<str>, u8);
+/// A call or a thought that has not ended; its end does not repeat what its start reported.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OpenItem {
+    /// The tool of a call.
+    pub(super) name: Arc<str>,
+    pub(super) input: Option<Json>,
+    pub(super) created: Option<f64>,
+    pub(super) ran: Option<f64>,
+}
+
+/// A message whose end does not name it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OpenMessage {
+    pub(super) id: Arc<str>,
+    pub(super) created: Option<f64>,
+}
+
+/// Something that waits in an inbox.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WaitingItem {
+    pub(super) kind: Arc<str>,
+    pub(super) payload: Json,
+}
 
 /// What is remembered about one message.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -58,16 +101,6 @@ pub(super) struct Message {
     pub(super) created: Option<Arc<str>>,
 }
 
-/// A text that is still streaming.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct OpenText {
-    pub(super) conversation: ConversationId,
-    pub(super) message: Arc<str>,
-    /// How many bytes were emitted: the offset of the next delta.
-    pub(super) length: u64,
-}
-
 impl Side {
     /// Remembers a block under its key, and returns its place among the others.
     pub(super) fn place(
@@ -77,36 +110,6 @@ impl Side {
         id: &BlockId,
     ) -> Placement {
         let order = self.order.entry(conversation.clone()).or_default();
-        let before = order.range(..key.clone()).next_back().map(|(_, id)| id.clone());
-        order.insert(key, id.clone());
-        before.map_or(Placement::First, Placement::After)
-    }
-}
-
-/// Serializes the orders as one flat list: keys of JSON objects can only be text.
-mod order {
-    use serde::{Deserializer, Serializer};
-
-    use super::*;
-
-    type Orders = BTreeMap<ConversationId, BTreeMap<Key, BlockId>>;
-
-    pub(super) fn serialize<S: Serializer>(all: &Orders, serializer: S) -> Result<S::Ok, S::Error> {
-        let blocks = all.iter().flat_map(|(conversation, order)| {
-            order.iter().map(move |(key, block)| (conversation, key, block))
-        });
-        serializer.collect_seq(blocks.collect::<Vec<_>>())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Orders, D::Error> {
-        let mut all = Orders::new();
-        for (conversation, key, block) in
-            Vec::<(ConversationId, Key, BlockId)>::deserialize(deserializer)?
-        {
-            all.entry(conversation).or_default().insert(key, block);
-        }
-        Ok(all)
+        order.place(key, id).map_or(Placement::First, Placement::After)
     }
 }

@@ -52,17 +52,16 @@ fn convert_revert(
     let order = emitter.side().order.get(conversation);
     let head = match to {
         Some(message) => {
-            let first = (Arc::from(message), Arc::from(""), 0);
             // The store reports sessions before their messages. The revert then waits until the
             // session is reported again, after them.
-            if order.is_none_or(|order| order.range(first.clone()..).next().is_none()) {
+            if order.is_none_or(|order| order.since_message(message).next().is_none()) {
                 return;
             }
-            order.and_then(|order| order.range(..first).next_back())
+            order.and_then(|order| order.before_message(message))
         }
-        None => order.and_then(|order| order.last_key_value()),
+        None => order.and_then(|order| order.last()),
     };
-    let head = head.map(|(_, block)| block.clone());
+    let head = head.cloned();
     match to {
         Some(message) => emitter.side().reverted.insert(id.into(), message.into()),
         None => emitter.side().reverted.remove(id),
@@ -73,6 +72,7 @@ fn convert_revert(
             kind: ContextChange::Revert,
             head,
             summary: None,
+            blocks: Vec::new(),
         }),
     );
 }
@@ -154,16 +154,19 @@ pub(super) fn error_block(owner: &str, error: &RawValue) -> Block {
 fn read_error(error: &RawValue) -> (String, Option<Json>) {
     #[derive(serde::Deserialize)]
     struct ErrorObject {
+        /// Version 2 has `type` and `message`.
+        #[serde(alias = "type")]
         name: Option<String>,
-        data: Option<Data>,
+        message: Option<String>,
+        data: Option<ErrorData>,
     }
     #[derive(serde::Deserialize)]
-    struct Data {
+    struct ErrorData {
         message: Option<String>,
     }
     match serde_json::from_str::<ErrorObject>(error.get()) {
-        Ok(ErrorObject { name, data }) => {
-            let message = data.and_then(|data| data.message).or_else(|| name.clone());
+        Ok(ErrorObject { name, message, data }) => {
+            let message = data.and_then(|data| data.message).or(message).or_else(|| name.clone());
             (message.unwrap_or_default(), name.as_deref().map(Json::string))
         }
         Err(_) => (error.get().to_owned(), None),

@@ -9,7 +9,8 @@ use threadfold_core::{
 };
 
 use super::emitter::{Emitter, LAST, key, key_after};
-use super::memory::{Message, OpenText};
+use super::memory::Message;
+use super::order::OpenText;
 use super::wire::Properties;
 
 /// Converts one event. Returns whether its type is known.
@@ -94,7 +95,8 @@ impl NextEvent<'_> {
     }
 
     fn step_failed(&self, emitter: &mut Emitter<'_>) {
-        emitter.abandon_texts(|text| text.message == self.message);
+        let abandoned = emitter.side().open.take_message(&self.message);
+        emitter.abandon_texts(abandoned);
         let body =
             ErrorBlock { message: self.about.error.map_or("", |raw| raw.get()).into(), code: None };
         let block = Block::new(format!("error:{}", self.message), body);
@@ -137,14 +139,10 @@ impl NextEvent<'_> {
     /// ids of this protocol need not sort by time.
     fn order(&self, emitter: &mut Emitter<'_>, id: &str) -> String {
         let order = emitter.side().order.entry(self.conversation.clone()).or_default();
-        let own = BlockId::from(id);
-        let known =
-            order.iter().find(|(_, block)| **block == own).map(|(key, _)| key.1.to_string());
-        known.unwrap_or_else(|| {
-            let count =
-                order.keys().filter(|(message, _, what)| *message == self.message && *what == 0);
-            format!("{:06}", count.count())
-        })
+        match order.key_of(&BlockId::from(id)) {
+            Some(key) => key.1.to_string(),
+            None => format!("{:06}", order.next_number(&self.message)),
+        }
     }
 
     /// Emits text that is appended to an open block.

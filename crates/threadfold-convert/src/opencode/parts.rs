@@ -53,13 +53,12 @@ pub(super) fn convert_part(emitter: &mut Emitter<'_>, part: &Part<'_>, raw: &Raw
             show(emitter, body.into());
             // Messages from `tail_start_id` on stay in the context.
             let tail = part.tail_start_id.as_deref().and_then(|message| {
-                let first = (Arc::from(message), Arc::from(""), 0);
                 let order = emitter.side().order.get(&conversation)?;
-                order.range(first..).next().map(|(_, block)| block.clone())
+                order.since_message(message).next().map(|(_, block)| block.clone())
             });
             let head = Some(tail.unwrap_or_else(|| BlockId::from(id)));
             let kind = ContextChange::Compaction;
-            let changed = ContextChanged { kind, head, summary: None };
+            let changed = ContextChanged { kind, head, summary: None, blocks: Vec::new() };
             emitter.emit(&conversation, Payload::ContextChanged(changed));
         }
         "patch" => {
@@ -97,14 +96,16 @@ fn begin_step(
     conversation: &ConversationId,
     timestamp: Option<Arc<str>>,
 ) {
-    let previous = emitter.side().steps.insert(message.into(), id.into());
+    let message: Arc<str> = message.into();
+    let previous = emitter.side().steps.insert(message.clone(), id.into());
     if let Some(previous) = previous.filter(|it| **it != *id) {
-        emitter.abandon_texts(|text| *text.message == *message);
+        let abandoned = emitter.side().open.take_message(&message);
+        emitter.abandon_texts(abandoned);
         let text = "this attempt failed and was made again";
         let body = SystemBlock { subtype: "attempt".into(), message: Some(text.into()) };
         let mut block = Block::new(&*previous, body);
         block.timestamp = timestamp;
-        emitter.emit_block(conversation, key(message, &previous), block);
+        emitter.emit_block(conversation, key(&message, &previous), block);
     }
 }
 

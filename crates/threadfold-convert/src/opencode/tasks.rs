@@ -6,11 +6,13 @@ use threadfold_core::{
 
 use super::emitter::Emitter;
 use super::tools::duration;
+use super::v2;
 use super::wire::{TaskInput, TaskMetadata, ToolState};
 
 /// Returns whether calls of this tool start subagents.
 pub(super) fn is_task(tool: &str) -> bool {
-    tool == "task"
+    // `opencode run` of version 2 prints parts like those of version 1.
+    matches!(tool, "task" | "subagent")
 }
 
 /// Converts the state of a task call. Returns whether it has a child session: its result is then
@@ -64,6 +66,7 @@ pub(super) fn convert_task(
                 status,
                 output: output.as_deref().map(Json::string),
                 duration_ms: duration(state),
+                unplaced: false,
             }),
         );
     }
@@ -72,6 +75,9 @@ pub(super) fn convert_task(
 
 /// Returns the subagent's answer, without the tags that its version puts around it.
 fn answer(output: &str) -> String {
+    if output.starts_with("<subagent ") {
+        return v2::untagged(output).to_owned();
+    }
     let inner = output.split_once("<task_result>").map(|(_, rest)| rest);
     match inner {
         Some(rest) => rest.rsplit_once("</task_result>").map_or(rest, |(inner, _)| inner).trim(),

@@ -9,7 +9,8 @@ use threadfold_core::{
 };
 
 use super::emitter::{Emitter, key};
-use super::memory::{Message, OpenText};
+use super::memory::Message;
+use super::order::OpenText;
 use super::wire::Part;
 
 /// A text or reasoning part, with the fields that every one has.

@@ -56,6 +56,10 @@ pub(super) fn convert_tool(
     if let Some(metadata) = state.metadata {
         result.metadata.insert("structured", metadata.into());
     }
+    // Pictures that a tool returned; the output is text only.
+    if let Some(attachments) = state.attachments {
+        result.metadata.insert("attachments", attachments.into());
+    }
     emitter.emit_block(conversation, key_after(message, id), result);
 }
 

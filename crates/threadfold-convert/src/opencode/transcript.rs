@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use super::emitter::Emitter;
 use super::messages::{convert_message, convert_session};
 use super::parts::convert_part;
+use super::v2;
 use super::wire::{Exchange, MessageInfo, Part, Row, SessionInfo, StoredObject};
 
 /// Converts one stored record. Returns whether its form is known.
@@ -26,9 +27,20 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, text: &str) -> bool {
         return true;
     }
     if let (Some(table), Some(row)) = (record.table.as_deref(), record.row) {
+        if record.after.is_some() {
+            mark_continuation(emitter, row);
+        }
         return convert_row(emitter, table, row);
     }
     convert_storage_file(emitter, &record, text)
+}
+
+/// Shows that version 1 continued a session that version 2 had copied.
+fn mark_continuation(emitter: &mut Emitter<'_>, row: &RawValue) {
+    let row = serde_json::from_str::<Row<'_>>(row.get());
+    if let Some(session) = row.ok().and_then(|row| row.session_id) {
+        v2::mark_continuation(emitter, &session);
+    }
 }
 
 fn convert_session_json(emitter: &mut Emitter<'_>, raw: &RawValue) {

@@ -38,6 +38,16 @@ pub(super) struct Event<'a> {
     /// The event beside a recorder's own fields.
     #[serde(borrow)]
     event: Option<&'a RawValue>,
+    /// What version 2 adds to an event.
+    #[serde(borrow)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) created: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) durable: Option<&'a RawValue>,
+    /// The session of an entry in the log of version 1.
+    #[serde(borrow)]
+    pub(super) aggregate_id: Option<&'a RawValue>,
 }
 
 impl<'a> Event<'a> {

@@ -68,7 +68,7 @@ struct Scanner<'a> {
     line: &'a [u8],
     at: usize,
     /// The open arrays and objects, outermost first.
-    open: Vec<Open>,
+    open: Vec<Container>,
     /// The starts of the outermost levels.
     starts: Vec<usize>,
     /// The start of the object that ended right before the current byte.
@@ -77,14 +77,14 @@ struct Scanner<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum Container {
     Array,
     Object,
 }
 
 /// What the grammar allows next.
 #[derive(Clone, Copy)]
-enum Next {
+enum Expected {
     Value,
     ValueOrEnd,
     Key,
@@ -98,7 +98,7 @@ struct SyntaxError;
 
 impl Scanner<'_> {
     fn value(&mut self) -> Result<(), SyntaxError> {
-        let mut next = Next::Value;
+        let mut next = Expected::Value;
         loop {
             while self.peek().is_some_and(is_space) {
                 self.at += 1;
@@ -106,30 +106,34 @@ impl Scanner<'_> {
             let byte = self.peek().ok_or(SyntaxError)?;
             let closed = self.closed.take();
             next = match (next, byte) {
-                (Next::Value | Next::ValueOrEnd, b'{') => self.open(Open::Object),
-                (Next::Value | Next::ValueOrEnd, b'[') => self.open(Open::Array),
-                (Next::ValueOrEnd, b']') | (Next::KeyOrEnd, b'}') => self.close(),
-                (Next::Value | Next::ValueOrEnd, _) => {
+                (Expected::Value | Expected::ValueOrEnd, b'{') => self.open(Container::Object),
+                (Expected::Value | Expected::ValueOrEnd, b'[') => self.open(Container::Array),
+                (Expected::ValueOrEnd, b']') | (Expected::KeyOrEnd, b'}') => self.close(),
+                (Expected::Value | Expected::ValueOrEnd, _) => {
                     self.scalar(byte)?;
-                    Next::CommaOrEnd
+                    Expected::CommaOrEnd
                 }
-                (Next::Key | Next::KeyOrEnd, b'"') => {
+                (Expected::Key | Expected::KeyOrEnd, b'"') => {
                     self.key()?;
-                    Next::Colon
+                    Expected::Colon
                 }
-                (Next::Colon, b':') => {
+                (Expected::Colon, b':') => {
                     self.at += 1;
-                    Next::Value
+                    Expected::Value
                 }
-                (Next::CommaOrEnd, b',') => {
+                (Expected::CommaOrEnd, b',') => {
                     self.at += 1;
                     match self.open.last() {
-                        Some(Open::Object) => Next::Key,
-                        _ => Next::Value,
+                        Some(Container::Object) => Expected::Key,
+                        _ => Expected::Value,
                     }
                 }
-                (Next::CommaOrEnd, b']') if self.open.last() == Some(&Open::Array) => self.close(),
-                (Next::CommaOrEnd, b'}') if self.open.last() == Some(&Open::Object) => self.close(),
+                (Expected::CommaOrEnd, b']') if self.open.last() == Some(&Container::Array) => {
+                    self.close()
+                }
+                (Expected::CommaOrEnd, b'}') if self.open.last() == Some(&Container::Object) => {
+                    self.close()
+                }
                 _ => {
                     self.closed = closed;
                     return Err(SyntaxError);
@@ -141,26 +145,26 @@ impl Scanner<'_> {
         }
     }
 
-    fn open(&mut self, what: Open) -> Next {
+    fn open(&mut self, what: Container) -> Expected {
         if self.open.len() < REMEMBERED {
             self.starts.push(self.at);
         }
         self.open.push(what);
         self.at += 1;
         match what {
-            Open::Array => Next::ValueOrEnd,
-            Open::Object => Next::KeyOrEnd,
+            Container::Array => Expected::ValueOrEnd,
+            Container::Object => Expected::KeyOrEnd,
         }
     }
 
-    fn close(&mut self) -> Next {
+    fn close(&mut self) -> Expected {
         let what = self.open.pop();
         if self.open.len() < REMEMBERED {
             let start = self.starts.pop();
-            self.closed = start.filter(|_| what == Some(Open::Object));
+            self.closed = start.filter(|_| what == Some(Container::Object));
         }
         self.at += 1;
-        Next::CommaOrEnd
+        Expected::CommaOrEnd
     }
 
     fn key(&mut self) -> Result<(), SyntaxError> {

@@ -1,4 +1,4 @@
-//! Inputs that once broke a law, found by fuzzing, played again.
+//! Regression inputs found by fuzzing.
 //!
 //! `cargo xtask fuzz` writes them into `tests/data/crashes`, a folder a target.
 

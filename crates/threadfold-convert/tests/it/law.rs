@@ -1,11 +1,11 @@
-//! What holds for any bytes at all; the fuzz targets check the same functions.
+//! Invariants that hold for any bytes; the fuzz targets check the same functions.
 
 use std::str;
 
 use threadfold_convert::recover::{Damage, Piece, records};
 use threadfold_core::SessionEvent;
 
-/// Every byte is in a piece, or separates two; and each piece is what it says.
+/// Every byte is in a piece, or separates two; and each piece has the kind it claims.
 pub(crate) fn pieces_cover_the_line(line: &[u8]) {
     let mut covered = 0;
     for piece in records(line) {

@@ -1,4 +1,4 @@
-//! Lines out of a slice.
+//! Splits a slice into lines.
 
 use insta::assert_snapshot;
 use threadfold_convert::lines::lines;
@@ -22,7 +22,7 @@ fn a_line_ends_with_a_newline_a_return_and_a_newline_or_the_end() {
 }
 
 #[test]
-fn lines_of_white_space_are_counted_and_not_given() {
+fn blank_lines_are_counted_and_not_returned() {
     assert_snapshot!(show(b"\n \t\na\n\r\n\n  b\n   "), @"
     3 @4 a
     6 @9   b

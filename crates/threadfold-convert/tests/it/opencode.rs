@@ -1,4 +1,4 @@
-//! OpenCode: real sessions of four generations, and the cases that older systems failed.
+//! OpenCode: real sessions of five generations, and known problem cases.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ const BUS: u32 = 1;
 /// Path and content of each file.
 type Files = Vec<(String, Vec<u8>)>;
 
-/// A recorded run: what its bus said, and each form of what it keeps.
+/// A recorded run: its bus, and each form in which it is stored.
 pub(crate) struct Run {
     name: String,
     folder: PathBuf,
@@ -37,7 +37,7 @@ fn runs() -> Vec<Run> {
         .map(|entry| entry.expect("a folder can be listed").path())
         .collect();
     folders.sort();
-    assert!(folders.len() >= 50, "only {} recordings were found", folders.len());
+    assert!(folders.len() >= 79, "only {} recordings were found", folders.len());
     folders.iter().map(|folder| read(folder)).collect()
 }
 
@@ -93,7 +93,7 @@ fn records(bytes: &[u8]) -> Vec<Record> {
     stream_records(opencode::AGENT, BUS, bytes)
 }
 
-/// Returns the fold of a session; of the first that is heard of if its id is empty.
+/// Returns the fold of a session; of the first that occurs if its id is empty.
 fn fold_of(session: &str) -> Fold {
     Fold::new(SessionId::from(session), Slices::default())
 }
@@ -126,7 +126,7 @@ fn told(files: &[(String, Vec<u8>)]) -> ConversationState {
 }
 
 #[test]
-fn every_recorded_run_is_equal_in_every_form_that_is_kept() {
+fn every_recorded_run_is_equal_in_every_stored_format() {
     let mut compared: BTreeMap<&str, usize> = BTreeMap::new();
     for run in runs() {
         let stream = streamed(&run.stream);
@@ -140,7 +140,7 @@ fn every_recorded_run_is_equal_in_every_form_that_is_kept() {
     }
     assert_eq!(
         compared,
-        BTreeMap::from([("exports", 43), ("log", 28), ("rows", 30), ("storage", 15)])
+        BTreeMap::from([("exports", 71), ("log", 28), ("rows", 57), ("storage", 15)])
     );
 }
 
@@ -183,8 +183,36 @@ fn a_late_joiner_reaches_the_state_of_the_export() {
 }
 
 fn told_session(files: &[(String, Vec<u8>)]) -> String {
-    let export: Value = serde_json::from_slice(&files[0].1).expect("an export is JSON");
+    let export = export(&files[0].1);
     export["info"]["id"].as_str().expect("a session has a name").to_owned()
+}
+
+/// Returns an export, without the wrapper that the API of version 2 adds.
+fn export(bytes: &[u8]) -> Value {
+    let mut export: Value = serde_json::from_slice(bytes).expect("an export is JSON");
+    match export.get_mut("data") {
+        Some(inner) => inner.take(),
+        None => export,
+    }
+}
+
+/// Counts the blocks that a message of version 2 becomes.
+fn count_newer(message: &Value, count: &mut BTreeMap<&str, usize>) {
+    match message["type"].as_str() {
+        Some("user") => *count.entry("user_message").or_default() += 1,
+        // A command that a person typed is shown as a call.
+        Some("shell") => *count.entry("calls").or_default() += 1,
+        _ => {}
+    }
+    for item in message["content"].as_array().into_iter().flatten() {
+        let kind = match item["type"].as_str() {
+            Some("text") if item["text"] != "" => "assistant_text",
+            Some("reasoning") if item["text"] != "" => "thinking",
+            Some("tool") => "calls",
+            _ => continue,
+        };
+        *count.entry(kind).or_default() += 1;
+    }
 }
 
 #[test]
@@ -195,8 +223,12 @@ fn blocks_are_as_many_as_an_independent_count_finds() {
         };
         let mut count: BTreeMap<&str, usize> = BTreeMap::new();
         for (_, bytes) in files {
-            let export: Value = serde_json::from_slice(bytes).expect("an export is JSON");
+            let export = export(bytes);
             for message in export["messages"].as_array().expect("an export has messages") {
+                if message["parts"].is_null() {
+                    count_newer(message, &mut count);
+                    continue;
+                }
                 for part in message["parts"].as_array().expect("a message has parts") {
                     let ended = part["time"]["end"].is_number();
                     let kind = match (part["type"].as_str(), message["info"]["role"].as_str()) {
@@ -222,7 +254,7 @@ fn blocks_are_as_many_as_an_independent_count_finds() {
 }
 
 #[test]
-fn every_call_of_every_form_is_there_once() {
+fn every_call_of_every_format_occurs_once() {
     let mut calls = 0;
     for run in runs() {
         let stream = vec![("bus".to_owned(), run.stream.clone())];
@@ -241,7 +273,7 @@ fn every_call_of_every_form_is_there_once() {
 }
 
 #[test]
-fn the_global_bus_says_everything_twice_and_it_counts_once() {
+fn repeated_events_of_the_global_bus_count_once() {
     for name in ["text", "tools", "subagent"] {
         let run = run(name);
         let global = fs::read(run.folder.join("global_events.sse.jsonl")).expect("it was recorded");
@@ -320,7 +352,7 @@ fn an_update_after_idle_wins() {
 }
 
 #[test]
-fn a_part_without_deltas_is_whole() {
+fn a_part_without_deltas_is_complete() {
     assert_snapshot!(
         shown(&[created("s", None), message("m1", "assistant"), text("p1", "m1", "all at once", true)]),
         @r#"p1 assistant_text "all at once""#
@@ -387,7 +419,7 @@ fn the_names_of_the_newer_protocol_repeat_per_message() {
 }
 
 #[test]
-fn running_said_many_times_is_one_subagent() {
+fn repeated_running_states_are_one_subagent() {
     let task = |status: &str, child: bool| {
         let metadata = if child { json!({"sessionId": "child"}) } else { json!({}) };
         bus(
@@ -423,7 +455,7 @@ fn running_said_many_times_is_one_subagent() {
 }
 
 #[test]
-fn an_attempt_that_failed_is_taken_back_and_told() {
+fn a_failed_attempt_is_removed_and_reported() {
     let step = |id: &str| {
         bus(
             "message.part.updated",
@@ -475,7 +507,7 @@ fn a_revert_marks_what_came_after_and_can_be_undone() {
 }
 
 #[test]
-fn an_export_of_a_session_that_was_taken_back_says_from_where() {
+fn an_export_of_a_reverted_session_marks_where_it_was_reverted() {
     let part = |id: &str, message: &str| {
         json!({"id": id, "messageID": message, "sessionID": "s", "type": "text", "text": id,
         "time": {"start": 0, "end": 1}})
@@ -491,7 +523,7 @@ fn an_export_of_a_session_that_was_taken_back_says_from_where() {
 }
 
 #[test]
-fn a_child_that_is_asked_for_is_the_main_conversation_with_its_own_children() {
+fn a_requested_child_is_the_main_conversation_with_its_own_children() {
     let words = |session: &str| {
         [
             bus(
@@ -523,7 +555,7 @@ fn a_child_that_is_asked_for_is_the_main_conversation_with_its_own_children() {
 }
 
 #[test]
-fn wrappers_without_end_are_kept_and_not_followed() {
+fn deeply_nested_wrappers_become_unknown_blocks() {
     for wrapper in ["payload", "data"] {
         let deep = 20_000;
         let line = format!("{}{{}}{}", format!("{{\"{wrapper}\":").repeat(deep), "}".repeat(deep));
@@ -532,7 +564,7 @@ fn wrappers_without_end_are_kept_and_not_followed() {
 }
 
 #[test]
-fn hostile_lines_are_kept_and_said() {
+fn hostile_lines_become_blocks_and_are_reported() {
     let bytes = [
         created("s", None).into_bytes(),
         b"data: {\"type\":\"message.upd\n".to_vec(),

@@ -1,4 +1,4 @@
-//! OpenCode's bus in other people's wrappers, in one list, and as `opencode run` prints it.
+//! OpenCode's bus in wrappers of other programs, as a list, and as `opencode run` prints it.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn as_lines(records: &[Value]) -> Vec<u8> {
 }
 
 #[test]
-fn an_event_may_stand_beside_the_notes_of_a_recorder() {
+fn an_event_may_have_fields_of_a_recorder_beside_it() {
     for name in RUNS {
         let noted = bare_events(name).into_iter().map(|event| {
             json!({"timestamp": "2026-03-04T16:36:36.508Z", "threadId": "1", "runPhase": "running",
@@ -38,7 +38,7 @@ fn an_event_may_stand_beside_the_notes_of_a_recorder() {
 }
 
 #[test]
-fn a_note_that_is_called_event_is_no_wrapper() {
+fn a_note_with_the_name_event_is_not_a_wrapper() {
     let line = json!({"type": "file.watcher.updated", "event": {"kind": "change"},
         "properties": {"file": "a.rs", "event": "change"}});
     assert_snapshot!(shown(&[line.to_string()]), @"");
@@ -69,7 +69,7 @@ fn a_list_of_events_is_the_events() {
 }
 
 #[test]
-fn a_list_of_anything_else_is_kept() {
+fn a_list_of_unknown_records_becomes_blocks() {
     let list = r#"[{"type": 1}, {"a": 2}]"#.to_owned();
     // A stream that is one list is read as the lines that the list stands for.
     assert_snapshot!(shown(std::slice::from_ref(&list)), @r#"

@@ -1,4 +1,4 @@
-//! The README's table of agents, held against the recordings.
+//! The README's table of agents, checked against the recordings.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,6 +40,7 @@ fn the_readme_lists_the_versions_that_were_recorded() {
     for (agent, versions) in [
         ("[Claude Code, Agent SDK](docs/agents/claude.md)", versions("claude", "version")),
         ("[OpenCode](docs/agents/opencode.md)", versions("opencode", "version")),
+        ("[Codex](docs/agents/codex.md)", versions("codex", "cli_version")),
     ] {
         let row = format!("| {agent} | {versions} |");
         assert!(readme.contains(&row), "the README should have the row\n{row}");

@@ -1,4 +1,4 @@
-//! Records out of damaged lines.
+//! Records recovered from corrupt lines.
 
 use std::str;
 
@@ -37,28 +37,28 @@ macro_rules! hostile {
 #[test]
 fn a_record_spliced_into_a_string_is_recovered() {
     assert_snapshot!(hostile!("spliced-in-a-string"), @r#"
-    1+0: lost (not whole JSON): {"type":"assistant","uuid":"a1","message":{"content":[{"type":"text","text":"Hello,
+    1+0: lost (not valid JSON): {"type":"assistant","uuid":"a1","message":{"content":[{"type":"text","text":"Hello,
     1: {"type":"user","uuid":"u1","message":{"role":"user","content":"Hi"}}
-    2+0: lost (not whole JSON): there"}]},"timestamp":"t1"}
+    2+0: lost (not valid JSON): there"}]},"timestamp":"t1"}
     3: {"type":"summary","summary":"Greetings"}
     "#);
 }
 
 #[test]
-fn a_record_spliced_in_where_a_value_may_stand_is_recovered() {
+fn a_record_spliced_in_place_of_a_value_is_recovered() {
     assert_snapshot!(hostile!("spliced-at-a-value"), @r#"
-    1+0: lost (not whole JSON): {"type":"assistant","uuid":"a1","message":
+    1+0: lost (not valid JSON): {"type":"assistant","uuid":"a1","message":
     1: {"type":"user","uuid":"u1","message":{"role":"user","content":"Hi"}}
-    2+0: lost (not whole JSON): {"type":"assistant","uuid":"a2","message":{"content":[
+    2+0: lost (not valid JSON): {"type":"assistant","uuid":"a2","message":{"content":[
     2: {"type":"user","uuid":"u1","message":{"role":"user","content":"Hi"}}
     "#);
 }
 
 #[test]
-fn a_torn_last_line_is_lost_with_all_its_content() {
+fn a_truncated_last_line_is_lost_with_all_its_content() {
     assert_snapshot!(hostile!("torn"), @r#"
     1: {"type":"user","uuid":"u1","message":{"role":"user","content":"Hi"}}
-    2+0: lost (not whole JSON): {"type":"assistant","uuid":"a1","message":{"content":[{"type":"text","text":"Hello"}
+    2+0: lost (not valid JSON): {"type":"assistant","uuid":"a1","message":{"content":[{"type":"text","text":"Hello"}
     "#);
 }
 
@@ -67,20 +67,20 @@ fn records_around_zero_bytes_are_recovered() {
     assert_snapshot!(hostile!("nul"), @r#"
     1+0: lost (a run of zero bytes): \x00\x00\x00\x00\x00\x00\x00\x00
     1: {"type":"user","uuid":"u1","message":{"role":"user","content":"Hi"}}
-    2+0: lost (not whole JSON): {"type":"assistant","uuid":"a1","mess
+    2+0: lost (not valid JSON): {"type":"assistant","uuid":"a1","mess
     2+37: lost (a run of zero bytes): \x00\x00\x00\x00\x00
     2: {"type":"summary","summary":"Greetings"}
     3: {"type":"user","uuid":"u1","message":{"role":"user","content":"Hi"}}
     3+68: lost (a run of zero bytes): \x00\x00\x00
     4+0: lost (a run of zero bytes): \x00\x00\x00\x00
-    5+0: lost (not whole JSON): {"type":"user","message":{"content":[
+    5+0: lost (not valid JSON): {"type":"user","message":{"content":[
     5+37: lost (a run of zero bytes): \x00\x00
-    5+39: lost (not whole JSON): {"type":"text","text":"b"}]}}
+    5+39: lost (not valid JSON): {"type":"text","text":"b"}]}}
     "#);
 }
 
 #[test]
-fn a_record_that_is_not_utf8_is_lost_alone() {
+fn a_record_with_invalid_utf8_loses_no_other_record() {
     assert_snapshot!(hostile!("bad-utf8"), @r#"
     1+0: lost (not UTF-8): {"type":"user","uuid":"u1","text":"caf\xe9"}
     2+0: lost (not UTF-8): {"type":"user","text":"\xf0\x9f"}
@@ -104,7 +104,7 @@ fn duplicate_keys_and_numbers_beyond_floats_pass() {
 }
 
 #[test]
-fn a_byte_order_mark_and_returns_are_no_part_of_a_record() {
+fn a_byte_order_mark_and_carriage_returns_are_not_part_of_a_record() {
     assert_snapshot!(hostile!("bom-and-crlf"), @r#"
     1: {"type":"user"}
     4: {"type":"assistant"}
@@ -120,17 +120,17 @@ fn every_record_of_a_line_is_found() {
     2: {"b":2}
     2: {"c":3}
     3: {"type":"user"}
-    3+15: lost (not whole JSON): {"type":"assi
+    3+15: lost (not valid JSON): {"type":"assi
     "#);
 }
 
 #[test]
-fn what_is_no_object_is_lost_and_said() {
+fn values_that_are_not_objects_are_lost_and_reported() {
     assert_snapshot!(hostile!("not-objects"), @r#"
     1+0: lost (JSON, but not an object): [{"type":"user"},{"type":"assistant"}]
     2+0: lost (JSON, but not an object): "text"
     3+0: lost (JSON, but not an object): 12
-    4+0: lost (not whole JSON): Warning: low disk space
+    4+0: lost (not valid JSON): Warning: low disk space
     5+0: lost (JSON, but not an object): null
     5: {"type":"user"}
     "#);
@@ -221,7 +221,7 @@ fn a_hundred_thousand_levels_pass() {
 }
 
 #[test]
-fn lines_that_begin_very_many_records_take_no_longer_than_others() {
+fn lines_with_very_many_record_starts_take_linear_time() {
     // With a scan from each beginning to the end of the line, each would take minutes.
     for part in [r#"{""#, r#"{"a":"#, r#"x{"a":"#, r#"{"type":"","uuid":{"#, r#"{",":[",",":"#] {
         let line = part.repeat(200_000);
@@ -272,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn no_byte_of_a_damaged_line_is_dropped(line in damaged_line()) {
+    fn no_byte_of_a_corrupt_line_is_dropped(line in damaged_line()) {
         law::pieces_cover_the_line(&line);
     }
 }

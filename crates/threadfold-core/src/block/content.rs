@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::json::{Fields, Json};
-use crate::object::{DecodeError, Field, Object, RawFields, objects};
+use crate::json_object::{DecodeError, Field, Object, RawFields, objects};
 use crate::text::Text;
 
 /// Text, or a list of typed parts.
@@ -143,7 +143,7 @@ impl Field for Content {
         match raw.get().as_bytes().first() {
             Some(b'"') => Text::read(Some(raw)).map(Self::Text),
             Some(b'[') => {
-                let parts: Vec<Json> = crate::object::read_value(Some(raw), WANTED)?;
+                let parts: Vec<Json> = crate::json_object::read_value(Some(raw), WANTED)?;
                 let read = |(index, part): (usize, &Json)| {
                     Part::from_raw(part.raw()).map_err(|error| error.within(&index.to_string()))
                 };

@@ -175,9 +175,11 @@ fn set_header(state: &mut ConversationState, name: &ConversationId, header: &Sub
     let subagent = settled.subagent_mut(index);
     subagent.names.agent_id.clone_from(&header.agent_id);
     subagent.runs = runs(header);
+    subagent.internal = header.internal;
     for rank in RANKS {
         match header.status {
-            BlockStatus::Success => subagent.idle.insert(rank),
+            // The runs have their own status.
+            BlockStatus::Success if subagent.runs.is_empty() => subagent.idle.insert(rank),
             _ => subagent.idle.remove(rank),
         }
     }
@@ -205,6 +207,11 @@ fn runs(header: &SubagentHeader) -> Vec<Run> {
         .into_iter()
         .map(|shown| {
             let mut run = Run::of(shown.tool_use_id);
+            // Which conversation contains the call is in its block; here it only counts that one
+            // does.
+            if !header.unplaced {
+                run.add_edge(Slot::Main);
+            }
             run.prompt = shown.prompt.map(|value| RankedValue { rank, value });
             if !shown.status.is_open() {
                 let failed = shown.status == BlockStatus::Error;

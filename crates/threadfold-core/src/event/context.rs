@@ -6,9 +6,10 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::Payload;
 use crate::id::{ConversationId, SessionId, SourceId};
 use crate::json::{Fields, Json};
-use crate::object::{DecodeError, Field, RawFields, value_fields};
+use crate::json_object::{DecodeError, Field, RawFields, value_fields};
 
 /// The context of an event.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,13 +86,17 @@ impl Context {
         }
     }
 
-    pub(super) fn from_raw(raw: &RawValue) -> Result<Self, DecodeError> {
+    /// Reads a context. If it names no conversation, one that stands beside it counts: an event
+    /// that names a conversation never goes to another one.
+    pub(super) fn from_raw(raw: &RawValue, event: &mut RawFields<'_>) -> Result<Self, DecodeError> {
         let mut fields = RawFields::parse(raw)?;
+        let conversation_id = match fields.read::<Option<ConversationId>>("conversationId")? {
+            Some(named) => named,
+            None => conversation_beside(event)?.unwrap_or_else(ConversationId::main),
+        };
         Ok(Self {
             session_id: fields.read("sessionId")?,
-            conversation_id: fields
-                .read::<Option<ConversationId>>("conversationId")?
-                .unwrap_or_else(ConversationId::main),
+            conversation_id,
             timestamp: fields.read("timestamp")?,
             source: fields.read("source")?,
             seq: fields.read("seq")?,
@@ -99,6 +104,31 @@ impl Context {
             extra: fields.rest(),
         })
     }
+}
+
+impl Context {
+    /// Reads the context of a flat event, whose fields stand beside the type.
+    ///
+    /// Without a conversation of its own it belongs to the conversation that its block names.
+    pub(super) fn from_flat(
+        fields: &mut RawFields<'_>,
+        payload: &Payload,
+    ) -> Result<Self, DecodeError> {
+        let of_block = || match payload {
+            Payload::BlockUpsert(upsert) => upsert.block.conversation_id.clone(),
+            _ => ConversationId::main(),
+        };
+        Ok(Self {
+            conversation_id: conversation_beside(fields)?.unwrap_or_else(of_block),
+            session_id: fields.read("sessionId")?,
+            timestamp: fields.read("timestamp")?,
+            ..Self::default()
+        })
+    }
+}
+
+fn conversation_beside(event: &mut RawFields<'_>) -> Result<Option<ConversationId>, DecodeError> {
+    event.read("conversationId")
 }
 
 impl Default for Context {

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::block::Block;
 use crate::id::{AgentId, BlockId, RequestId, ToolUseId};
 use crate::json::{Fields, Json};
-use crate::object::{DecodeError, Field, objects, value_fields};
+use crate::json_object::{DecodeError, Field, objects, value_fields};
 
 objects! {
     /// The payload of an event that carries no data.
@@ -57,6 +57,8 @@ objects! {
         head: Option<BlockId> = "head",
         /// The text that replaces the inactive blocks.
         summary: Option<Arc<str>> = "summary",
+        /// For a microcompaction: the blocks that left the context; all others stay as they are.
+        blocks: Vec<BlockId> = "blocks",
     }
 
     /// A call spawned a subagent.
@@ -75,6 +77,8 @@ objects! {
         description: Option<Arc<str>> = "description",
         /// The subagent outlives its caller's turn: the caller's idle does not close it.
         background: bool = "background",
+        /// The caller is not known yet: the event's conversation is not the caller's.
+        unplaced: bool = "unplaced",
     }
 
     /// A subagent finished its call.
@@ -91,6 +95,14 @@ objects! {
         output: Option<Json> = "output",
         /// How long the run took.
         duration_ms: Option<u64> = "durationMs",
+        /// The caller is not known yet: the event's conversation is not the caller's.
+        unplaced: bool = "unplaced",
+    }
+
+    /// What kind of conversation the event's subagent is.
+    pub struct SubagentMarked {
+        /// It is a helper of the agent itself, which nobody called.
+        internal: bool = "internal",
     }
 
     /// Usage, cost, model, title and similar facts.
@@ -193,7 +205,7 @@ objects! {
 /// The position of a block in its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// The source does not say. A new block is appended at the end.
+    /// The source does not specify it. A new block is appended at the end.
     #[default]
     Unspecified,
     /// Before all other blocks; `null` on the wire.
@@ -237,6 +249,8 @@ pub enum ContextChange {
     Revert,
     /// A summary replaces the earlier blocks.
     Compaction,
+    /// Single blocks left the context, mostly outputs of tools.
+    Microcompaction,
     /// The conversation started over.
     Reset,
 }
@@ -253,7 +267,7 @@ pub enum CompletedStatus {
 
 value_fields! {
     RemoveReason: "a reason: `abandoned`, `superseded` or `deleted`",
-    ContextChange: "a kind: `rewind`, `edit`, `revert`, `compaction` or `reset`",
+    ContextChange: "a kind: `rewind`, `edit`, `revert`, `compaction`, `microcompaction` or `reset`",
     CompletedStatus: "`completed` or `error`",
 }
 
@@ -261,7 +275,7 @@ impl Field for TextField {
     fn read(raw: Option<&RawValue>) -> Result<Self, DecodeError> {
         match raw {
             None => Ok(Self::default()),
-            raw => crate::object::read_value(raw, "`content` or `input`"),
+            raw => crate::json_object::read_value(raw, "`content` or `input`"),
         }
     }
 
@@ -302,6 +316,7 @@ impl SubagentSpawned {
             subagent_type: None,
             description: None,
             background: false,
+            unplaced: false,
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{CallId, CallKey, CheckpointId, ContentHash, EvaluationId};
 use crate::json::Json;
-use crate::object::{Object, RawFields, deserialize_with, objects, value_fields};
+use crate::json_object::{Object, RawFields, deserialize_with, objects, value_fields};
 use crate::turn::ConversationMessage;
 
 objects! {
@@ -171,7 +171,7 @@ pub enum ResultSource {
     Person,
     /// The tool, when it was probed.
     Probe,
-    /// Nobody: the result only states that the outcome is unknown.
+    /// No source: the result only states that the outcome is unknown.
     Repair,
 }
 

@@ -1,6 +1,7 @@
 //! The canonical form of a JSON value, which hashes are computed from.
 //!
-//! Uses a flat list of nodes instead of recursion, because input may be nested without bound.
+//! Input may be nested without bound, so nothing here recurses, and a level takes a few bytes: only
+//! the members of objects are noted, because only they change their order.
 
 use std::borrow::Cow;
 
@@ -16,96 +17,213 @@ pub(crate) fn canonical(raw: &RawValue) -> String {
 }
 
 /// Emits the canonical form of valid JSON text, piece by piece.
-pub(crate) fn canonical_parts(json: &str, emit: impl FnMut(&str)) {
-    write(&read(json), emit);
+pub(crate) fn canonical_parts(json: &str, mut emit: impl FnMut(&str)) {
+    if u32::try_from(json.len()).is_err() {
+        // Such a value is never in memory: a line is much shorter.
+        return emit(json);
+    }
+    Writer { text: json, members: &Members::of(json), frames: Vec::new(), pending: Vec::new() }
+        .write(&mut emit);
 }
 
-enum Node<'a> {
-    /// A number, `true`, `false`, `null` or a string, in its final spelling.
-    Leaf(Cow<'a, str>),
-    Array(Vec<usize>),
-    Object(Vec<(Cow<'a, str>, usize)>),
+/// Where the members of all objects are.
+#[derive(Default)]
+struct Members {
+    /// In the order in which the objects begin.
+    objects: Vec<Object>,
+    members: Vec<Member>,
 }
 
-/// Reads valid JSON text. The first node is the whole value.
-fn read(text: &str) -> Vec<Node<'_>> {
-    let bytes = text.as_bytes();
-    let mut nodes: Vec<Node<'_>> = Vec::new();
-    let mut containers: Vec<usize> = Vec::new();
-    let mut key: Vec<Option<Cow<'_, str>>> = Vec::new();
-    let mut at = 0;
+struct Object {
+    start: u32,
+    /// The offset behind its closing brace.
+    end: u32,
+    first: u32,
+}
 
-    while at < bytes.len() {
-        match bytes[at] {
-            b' ' | b'\t' | b'\n' | b'\r' | b',' | b':' => at += 1,
-            b']' | b'}' => {
-                containers.pop();
-                key.pop();
-                at += 1;
-            }
-            b'"' => {
-                let end = end_of_string(bytes, at);
-                let spelling = string(&text[at..end]);
-                at = end;
-                let names_a_member = match containers.last() {
-                    Some(&container) => {
-                        matches!(nodes[container], Node::Object(_))
-                            && key.last().is_some_and(Option::is_none)
-                    }
-                    None => false,
-                };
-                if names_a_member {
-                    if let Some(waiting) = key.last_mut() {
-                        *waiting = Some(spelling);
-                    }
-                } else {
-                    add(&mut nodes, &containers, &mut key, Node::Leaf(spelling));
+struct Member {
+    /// The offset of its key.
+    key: u32,
+    /// The next member of the same object.
+    next: u32,
+}
+
+/// No object, or no member.
+const NONE: u32 = u32::MAX;
+
+impl Members {
+    fn of(text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let mut found = Self::default();
+        // The objects around the present offset, with the last member of each; `NONE` is an array.
+        let mut around: Vec<(u32, u32)> = Vec::new();
+        let mut is_key = false;
+        let mut at = 0;
+        while at < bytes.len() {
+            match bytes[at] {
+                b'{' => {
+                    around.push((found.objects.len() as u32, NONE));
+                    found.objects.push(Object { start: at as u32, end: NONE, first: NONE });
+                    is_key = true;
                 }
+                b'[' => {
+                    around.push((NONE, NONE));
+                    is_key = false;
+                }
+                b'}' | b']' => {
+                    let closed = around.pop().and_then(|it| found.objects.get_mut(it.0 as usize));
+                    if let Some(object) = closed {
+                        object.end = at as u32 + 1;
+                    }
+                    is_key = false;
+                }
+                b',' => is_key = around.last().is_some_and(|it| it.0 != NONE),
+                b'"' => {
+                    if let (true, Some(object)) = (is_key, around.last_mut()) {
+                        found.add(object, at as u32);
+                    }
+                    is_key = false;
+                    at = end_of_string(bytes, at);
+                    continue;
+                }
+                _ => {}
             }
-            opening @ (b'[' | b'{') => {
-                let node = match opening {
-                    b'[' => Node::Array(Vec::new()),
-                    _ => Node::Object(Vec::new()),
-                };
-                let place = add(&mut nodes, &containers, &mut key, node);
-                containers.push(place);
-                key.push(None);
-                at += 1;
-            }
-            _ => {
-                let end = bytes[at..]
-                    .iter()
-                    .position(|byte| {
-                        matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r')
-                    })
-                    .map_or(bytes.len(), |length| at + length);
-                add(&mut nodes, &containers, &mut key, Node::Leaf(text[at..end].into()));
-                at = end;
-            }
+            at += 1;
         }
+        found
     }
-    nodes
+
+    fn add(&mut self, (object, last): &mut (u32, u32), key: u32) {
+        let number = self.members.len() as u32;
+        self.members.push(Member { key, next: NONE });
+        match self.members.get_mut(*last as usize) {
+            Some(last) => last.next = number,
+            None => self.objects[*object as usize].first = number,
+        }
+        *last = number;
+    }
+
+    /// Returns the object that begins at an offset.
+    fn object(&self, start: usize) -> Option<&Object> {
+        let found = self.objects.binary_search_by_key(&start, |it| it.start as usize);
+        found.ok().map(|number| &self.objects[number])
+    }
 }
 
-fn add<'a>(
-    nodes: &mut Vec<Node<'a>>,
-    containers: &[usize],
-    key: &mut [Option<Cow<'a, str>>],
-    node: Node<'a>,
-) -> usize {
-    let place = nodes.len();
-    nodes.push(node);
-    if let Some(&container) = containers.last() {
-        match &mut nodes[container] {
-            Node::Array(items) => items.push(place),
-            Node::Object(members) => {
-                let name = key.last_mut().and_then(Option::take).unwrap_or_default();
-                members.push((name, place));
-            }
-            Node::Leaf(_) => {}
+/// Writes values in their canonical form.
+struct Writer<'a> {
+    text: &'a str,
+    members: &'a Members,
+    /// What the present value is in.
+    frames: Vec<Frame>,
+    /// The keys of the members that are not written yet, of all objects around the present value;
+    /// the next one is last.
+    pending: Vec<u32>,
+}
+
+struct Frame {
+    /// Where the text continues behind an object; `NONE` for an array, which is read in order.
+    end: u32,
+    /// How many members of outer objects are pending.
+    outer: u32,
+}
+
+impl Writer<'_> {
+    fn write(mut self, emit: &mut impl FnMut(&str)) {
+        let bytes = self.text.as_bytes();
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at) {
+            at = match byte {
+                b' ' | b'\t' | b'\n' | b'\r' | b':' => at + 1,
+                b',' => {
+                    emit(",");
+                    at + 1
+                }
+                b'[' => {
+                    emit("[");
+                    self.frames.push(Frame { end: NONE, outer: 0 });
+                    at + 1
+                }
+                b']' => {
+                    emit("]");
+                    self.frames.pop();
+                    self.after_value(at + 1, emit)
+                }
+                b'{' => self.begin_object(at, emit),
+                b'"' => {
+                    let end = end_of_string(bytes, at);
+                    emit(&string(&self.text[at..end]));
+                    self.after_value(end, emit)
+                }
+                _ => {
+                    let end = bytes[at..]
+                        .iter()
+                        .position(|byte| {
+                            matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r')
+                        })
+                        .map_or(bytes.len(), |length| at + length.max(1));
+                    emit(&self.text[at..end]);
+                    self.after_value(end, emit)
+                }
+            };
         }
     }
-    place
+
+    /// Begins the object at an offset, and returns where to continue.
+    fn begin_object(&mut self, at: usize, emit: &mut impl FnMut(&str)) -> usize {
+        emit("{");
+        let Some(object) = self.members.object(at) else { return at + 1 };
+        let outer = self.pending.len();
+        self.frames.push(Frame { end: object.end, outer: outer as u32 });
+        let mut next = object.first;
+        while let Some(member) = self.members.members.get(next as usize) {
+            self.pending.push(member.key);
+            next = member.next;
+        }
+        // The last one is written next. Sorting is stable, so equal keys keep their order.
+        let (text, own) = (self.text, &mut self.pending[outer..]);
+        own.sort_by(|a, b| {
+            between_quotes(&key_at(text, *a)).cmp(between_quotes(&key_at(text, *b)))
+        });
+        own.reverse();
+        match own.is_empty() {
+            true => self.after_value(at, emit),
+            false => self.begin_member(emit),
+        }
+    }
+
+    /// Writes the key of the next member, and returns where its value is.
+    fn begin_member(&mut self, emit: &mut impl FnMut(&str)) -> usize {
+        let Some(key) = self.pending.pop() else { return self.text.len() };
+        emit(&key_at(self.text, key));
+        emit(":");
+        end_of_string(self.text.as_bytes(), key as usize)
+    }
+
+    /// Continues after a value: with the next member of the object that it is in, or behind that
+    /// object. Returns where.
+    fn after_value(&mut self, mut at: usize, emit: &mut impl FnMut(&str)) -> usize {
+        while let Some(Frame { end, outer }) = self.frames.last() {
+            if *end == NONE {
+                return at;
+            }
+            if self.pending.len() > *outer as usize {
+                // The first member is written with its object.
+                emit(",");
+                return self.begin_member(emit);
+            }
+            emit("}");
+            at = *end as usize;
+            self.frames.pop();
+        }
+        at
+    }
+}
+
+/// Returns the canonical form of the key at an offset, quotes included.
+fn key_at(text: &str, at: u32) -> Cow<'_, str> {
+    let at = at as usize;
+    string(&text[at..end_of_string(text.as_bytes(), at)])
 }
 
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
@@ -199,52 +317,6 @@ fn four_hex(rest: &mut std::str::Chars<'_>) -> u32 {
     rest.by_ref().take(4).fold(0, |sum, digit| sum * 16 + digit.to_digit(16).unwrap_or(0))
 }
 
-enum Task<'a> {
-    Value(usize),
-    Text(&'static str),
-    Key(&'a str),
-}
-
-fn write(nodes: &[Node<'_>], mut out: impl FnMut(&str)) {
-    let mut tasks = vec![Task::Value(0)];
-    while let Some(task) = tasks.pop() {
-        match task {
-            Task::Text(text) => out(text),
-            Task::Key(key) => {
-                out(key);
-                out(":");
-            }
-            Task::Value(place) => match nodes.get(place) {
-                None => {}
-                Some(Node::Leaf(spelling)) => out(spelling),
-                Some(Node::Array(items)) => {
-                    out("[");
-                    tasks.push(Task::Text("]"));
-                    for (index, item) in items.iter().enumerate().rev() {
-                        tasks.push(Task::Value(*item));
-                        if index > 0 {
-                            tasks.push(Task::Text(","));
-                        }
-                    }
-                }
-                Some(Node::Object(members)) => {
-                    let mut sorted: Vec<_> = members.iter().collect();
-                    sorted.sort_by(|a, b| between_quotes(&a.0).cmp(between_quotes(&b.0)));
-                    out("{");
-                    tasks.push(Task::Text("}"));
-                    for (index, (key, value)) in sorted.into_iter().enumerate().rev() {
-                        tasks.push(Task::Value(*value));
-                        tasks.push(Task::Key(key));
-                        if index > 0 {
-                            tasks.push(Task::Text(","));
-                        }
-                    }
-                }
-            },
-        }
-    }
-}
-
 /// Strips the quotes, so that a key sorts before any longer key that starts with it.
 fn between_quotes(key: &str) -> &[u8] {
     key.as_bytes().get(1..key.len() - 1).unwrap_or_default()
@@ -309,5 +381,18 @@ mod tests {
     fn deep_nesting_does_not_overflow_the_stack() {
         let deep = format!("{}{}", "[{\"a\":".repeat(100_000), "0") + &"}]".repeat(100_000);
         assert_eq!(canonical(&deep), deep);
+        for (open, inner, close) in [("[", "", "]"), ("{\"a\":", "{}", "}"), ("[[],", "[]", "]")] {
+            let deep = [&open.repeat(200_000), inner, &close.repeat(200_000)].concat();
+            assert_eq!(canonical(&deep), deep);
+        }
+    }
+
+    #[test]
+    fn members_are_sorted_at_every_level() {
+        assert_eq!(
+            canonical(r#"[{"b":{"d":[{"z":1,"y":[]},2],"c":{}},"a":"{"},[],{},{"k":[{}]}]"#),
+            r#"[{"a":"{","b":{"c":{},"d":[{"y":[],"z":1},2]}},[],{},{"k":[{}]}]"#
+        );
+        assert_eq!(canonical(r#"{"b":1,"\u0061":2}"#), r#"{"a":2,"b":1}"#);
     }
 }

@@ -115,7 +115,7 @@ fn invalid_values_are_ignored() {
     "#), @r#"{"usage":{"inputTokens":0,"outputTokens":18446744073709551615,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{"main":{"inputTokens":0,"outputTokens":18446744073709551615,"cacheReadTokens":0,"cacheCreationTokens":0}}}}"#);
 }
 
-/// Returns what the loop of `conversation` says of a turn, and of its answer.
+/// Returns the events that the loop of `conversation` emits for a turn and its answer.
 fn turn(conversation: &str, turn: u64, model: &str, usage: &str) -> [SessionEvent; 2] {
     let message = r#"{"role":"assistant","content":[]}"#;
     [

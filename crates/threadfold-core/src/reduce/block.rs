@@ -40,6 +40,12 @@ pub(super) fn upsert(
         adopt(step, slot, old, &id);
     }
     step.state.settle_block(slot, &id);
+    if let Slot::Subagent(index) = slot
+        && !step.settled().subagents[index].active.has(step.rank)
+    {
+        let rank = step.rank;
+        step.state.settled_mut().subagent_mut(index).active.insert(rank);
+    }
     wake(step, slot);
     put(step, slot, id, payload)
 }
@@ -65,8 +71,14 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, payload: &BlockUpsert) -> O
     let occurrence = facts.apply_upsert(rank, layer(step, slot, &id, payload), payload);
     let left = match &payload.block.body {
         BlockBody::ToolUse(_) | BlockBody::Subagent(_) => {
-            facts.call = subagent::run_of(step, slot, &id, &payload.block).or(facts.call);
-            None
+            if let BlockBody::ToolUse(body) = &payload.block.body {
+                step.state.settled_mut().note_caller(&body.tool_use_id, slot);
+            }
+            let run = subagent::run_of(step, slot, &id, &payload.block);
+            // The block may have shown another call before.
+            let left = run.as_ref().and(facts.call.take_if(|call| run.as_ref() != Some(call)));
+            facts.call = run.or(facts.call);
+            left
         }
         _ => facts.call.take(),
     };
@@ -163,12 +175,9 @@ fn wake(step: &mut Step<'_>, slot: Slot) {
         && step.settled().subagents[index].idle.has(step.rank)
     {
         let rank = step.rank;
-        let subagent = step.state.settled_mut().subagent_mut(index);
-        let before = subagent.header();
-        subagent.idle.remove(rank);
-        if subagent.header() != before {
-            step.header_changed(index);
-        }
+        let before = step.settled().subagents[index].header();
+        step.state.settled_mut().subagent_mut(index).idle.remove(rank);
+        subagent::idle_changed(step, index, &before);
     }
 }
 
@@ -182,7 +191,7 @@ fn answer(
     let result = step.conversation(slot).result(call?)?;
     let shown = result.shown();
     match &shown.body {
-        _ if shown.status.is_open() || result.id == *block => None,
+        _ if shown.status.is_open() || *result.id() == *block => None,
         BlockBody::ToolResult(body) if body.is_error => Some(BlockStatus::Error),
         BlockBody::ToolResult(_) => Some(BlockStatus::Complete),
         _ => None,
@@ -197,13 +206,13 @@ pub(super) fn answer_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId) {
     let Some(entry) = step.conversation(slot).at(position).cloned() else {
         return;
     };
-    let answer = answer(step, slot, Some(call), &entry.id);
-    let is_told = {
+    let answer = answer(step, slot, Some(call), &entry.id());
+    let is_current = {
         let facts = entry.facts();
         facts.tool_use_id() != Some(call) || facts.answer == answer
     };
-    if !is_told {
-        step.state.settle_block(slot, &entry.id);
+    if !is_current {
+        step.state.settle_block(slot, &entry.id());
         let Some(entry) = step.conversation(slot).at(position) else {
             return;
         };
@@ -286,12 +295,12 @@ pub(super) fn remove(
     step.outcome()
 }
 
-fn take_out(step: &mut Step<'_>, slot: Slot, position: usize) -> Entry {
+pub(super) fn take_out(step: &mut Step<'_>, slot: Slot, position: usize) -> Entry {
     let entry = step.conversation_mut(slot).remove(position);
     if let Some(call) = entry.call() {
         subagent::drop_edge(step, call, slot);
     }
-    let block_id = entry.id.clone();
+    let block_id = entry.id().into_owned();
     step.record_change(|settled| Change::BlockRemoved {
         conversation_id: settled.conversation(slot).name.clone(),
         block_id,

@@ -40,6 +40,14 @@ pub(super) fn changed(
         ContextChange::Rewind | ContextChange::Edit | ContextChange::Revert => {
             go_back(step, slot, head);
         }
+        // A call may have no block for its result, as a subagent's has none: nothing to mark then.
+        ContextChange::Microcompaction => {
+            for block in &payload.blocks {
+                if let Some(position) = step.conversation(slot).position(block) {
+                    deactivate(step, slot, position);
+                }
+            }
+        }
     }
     step.outcome()
 }
@@ -59,7 +67,7 @@ fn compact(step: &mut Step<'_>, slot: Slot, end: usize) {
         .rev()
         .filter_map(|at| conversation.at(at))
         .find(|entry| entry.is_known(rank))
-        .map(|entry| entry.id.clone());
+        .map(|entry| entry.id().into_owned());
     if last.is_some() {
         let conversation = step.conversation_mut(slot);
         Arc::make_mut(&mut conversation.rare).compacted[rank as usize] = last;
@@ -71,9 +79,18 @@ fn compact(step: &mut Step<'_>, slot: Slot, end: usize) {
 fn go_back(step: &mut Step<'_>, slot: Slot, head: Option<usize>) {
     let rank = step.rank;
     let first_to_go = head.map_or(0, |at| at + 1);
-    for position in first_to_go..step.conversation(slot).len() {
-        deactivate(step, slot, position);
+    let end = step.conversation(slot).len();
+    let gone = step.conversation(slot).left_path(rank).unwrap_or(end..end);
+    let mut position = first_to_go;
+    while position < end {
+        if gone.contains(&position) {
+            position = gone.end;
+        } else {
+            deactivate(step, slot, position);
+            position += 1;
+        }
     }
+    step.conversation_mut(slot).note_left_path(rank, first_to_go);
     let mut back = head;
     while let Some(position) = back {
         let is_off =

@@ -110,9 +110,9 @@ fn append_to_settled(
     }
     let grows_alone = facts.only_rank() == Some(rank)
         && facts.call.is_none()
-        && *entry.id.as_str() == *payload.block_id.as_str();
+        && entry.id().as_str() == payload.block_id.as_str();
     if !grows_alone {
-        let id = entry.id.clone();
+        let id = entry.id().into_owned();
         step.state.settle_block(slot, &id);
         return append_in_tree(step, slot, payload);
     }

@@ -29,7 +29,7 @@ pub(super) fn requested(
     {
         asked.answer.clone_from(&known.answer);
     }
-    say(step, conversation, question)
+    upsert_question(step, conversation, question)
 }
 
 pub(super) fn resolved(
@@ -51,7 +51,7 @@ pub(super) fn resolved(
     }
     question.status = BlockStatus::Complete;
     question.interrupted = false;
-    say(step, conversation, question)
+    upsert_question(step, conversation, question)
 }
 
 /// Returns the id of the block that shows a request.
@@ -59,7 +59,7 @@ fn block_id(request: &RequestId) -> BlockId {
     format!("permission:{request}").into()
 }
 
-fn say(step: &mut Step<'_>, conversation: &ConversationId, question: Block) -> Outcome {
+fn upsert_question(step: &mut Step<'_>, conversation: &ConversationId, question: Block) -> Outcome {
     let payload = BlockUpsert {
         block: question,
         after: Placement::Unspecified,

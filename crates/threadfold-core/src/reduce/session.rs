@@ -1,12 +1,12 @@
 //! The end of a turn.
 
-use std::sync::Arc;
-
 use crate::id::ConversationId;
 use crate::outcome::{Anomaly, Outcome};
 use crate::state::Slot;
 
+use super::interruption;
 use super::step::Step;
+use super::subagent;
 
 /// Closes the blocks that the idle source left open in this conversation.
 ///
@@ -28,10 +28,13 @@ pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcom
         let Some(entry) = step.conversation(slot).at(position).cloned() else {
             continue;
         };
+        if !entry.is_known(rank) {
+            continue;
+        }
         if let Some(call) = entry.call() {
             end_run(step, call);
-        } else if entry.is_known(rank) {
-            step.state.settle_block(slot, &entry.id);
+        } else {
+            step.state.settle_block(slot, &entry.id());
             let Some(entry) = step.conversation(slot).at(position) else {
                 continue;
             };
@@ -40,12 +43,12 @@ pub(super) fn idle(step: &mut Step<'_>, conversation: &ConversationId) -> Outcom
             step.set(slot, position, facts);
         }
     }
-    if let Slot::Subagent(index) = slot {
+    if let Slot::Subagent(index) = slot
+        && step.settled().subagents[index].is_reported_by(rank)
+    {
         let before = step.settled().subagents[index].header();
         step.state.settled_mut().subagent_mut(index).idle.insert(rank);
-        if step.settled().subagents[index].header() != before {
-            step.header_changed(index);
-        }
+        subagent::idle_changed(step, index, &before);
     }
     step.outcome()
 }
@@ -56,15 +59,13 @@ fn end_run(step: &mut Step<'_>, call: &crate::id::ToolUseId) {
     let Some(&index) = step.settled().calls.get(call) else {
         return;
     };
-    let before = Arc::clone(&step.settled().subagents[index]);
-    let Some(run) = before.run(call) else { return };
+    let subagent = &step.settled().subagents[index];
+    let Some(run) = subagent.run(call) else { return };
     if run.background || run.done().is_some() || !run.reported.has(rank) || run.idle.has(rank) {
         return;
     }
-    let subagent = step.state.settled_mut().subagent_mut(index);
-    subagent.run_mut(call).idle.insert(rank);
-    if subagent.header() != before.header() {
-        step.header_changed(index);
-    }
+    let before = subagent.header();
+    step.state.settled_mut().subagent_mut(index).run_mut(call).idle.insert(rank);
+    interruption::update(step, index, Some(&before));
     step.refresh_call(call);
 }

@@ -19,7 +19,7 @@ pub(super) struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Returns a step whose changes nobody needs.
+    /// Returns a step that does not record changes.
     pub(super) fn new(state: &'a mut ConversationState, rank: Rank) -> Self {
         Self { state, rank, changes: None, changed: false }
     }
@@ -101,13 +101,14 @@ impl<'a> Step<'a> {
     /// Returns the block that readers see, given `facts`.
     pub(super) fn show(&self, slot: Slot, id: &crate::id::BlockId, facts: &Facts) -> Arc<Block> {
         let run = self.settled().run(facts.call.as_ref());
-        facts.show(id, &self.conversation(slot).name, run.as_ref())
+        let conversation = self.conversation(slot);
+        facts.show(id, &conversation.name, run.as_ref(), conversation.is_interrupted)
     }
 
     /// Stores facts about the block at `position`, and records the resulting change.
     pub(super) fn set(&mut self, slot: Slot, position: usize, facts: Facts) {
         let entry = self.conversation(slot).at(position).expect("the position was just found");
-        let (id, old) = (entry.id.clone(), entry.shown().into_owned());
+        let (id, old) = (entry.id().into_owned(), entry.shown().into_owned());
         let shown = self.show(slot, &id, &facts);
         // Reusing the old `Arc` keeps the cached hash valid and avoids an empty change.
         let shown = if shown == old { old.clone() } else { shown };
@@ -145,7 +146,7 @@ impl<'a> Step<'a> {
         };
         let edges = self.settled().subagents[index].run(call).map(|run| run.edges.clone());
         for slot in edges.unwrap_or_default() {
-            let places: Vec<_> = self.conversation(slot).edges_of(call).collect();
+            let places = self.conversation(slot).edges_of(call);
             places.into_iter().for_each(|position| self.refresh(slot, position));
         }
     }

@@ -4,44 +4,50 @@ use std::sync::Arc;
 
 use crate::block::{self, Block, BlockBody, BlockStatus};
 use crate::change::Change;
-use crate::event::{CompletedStatus, Placement, SubagentCompleted, SubagentSpawned};
+use crate::event::{
+    CompletedStatus, Context, Placement, Rank, SubagentCompleted, SubagentMarked, SubagentSpawned,
+};
 use crate::id::{AgentId, BlockId, ConversationId, ToolUseId, bare_agent_name};
 use crate::outcome::{Anomaly, Outcome};
-use crate::state::{Facts, NameKind, RunEnd, Slot, Subagent, SubagentHeader, fill};
+use crate::state::{Facts, NameKind, Run, RunEnd, Slot, Subagent, SubagentHeader, fill};
 
+use super::block::take_out;
+use super::interruption;
+use super::merge_subagents::unite;
 use super::placement::insert;
 use super::step::Step;
-use super::unite::unite;
 
 pub(super) fn spawned(
     step: &mut Step<'_>,
-    conversation: &ConversationId,
+    context: &Context,
     payload: &SubagentSpawned,
 ) -> Outcome {
-    step.find_or_create(conversation);
+    let caller = Caller::of(context, payload.unplaced);
     let names = names(&payload.agent_id, &payload.subagent_id);
-    let anomaly = update_run(step, &payload.tool_use_id, names, |rank, run| {
+    let call = &payload.tool_use_id;
+    let anomaly = update_run(step, call, names, caller, |rank, run| {
+        // Later events repeat what is known, at a later time.
+        if !run.reported.has(rank) {
+            fill(&mut run.time, rank, context.timestamp.clone());
+        }
         run.reported.insert(rank);
         run.background |= payload.background;
         fill(&mut run.prompt, rank, payload.prompt.clone());
         fill(&mut run.subagent_type, rank, payload.subagent_type.clone());
         fill(&mut run.description, rank, payload.description.clone());
     });
-    // The update may have merged two subagents, so the caller's slot may have changed.
-    let caller = step.find_or_create(conversation);
-    adopt_shorter_name(step, caller, conversation);
-    show_in_caller(step, caller, &payload.tool_use_id);
     step.outcome_with(anomaly)
 }
 
 pub(super) fn completed(
     step: &mut Step<'_>,
-    conversation: &ConversationId,
+    context: &Context,
     payload: &SubagentCompleted,
 ) -> Outcome {
-    step.find_or_create(conversation);
+    let caller = Caller::of(context, payload.unplaced);
     let names = names(&payload.agent_id, &payload.subagent_id);
-    let anomaly = update_run(step, &payload.tool_use_id, names, |rank, run| {
+    let call = &payload.tool_use_id;
+    let anomaly = update_run(step, call, names, caller, |rank, run| {
         run.end(
             rank,
             RunEnd {
@@ -51,10 +57,46 @@ pub(super) fn completed(
             },
         );
     });
-    let caller = step.find_or_create(conversation);
-    adopt_shorter_name(step, caller, conversation);
-    show_in_caller(step, caller, &payload.tool_use_id);
     step.outcome_with(anomaly)
+}
+
+pub(super) fn marked(
+    step: &mut Step<'_>,
+    conversation: &ConversationId,
+    payload: &SubagentMarked,
+) -> Outcome {
+    // The main conversation is what a person reads, so no mark applies to it.
+    if let (true, Slot::Subagent(index)) = (payload.internal, step.find_or_create(conversation)) {
+        let before = step.settled().subagents[index].header();
+        step.state.settled_mut().subagent_mut(index).internal = true;
+        if step.settled().subagents[index].header() != before {
+            step.header_changed(index);
+        }
+    }
+    step.outcome()
+}
+
+/// Who called a subagent, according to an event.
+#[derive(Clone, Copy)]
+enum Caller<'a> {
+    /// The conversation with this name.
+    Known(&'a ConversationId),
+    /// The event does not tell. A caller is never guessed.
+    Unknown,
+}
+
+impl<'a> Caller<'a> {
+    fn of(context: &'a Context, unplaced: bool) -> Self {
+        if unplaced { Self::Unknown } else { Self::Known(&context.conversation_id) }
+    }
+
+    /// Returns the caller's conversation.
+    fn find(self, step: &mut Step<'_>) -> Option<Slot> {
+        match self {
+            Self::Known(name) => Some(step.find_or_create(name)),
+            Self::Unknown => None,
+        }
+    }
 }
 
 /// Updates a subagent from the block that shows it.
@@ -71,17 +113,18 @@ pub(super) fn update_from_edge(
         None => input.as_str().into(),
     });
     // A naming conflict is reported by the subagent event, not by the block.
-    let _: Option<Anomaly> = update_run(step, call, names(&edge.agent_id, &None), |rank, run| {
-        run.reported.insert(rank);
-        fill(&mut run.prompt, rank, prompt);
-        fill(&mut run.subagent_type, rank, Some(edge.name.clone()));
-        fill(&mut run.description, rank, edge.description.clone());
-        if !status.is_open() {
-            let failed = status == BlockStatus::Error;
-            let (output, duration_ms) = (edge.output.clone(), edge.duration_ms);
-            run.end(rank, RunEnd { failed, output, duration_ms });
-        }
-    });
+    let _: Option<Anomaly> =
+        update_run(step, call, names(&edge.agent_id, &None), Caller::Unknown, |rank, run| {
+            run.reported.insert(rank);
+            fill(&mut run.prompt, rank, prompt);
+            fill(&mut run.subagent_type, rank, Some(edge.name.clone()));
+            fill(&mut run.description, rank, edge.description.clone());
+            if !status.is_open() {
+                let failed = status == BlockStatus::Error;
+                let (output, duration_ms) = (edge.output.clone(), edge.duration_ms);
+                run.end(rank, RunEnd { failed, output, duration_ms });
+            }
+        });
 }
 
 /// Returns the block's call if it spawned a subagent, and records that the block shows it.
@@ -106,8 +149,13 @@ pub(super) fn run_of(
 /// Records that a conversation contains a call that spawned a subagent.
 pub(super) fn add_edge(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) -> Option<()> {
     let index = *step.settled().calls.get(call)?;
-    if !step.settled().subagents[index].run(call)?.edges.contains(&slot) {
+    let subagent = &step.settled().subagents[index];
+    if !subagent.run(call)?.edges.contains(&slot) {
+        let before = subagent.header();
         step.state.settled_mut().subagent_mut(index).run_mut(call).edges.push(slot);
+        remove_stand_ins(step, index, call, slot);
+        interruption::update(step, index, Some(&before));
+        step.refresh_call(call);
     }
     Some(())
 }
@@ -117,10 +165,35 @@ pub(super) fn drop_edge(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) {
     let Some(&index) = step.settled().calls.get(call) else {
         return;
     };
-    if step.conversation(slot).edges_of(call).next().is_none() {
+    if step.conversation(slot).edges_of(call).is_empty() {
+        let before = step.settled().subagents[index].header();
         let run = step.state.settled_mut().subagent_mut(index).run_mut(call);
         run.edges.retain(|&edge| edge != slot);
+        interruption::update(step, index, Some(&before));
+        step.refresh_call(call);
     }
+}
+
+/// Removes the blocks that stood for a call until the call itself appeared, in `slot`.
+fn remove_stand_ins(step: &mut Step<'_>, index: usize, call: &ToolUseId, slot: Slot) {
+    let edges = step.settled().subagents[index].run(call).map(|run| run.edges.clone());
+    for other in edges.unwrap_or_default().into_iter().filter(|&other| other != slot) {
+        let stand_ins: Vec<_> = {
+            let conversation = step.conversation(other);
+            let is_stand_in =
+                |&at: &usize| conversation.at(at).is_some_and(|entry| !entry.facts().is_reported());
+            conversation.edges_of(call).into_iter().filter(is_stand_in).collect()
+        };
+        for position in stand_ins.into_iter().rev() {
+            take_out(step, other, position);
+        }
+    }
+}
+
+/// Updates a subagent after its turn ended, or began again.
+pub(super) fn idle_changed(step: &mut Step<'_>, index: usize, before: &SubagentHeader) {
+    interruption::update(step, index, Some(before));
+    refresh_calls(step, index);
 }
 
 /// A name and its kind.
@@ -131,29 +204,90 @@ fn names<'a>(own: &'a Option<AgentId>, older: &'a Option<AgentId>) -> Vec<Name<'
     own.chain(older.iter().map(|name| (name, NameKind::Older))).collect()
 }
 
-/// Finds or creates the subagent with this call and these names, and lets `update` modify the run.
+/// Finds or creates the subagent with this call and these names, lets `update` modify the run, and
+/// shows the call in its caller as the subagent.
 fn update_run(
     step: &mut Step<'_>,
     call: &ToolUseId,
     names: Vec<Name<'_>>,
-    update: impl FnOnce(crate::event::Rank, &mut crate::state::Run),
+    caller: Caller<'_>,
+    update: impl FnOnce(Rank, &mut Run),
 ) -> Option<Anomaly> {
+    caller.find(step);
     let (index, before, anomaly) = find_or_create(step, call, names);
     let rank = step.rank;
-    update(rank, step.state.settled_mut().subagent_mut(index).run_mut(call));
+    let settled = step.state.settled_mut();
+    let place = &mut settled.run_counts[rank as usize];
+    if settled.subagents[index].run(call).is_none_or(|run| run.order[rank as usize].is_none()) {
+        let order = *place;
+        *place = place.saturating_add(1);
+        settled.subagent_mut(index).order_run(call, rank, order);
+    }
+    update(rank, settled.subagent_mut(index).run_mut(call));
     rename(step, index);
+    // Updating the names may have merged two subagents, so the caller is looked up again.
+    let caller_slot = caller.find(step);
+    let places = place_call(step, index, call, caller_slot);
+    interruption::update(step, index, before.as_ref());
     let now = step.settled().subagents[index].header();
-    if before.as_ref() == Some(&now) {
+    if before.is_some_and(|before| before.agent_id == now.agent_id) {
         // Only the block shows the type and the description, so it may change even if the header
         // did not.
         step.refresh_call(call);
-    } else if before.is_some_and(|before| before.agent_id == now.agent_id) {
-        step.header_changed(index);
-        step.refresh_call(call);
     } else {
-        refresh_subagent(step, index);
+        refresh_calls(step, index);
+    }
+    for slot in places {
+        show_call(step, slot, call, caller_slot == Some(slot));
+    }
+    if let (Caller::Known(name), Some(slot)) = (caller, caller.find(step)) {
+        adopt_shorter_name(step, slot, name);
     }
     anomaly
+}
+
+/// Records which conversations contain the call, and returns those whose block must show it.
+///
+/// Where the call itself appeared counts, and not what an event reports about its caller. Until it
+/// appears, a block stands in for it in the caller.
+fn place_call(
+    step: &mut Step<'_>,
+    index: usize,
+    call: &ToolUseId,
+    caller: Option<Slot>,
+) -> Vec<Slot> {
+    let mut places = step.settled().conversations_with(call);
+    if let Some(caller) = caller.filter(|caller| !places.contains(caller)) {
+        let is_shown =
+            step.settled().subagents[index].run(call).is_some_and(|it| !it.edges.is_empty());
+        if step.conversation(caller).call(call).is_some() || (places.is_empty() && !is_shown) {
+            places.push(caller);
+        }
+    }
+    let run = step.state.settled_mut().subagent_mut(index).run_mut(call);
+    places.iter().for_each(|&slot| run.add_edge(slot));
+    places
+}
+
+/// Shows the call in a conversation as the subagent that it spawned.
+fn show_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId, is_caller: bool) {
+    let rank = step.rank;
+    let Some(position) = step.conversation(slot).call(call) else {
+        let mut facts = Facts { call: Some(call.clone()), ..Facts::default() };
+        facts.report_mut(rank).known = true;
+        return insert(step, slot, BlockId::from(call), facts, &Placement::Unspecified);
+    };
+    let Some(id) = step.conversation(slot).at(position).map(|entry| entry.id().into_owned()) else {
+        return;
+    };
+    step.state.settle_block(slot, &id);
+    let Some(entry) = step.conversation(slot).at(position) else {
+        return;
+    };
+    let mut facts = entry.facts().into_owned();
+    facts.call = Some(call.clone());
+    facts.report_mut(rank).known |= is_caller;
+    step.set(slot, position, facts);
 }
 
 /// Finds or creates the subagent of this call, by any of its names. Also returns its header as it
@@ -241,14 +375,13 @@ pub(super) fn adopt_shorter_name(step: &mut Step<'_>, slot: Slot, name: &Convers
     if is_shorter && !settled.calls.contains_key(name.as_str()) {
         let name = AgentId::from(name.as_str());
         step.state.settled_mut().name(index, &name, NameKind::Guessed);
-        rename(step, index);
-        refresh_subagent(step, index);
+        step.header_changed(index);
+        refresh_calls(step, index);
     }
 }
 
-/// Recomputes a subagent's header and the blocks of all its calls.
-fn refresh_subagent(step: &mut Step<'_>, index: usize) {
-    step.header_changed(index);
+/// Recomputes the blocks of all calls of a subagent.
+fn refresh_calls(step: &mut Step<'_>, index: usize) {
     let runs = &step.settled().subagents[index].runs;
     let calls: Vec<_> = runs.iter().map(|run| run.tool_use_id.clone()).collect();
     calls.iter().for_each(|call| step.refresh_call(call));
@@ -262,15 +395,22 @@ fn rename_shadowed(step: &mut Step<'_>, call: &ToolUseId) {
     }
 }
 
-/// Shows a subagent's conversation under its best name: its own id, else its first call.
+/// Names a subagent's conversation: its own id, else its first call.
+///
+/// A conversation keeps the name that it was first shown under, because clients know it by that
+/// name. Only if another subagent takes the name away, the conversation gets another one.
 fn rename(step: &mut Step<'_>, index: usize) {
     let settled = step.settled();
     let subagent = &settled.subagents[index];
+    let old = subagent.conversation.name.clone();
+    let leads_here = |name: &ConversationId| settled.resolve(name) == Some(Slot::Subagent(index));
+    if !old.as_str().is_empty() && leads_here(&old) {
+        return;
+    }
     let own = subagent.names.agent_id.as_ref().map(ConversationId::from);
     let best = own
-        .filter(|name| settled.resolve(name) == Some(Slot::Subagent(index)))
+        .filter(leads_here)
         .or_else(|| subagent.runs.first().map(|run| ConversationId::from(&run.tool_use_id)));
-    let old = subagent.conversation.name.clone();
     let Some(best) = best.filter(|best| *best != old) else {
         return;
     };
@@ -290,41 +430,5 @@ fn rename(step: &mut Step<'_>, index: usize) {
     }
     if !old.as_str().is_empty() {
         step.record_change(|_| Change::ConversationRenamed { from: old, to: best });
-    }
-}
-
-/// Shows the call in the caller's conversation as the subagent that it spawned.
-fn show_in_caller(step: &mut Step<'_>, caller: Slot, call: &ToolUseId) {
-    let rank = step.rank;
-    let Some(&index) = step.settled().calls.get(call) else {
-        return;
-    };
-    let subagent = &step.settled().subagents[index];
-    let Some(run) = subagent.run(call) else {
-        return;
-    };
-    let position = step.conversation(caller).call(call);
-    // Another conversation already shows the call; showing it here as well would duplicate it.
-    if position.is_none() && !run.edges.is_empty() {
-        return;
-    }
-    step.state.settled_mut().subagent_mut(index).run_mut(call).add_edge(caller);
-    let known = position.and_then(|at| step.conversation(caller).at(at)).cloned();
-    match (position, known) {
-        (Some(position), Some(entry)) => {
-            step.state.settle_block(caller, &entry.id);
-            let Some(entry) = step.conversation(caller).at(position) else {
-                return;
-            };
-            let mut facts = entry.facts().into_owned();
-            facts.call = Some(call.clone());
-            facts.report_mut(rank).known = true;
-            step.set(caller, position, facts);
-        }
-        _ => {
-            let mut facts = Facts { call: Some(call.clone()), ..Facts::default() };
-            facts.report_mut(rank).known = true;
-            insert(step, caller, BlockId::from(call), facts, &Placement::Unspecified);
-        }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn started(step: &mut Step<'_>, context: &Context, payload: &TurnStar
         };
         blocks.add_message(message, &name);
     }
-    blocks.say(step, context)
+    blocks.upsert_block(step, context)
 }
 
 pub(super) fn answered(step: &mut Step<'_>, context: &Context, payload: &TurnAnswered) -> Outcome {
@@ -42,7 +42,7 @@ pub(super) fn answered(step: &mut Step<'_>, context: &Context, payload: &TurnAns
     };
     let mut blocks = Blocks::default();
     blocks.add_message(&payload.message, &name);
-    blocks.say(step, context)
+    blocks.upsert_block(step, context)
 }
 
 /// Shows a result. The first result wins, as in the ledger.
@@ -54,13 +54,13 @@ pub(super) fn finished(step: &mut Step<'_>, context: &Context, payload: &ToolFin
         body.duration_ms = payload.duration_ms;
     }
     block.metadata.insert(FINISHED, Json::of(&payload.attempt));
-    if let Some(known) = said_before(step, &context.conversation_id, &block.id)
+    if let Some(known) = previous_block(step, &context.conversation_id, &block.id)
         && known.metadata.get(FINISHED).is_some()
         && (&known.body, &known.metadata) != (&block.body, &block.metadata)
     {
         return Outcome::Ignored(Anomaly::CallFinished { call: payload.call_id.clone() });
     }
-    say(step, context, block)
+    upsert_block(step, context, block)
 }
 
 pub(super) fn failed(step: &mut Step<'_>, context: &Context, payload: &ToolFailed) -> Outcome {
@@ -76,7 +76,7 @@ pub(super) fn failed(step: &mut Step<'_>, context: &Context, payload: &ToolFaile
     };
     let mut block = Block::new(result_id(&call), body);
     block.metadata.insert(FAILED, Json::of(&payload.attempt));
-    say(step, context, block)
+    upsert_block(step, context, block)
 }
 
 /// Marks a call as having an unknown outcome.
@@ -94,18 +94,18 @@ pub(super) fn unknown(step: &mut Step<'_>, context: &Context, payload: &ToolUnkn
         return Outcome::Ignored(Anomaly::UnknownCall { call: payload.call_id.clone() });
     };
     block.metadata.insert(UNKNOWN, Json::string(&payload.reason));
-    say(step, context, block)
+    upsert_block(step, context, block)
 }
 
 /// Returns this source's last report of a block.
-fn said_before(step: &Step<'_>, conversation: &ConversationId, id: &BlockId) -> Option<Block> {
+fn previous_block(step: &Step<'_>, conversation: &ConversationId, id: &BlockId) -> Option<Block> {
     let conversation = step.conversation(step.find(conversation)?);
     let entry = conversation.entry(conversation.resolve(id))?;
     entry.facts().report(step.rank).block.as_deref().cloned()
 }
 
 fn is_finished(step: &Step<'_>, conversation: &ConversationId, call: &ToolUseId) -> bool {
-    let known = said_before(step, conversation, &result_id(call));
+    let known = previous_block(step, conversation, &result_id(call));
     known.is_some_and(|block| block.metadata.get(FINISHED).is_some())
 }
 
@@ -130,7 +130,7 @@ fn result_block(call: &ToolUseId, message: &ConversationMessage) -> Block {
     block
 }
 
-fn say(step: &mut Step<'_>, context: &Context, mut block: Block) -> Outcome {
+fn upsert_block(step: &mut Step<'_>, context: &Context, mut block: Block) -> Outcome {
     if block.timestamp.is_none() {
         block.timestamp.clone_from(&context.timestamp);
     }
@@ -216,10 +216,10 @@ impl Blocks {
         }
     }
 
-    fn say(self, step: &mut Step<'_>, context: &Context) -> Outcome {
+    fn upsert_block(self, step: &mut Step<'_>, context: &Context) -> Outcome {
         let mut anomaly = None;
         for mut block in self.blocks {
-            if let Some(known) = said_before(step, &context.conversation_id, &block.id) {
+            if let Some(known) = previous_block(step, &context.conversation_id, &block.id) {
                 if known.metadata.get(FINISHED).is_some() || known.metadata.get(FAILED).is_some() {
                     continue;
                 }
@@ -227,7 +227,7 @@ impl Blocks {
                     block.metadata.insert(UNKNOWN, reason.clone());
                 }
             }
-            let outcome = say(step, context, block);
+            let outcome = upsert_block(step, context, block);
             anomaly = anomaly.or_else(|| outcome.anomaly().cloned());
         }
         step.outcome_with(anomaly)

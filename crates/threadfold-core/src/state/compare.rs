@@ -1,11 +1,17 @@
 //! Equality of states: two states are equal if they show the same.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+use crate::block::Block;
 
 use super::{Blocks, ConversationState, Slot};
 
 /// Two states are equal if they show the same blocks and subagents, whichever source reported them.
+///
+/// A subagent's conversation has several names, and the one that it is shown under is the one that
+/// came first; it does not count.
 impl PartialEq for ConversationState {
     fn eq(&self, other: &Self) -> bool {
         if Arc::ptr_eq(&self.settled, &other.settled)
@@ -26,7 +32,9 @@ impl PartialEq for ConversationState {
 
 fn same_blocks(a: &ConversationState, at: Slot, b: &ConversationState, there: Slot) -> bool {
     let (a, b) = (Blocks::new(a, at), Blocks::new(b, there));
-    a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| std::ptr::eq(&*a, &*b) || a == b)
+    let is_same =
+        |(a, b): (Cow<'_, Block>, Cow<'_, Block>)| std::ptr::eq(&*a, &*b) || a.shows_same(&b);
+    a.len() == b.len() && a.iter().zip(b.iter()).all(is_same)
 }
 
 impl fmt::Debug for ConversationState {

@@ -1,17 +1,21 @@
 //! One conversation: its blocks in order, indexed by id.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use imbl::shared_ptr::DefaultSharedPtr;
 use imbl::{OrdSet, Vector};
 
-use crate::block::{Block, BlockBody};
+use crate::block::Block;
 use crate::event::Rank;
 use crate::id::{BlockId, ConversationId, ToolUseId};
+use crate::work::visit;
 
+use super::block_index::BlockIndex;
 use super::entry::{Entry, Facts, Residence};
+use super::left_path::Stretch;
 use super::order::Label;
+use super::spill::SpilledConversation;
 
 /// A map with structural sharing. Its hasher has no random seed, so two runs behave the same.
 pub(crate) type Map<K, V> =
@@ -22,15 +26,21 @@ pub(crate) type Map<K, V> =
 pub(crate) struct Conversation {
     /// The name that its blocks carry.
     pub(crate) name: ConversationId,
-    pub(super) entries: Vector<Arc<Entry>>,
-    pub(super) index: Map<BlockId, Label>,
-    /// The blocks whose status is open.
+    pub(super) entries: Vector<Entry>,
+    pub(super) index: BlockIndex,
+    /// The blocks whose status is open, and those that only the interruption closed.
     pub(crate) open: OrdSet<BlockId>,
-    /// The blocks that are shown as subagents.
-    pub(crate) edges: OrdSet<BlockId>,
+    /// The run of the conversation was interrupted, so nothing in it is open. Derived.
+    pub(crate) is_interrupted: bool,
+    /// The blocks that show subagents, each behind the call that spawned its subagent, if known.
+    pub(super) edges: OrdSet<(Option<ToolUseId>, BlockId)>,
     pub(crate) rare: Arc<RareFacts>,
     /// The blocks that changed since the last spill; `None` if nothing was ever spilled.
     pub(super) fresh: Option<Vector<BlockId>>,
+    /// The label that was given last.
+    pub(super) newest: Label,
+    /// What its spilled blocks share.
+    pub(super) spilled: Option<Arc<SpilledConversation>>,
 }
 
 /// Tables that are empty in most conversations. They share one `Arc`, so that cloning a
@@ -47,6 +57,17 @@ pub(crate) struct RareFacts {
     pub(crate) results: Map<ToolUseId, BlockId>,
     /// The last block before the latest compaction, by rank. All blocks before it are inactive.
     pub(crate) compacted: [Option<BlockId>; 2],
+    /// Blocks that a rewind marked, by rank; see `left_path`.
+    pub(super) left: [Option<Stretch>; 2],
+}
+
+impl RareFacts {
+    /// Returns empty tables, which all conversations without such facts share: a session may have
+    /// thousands of subagents with one block each.
+    fn none() -> Arc<Self> {
+        static NONE: OnceLock<Arc<RareFacts>> = OnceLock::new();
+        NONE.get_or_init(Arc::default).clone()
+    }
 }
 
 impl Conversation {
@@ -54,11 +75,14 @@ impl Conversation {
         Self {
             name,
             entries: Vector::new(),
-            index: Map::default(),
+            index: BlockIndex::default(),
             open: OrdSet::new(),
+            is_interrupted: false,
             edges: OrdSet::new(),
-            rare: Arc::default(),
+            rare: RareFacts::none(),
             fresh: None,
+            newest: 0,
+            spilled: None,
         }
     }
 
@@ -66,34 +90,55 @@ impl Conversation {
         self.entries.len()
     }
 
-    pub(crate) fn entries(&self) -> impl DoubleEndedIterator<Item = &Arc<Entry>> {
-        self.entries.iter()
+    pub(crate) fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter().inspect(|_| visit())
     }
 
-    pub(crate) fn at(&self, position: usize) -> Option<&Arc<Entry>> {
+    pub(crate) fn at(&self, position: usize) -> Option<&Entry> {
+        visit();
         self.entries.get(position)
     }
 
     /// Returns the current id of the block that `id` refers to.
     pub(crate) fn resolve<'a>(&'a self, id: &'a BlockId) -> &'a BlockId {
-        if self.rare.aliases.is_empty() || self.index.contains_key(id) {
+        if self.rare.aliases.is_empty() || self.find(id).is_some() {
             return id;
         }
         self.rare.aliases.get(id).unwrap_or(id)
     }
 
     pub(crate) fn position(&self, id: &BlockId) -> Option<usize> {
-        let label = *self.index.get(self.resolve(id))?;
-        self.position_of(label)
+        self.find(self.resolve(id))
     }
 
-    pub(crate) fn entry(&self, id: &BlockId) -> Option<&Arc<Entry>> {
+    /// Returns the position of the block with exactly this id.
+    pub(super) fn find(&self, id: &BlockId) -> Option<usize> {
+        visit();
+        let has_id = |position: &usize| {
+            let entry = &self.entries[*position];
+            entry.has_id(id)
+        };
+        let found = self.index.usual(id).and_then(|label| self.position_of(label));
+        found.filter(has_id).or_else(|| self.position_of(self.index.exceptional(id)?))
+    }
+
+    /// Returns true if an entry of this conversation is the block with this id.
+    pub(crate) fn is_block(&self, entry: &Entry, id: &BlockId) -> bool {
+        let may_be = |label: Option<Label>| label == Some(entry.label);
+        // A spilled block is read back only if its id has the same hash.
+        entry.is_resident(id)
+            || (entry.spilled().is_some()
+                && (may_be(self.index.usual(id)) || may_be(self.index.exceptional(id)))
+                && entry.has_id(id))
+    }
+
+    pub(crate) fn entry(&self, id: &BlockId) -> Option<&Entry> {
         self.position(id).map(|position| &self.entries[position])
     }
 
     /// Returns the id of the block before `position`.
     pub(crate) fn id_before(&self, position: usize) -> Option<BlockId> {
-        position.checked_sub(1).map(|at| self.entries[at].id.clone())
+        position.checked_sub(1).map(|at| self.entries[at].id().into_owned())
     }
 
     /// Returns the position of the block that is this call.
@@ -104,8 +149,15 @@ impl Conversation {
         }
     }
 
+    /// Returns the position of the block that is this call, if a source reported the block.
+    pub(crate) fn reported_call(&self, call: &ToolUseId) -> Option<usize> {
+        let position = self.call(call)?;
+        let facts = self.entries[position].facts();
+        (facts.is_reported() && facts.call_of_block() == Some(call)).then_some(position)
+    }
+
     /// Returns the block that is this call's result.
-    pub(crate) fn result(&self, call: &ToolUseId) -> Option<&Arc<Entry>> {
+    pub(crate) fn result(&self, call: &ToolUseId) -> Option<&Entry> {
         match self.rare.results.get(call) {
             Some(block) => self.entry(block),
             None => self.entry(&result_id(call)),
@@ -114,32 +166,37 @@ impl Conversation {
 
     /// Sets the facts and the shown form of the block at `position`.
     pub(crate) fn set(&mut self, position: usize, facts: Facts, shown: Arc<Block>) {
-        let store = self.entries[position].spilled().map(|spilled| spilled.store().clone());
-        let old = self.entries[position].loaded();
-        let mut entry = Entry::new(old.id.clone(), facts, shown);
-        entry.label = old.label;
+        let is_spilled = self.entries[position].spilled().is_some();
+        let label = self.entries[position].label;
+        let was = self.entries[position].resident();
+        let old = Entry { label, residence: Residence::InMemory(was.clone()) };
         // The same shown block has the same hash, which need not be computed again.
-        if Arc::ptr_eq(&old.shown(), &entry.shown()) {
-            entry.hash = old.hash.clone();
-        }
-        self.enlist(&entry);
+        let hash = match Arc::ptr_eq(&was.shown, &shown) {
+            true => was.hash.clone(),
+            false => OnceLock::new(),
+        };
+        let mut entry = Entry { label, ..Entry::with_hash(was.id.clone(), facts, shown, hash) };
+        self.note_open(&entry);
+        self.note_edge(Some(&old), &entry);
         if old.facts().call_of_block() != entry.facts().call_of_block()
             || old.result_of() != entry.result_of()
         {
             self.forget_call(&old);
         }
         self.name_call(&entry);
-        if let Some(store) = store {
-            entry = entry.spill_again(&self.name, &store);
+        if is_spilled && let Some(shared) = self.shared_spill() {
+            entry = entry.spill_again(&shared);
         }
         self.note_fresh(&entry);
-        self.entries.set(position, Arc::new(entry));
+        self.keep_left_path(position, &entry);
+        self.entries.set(position, entry);
     }
 
     /// Inserts a new block at `position`.
     pub(crate) fn insert(&mut self, position: usize, id: BlockId, facts: Facts, shown: Arc<Block>) {
         let entry = Entry::new(id, facts, shown);
-        self.enlist(&entry);
+        self.note_open(&entry);
+        self.note_edge(None, &entry);
         self.name_call(&entry);
         self.note_fresh(&entry);
         self.put_in(position, entry);
@@ -148,8 +205,10 @@ impl Conversation {
     /// Removes the block at `position`, and every index entry that refers to it.
     pub(crate) fn remove(&mut self, position: usize) -> Entry {
         let entry = self.take_out(position);
-        self.open.remove(&entry.id);
-        self.edges.remove(&entry.id);
+        self.open.remove(&*entry.id());
+        if let Some(edge) = entry.edge() {
+            self.edges.remove(&edge);
+        }
         self.forget_call(&entry);
         entry
     }
@@ -161,57 +220,70 @@ impl Conversation {
     }
 
     pub(super) fn take_out(&mut self, position: usize) -> Entry {
+        self.trim_left_path(position);
         let entry = self.entries.remove(position);
-        self.index.remove(&entry.id);
-        Arc::unwrap_or_clone(entry)
+        self.index.remove(&entry.id(), entry.label);
+        entry
     }
 
     pub(super) fn put_in(&mut self, position: usize, mut entry: Entry) {
+        self.split_left_path(position);
         entry.label = self.label_at(position);
-        self.index.insert(entry.id.clone(), entry.label);
+        self.newest = entry.label;
+        self.index.insert(&entry.id(), entry.label);
         // Appending is the common case, and cheaper than a general insertion.
         if position == self.entries.len() {
-            self.entries.push_back(Arc::new(entry));
+            self.entries.push_back(entry);
         } else {
-            self.entries.insert(position, Arc::new(entry));
+            self.entries.insert(position, entry);
         }
     }
 
     fn note_fresh(&mut self, entry: &Entry) {
-        if let (Some(fresh), Residence::InMemory { .. }) = (&mut self.fresh, &entry.residence) {
-            fresh.push_back(entry.id.clone());
+        if let (Some(fresh), Residence::InMemory(block)) = (&mut self.fresh, &entry.residence) {
+            fresh.push_back(block.id.clone());
         }
     }
 
-    fn enlist(&mut self, entry: &Entry) {
-        let shown = entry.shown();
-        if shown.status.is_open() {
-            self.open.insert(entry.id.clone());
+    fn note_open(&mut self, entry: &Entry) {
+        let (shown, id) = (entry.shown(), entry.id());
+        // While the run is interrupted, a block may be open again as soon as the run is not.
+        if shown.status.is_open() || (self.is_interrupted && shown.interrupted) {
+            self.open.insert(BlockId::clone(&id));
         } else if !self.open.is_empty() {
-            self.open.remove(&entry.id);
+            self.open.remove(&*id);
         }
-        if let BlockBody::Subagent(_) = shown.body {
-            self.edges.insert(entry.id.clone());
-        } else if !self.edges.is_empty() {
-            self.edges.remove(&entry.id);
+    }
+
+    fn note_edge(&mut self, old: Option<&Entry>, new: &Entry) {
+        let (old, new) = (old.and_then(Entry::edge), new.edge());
+        if old == new {
+            return;
         }
+        if let Some(edge) = old {
+            self.edges.remove(&edge);
+        }
+        self.edges.extend(new);
     }
 
     /// Indexes a call's block where the two ids differ. If two blocks claim a call, the first one
     /// keeps it.
     fn name_call(&mut self, entry: &Entry) {
+        let id = entry.id();
         if let Some(call) = entry.facts().call_of_block()
-            && call.as_str() != entry.id.as_str()
+            && call.as_str() != id.as_str()
             && !self.is_claimed(&self.rare.calls, call)
+            && self.find(&BlockId::from(call)).is_none()
         {
             let call = call.clone();
-            Arc::make_mut(&mut self.rare).calls.insert(call, entry.id.clone());
+            Arc::make_mut(&mut self.rare).calls.insert(call, BlockId::clone(&id));
         }
         if let Some(call) = entry.result_of()
-            && entry.id != result_id(&call)
+            && *id != result_id(&call)
             && !self.is_claimed(&self.rare.results, &call)
+            && self.find(&result_id(&call)).is_none()
         {
-            Arc::make_mut(&mut self.rare).results.insert(call, entry.id.clone());
+            Arc::make_mut(&mut self.rare).results.insert(call, id.into_owned());
         }
     }
 
@@ -221,13 +293,14 @@ impl Conversation {
             return;
         }
         let rare = Arc::make_mut(&mut self.rare);
+        let id = entry.id();
         if let Some(call) = entry.facts().call_of_block()
-            && rare.calls.get(call) == Some(&entry.id)
+            && rare.calls.get(call) == Some(&*id)
         {
             rare.calls.remove(call);
         }
         if let Some(call) = entry.result_of()
-            && rare.results.get(&call) == Some(&entry.id)
+            && rare.results.get(&call) == Some(&*id)
         {
             rare.results.remove(&call);
         }
@@ -235,19 +308,40 @@ impl Conversation {
 
     /// Returns true if the block `id` may show the subagent that `call` spawned.
     pub(crate) fn may_claim(&self, id: &BlockId, call: &ToolUseId) -> bool {
-        id.as_str() == call.as_str() || self.rare.calls.get(call).is_none_or(|block| block == id)
+        id.as_str() == call.as_str()
+            || match self.rare.calls.get(call) {
+                Some(block) => block == id,
+                None => self.find(&BlockId::from(call)).is_none(),
+            }
     }
 
     fn is_claimed(&self, claims: &Map<ToolUseId, BlockId>, call: &ToolUseId) -> bool {
-        claims.get(call).is_some_and(|block| self.index.contains_key(block))
+        claims.get(call).is_some_and(|block| self.find(block).is_some())
     }
 
-    /// Returns the positions of the blocks that show this call's subagent.
-    pub(crate) fn edges_of(&self, call: &ToolUseId) -> impl Iterator<Item = usize> {
-        let named = self.rare.calls.get(call).and_then(|block| self.position(block));
-        let usual = self.position(&BlockId::from(call)).filter(|at| Some(*at) != named);
-        let shows = |&at: &usize| self.entries[at].call() == Some(call);
-        named.into_iter().chain(usual).filter(shows)
+    /// Returns the positions of the blocks that show this call's subagent, in order.
+    ///
+    /// Usually it is one. Events can let several blocks show one call, and all of them must follow
+    /// the subagent.
+    pub(crate) fn edges_of(&self, call: &ToolUseId) -> Vec<usize> {
+        let start = (Some(call.clone()), BlockId::from(""));
+        let of_call = self.edges.range(start..).take_while(|edge| edge.0.as_ref() == Some(call));
+        self.positions_of(of_call)
+    }
+
+    /// Returns the positions of all blocks that show subagents, in order.
+    pub(crate) fn all_edges(&self) -> Vec<usize> {
+        self.positions_of(self.edges.iter())
+    }
+
+    fn positions_of<'a>(
+        &self,
+        edges: impl Iterator<Item = &'a (Option<ToolUseId>, BlockId)>,
+    ) -> Vec<usize> {
+        let mut positions: Vec<_> = edges.filter_map(|(_, block)| self.find(block)).collect();
+        // Changes are reported in the order of the conversation, whatever the ids of the blocks.
+        positions.sort_unstable();
+        positions
     }
 }
 

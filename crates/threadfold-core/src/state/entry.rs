@@ -38,54 +38,93 @@ pub(crate) fn is_false(mark: &bool) -> bool {
     !mark
 }
 
-/// One block in a conversation.
+/// One block in a conversation. Cheap to clone.
+///
+/// It is 32 bytes, and a spilled block takes nothing else: a session may have a million blocks of
+/// which each came from a few bytes.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) label: Label,
-    pub(crate) id: BlockId,
-    /// The hash of the shown block, computed on first use.
-    pub(crate) hash: OnceLock<[u8; 32]>,
     pub(super) residence: Residence,
 }
 
 /// Where the facts about a block are held.
 #[derive(Clone)]
 pub(super) enum Residence {
-    InMemory { facts: Facts, shown: Arc<Block> },
+    InMemory(Arc<ResidentBlock>),
     Spilled(SpilledBlock),
+}
+
+/// A block in memory.
+pub(super) struct ResidentBlock {
+    pub(super) id: BlockId,
+    pub(super) facts: Facts,
+    pub(super) shown: Arc<Block>,
+    /// The hash of the shown block, computed on first use.
+    pub(super) hash: OnceLock<[u8; 32]>,
 }
 
 impl Entry {
     /// Returns an entry without a position.
     pub(super) fn new(id: BlockId, facts: Facts, shown: Arc<Block>) -> Self {
-        Self {
-            label: 0,
-            id,
-            hash: OnceLock::new(),
-            residence: Residence::InMemory { facts, shown },
+        Self::with_hash(id, facts, shown, OnceLock::new())
+    }
+
+    /// Returns an entry without a position, whose hash may be known.
+    pub(super) fn with_hash(
+        id: BlockId,
+        facts: Facts,
+        shown: Arc<Block>,
+        hash: OnceLock<[u8; 32]>,
+    ) -> Self {
+        let block = ResidentBlock { id, facts, shown, hash };
+        Self { label: 0, residence: Residence::InMemory(Arc::new(block)) }
+    }
+
+    /// Returns the id of the block.
+    pub(crate) fn id(&self) -> Cow<'_, BlockId> {
+        match &self.residence {
+            Residence::InMemory(block) => Cow::Borrowed(&block.id),
+            Residence::Spilled(spilled) => Cow::Owned(spilled.id()),
+        }
+    }
+
+    /// Returns true if the block has this id.
+    pub(super) fn has_id(&self, id: &BlockId) -> bool {
+        match &self.residence {
+            Residence::InMemory(block) => block.id == *id,
+            Residence::Spilled(spilled) => spilled.has_id(id),
+        }
+    }
+
+    /// Returns true if the block is in memory and has this id.
+    pub(crate) fn is_resident(&self, id: &BlockId) -> bool {
+        match &self.residence {
+            Residence::InMemory(block) => block.id == *id,
+            Residence::Spilled(_) => false,
         }
     }
 
     /// Returns the facts about the block.
     pub(crate) fn facts(&self) -> Cow<'_, Facts> {
         match &self.residence {
-            Residence::InMemory { facts, .. } => Cow::Borrowed(facts),
-            Residence::Spilled(spilled) => Cow::Owned(spilled.facts()),
+            Residence::InMemory(block) => Cow::Borrowed(&block.facts),
+            Residence::Spilled(spilled) => Cow::Owned(spilled.read().facts),
         }
     }
 
     /// Returns the block that readers see.
     pub(crate) fn shown(&self) -> Cow<'_, Arc<Block>> {
         match &self.residence {
-            Residence::InMemory { shown, .. } => Cow::Borrowed(shown),
-            Residence::Spilled(spilled) => Cow::Owned(spilled.shown(&self.id)),
+            Residence::InMemory(block) => Cow::Borrowed(&block.shown),
+            Residence::Spilled(spilled) => Cow::Owned(spilled.shown()),
         }
     }
 
     /// Returns true if a source of this rank has placed the block.
     pub(crate) fn is_known(&self, rank: Rank) -> bool {
         match &self.residence {
-            Residence::InMemory { facts, .. } => facts.report(rank).known,
+            Residence::InMemory(block) => block.facts.report(rank).known,
             Residence::Spilled(spilled) => spilled.is_known(rank),
         }
     }
@@ -93,7 +132,7 @@ impl Entry {
     /// Returns true if the block left the active path of a source of this rank.
     pub(crate) fn is_inactive(&self, rank: Rank) -> bool {
         match &self.residence {
-            Residence::InMemory { facts, .. } => facts.report(rank).inactive,
+            Residence::InMemory(block) => block.facts.report(rank).inactive,
             Residence::Spilled(spilled) => spilled.is_inactive(rank),
         }
     }
@@ -101,15 +140,22 @@ impl Entry {
     /// Returns the call that spawned a subagent. A block that shows one is never spilled.
     pub(crate) fn call(&self) -> Option<&ToolUseId> {
         match &self.residence {
-            Residence::InMemory { facts, .. } => facts.call.as_ref(),
+            Residence::InMemory(block) => block.facts.call.as_ref(),
             Residence::Spilled(_) => None,
         }
+    }
+
+    /// Returns the block with the call that spawned its subagent, if it shows a subagent.
+    pub(super) fn edge(&self) -> Option<(Option<ToolUseId>, BlockId)> {
+        let call = self.call().cloned();
+        let shows_one = call.is_some() || self.may_be("subagent");
+        shows_one.then(|| (call, self.id().into_owned()))
     }
 
     /// Returns true if the block may be shown with this type.
     pub(crate) fn may_be(&self, kind: &str) -> bool {
         match &self.residence {
-            Residence::InMemory { shown, .. } => shown.body.kind() == kind,
+            Residence::InMemory(block) => block.shown.body.kind() == kind,
             Residence::Spilled(spilled) => spilled.may_be(kind),
         }
     }
@@ -169,6 +215,11 @@ impl Facts {
         self.transcript.block.is_some() || (self.stream.block.is_some() && !self.preview)
     }
 
+    /// Returns true if a source reported the block. If none did, it only shows a subagent.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.transcript.block.is_some() || self.stream.block.is_some()
+    }
+
     /// Returns the rank that reported the block, if only one did.
     pub(crate) fn only_rank(&self) -> Option<Rank> {
         match (&self.stream.block, &self.transcript.block) {
@@ -197,7 +248,7 @@ impl Facts {
         id: &BlockId,
         conversation: &ConversationId,
     ) -> Arc<Block> {
-        self.show(id, conversation, None)
+        self.show(id, conversation, None, false)
     }
 
     /// Returns the block that readers see.
@@ -206,6 +257,7 @@ impl Facts {
         id: &BlockId,
         conversation: &ConversationId,
         run: Option<&RunView>,
+        is_conversation_interrupted: bool,
     ) -> Arc<Block> {
         let merged = match (&self.transcript.block, &self.stream.block) {
             (Some(top), Some(under)) => Arc::new(top.over(under)),
@@ -214,7 +266,12 @@ impl Facts {
         };
         let (status, interrupted) = match run {
             Some(run) => (run.status, run.interrupted),
-            None => self.closing(&merged),
+            None => match self.closing(&merged) {
+                (status, _) if is_conversation_interrupted && status.is_open() => {
+                    interrupted_status(&merged)
+                }
+                closing => closing,
+            },
         };
         let inactive = self.stream.inactive || self.transcript.inactive;
         let as_reported = run.is_none()
@@ -253,11 +310,15 @@ impl Facts {
             return (answer, false);
         }
         let ended = RANKS.iter().any(|&rank| self.report(rank).idle);
-        match (ended, &merged.body) {
-            (false, _) => (merged.status, merged.interrupted),
-            (true, BlockBody::Subagent(_)) => (BlockStatus::Error, true),
-            (true, _) => (BlockStatus::Complete, true),
-        }
+        if ended { interrupted_status(merged) } else { (merged.status, merged.interrupted) }
+    }
+}
+
+/// Returns the status of an open block whose turn ended, and that it was interrupted.
+fn interrupted_status(block: &Block) -> (BlockStatus, bool) {
+    match &block.body {
+        BlockBody::Subagent(_) => (BlockStatus::Error, true),
+        _ => (BlockStatus::Complete, true),
     }
 }
 
@@ -276,6 +337,9 @@ impl Block {
             }
             _ => SubagentBlock::empty(),
         };
+        if self.timestamp.is_none() {
+            self.timestamp.clone_from(&run.time);
+        }
         subagent.tool_use_id = Some(run.tool_use_id.clone());
         subagent.agent_id = run.agent_id.clone().or(subagent.agent_id);
         subagent.name = run.subagent_type.clone().unwrap_or(subagent.name);

@@ -51,8 +51,12 @@ impl ConversationState {
 
     /// Returns the block with its open text at the length that it has in this state.
     pub(crate) fn with_open_text(&self, slot: Slot, entry: &Entry) -> Option<Block> {
-        let grown =
-            self.open.iter().zip(self.lengths).find(|(open, _)| open.is_of(slot, &entry.id));
+        let conversation = || self.settled.conversation(slot);
+        let grown = self
+            .open
+            .iter()
+            .zip(self.lengths)
+            .find(|(open, _)| open.slot == slot && conversation().is_block(entry, &open.block));
         let (open, length) = grown?;
         let mut shown = Block::clone(&entry.shown());
         if let Some(text) = shown.text_mut(open.field) {
@@ -95,7 +99,8 @@ impl ConversationState {
         }
         // No run is passed: only a block that a single rank reported can be open, never a
         // subagent's.
-        let shown = facts.show_without_run(&open.block, &conversation.name);
+        let interrupted = conversation.is_interrupted;
+        let shown = facts.show(&open.block, &conversation.name, None, interrupted);
         conversation.set(position, facts, shown);
     }
 }

@@ -2,10 +2,9 @@
 //!
 //! Blocks are looked up by label, so inserting in the middle renumbers only the neighbours.
 
-use std::sync::Arc;
-
 use crate::event::{Placement, Rank};
 use crate::id::BlockId;
+use crate::work::visit;
 
 use super::conversation::Conversation;
 use super::entry::Entry;
@@ -55,7 +54,10 @@ impl Conversation {
             (left, Some(right)) => {
                 let left = left.unwrap_or(right.saturating_sub(2 * STEP));
                 let gap = right - left;
-                (gap > 1).then(|| left + (gap / SHARE).max(1))
+                let share = (gap / SHARE).max(1);
+                // Before the block that was inserted last, they arrive in descending order.
+                let offset = if right == self.newest { gap - share } else { share };
+                (gap > 1).then(|| left + offset)
             }
         }
     }
@@ -72,10 +74,12 @@ impl Conversation {
             let step = (high - low) / (end - start + 2) as Label;
             if step >= ROOM || whole {
                 for (count, at) in (start..end).enumerate() {
-                    let mut entry = Entry::clone(&self.entries[at]);
+                    visit();
+                    let mut entry = self.entries[at].clone();
+                    self.index.remove(&entry.id(), entry.label);
                     entry.label = low + step * (count as Label + 1);
-                    self.index.insert(entry.id.clone(), entry.label);
-                    self.entries.set(at, Arc::new(entry));
+                    self.index.insert(&entry.id(), entry.label);
+                    self.entries.set(at, entry);
                 }
                 return;
             }
@@ -106,6 +110,7 @@ impl Conversation {
     fn skip_unknown_to(&self, rank: Rank, start: usize) -> usize {
         // An index is used because skipping an iterator would walk all preceding entries.
         (start..self.entries.len())
+            .inspect(|_| visit())
             .find(|&at| self.entries[at].is_known(rank))
             .unwrap_or(self.entries.len())
     }
@@ -115,9 +120,10 @@ impl Conversation {
     fn follows(&self, rank: Rank, position: usize, wanted: Option<&BlockId>) -> bool {
         let before = (0..position)
             .rev()
+            .inspect(|_| visit())
             .map(|at| &self.entries[at])
-            .find(|entry| entry.is_known(rank) || Some(&entry.id) == wanted);
-        before.map(|entry| &entry.id) == wanted
+            .find(|entry| entry.is_known(rank) || wanted.is_some_and(|it| *entry.id() == *it));
+        before.map(Entry::id).as_deref() == wanted
     }
 
     /// Moves blocks so that the one at `position`, just reported by `rank`, is where its source has
@@ -133,11 +139,11 @@ impl Conversation {
             Placement::Unspecified => return Vec::new(),
             Placement::First => None,
             Placement::After(block) => match self.position(block) {
-                Some(at) => Some(self.entries[at].id.clone()),
+                Some(at) => Some(self.entries[at].id().into_owned()),
                 None => return Vec::new(),
             },
         };
-        let id = self.entries[position].id.clone();
+        let id = self.entries[position].id().into_owned();
         if wanted.as_ref() == Some(&id) || self.follows(rank, position, wanted.as_ref()) {
             return Vec::new();
         }
@@ -178,9 +184,10 @@ impl Conversation {
         let mut moved = Vec::new();
         let mut target = position;
         for at in position + 1..=end {
+            visit();
             if movable(&self.entries[at]) {
                 let entry = self.take_out(at);
-                moved.push(entry.id.clone());
+                moved.push(entry.id().into_owned());
                 self.put_in(target, entry);
                 target += 1;
             }

@@ -6,6 +6,7 @@ use crate::event::Rank;
 use crate::id::{BlockId, ConversationId, ToolUseId};
 
 use super::ConversationState;
+use super::block_index::BlockIndex;
 use super::conversation::{Conversation, Map};
 use super::entry::Facts;
 use super::subagent::{Names, RankSet, Run};
@@ -54,8 +55,8 @@ pub enum SnapshotError {
     },
 }
 
-impl From<serde_json::Error> for SnapshotError {
-    fn from(error: serde_json::Error) -> Self {
+impl SnapshotError {
+    fn unreadable(error: &serde_json::Error) -> Self {
         Self::Unreadable { reason: error.to_string() }
     }
 }
@@ -80,7 +81,7 @@ struct ConversationFacts<B> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct BlockFacts {
-    id: BlockId,
+    pub(super) id: BlockId,
     pub(super) facts: Facts,
 }
 
@@ -89,9 +90,13 @@ pub(super) struct BlockFacts {
 struct SubagentFacts<B> {
     names: Names,
     runs: Vec<Run>,
+    #[serde(default)]
+    active: RankSet,
     idle: RankSet,
     #[serde(default, skip_serializing_if = "super::entry::is_false")]
     united: bool,
+    #[serde(default, skip_serializing_if = "super::entry::is_false")]
+    internal: bool,
     conversation: ConversationFacts<B>,
 }
 
@@ -102,8 +107,10 @@ impl ConversationState {
         let subagents = state.settled.subagents.iter().map(|subagent| SubagentFacts {
             names: subagent.names.clone(),
             runs: subagent.runs.clone(),
+            active: subagent.active,
             idle: subagent.idle,
             united: subagent.united,
+            internal: subagent.internal,
             conversation: conversation_facts(&subagent.conversation),
         });
         StateSnapshot {
@@ -111,6 +118,18 @@ impl ConversationState {
             main: conversation_facts(&state.settled.main),
             subagents: subagents.collect(),
         }
+    }
+
+    /// Returns the state for a writer of snapshots, who may hold it while more is folded. It has the
+    /// same hash and the same snapshot, but its blocks cannot be found by id.
+    ///
+    /// Ids are indexed by their hash, in no order: with the index of an old state still in use,
+    /// each new block would copy another part of it, until all of it is in memory twice.
+    #[must_use]
+    pub fn for_snapshot(&self) -> Self {
+        let mut state = self.without_open_texts();
+        state.settled_mut().main.index = BlockIndex::default();
+        state
     }
 
     fn without_open_texts(&self) -> Self {
@@ -129,7 +148,10 @@ fn conversation_facts(conversation: &Conversation) -> ConversationFacts<Vec<Bloc
         name: conversation.name.clone(),
         blocks: conversation
             .entries()
-            .map(|entry| BlockFacts { id: entry.id.clone(), facts: entry.facts().into_owned() })
+            .map(|entry| BlockFacts {
+                id: entry.id().into_owned(),
+                facts: entry.facts().into_owned(),
+            })
             .collect(),
         aliases: sorted(&rare.aliases),
         removed: sorted(&rare.removed),

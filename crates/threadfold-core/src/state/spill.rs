@@ -4,7 +4,7 @@
 //! that a snapshot contains; the entry keeps the location and a few flags that are read often. A
 //! state with spilled blocks is equal to one without.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde::Serialize;
 
@@ -14,12 +14,14 @@ use crate::hash::block_hash;
 use crate::id::{BlockId, ConversationId};
 
 use super::conversation::Conversation;
-use super::entry::{Entry, Facts, Residence};
+use super::entry::{Entry, Facts, RANKS, Residence, ResidentBlock};
 use super::snapshot::BlockFacts;
 use super::{ConversationState, Slot};
 
 /// How much text is collected before it is written to the store.
 const BATCH: usize = 1 << 20;
+/// How many open blocks of a conversation stay in memory.
+const MOST_OPEN: usize = 256;
 
 /// Stores spilled text outside of memory, for a state that became large.
 ///
@@ -37,62 +39,180 @@ pub trait SpillStore: Send + Sync {
     fn report_corruption(&self, place: u64);
 }
 
-/// What remains in memory of a spilled block.
+/// What the spilled blocks of a conversation share.
+pub(crate) struct SpilledConversation {
+    store: Arc<dyn SpillStore>,
+    name: ConversationId,
+    hashes: Mutex<SpilledHashes>,
+}
+
+/// The hashes of spilled blocks, in the order of spilling.
+///
+/// They are spilled in pages, apart from the blocks, so that the texts of blocks stay adjacent.
+#[derive(Default)]
+struct SpilledHashes {
+    /// The offsets of the pages that are spilled.
+    pages: Vec<u64>,
+    /// The hashes after them.
+    rest: Vec<u8>,
+}
+
+const HASH: usize = 32;
+/// How many hashes a page has.
+const PAGE: usize = 4096;
+
+impl SpilledConversation {
+    pub(super) fn new(store: Arc<dyn SpillStore>, name: ConversationId) -> Self {
+        Self { store, name, hashes: Mutex::default() }
+    }
+
+    fn is_of(&self, store: &Arc<dyn SpillStore>, name: &ConversationId) -> bool {
+        Arc::ptr_eq(&self.store, store) && self.name == *name
+    }
+
+    fn hashes(&self) -> MutexGuard<'_, SpilledHashes> {
+        // A page is complete after every change, so a panic elsewhere cannot leave half of one.
+        self.hashes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a hash, and returns its number.
+    fn add_hash(&self, hash: &[u8; HASH]) -> u32 {
+        let mut hashes = self.hashes();
+        // If a page cannot be spilled, it stays in memory with all after it.
+        if hashes.rest.len() == PAGE * HASH
+            && let Some(place) = self.store.put(&hashes.rest)
+        {
+            hashes.pages.push(place);
+            hashes.rest.clear();
+        }
+        hashes.rest.extend_from_slice(hash);
+        (hashes.pages.len() * PAGE + hashes.rest.len() / HASH - 1) as u32
+    }
+
+    /// Returns the hashes from the start of a page.
+    fn page(&self, page: usize) -> Vec<u8> {
+        let hashes = self.hashes();
+        match hashes.pages.get(page) {
+            Some(place) => self.store.fetch(*place, PAGE * HASH).unwrap_or_default(),
+            None => hashes.rest.clone(),
+        }
+    }
+}
+
+/// What remains in memory of a spilled block. Its id and its hash are spilled as well.
 #[derive(Clone)]
 pub(crate) struct SpilledBlock {
-    store: Arc<dyn SpillStore>,
-    pub(super) place: u64,
+    shared: Arc<SpilledConversation>,
+    /// The offset of its text, in two parts: together with the flags they fill 24 bytes.
+    place_low: u32,
     length: u32,
+    /// The number of its hash.
+    hash: u32,
+    place_high: u8,
+    /// Two bits for each rank: the rank knows it, and it left the rank's active path.
+    marks: u8,
     /// The index of its type in [`BlockBody::KINDS`].
-    kind: Option<u8>,
-    known: [bool; 2],
-    inactive: [bool; 2],
-    conversation: ConversationId,
+    kind: u8,
+    has_kind: bool,
 }
 
 impl SpilledBlock {
     pub(super) fn is_known(&self, rank: Rank) -> bool {
-        self.known[rank as usize]
+        self.marks & known_mark(rank) != 0
     }
 
     pub(super) fn is_inactive(&self, rank: Rank) -> bool {
-        self.inactive[rank as usize]
+        self.marks & inactive_mark(rank) != 0
     }
 
     /// Returns true if the block may have this type.
     pub(super) fn may_be(&self, kind: &str) -> bool {
-        self.kind.is_none_or(|it| BlockBody::KINDS.get(usize::from(it)) == Some(&kind))
+        !self.has_kind || BlockBody::KINDS.get(usize::from(self.kind)) == Some(&kind)
     }
 
-    pub(super) fn facts(&self) -> Facts {
-        let Some(text) = self.store.fetch(self.place, self.length as usize) else {
-            return Facts::default();
-        };
-        match serde_json::from_slice::<BlockFacts>(&text) {
-            Ok(read) => read.facts,
-            Err(_) => {
-                self.store.report_corruption(self.place);
-                Facts::default()
-            }
+    /// Reads the block back; nothing if that fails.
+    fn try_read(&self) -> Option<BlockFacts> {
+        let text = self.shared.store.fetch(self.place(), self.length as usize)?;
+        let read = serde_json::from_slice(&text).ok();
+        if read.is_none() {
+            self.shared.store.report_corruption(self.place());
         }
+        read
     }
 
-    pub(super) fn shown(&self, id: &BlockId) -> Arc<Block> {
-        self.facts().show_without_run(id, &self.conversation)
+    /// Reads the block back; an empty one if that fails.
+    pub(super) fn read(&self) -> BlockFacts {
+        let lost = || BlockFacts { id: BlockId::from(""), facts: Facts::default() };
+        self.try_read().unwrap_or_else(lost)
+    }
+
+    pub(super) fn id(&self) -> BlockId {
+        self.read().id
+    }
+
+    /// Returns true if the block has this id, which its hash suggests, or cannot be read.
+    pub(super) fn has_id(&self, id: &BlockId) -> bool {
+        self.try_read().is_none_or(|it| it.id == *id)
+    }
+
+    pub(super) fn shown(&self) -> Arc<Block> {
+        let BlockFacts { id, facts } = self.read();
+        facts.show_without_run(&id, &self.shared.name)
     }
 
     pub(super) fn store(&self) -> &Arc<dyn SpillStore> {
-        &self.store
+        &self.shared.store
+    }
+
+    /// Returns the offset at which the text begins.
+    pub(super) fn place(&self) -> u64 {
+        u64::from(self.place_high) << 32 | u64::from(self.place_low)
     }
 
     /// Returns the offset at which the text ends.
     pub(super) fn end(&self) -> u64 {
-        self.place + u64::from(self.length)
+        self.place() + u64::from(self.length)
     }
 
     /// Returns true if its text directly follows another's in the same store, after one comma.
     pub(super) fn follows(&self, end: u64, store: &Arc<dyn SpillStore>) -> bool {
-        self.place == end + 1 && Arc::ptr_eq(&self.store, store)
+        self.place() == end + 1 && Arc::ptr_eq(&self.shared.store, store)
+    }
+}
+
+fn known_mark(rank: Rank) -> u8 {
+    1 << (2 * rank as u8)
+}
+
+fn inactive_mark(rank: Rank) -> u8 {
+    2 << (2 * rank as u8)
+}
+
+/// Reads the hashes of blocks in order: those of a page at once.
+#[derive(Default)]
+pub(crate) struct BlockHashes {
+    page: Option<(Arc<SpilledConversation>, usize, Vec<u8>)>,
+}
+
+impl BlockHashes {
+    /// Returns the hash of a block as it is shown.
+    pub(crate) fn of(&mut self, entry: &Entry) -> [u8; 32] {
+        let SpilledBlock { shared, hash, .. } = match &entry.residence {
+            Residence::InMemory(block) => {
+                return *block.hash.get_or_init(|| block_hash(&block.shown));
+            }
+            Residence::Spilled(spilled) => spilled,
+        };
+        let (page, index) = (*hash as usize / PAGE, *hash as usize % PAGE * HASH);
+        let is_held = |held: &(Arc<SpilledConversation>, usize, Vec<u8>)| {
+            Arc::ptr_eq(&held.0, shared) && held.1 == page && held.2.len() >= index + HASH
+        };
+        if !self.page.as_ref().is_some_and(is_held) {
+            self.page = Some((shared.clone(), page, shared.page(page)));
+        }
+        let hash = self.page.as_ref().and_then(|(_, _, hashes)| hashes.get(index..index + HASH));
+        // It can only be missing if the store has failed, and then the state is invalid.
+        hash.and_then(|it| it.try_into().ok()).unwrap_or_default()
     }
 }
 
@@ -106,95 +226,121 @@ pub(super) struct BlockText<'a> {
 impl Entry {
     pub(super) fn spilled(&self) -> Option<&SpilledBlock> {
         match &self.residence {
-            Residence::InMemory { .. } => None,
+            Residence::InMemory(_) => None,
             Residence::Spilled(spilled) => Some(spilled),
         }
     }
 
-    /// Returns the entry with its facts in memory.
-    pub(super) fn loaded(&self) -> Entry {
-        let mut entry = self.clone();
-        if let Residence::Spilled(spilled) = &self.residence {
-            let facts = spilled.facts();
-            let shown = facts.show_without_run(&self.id, &spilled.conversation);
-            entry.residence = Residence::InMemory { facts, shown };
+    /// Returns the block in memory, read back if it is spilled.
+    pub(super) fn resident(&self) -> Arc<ResidentBlock> {
+        match &self.residence {
+            Residence::InMemory(block) => block.clone(),
+            Residence::Spilled(spilled) => {
+                let BlockFacts { id, facts } = spilled.read();
+                let shown = facts.show_without_run(&id, &spilled.shared.name);
+                Arc::new(ResidentBlock { id, facts, shown, hash: OnceLock::new() })
+            }
         }
-        entry
-    }
-
-    /// Appends the block's facts to `texts`, and returns the spilled entry; its offset is relative
-    /// to the start of `texts`. Returns `None` if the block must stay in memory: it is open, or it
-    /// shows more than its facts.
-    fn spill(
-        &self,
-        conversation: &ConversationId,
-        store: &Arc<dyn SpillStore>,
-        texts: &mut Vec<u8>,
-    ) -> Option<Entry> {
-        let Residence::InMemory { facts, shown } = &self.residence else { return None };
-        // An open block will change soon, and a subagent's block shows more than its facts.
-        if facts.call.is_some() || shown.status.is_open() {
-            return None;
-        }
-        let again = facts.show_without_run(&self.id, conversation);
-        if !Arc::ptr_eq(&again, shown) && again != *shown {
-            return None;
-        }
-        let start = texts.len();
-        let written = serde_json::to_writer(&mut *texts, &BlockText { id: &self.id, facts });
-        let length = u32::try_from(texts.len() - start).ok().filter(|_| written.is_ok());
-        let Some(length) = length else {
-            texts.truncate(start);
-            return None;
-        };
-        // With the separator of a JSON list, a run of spilled blocks can be copied into a snapshot
-        // as is.
-        texts.push(b',');
-        let kind = BlockBody::KINDS.iter().position(|it| *it == shown.body.kind());
-        let spilled = SpilledBlock {
-            store: store.clone(),
-            place: start as u64,
-            length,
-            kind: kind.and_then(|it| u8::try_from(it).ok()),
-            known: RANK_ORDER.map(|rank| facts.report(rank).known),
-            inactive: RANK_ORDER.map(|rank| facts.report(rank).inactive),
-            conversation: conversation.clone(),
-        };
-        // Cached before the facts leave memory: hashing the state must not read every spilled
-        // block.
-        self.hash.get_or_init(|| block_hash(shown));
-        Some(Entry {
-            label: self.label,
-            id: self.id.clone(),
-            hash: self.hash.clone(),
-            residence: Residence::Spilled(spilled),
-        })
     }
 
     /// Spills a block again that was spilled before it changed.
-    pub(super) fn spill_again(
-        self,
-        conversation: &ConversationId,
-        store: &Arc<dyn SpillStore>,
-    ) -> Entry {
-        let mut text = Vec::new();
-        let spilled = self.spill(conversation, store, &mut text);
-        match spilled.and_then(|entry| Some(entry.moved_by(store.put(&text)?))) {
-            Some(entry) => entry,
+    pub(super) fn spill_again(self, shared: &Arc<SpilledConversation>) -> Entry {
+        let mut batch = PendingBatch::default();
+        batch.add(0, &self, shared);
+        let label = self.label;
+        match batch.write(shared).pop() {
+            Some((_, spilled)) => Entry { label, residence: Residence::Spilled(spilled) },
             None => self,
         }
     }
+}
 
-    fn moved_by(mut self, start: u64) -> Entry {
-        if let Residence::Spilled(spilled) = &mut self.residence {
-            spilled.place += start;
+/// Blocks that are about to be spilled together.
+#[derive(Default)]
+struct PendingBatch {
+    texts: Vec<u8>,
+    blocks: Vec<PendingBlock>,
+}
+
+struct PendingBlock {
+    /// Its position in the conversation.
+    position: usize,
+    offset: usize,
+    length: u32,
+    hash: u32,
+    marks: u8,
+    kind: Option<u8>,
+}
+
+impl PendingBatch {
+    /// Adds a block, unless it must stay in memory: it grows, or it shows more than its facts.
+    fn add(&mut self, position: usize, entry: &Entry, shared: &SpilledConversation) {
+        let Residence::InMemory(block) = &entry.residence else { return };
+        let ResidentBlock { id, facts, shown, hash } = &**block;
+        // A text that grows would be written again and again, and a subagent's block shows more
+        // than its facts.
+        if facts.call.is_some() || (shown.status.is_open() && !is_waiting_call(shown)) {
+            return;
         }
-        self
+        let again = facts.show_without_run(id, &shared.name);
+        if !Arc::ptr_eq(&again, shown) && again != *shown {
+            return;
+        }
+        let offset = self.texts.len();
+        let written = serde_json::to_writer(&mut self.texts, &BlockText { id, facts });
+        let length = u32::try_from(self.texts.len() - offset).ok().filter(|_| written.is_ok());
+        let Some(length) = length else {
+            return self.texts.truncate(offset);
+        };
+        // With the separator of a JSON list, a run of spilled blocks can be copied into a snapshot
+        // as is.
+        self.texts.push(b',');
+        // Computed before the facts leave memory: hashing the state must not read every spilled
+        // block.
+        let hash = shared.add_hash(hash.get_or_init(|| block_hash(shown)));
+        let kind = BlockBody::KINDS.iter().position(|it| *it == shown.body.kind());
+        let marks = RANKS.into_iter().map(|rank| {
+            let report = facts.report(rank);
+            let known = if report.known { known_mark(rank) } else { 0 };
+            known | if report.inactive { inactive_mark(rank) } else { 0 }
+        });
+        let marks = marks.fold(0, |all, it| all | it);
+        let kind = kind.and_then(|it| u8::try_from(it).ok());
+        self.blocks.push(PendingBlock { position, offset, length, hash, marks, kind });
+    }
+
+    /// Writes the blocks, and returns them with their positions; none if the store fails.
+    fn write(&mut self, shared: &Arc<SpilledConversation>) -> Vec<(usize, SpilledBlock)> {
+        let Self { texts, blocks } = std::mem::take(self);
+        if blocks.is_empty() {
+            return Vec::new();
+        }
+        let Some(start) = shared.store.put(&texts) else { return Vec::new() };
+        let spilled = |block: PendingBlock| {
+            let PendingBlock { position, offset, length, hash, marks, kind } = block;
+            let place = start + offset as u64;
+            // A block beyond the first terabyte stays in memory.
+            let place_high = u8::try_from(place >> 32).ok()?;
+            let spilled = SpilledBlock {
+                shared: shared.clone(),
+                place_low: place as u32,
+                length,
+                hash,
+                place_high,
+                marks,
+                kind: kind.unwrap_or_default(),
+                has_kind: kind.is_some(),
+            };
+            Some((position, spilled))
+        };
+        blocks.into_iter().filter_map(spilled).collect()
     }
 }
 
-/// The ranks in the order of their discriminants.
-const RANK_ORDER: [Rank; 2] = [Rank::Stream, Rank::Transcript];
+/// Returns whether a block is a call that is complete except for its result.
+fn is_waiting_call(block: &Block) -> bool {
+    matches!(&block.body, BlockBody::ToolUse(call) if call.input.is_some())
+}
 
 impl Conversation {
     /// Returns the positions of the blocks that may be closed and in memory, in order.
@@ -216,39 +362,44 @@ impl Conversation {
         store: &Arc<dyn SpillStore>,
         is_growing: impl Fn(&BlockId) -> bool,
     ) {
-        let mut texts = Vec::new();
-        let mut waiting: Vec<(usize, Entry)> = Vec::new();
+        let shared = match &self.spilled {
+            Some(shared) if shared.is_of(store, &self.name) => shared.clone(),
+            _ => Arc::new(SpilledConversation::new(store.clone(), self.name.clone())),
+        };
+        self.spilled = Some(shared.clone());
+        let mut batch = PendingBatch::default();
+        // A call without a result will change soon, unless there are more than any agent waits for.
+        let keeps_open = self.open.len() <= MOST_OPEN;
         for position in self.fresh_positions() {
             let entry = &self.entries[position];
-            if !is_growing(&entry.id)
-                && let Some(spilled) = entry.spill(&self.name, store, &mut texts)
-            {
-                waiting.push((position, spilled));
+            let stays = keeps_open && entry.shown().status.is_open();
+            if entry.spilled().is_none() && !stays && !is_growing(&entry.id()) {
+                batch.add(position, entry, &shared);
             }
-            if texts.len() >= BATCH {
-                self.write_batch(store, &mut texts, &mut waiting);
+            if batch.texts.len() >= BATCH {
+                self.write_batch(&shared, &mut batch);
             }
         }
-        self.write_batch(store, &mut texts, &mut waiting);
+        self.write_batch(&shared, &mut batch);
         // A block that stays in memory is marked fresh again when it closes.
         self.fresh = Some(imbl::Vector::new());
     }
 
-    fn write_batch(
-        &mut self,
-        store: &Arc<dyn SpillStore>,
-        texts: &mut Vec<u8>,
-        waiting: &mut Vec<(usize, Entry)>,
-    ) {
-        if !waiting.is_empty()
-            && let Some(start) = store.put(texts)
-        {
-            for (position, entry) in waiting.drain(..) {
-                self.entries.set(position, Arc::new(entry.moved_by(start)));
-            }
+    /// Returns what the spilled blocks share under its present name; nothing if none was spilled.
+    pub(super) fn shared_spill(&mut self) -> Option<Arc<SpilledConversation>> {
+        let shared = self.spilled.as_ref()?;
+        if shared.name != self.name {
+            let store = shared.store.clone();
+            self.spilled = Some(Arc::new(SpilledConversation::new(store, self.name.clone())));
         }
-        waiting.clear();
-        texts.clear();
+        self.spilled.clone()
+    }
+
+    fn write_batch(&mut self, shared: &Arc<SpilledConversation>, batch: &mut PendingBatch) {
+        for (position, spilled) in batch.write(shared) {
+            let label = self.entries[position].label;
+            self.entries.set(position, Entry { label, residence: Residence::Spilled(spilled) });
+        }
     }
 
     fn has_fresh(&self) -> bool {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::block::BlockStatus;
 use crate::event::Rank;
-use crate::id::{AgentId, ConversationId, ToolUseId};
+use crate::id::{AgentId, ConversationId, ToolUseId, is_call_name};
 use crate::json::Json;
 
 use super::Slot;
@@ -19,10 +19,14 @@ pub(crate) struct Subagent {
     pub(crate) conversation: Conversation,
     pub(crate) names: Names,
     pub(crate) runs: Vec<Run>,
+    /// The ranks that reported a block of its conversation.
+    pub(crate) active: RankSet,
     /// The ranks that reported the end of its turn.
     pub(crate) idle: RankSet,
     /// It was merged into another subagent, which now holds its blocks.
     pub(crate) united: bool,
+    /// A source marked it as a helper of the agent itself.
+    pub(crate) internal: bool,
 }
 
 /// The names of a subagent, besides its call ids.
@@ -93,7 +97,7 @@ pub(crate) struct Run {
     pub(crate) done: [Option<RunEnd>; 2],
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) background: bool,
-    /// The ranks that reported the run.
+    /// The ranks that reported the run. Snapshots keep the field under its old name.
     #[serde(rename = "said", default)]
     pub(crate) reported: RankSet,
     /// The ranks whose turn ended during the run.
@@ -102,6 +106,15 @@ pub(crate) struct Run {
     /// The conversations that contain the call as a block.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) edges: Vec<Slot>,
+    /// When the run was reported first, by the clock of that source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) time: Option<RankedValue<Arc<str>>>,
+    /// The place of the run among all runs of the session, by rank.
+    #[serde(default)]
+    pub(crate) order: [Option<u32>; 2],
+    /// A run that contains the call was interrupted. Derived, see `state::interruption`.
+    #[serde(skip)]
+    pub(crate) is_cut_off: bool,
 }
 
 /// How a run ended.
@@ -169,7 +182,16 @@ impl Run {
             reported: RankSet::default(),
             idle: RankSet::default(),
             edges: Vec::new(),
+            time: None,
+            order: [None, None],
+            is_cut_off: false,
         }
+    }
+
+    /// Returns the key that runs are sorted by: the transcript's order, then the stream's.
+    fn sort_key(&self) -> (bool, Option<u32>, Option<u32>) {
+        let [stream, transcript] = self.order;
+        (transcript.is_none(), transcript, stream)
     }
 
     /// Records that a conversation contains the call.
@@ -202,6 +224,7 @@ impl Run {
             (&mut self.prompt, other.prompt),
             (&mut self.subagent_type, other.subagent_type),
             (&mut self.description, other.description),
+            (&mut self.time, other.time),
         ] {
             if let Some(its) = its {
                 fill(mine, its.rank, Some(its.value));
@@ -210,19 +233,40 @@ impl Run {
         for (mine, its) in self.done.iter_mut().zip(other.done) {
             *mine = its.or(mine.take());
         }
+        for (mine, its) in self.order.iter_mut().zip(other.order) {
+            *mine = match (*mine, its) {
+                (Some(mine), Some(its)) => Some(mine.min(its)),
+                (only, None) | (None, only) => only,
+            };
+        }
         self.background |= other.background;
         other.edges.into_iter().for_each(|slot| self.add_edge(slot));
         self.reported.extend(other.reported);
         self.idle.extend(other.idle);
     }
 
-    fn closing(&self) -> (BlockStatus, bool) {
+    /// Returns the status, and whether the run was interrupted.
+    ///
+    /// A run without an answer is interrupted by the end of its caller's turn. One that nobody
+    /// waits for, because it runs in the background or its caller is unknown, is interrupted by the
+    /// end of its own turn (`own_idle`).
+    fn closing(&self, own_idle: RankSet) -> (BlockStatus, bool) {
+        let is_cut_off = self.is_cut_off && !self.background;
         match self.done() {
             Some(RunEnd { failed: true, .. }) => (BlockStatus::Error, false),
             Some(_) => (BlockStatus::Success, false),
-            None if !self.idle.is_empty() => (BlockStatus::Error, true),
+            None if is_cut_off || self.is_interrupted_by_itself(own_idle) => {
+                (BlockStatus::Error, true)
+            }
             None => (BlockStatus::Running, false),
         }
+    }
+
+    /// Returns whether the run is interrupted, whatever happened to the runs that contain it.
+    pub(crate) fn is_interrupted_by_itself(&self, own_idle: RankSet) -> bool {
+        let by_caller = !self.background && !self.idle.is_empty();
+        let is_awaited = !self.background && !self.edges.is_empty();
+        self.done().is_none() && (by_caller || (!is_awaited && !own_idle.is_empty()))
     }
 }
 
@@ -233,6 +277,7 @@ pub(crate) struct RunView {
     pub(crate) agent_id: Option<AgentId>,
     pub(crate) subagent_type: Option<Arc<str>>,
     pub(crate) description: Option<Arc<str>>,
+    pub(crate) time: Option<Arc<str>>,
     pub(crate) prompt: Option<Arc<str>>,
     pub(crate) output: Option<Json>,
     pub(crate) duration_ms: Option<u64>,
@@ -246,8 +291,10 @@ impl Subagent {
             conversation: Conversation::named(ConversationId::from("")),
             names: Names::default(),
             runs: Vec::new(),
+            active: RankSet::default(),
             idle: RankSet::default(),
             united: false,
+            internal: false,
         }
     }
 
@@ -268,13 +315,14 @@ impl Subagent {
 
     pub(crate) fn show_run(&self, call: &ToolUseId) -> Option<RunView> {
         let run = self.run(call)?;
-        let (status, interrupted) = run.closing();
+        let (status, interrupted) = run.closing(self.idle);
         let done = run.done();
         Some(RunView {
             tool_use_id: run.tool_use_id.clone(),
             agent_id: self.names.agent_id.clone(),
             subagent_type: value(&run.subagent_type),
             description: value(&run.description),
+            time: value(&run.time),
             prompt: value(&run.prompt),
             output: done.as_ref().and_then(|done| done.output.clone()),
             duration_ms: done.and_then(|done| done.duration_ms),
@@ -283,34 +331,65 @@ impl Subagent {
         })
     }
 
+    /// Returns whether a source of this rank reported the subagent. If none did, it cannot report the
+    /// end of its turn either, whatever sources of another rank know.
+    pub(crate) fn is_reported_by(&self, rank: Rank) -> bool {
+        self.active.has(rank) || self.runs.iter().any(|run| run.reported.has(rank))
+    }
+
+    /// Records that a source of this rank reported a run. `order` is its place among all runs.
+    pub(crate) fn order_run(&mut self, call: &ToolUseId, rank: Rank, order: u32) {
+        let place = &mut self.run_mut(call).order[rank as usize];
+        if place.is_none() {
+            *place = Some(order);
+            self.sort_runs();
+        }
+    }
+
+    /// Sorts the runs, because the order of arrival depends on how the sources are interleaved.
+    pub(crate) fn sort_runs(&mut self) {
+        self.runs.sort_by_key(Run::sort_key);
+    }
+
+    /// Returns the call that the conversation was named after, before any run was reported.
+    pub(crate) fn call_by_name(&self) -> Option<ToolUseId> {
+        let name = self.names.agent_id.as_ref().filter(|_| self.names.is_guess())?;
+        (self.runs.is_empty() && is_call_name(name.as_str())).then(|| name.as_str().into())
+    }
+
     /// Returns everything about the subagent except its blocks.
     pub(crate) fn header(&self) -> SubagentHeader {
-        let runs: Vec<_> = self.runs.iter().map(run_header).collect();
+        let runs: Vec<_> = self.runs.iter().map(|run| run_header(run, self.idle)).collect();
         let latest = runs.last().cloned();
+        let by_name = self.call_by_name();
+        let is_named_by_call = by_name.is_some();
         SubagentHeader {
-            tool_use_id: latest.as_ref().map(|run| run.tool_use_id.clone()),
-            agent_id: self.names.agent_id.clone(),
+            tool_use_id: latest.as_ref().map(|run| run.tool_use_id.clone()).or(by_name),
+            agent_id: self.names.agent_id.clone().filter(|_| !is_named_by_call),
+            unplaced: is_named_by_call || self.runs.last().is_some_and(|run| run.edges.is_empty()),
             status: latest.as_ref().map_or(self.idle_status(), |run| run.status),
             prompt: latest.as_ref().and_then(|run| run.prompt.clone()),
             output: latest.as_ref().and_then(|run| run.output.clone()),
             duration_ms: latest.as_ref().and_then(|run| run.duration_ms),
             runs: if runs.len() > 1 { runs } else { Vec::new() },
+            // The model asked for a subagent that has a call, so it is part of the conversation.
+            internal: self.internal && latest.is_none() && !is_named_by_call,
         }
     }
 
-    /// Returns the status of a subagent without a caller. Nobody waits for its answer, so the end
+    /// Returns the status of a subagent without a caller. No call waits for its answer, so the end
     /// of its turn ends it.
     fn idle_status(&self) -> BlockStatus {
         if self.idle.is_empty() { BlockStatus::Running } else { BlockStatus::Success }
     }
 }
 
-fn run_header(run: &Run) -> RunHeader {
+fn run_header(run: &Run, own_idle: RankSet) -> RunHeader {
     let done = run.done();
     RunHeader {
         tool_use_id: run.tool_use_id.clone(),
         prompt: value(&run.prompt),
-        status: run.closing().0,
+        status: run.closing(own_idle).0,
         output: done.as_ref().and_then(|done| done.output.clone()),
         duration_ms: done.and_then(|done| done.duration_ms),
     }
@@ -332,6 +411,9 @@ pub struct SubagentHeader {
     /// The subagent's own id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
+    /// A call started the subagent, but no conversation is known to contain that call.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unplaced: bool,
     /// The status of the run.
     pub status: BlockStatus,
     /// The prompt.
@@ -346,6 +428,10 @@ pub struct SubagentHeader {
     /// All calls, if there was more than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunHeader>,
+    /// It is a helper of the agent itself, which nobody called: a prompt suggestion, a compaction,
+    /// a side question. Views and counts leave it out.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub internal: bool,
 }
 
 /// One of several calls that ran a subagent.

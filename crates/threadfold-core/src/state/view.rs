@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::block::{Block, BlockStatus};
 use crate::id::{AgentId, BlockId, ConversationId, ToolUseId};
-use crate::object::Field;
+use crate::json_object::Field;
 
 use super::conversation::Conversation;
 use super::{ConversationState, Entry, Slot, SubagentHeader};
@@ -110,7 +110,9 @@ impl<'a> SubagentRef<'a> {
 
     /// Returns the latest call that ran it.
     pub fn tool_use_id(&self) -> Option<ToolUseId> {
-        self.subagent().runs.last().map(|run| run.tool_use_id.clone())
+        let subagent = self.subagent();
+        let latest = subagent.runs.last().map(|run| run.tool_use_id.clone());
+        latest.or_else(|| subagent.call_by_name())
     }
 
     /// Returns its own id.
@@ -118,9 +120,20 @@ impl<'a> SubagentRef<'a> {
         self.subagent().names.agent_id.as_ref()
     }
 
+    /// Returns true if a call started it, but no conversation is known to contain that call.
+    pub fn is_unplaced(&self) -> bool {
+        self.header().unplaced
+    }
+
     /// Returns its status.
     pub fn status(&self) -> BlockStatus {
         self.header().status
+    }
+
+    /// Returns whether it is a helper of the agent itself, which views and counts leave out.
+    pub fn is_internal(&self) -> bool {
+        let subagent = self.subagent();
+        subagent.internal && subagent.runs.is_empty()
     }
 
     /// Returns everything about it except its blocks.
@@ -140,12 +153,16 @@ impl Serialize for SubagentRef<'_> {
         let mut map = serializer.serialize_map(None)?;
         header.tool_use_id.write("toolUseId", &mut map)?;
         header.agent_id.write("agentId", &mut map)?;
+        header.unplaced.write("unplaced", &mut map)?;
         header.status.write("status", &mut map)?;
         header.prompt.write("prompt", &mut map)?;
         header.output.write("output", &mut map)?;
         header.duration_ms.write("durationMs", &mut map)?;
         if !header.runs.is_empty() {
             map.serialize_entry("runs", &header.runs)?;
+        }
+        if header.internal {
+            map.serialize_entry("internal", &true)?;
         }
         map.serialize_entry("blocks", &self.blocks())?;
         map.end()

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::block::raw;
 use crate::id::{CallId, MessageId};
 use crate::json::Fields;
-use crate::object::{DecodeError, Field, RawFields, deserialize_with, value_fields};
+use crate::json_object::{DecodeError, Field, RawFields, deserialize_with, value_fields};
 use crate::turn::part::{MessagePart, MessagePartBody};
 
 /// A message of a conversation with a model.
@@ -109,7 +109,7 @@ impl ConversationMessage {
 
     /// Reads a message from JSON.
     pub fn from_json(text: &str) -> Result<Self, DecodeError> {
-        Self::from_raw(&raw(text)?)
+        Self::from_raw(raw(text)?)
     }
 
     fn from_raw(raw: &RawValue) -> Result<Self, DecodeError> {

@@ -8,9 +8,13 @@ use crate::id::ContentHash;
 use crate::json::Json;
 use crate::turn::content_hash::of_text;
 
-/// What a loop runs with.
+/// The prompt, tools and model that a loop runs with.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
+    /// The namespace of the prompt.
+    pub namespace: Option<&'a str>,
+    /// The key of the prompt within its namespace.
+    pub key: Option<&'a str>,
     /// The system prompt.
     pub system: Option<&'a str>,
     /// The tools, in the form sent to the model.
@@ -27,6 +31,10 @@ pub struct Setup<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fingerprint {
+    /// The hash of the prompt's namespace.
+    pub namespace: ContentHash,
+    /// The hash of the prompt's key.
+    pub key: ContentHash,
     /// The hash of the system prompt.
     pub system: ContentHash,
     /// The hash of the tools.
@@ -40,6 +48,8 @@ impl Setup<'_> {
     pub fn fingerprint(&self) -> Fingerprint {
         let tools = self.tools.filter(|it| !it.is_empty_list());
         Fingerprint {
+            namespace: of_text(self.namespace),
+            key: of_text(self.key),
             system: of_text(self.system.filter(|it| !it.is_empty())),
             tools: of_text(tools.map(Json::canonical).as_deref()),
             model: of_text(Some(&format!("{}\n{}", self.provider, self.model))),
@@ -69,6 +79,10 @@ pub struct Mismatch {
 /// A part of what a loop runs with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupPart {
+    /// The namespace of the prompt.
+    PromptNamespace,
+    /// The key of the prompt.
+    PromptKey,
     /// The system prompt.
     SystemPrompt,
     /// The tools.
@@ -80,6 +94,8 @@ pub enum SetupPart {
 impl fmt::Display for SetupPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::PromptNamespace => "the prompt's namespace",
+            Self::PromptKey => "the prompt's key",
             Self::SystemPrompt => "the system prompt",
             Self::Tools => "the tools",
             Self::Model => "the model",
@@ -96,6 +112,8 @@ impl Fingerprint {
     /// Compares the stored fingerprint with the current one.
     pub fn compare(&self, today: &Self) -> Result<(), ConversationStateMismatch> {
         let parts = [
+            (SetupPart::PromptNamespace, &self.namespace, &today.namespace),
+            (SetupPart::PromptKey, &self.key, &today.key),
             (SetupPart::SystemPrompt, &self.system, &today.system),
             (SetupPart::Tools, &self.tools, &today.tools),
             (SetupPart::Model, &self.model, &today.model),

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::block::{ImagePart, TextPart};
 use crate::json::{Fields, Json};
-use crate::object::{DecodeError, Field, Object, RawFields, objects};
+use crate::json_object::{DecodeError, Field, Object, RawFields, objects};
 use crate::text::Text;
 
 /// A part of a message.

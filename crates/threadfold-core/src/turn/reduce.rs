@@ -34,6 +34,7 @@ pub(super) fn apply(state: &mut TurnState, event: &SessionEvent) -> Outcome {
         | Payload::ContextChanged(_)
         | Payload::SubagentSpawned(_)
         | Payload::SubagentCompleted(_)
+        | Payload::SubagentMarked(_)
         | Payload::SessionIdle(_)
         | Payload::MetadataUpdate(_)
         | Payload::QueryStarted(_)
@@ -58,6 +59,22 @@ pub(super) fn apply(state: &mut TurnState, event: &SessionEvent) -> Outcome {
         | Payload::SessionEnded(_)
         | Payload::Unknown(_) => Outcome::Unchanged,
     }
+}
+
+/// Returns true if an event can change a loop's state.
+pub(super) fn concerns(event: &SessionEvent) -> bool {
+    matches!(
+        event.payload,
+        Payload::TurnStarted(_)
+            | Payload::TurnAnswered(_)
+            | Payload::TurnCompleted(_)
+            | Payload::ToolRequested(_)
+            | Payload::ToolStarted(_)
+            | Payload::ToolFinished(_)
+            | Payload::ToolFailed(_)
+            | Payload::ToolUnknown(_)
+            | Payload::CheckpointSaved(_)
+    )
 }
 
 /// Starts a turn after a completed one, or after an unanswered one that is abandoned.
@@ -107,6 +124,8 @@ fn started(state: &mut TurnState, payload: &TurnStarted, context: &Context) -> O
 /// are taken over.
 fn fingerprint(known: Option<Fingerprint>, payload: &TurnStarted) -> Fingerprint {
     let setup = Setup {
+        namespace: payload.prompt_namespace.as_deref(),
+        key: payload.prompt_key.as_deref(),
         system: payload.system.as_deref(),
         tools: payload.tools.as_ref(),
         provider: &payload.provider,

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::json::Json;
+use crate::json::{Json, JsonError};
 use crate::turn::state::{Facts, TurnState};
 
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct Versioned<F> {
+struct VersionedFields<F> {
     version: u32,
     #[serde(rename = "loop")]
     facts: F,
@@ -26,7 +26,7 @@ pub enum TurnRestoreError {
     },
     /// Fold the session again.
     #[error("the loop state is corrupt")]
-    Unreadable(#[source] serde_json::Error),
+    Unreadable(#[source] JsonError),
     /// Fold the session again.
     #[error("found turn {found}, expected turn {expected}")]
     OutOfOrder {
@@ -50,13 +50,11 @@ impl TurnState {
             version: u32,
         }
         // The version is read by itself, because a newer version's data may not parse at all.
-        let Version { version: found } =
-            serde_json::from_str(kept.as_str()).map_err(TurnRestoreError::Unreadable)?;
+        let Version { version: found } = kept.read().map_err(TurnRestoreError::Unreadable)?;
         if found != VERSION {
             return Err(TurnRestoreError::Version { found });
         }
-        let kept: Versioned<Facts> =
-            serde_json::from_str(kept.as_str()).map_err(TurnRestoreError::Unreadable)?;
+        let kept: VersionedFields<Facts> = kept.read().map_err(TurnRestoreError::Unreadable)?;
         let mut state = Self { facts: kept.facts, places: imbl::OrdMap::new() };
         for (place, turn) in state.facts.turns.iter().enumerate() {
             let (expected, found) = (place as u64 + 1, turn.number());
@@ -72,6 +70,6 @@ impl TurnState {
 
 impl Serialize for TurnState {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Versioned { version: VERSION, facts: &self.facts }.serialize(serializer)
+        VersionedFields { version: VERSION, facts: &self.facts }.serialize(serializer)
     }
 }

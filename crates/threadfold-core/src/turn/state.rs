@@ -86,9 +86,14 @@ impl TurnState {
     /// Applies one event in place.
     ///
     /// Total and deterministic: an event that does not fit leaves the state equal, and the outcome
-    /// says why.
+    /// contains the reason.
     pub fn apply(&mut self, event: &SessionEvent) -> Outcome {
         reduce::apply(self, event)
+    }
+
+    /// Returns true if an event is one of a loop's, which can change its state.
+    pub fn concerns(event: &SessionEvent) -> bool {
+        reduce::concerns(event)
     }
 
     /// Returns the conversation of the loop.
@@ -183,8 +188,8 @@ impl TurnState {
             && turns.get(place).is_some_and(|turn| turn.answer.is_none())
     }
 
-    /// Returns the state without the last unanswered prompt: the state that a turn which
-    /// [withdraws](crate::TurnStarted) that prompt continues from.
+    /// Returns the state before the last unanswered prompt. A turn that
+    /// [withdraws](crate::TurnStarted) the prompt continues from it.
     pub fn without_withdrawn(&self) -> Self {
         let mut before = self.clone();
         // The unanswered turn may itself have withdrawn an earlier one, which must go as well.

@@ -67,7 +67,7 @@ fn a_second_spawn_fills_in_missing_fields() {
 }
 
 #[test]
-fn a_completion_before_its_spawn_is_kept_and_merged() {
+fn a_completion_before_its_spawn_is_merged_with_it() {
     assert_snapshot!(play("done c output=found; spawn c agent=A prompt=look"), @r#"
     c subagent success "look -> found"
     [A call c success] "look" -> "found"
@@ -79,10 +79,18 @@ fn a_tool_use_id_takes_precedence_over_an_equal_agent_id() {
     assert_snapshot!(play("spawn c agent=x; spawn x agent=B; @x say a hello"), @r#"
     c subagent running " -> "
     x subagent running " -> "
-    [c call c running]
+    [x call c running]
     [B call x running]
       a assistant_text "hello"
     "#);
+    let shadowed = state("spawn c agent=x; spawn x agent=B");
+    let names: Vec<_> =
+        shadowed.subagents().iter().map(|it| it.conversation_id().to_string()).collect();
+    assert_eq!(
+        names,
+        ["c", "B"],
+        "the one that lost its name to a call is shown under its own call"
+    );
 }
 
 #[test]

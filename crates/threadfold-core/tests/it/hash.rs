@@ -50,7 +50,7 @@ mod as_documented {
     }
 
     pub(super) fn block(block: &Value) -> Vec<u8> {
-        hash(canonical(&without(block, "raw")).as_bytes())
+        hash(canonical(&without(&without(block, "raw"), "conversationId")).as_bytes())
     }
 
     pub(super) fn conversation(blocks: &Value) -> Vec<u8> {
@@ -59,7 +59,7 @@ mod as_documented {
 
     pub(super) fn state(json: &str) -> String {
         let state: Value = serde_json::from_str(json).unwrap();
-        let mut bytes = b"threadfold state 1\n".to_vec();
+        let mut bytes = b"threadfold state 2\n".to_vec();
         bytes.extend(conversation(&state["blocks"]));
         for subagent in state["subagents"].as_array().unwrap() {
             bytes.extend(hash(canonical(&without(subagent, "blocks")).as_bytes()));
@@ -196,13 +196,13 @@ fn the_documented_example_is_correct() {
         state.hash().to_string(),
         ConversationState::default().hash().to_string(),
     ];
-    block.as_object_mut().unwrap().remove("raw");
+    block.as_object_mut().unwrap().retain(|name, _| name != "raw" && name != "conversationId");
     assert_eq!(as_documented::canonical(&block), canonical);
     assert_snapshot!(hashes.join("\n"), @"
-    5f79bfedac50a436e40f1b386a6a8538b9acc41cba85830c2b2bcfe29485f4a3
-    a9a5a9b226747c4f0242c926904f08f597d051e4fc84f7cb64b370db604d49b6
-    f855bb49cbd1f30fb8cf5c5eaa932073ffc79b129c4bbd520064707e69924e89
-    ac1386f18359e4e7b5cde827acab6f05b3f738ccdd3642fc5b12afb1c491be5d
+    561246c93a66880769d84e8055f3662ab12886c662f6eb27705e19f9229bc569
+    ede98c9694c8c302b5d4ede716c61bd52225a50f5dcf66d637a94d47f3ec6111
+    ad54cc5f66b3f3db7d317c9f2ac900aef1eff6ac8d37544b5e74bc6f8d3ea305
+    6bcb0a0a610192551ece1021b3458bc1651b9e6c8b5f526af64c336944e275e6
     ");
     for hash in hashes {
         assert!(PAGE.contains(&hash), "the page lacks {hash}");

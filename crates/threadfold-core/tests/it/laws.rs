@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use threadfold_core::{
-    AssistantTextBlock, Block, BlockDelta, BlockStatus, ConversationState, Outcome, Payload,
-    SessionEvent, StateSnapshot, TextField, apply_changes, fold,
+    AssistantTextBlock, Block, BlockBody, BlockDelta, BlockStatus, ConversationState, Outcome,
+    Payload, SessionEvent, StateSnapshot, TextField, apply_changes, fold,
 };
 use threadfold_testkit::sessions::{any_event, hostile, interleave, plausible};
 use threadfold_testkit::story::show;
@@ -108,6 +108,7 @@ proptest! {
             prop_assert_eq!(&made, &state);
             shown = apply_changes(&shown, &changes);
             prop_assert_eq!(&shown, &state, "a client that has only changes, after {:?}", event);
+            prop_assert_eq!(names(&shown), names(&state), "after {:?}", event);
             if changes.is_empty() {
                 prop_assert!(matches!(outcome, Outcome::Unchanged | Outcome::Ignored(_)));
                 prop_assert_eq!(&before, &state);
@@ -178,6 +179,25 @@ proptest! {
     }
 
     #[test]
+    fn every_subagent_stands_in_one_place_and_an_interrupted_one_has_nothing_open(
+        session in plausible(),
+        turns in prop::collection::vec(any::<bool>(), 0..80),
+    ) {
+        let mut state = ConversationState::default();
+        let mut background = Vec::new();
+        for event in interleave(&session, &turns) {
+            if let Payload::SubagentSpawned(run) = &event.payload && run.background {
+                background.push(run.tool_use_id.to_string());
+            }
+            // Odd events are part of the law: whether one was ignored does not matter here.
+            drop(state.apply(&event));
+            let found = faults(&state, &background);
+            prop_assert_eq!(found, Vec::<String>::new(), "{:?}: {}", event, show(&state));
+        }
+        prop_assert_eq!(shown_twice(&state), Vec::<String>::new(), "{}", show(&state));
+    }
+
+    #[test]
     fn a_plausible_session_has_no_anomaly(session in plausible()) {
         for side in [&session.stream, &session.files] {
             let mut state = ConversationState::default();
@@ -188,6 +208,61 @@ proptest! {
             }
         }
     }
+}
+
+/// Returns the name of each subagent's conversation, with the names that its blocks carry. States
+/// are equal whatever these names are.
+fn names(state: &ConversationState) -> Vec<(String, Vec<String>)> {
+    let carried = |subagent: &threadfold_core::SubagentRef<'_>| {
+        subagent.blocks().iter().map(|block| block.conversation_id.to_string()).collect()
+    };
+    let subagents = state.subagents();
+    subagents.iter().map(|it| (it.conversation_id().to_string(), carried(it))).collect()
+}
+
+/// Returns all blocks of a state.
+fn all_blocks(state: &ConversationState) -> Vec<Block> {
+    let subagents = state.subagents();
+    let others = subagents.iter().map(|subagent| subagent.blocks());
+    let conversations = std::iter::once(state.blocks()).chain(others);
+    conversations.flat_map(|blocks| blocks.iter().map(|block| block.into_owned())).collect()
+}
+
+/// Returns the call of a block that shows a subagent.
+fn call_of(block: &Block) -> Option<String> {
+    match &block.body {
+        BlockBody::Subagent(body) => body.tool_use_id.as_ref().map(ToString::to_string),
+        _ => None,
+    }
+}
+
+/// Returns the calls that are shown more than once.
+fn shown_twice(state: &ConversationState) -> Vec<String> {
+    let mut calls: Vec<_> = all_blocks(state).iter().filter_map(call_of).collect();
+    calls.sort();
+    calls.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone()).collect()
+}
+
+/// Returns subagents that are marked unplaced and stand somewhere, and blocks that are open inside
+/// an interrupted run. The calls in `background` outlive the interruption of what contains them.
+fn faults(state: &ConversationState, background: &[String]) -> Vec<String> {
+    let blocks = all_blocks(state);
+    let mut faults = Vec::new();
+    for subagent in state.subagents() {
+        let call = subagent.tool_use_id().map(|call| call.to_string());
+        let mut edges = blocks.iter().filter(|block| call.is_some() && call_of(block) == call);
+        if subagent.is_unplaced() && edges.clone().next().is_some() {
+            faults.push(format!("{call:?} is unplaced and shown"));
+        }
+        if edges.any(|block| block.interrupted) {
+            let inside = subagent.blocks();
+            let outlives =
+                |block: &Block| call_of(block).is_some_and(|it| background.contains(&it));
+            let open = inside.iter().filter(|it| it.status.is_open() && !outlives(it));
+            faults.extend(open.map(|block| format!("{} is open in {call:?}", block.id)));
+        }
+    }
+    faults
 }
 
 fn mentions_a_subagent(event: &SessionEvent) -> bool {

@@ -8,5 +8,6 @@ mod laws;
 mod providers;
 mod rules;
 mod spill;
+mod subagents;
 mod turns;
 mod wire;

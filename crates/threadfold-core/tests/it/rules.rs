@@ -111,7 +111,7 @@ mod previews {
     }
 
     #[test]
-    fn a_preview_after_the_whole_block_changes_nothing() {
+    fn a_preview_after_the_final_block_changes_nothing() {
         let report = "stream say a hello";
         assert_eq!(
             play(&format!("{report}; stream preview start a; stream preview say a bye")),
@@ -277,8 +277,77 @@ mod replaced {
     }
 }
 
+mod microcompaction {
+    use super::*;
+
+    #[test]
+    fn only_the_listed_blocks_leave_the_context() {
+        assert_snapshot!(play("tool c Bash; result c ok; say a hello; microcompaction result:c gone"), @r#"
+        c tool_use "Bash"
+        result:c tool_result inactive "ok"
+        a assistant_text "hello"
+        "#);
+    }
+}
+
+mod duplicates {
+    use super::*;
+
+    #[test]
+    fn the_first_result_of_a_call_counts() {
+        let events = [
+            r#"{"type":"block:upsert","block":{"id":"c","type":"tool_use","status":"pending","toolName":"Bash","toolUseId":"c"}}"#,
+            r#"{"type":"block:upsert","block":{"id":"result:c","type":"tool_result","status":"complete","toolUseId":"c","output":"ok"}}"#,
+            r#"{"type":"block:upsert","block":{"id":"result:c:2","type":"tool_result","status":"complete","toolUseId":"c","output":"no","isError":true}}"#,
+            r#"{"type":"block:upsert","block":{"id":"c:2","type":"tool_use","status":"pending","toolName":"Bash","toolUseId":"c"}}"#,
+        ];
+        let events: Vec<_> = events.iter().map(|it| SessionEvent::from_json(it).unwrap()).collect();
+        assert_snapshot!(show(&fold(&events)), @r#"
+        c tool_use "Bash"
+        result:c tool_result "ok"
+        result:c:2 tool_result "no"
+        c:2 tool_use "Bash"
+        "#);
+    }
+
+    #[test]
+    fn a_second_block_of_a_call_does_not_show_its_subagent_again() {
+        let second = r#"{"type":"block:upsert","block":{"id":"c:2","type":"tool_use","status":"pending","toolName":"Task","toolUseId":"c"}}"#;
+        let mut events = events("tool c Task; spawn c agent=A");
+        events.push(SessionEvent::from_json(second).unwrap());
+        assert_snapshot!(show(&fold(&events)), @r#"
+        c subagent running " -> "
+        c:2 tool_use pending "Task"
+        [A call c running]
+        "#);
+    }
+}
+
 mod subagents {
     use super::*;
+
+    #[test]
+    fn a_marked_conversation_is_internal_whatever_came_first() {
+        let marked_first = "@acompact-1 internal; @acompact-1 say a summary; say b hello";
+        assert_snapshot!(play(marked_first), @r#"
+        b assistant_text "hello"
+        [acompact-1 running internal]
+          a assistant_text "summary"
+        "#);
+        let marked_last =
+            state("say b hello; @acompact-1 say a summary; file @acompact-1 internal");
+        assert_eq!(marked_last.hash(), state(marked_first).hash());
+        assert_eq!(restored(&marked_last).hash(), marked_last.hash());
+        assert!(restored(&marked_last).subagents()[0].is_internal());
+    }
+
+    #[test]
+    fn a_subagent_with_a_call_is_not_internal() {
+        assert_snapshot!(play("@A internal; spawn c agent=A; internal"), @r#"
+        c subagent running " -> "
+        [A call c running]
+        "#);
+    }
 
     #[test]
     fn a_background_subagent_outlives_its_callers_turn() {

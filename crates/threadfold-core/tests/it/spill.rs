@@ -207,3 +207,48 @@ fn a_failing_spill_store_causes_no_panic() {
     state.spill(&again);
     assert_eq!(state.blocks().len(), 9);
 }
+
+#[test]
+fn calls_without_results_are_spilled_if_there_are_many() {
+    let call = |number: usize| {
+        let block = format!(
+            r#"{{"id":"c{number}","type":"tool_use","toolName":"Read","toolUseId":"c{number}","input":{{"n":{number}}},"status":"pending"}}"#
+        );
+        SessionEvent::from_json(&format!(
+            r#"{{"type":"block:upsert","payload":{{"block":{block}}}}}"#
+        ))
+        .unwrap()
+    };
+    let result = |number: usize| {
+        let block = format!(
+            r#"{{"id":"result:c{number}","type":"tool_result","toolUseId":"c{number}","output":"x","isError":false,"status":"complete"}}"#
+        );
+        SessionEvent::from_json(&format!(
+            r#"{{"type":"block:upsert","payload":{{"block":{block}}}}}"#
+        ))
+        .unwrap()
+    };
+    let (kept, store) = spill_store();
+    let mut story: Vec<SessionEvent> = (0..2_000).map(call).collect();
+    let mut state = ConversationState::default();
+    for event in &story {
+        state.extend([event]);
+    }
+    state.spill(&store);
+    assert!(kept.len() > 100_000, "{} bytes were spilled", kept.len());
+    assert_eq!(state, fold(&story));
+    // A result closes its call, and the end of a turn all others.
+    let rest: Vec<SessionEvent> = (0..2_000)
+        .step_by(7)
+        .map(result)
+        .chain([SessionEvent::from_json(r#"{"type":"session:idle"}"#).unwrap()])
+        .collect();
+    for event in &rest {
+        state.extend([event]);
+        state.spill(&store);
+    }
+    story.extend(rest);
+    let plain = fold(&story);
+    assert_eq!((&state, state.hash()), (&plain, plain.hash()));
+    assert!(state.blocks().iter().all(|block| !block.status.is_open()));
+}

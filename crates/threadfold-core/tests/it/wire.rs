@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 use threadfold_core::{
-    Block, BlockBody, ConversationMessage, ConversationState, Json, Outcome, Payload, SessionEvent,
+    Anomaly, Block, BlockBody, BlockStatus, ConversationMessage, ConversationState, Json, Outcome,
+    Payload, SessionEvent,
 };
 
 /// One event of each type, with all fields in serialization order.
@@ -22,6 +23,7 @@ const PAYLOADS: &[(&str, &str)] = &[
         "subagent:completed",
         r#"{"toolUseId":"c","agentId":"A","subagentId":"S","status":"completed","output":["o"],"durationMs":7}"#,
     ),
+    ("subagent:marked", r#"{"internal":true}"#),
     ("session:idle", "{}"),
     ("metadata:update", r#"{"metadata":{"title":"t","cost":0.10}}"#),
     ("query:started", r#"{"message":"hi"}"#),
@@ -366,9 +368,9 @@ fn decode_errors_name_the_path() {
     `type`: expected a string, found nothing
     `type`: expected a string, found `7`
     `payload.blockId`: expected a block's id (a string), found nothing
-    `payload.offset`: expected a whole number, not negative, found `-1`
+    `payload.offset`: expected a non-negative integer, found `-1`
     `payload.reason`: expected a reason: `abandoned`, `superseded` or `deleted`, found `"bored"`
-    `payload.blockId`: expected a block's id (a string), found nothing
+    `blockId`: expected a block's id (a string), found nothing
     `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"rumour"`
     `context.conversationId`: expected a conversation's id (a string), found `5`
     `payload.block.status`: expected `pending`, `complete` or `error`, found `"running"`
@@ -380,4 +382,47 @@ fn decode_errors_name_the_path() {
     `payload.block.interrupted`: expected `true` or `false`, found `"yes"`
     `payload`: expected an object, found `"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…`
     "#);
+}
+
+#[test]
+fn flat_events_go_where_they_name_and_nowhere_else() {
+    let flat = [
+        r#"{"type":"block:upsert","conversationId":"A","block":{"id":"b","type":"assistant_text","status":"pending","content":"Hel"}}"#,
+        r#"{"type":"block:delta","conversationId":"A","blockId":"b","delta":"lo"}"#,
+        r#"{"type":"block:upsert","block":{"id":"c","type":"assistant_text","status":"pending","content":"x","conversationId":"A"}}"#,
+        r#"{"type":"block:upsert","block":{"id":"m","type":"assistant_text","status":"pending","content":"main"}}"#,
+    ];
+    let mut state = ConversationState::default();
+    for line in flat {
+        let event = SessionEvent::from_json(line).unwrap();
+        assert_eq!(state.apply(&event), Outcome::Applied, "{line}");
+    }
+    let before = state.blocks().get(0).unwrap().into_owned();
+    // The three ways to name the conversation of an event.
+    for idle in [
+        r#"{"type":"session:idle","conversationId":"A"}"#,
+        r#"{"type":"session:idle","payload":{},"conversationId":"A"}"#,
+        r#"{"type":"session:idle","conversationId":"A","context":{"sessionId":"s"}}"#,
+    ] {
+        let event = SessionEvent::from_json(idle).unwrap();
+        assert_eq!(event.context.conversation_id.as_str(), "A", "{idle}");
+        drop(state.apply(&event));
+    }
+    assert_eq!(*state.blocks().get(0).unwrap(), before, "main is still open");
+    let subagents = state.subagents();
+    let inside: Vec<_> = subagents[0].blocks().iter().map(|it| it.status).collect();
+    assert_eq!(inside, [BlockStatus::Complete, BlockStatus::Complete]);
+    // A conversation that nobody knows is reported, and `main` is left alone.
+    let lost = SessionEvent::from_json(r#"{"type":"session:idle","conversationId":"B"}"#).unwrap();
+    assert!(matches!(state.apply(&lost), Outcome::Ignored(Anomaly::UnknownConversation { .. })));
+}
+
+#[test]
+fn a_flat_event_keeps_its_unknown_fields_and_becomes_an_envelope() {
+    let line = r#"{"type":"subagent:spawned","conversationId":"main","timestamp":"2026-01-01T00:00:00Z","sessionId":"s","toolUseId":"c","prompt":"look","colour":"red"}"#;
+    let event = SessionEvent::from_json(line).unwrap();
+    assert_eq!(
+        serde_json::to_string(&event).unwrap(),
+        r#"{"type":"subagent:spawned","payload":{"toolUseId":"c","prompt":"look"},"context":{"sessionId":"s","conversationId":"main","timestamp":"2026-01-01T00:00:00Z"},"colour":"red"}"#
+    );
 }

@@ -1,8 +1,9 @@
-//! Claude Code: a file for each session, in a folder for each project.
+//! Claude Code: one file per session, in one folder per project.
 
 mod content;
-mod discover;
+mod enumerate;
 mod files;
+mod places;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,47 +11,46 @@ use std::sync::Arc;
 use threadfold_fold::{Agent, Detection, Shape};
 
 use self::content::ClaudeContent;
-use super::{AgentHome, Machine, other};
+use super::{AgentAccess, Machine, other};
 use crate::discover::{Discovery, FolderTree};
 use crate::files::Form;
-use crate::found::{FoundSession, Naming};
-use crate::input::{InputError, InputOptions, name_file, single_file};
+use crate::found_session::{FoundSession, IdOrigin};
+use crate::open_path::{InputError, InputOptions, name_file, single_file};
 
 pub use files::claude_files;
 
 /// Claude Code.
 pub(crate) struct Claude;
 
-/// How the file of a subagent begins.
+/// The prefix of a subagent's file name.
 const SUBAGENT: &str = "agent-";
 
-impl AgentHome for Claude {
+impl AgentAccess for Claude {
     fn agent(&self) -> Agent {
         threadfold_convert::claude::AGENT
     }
 
     fn variables(&self) -> &'static [&'static str] {
-        &["CLAUDE_CONFIG_DIR"]
+        places::VARIABLES
     }
 
     fn places(&self, machine: &Machine<'_>) -> Vec<PathBuf> {
-        let configured = machine.folder("CLAUDE_CONFIG_DIR");
-        vec![configured.unwrap_or_else(|| machine.home.join(".claude")).join("projects")]
+        places::places(machine)
     }
 
     fn enumerate(&self, place: &Path, found: &mut Discovery) {
-        discover::projects(place, found);
+        enumerate::projects(place, found);
     }
 
     fn enumerate_orphans(&self, place: &Path, found: &mut Discovery) {
         let mut tree = FolderTree::read(place);
         tree.remove_claimed(found);
-        discover::orphans(&mut tree, found);
+        enumerate::orphans(&mut tree, found);
     }
 
     fn claim(&self, tree: &mut FolderTree, found: &mut Discovery) {
-        discover::claim(tree, found);
-        discover::orphans(tree, found);
+        enumerate::claim(tree, found);
+        enumerate::orphans(tree, found);
     }
 
     fn open(
@@ -67,8 +67,8 @@ impl AgentHome for Claude {
             return Err(InputError::OneSession { path: path.to_owned() });
         }
         let (id, naming) = match subagent_name(path) {
-            // Its lines name the session that started it, which is not the one that it is.
-            Some(name) => (name.into(), Naming::Content),
+            // Its lines name the parent session, not its own.
+            Some(name) => (name.into(), IdOrigin::Content),
             None => name_file(path, input, Form::Lines)?,
         };
         Ok(vec![FoundSession {
@@ -82,8 +82,8 @@ impl AgentHome for Claude {
         }])
     }
 
-    /// Claude Code names the folder of a project after where it is, other letters than ASCII ones
-    /// and digits replaced by `-`. What stands for the home folder is left out.
+    /// Claude Code names a project's folder after its path, with every character other than ASCII
+    /// letters and digits replaced by `-`. The part that stands for the home folder is omitted.
     fn project_from_path(&self, main: &Path, home: &Path) -> Option<String> {
         let folder = main.parent()?.file_name()?.to_string_lossy().into_owned();
         let mangled = home.to_string_lossy().replace(|it: char| !it.is_ascii_alphanumeric(), "-");

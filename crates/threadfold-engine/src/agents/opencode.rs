@@ -2,11 +2,12 @@
 
 mod content;
 mod database;
+mod places;
 mod server;
 mod storage;
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,46 +19,78 @@ use threadfold_fold::{Agent, Detection, Shape};
 use self::content::{RowContent, StorageContent};
 use self::database::{DbSession, OpencodeDb};
 use self::storage::Storage;
-use super::{AgentHome, Machine, other};
-use crate::database::DatabaseError;
+use super::{AgentAccess, Machine, other};
+use crate::agent_database::DatabaseError;
 use crate::discover::{Discovery, FolderTree, name_of};
-use crate::found::{FoundSession, Naming};
-use crate::input::{InputError, InputOptions, name_file, single_file};
-use crate::server::Server;
+use crate::found_session::{FoundSession, IdOrigin};
+use crate::open_path::{InputError, InputOptions, name_file, single_file};
+use crate::server::{Server, ServerAccess};
+use crate::unread::UnreadContent;
 
 pub use server::{OpencodeServer, ServerSession, ServerTime};
 
 /// OpenCode.
 pub(crate) struct Opencode;
 
-const DATABASE: &str = "opencode.db";
 const STORAGE: &str = "storage";
 
-impl AgentHome for Opencode {
+/// Returns whether a file has the name of a database: every release channel has its own.
+fn is_database(path: &Path) -> bool {
+    let name = name_of(path);
+    name == "opencode.db" || (name.starts_with("opencode-") && name.ends_with(".db"))
+}
+
+/// Returns the databases in a place, which may be one itself.
+fn databases(place: &Path) -> Vec<PathBuf> {
+    if place.is_file() {
+        let mut head = [0; 15];
+        let opened = File::open(place).and_then(|mut file| file.read_exact(&mut head));
+        let is_one = opened.is_ok() && &head == b"SQLite format 3";
+        return if is_one { vec![place.to_owned()] } else { Vec::new() };
+    }
+    let entries = crate::discover::list(place).unwrap_or_default();
+    entries.into_iter().filter(|it| is_database(it)).collect()
+}
+
+impl AgentAccess for Opencode {
     fn agent(&self) -> Agent {
         threadfold_convert::opencode::AGENT
     }
 
     fn variables(&self) -> &'static [&'static str] {
-        &["XDG_DATA_HOME"]
+        places::VARIABLES
     }
 
     fn places(&self, machine: &Machine<'_>) -> Vec<PathBuf> {
-        let home = || machine.home.join(".local").join("share");
-        vec![machine.folder("XDG_DATA_HOME").unwrap_or_else(home).join("opencode")]
+        places::places(machine)
+    }
+
+    /// Credentials and the database are in the same folder, but not in this part of it.
+    fn restore_folders(&self, machine: &Machine<'_>) -> Vec<PathBuf> {
+        places::places(machine).into_iter().map(|place| place.join("storage")).collect()
     }
 
     fn enumerate(&self, place: &Path, found: &mut Discovery) {
-        let database = place.join(DATABASE);
-        if database.exists() {
+        for database in databases(place) {
             self.add_database(&database, found);
         }
         self.add_storage(&place.join(STORAGE), found);
     }
 
+    fn unread(&self, place: &Path) -> Vec<UnreadContent> {
+        let unread = |path: PathBuf| match OpencodeDb::open(&path) {
+            Ok(database) => database.unread(),
+            Err(DatabaseError::Foreign { .. }) => vec![database::foreign(&path)],
+            // What cannot be opened is reported where it is opened for its sessions.
+            Err(_) => Vec::new(),
+        };
+        databases(place).into_iter().flat_map(unread).collect()
+    }
+
     fn claim(&self, tree: &mut FolderTree, found: &mut Discovery) {
-        for path in tree.matching(|it| name_of(it) == DATABASE) {
+        for path in tree.matching(is_database) {
             self.add_database(&path, found);
+            found.unread.extend(self.unread(&path));
             tree.remove_database(&path);
         }
         for folder in tree.folders_matching(Storage::is_one) {
@@ -84,14 +117,19 @@ impl AgentHome for Opencode {
         Storage::is_one(folder).then_some(Detection { agent: Some(self.agent()), format })
     }
 
-    fn server(&self, address: &str) -> Option<Result<Box<dyn Server>, InputError>> {
+    fn server(
+        &self,
+        address: &str,
+        access: &ServerAccess<'_>,
+    ) -> Option<Result<Box<dyn Server>, InputError>> {
         let server = OpencodeServer::new(address);
-        Some(server.map(|it| Box::new(it) as Box<dyn Server>))
+        let password = server::password(address, access);
+        Some(server.map(|it| Box::new(it.with_password(password)) as Box<dyn Server>))
     }
 }
 
 impl Opencode {
-    /// Adds the sessions of a database; those that others started stand apart.
+    /// Adds the sessions of a database; child sessions are kept separately.
     fn add_database(&self, path: &Path, found: &mut Discovery) {
         let rows = OpencodeDb::open(path)
             .and_then(|database| Ok((database.root_sessions()?, database.child_sessions()?)));
@@ -100,6 +138,8 @@ impl Opencode {
                 roots.into_iter().for_each(|row| found.add(self.row(path, row)));
                 children.into_iter().for_each(|row| found.add_child(self.row(path, row)));
             }
+            // It is reported as a file that is not read.
+            Err(DatabaseError::Foreign { .. }) => {}
             Err(DatabaseError::Unreadable { problem, .. }) => {
                 found.unreadable.push((path.to_owned(), format!("it {problem}")));
             }
@@ -111,7 +151,7 @@ impl Opencode {
         let changed = row.updated.and_then(time);
         FoundSession {
             id: SessionId::from(row.id.as_str()),
-            naming: Naming::Agent,
+            naming: IdOrigin::Agent,
             agent: Some(self.agent()),
             project: row.directory,
             place: path.to_owned(),
@@ -120,7 +160,7 @@ impl Opencode {
         }
     }
 
-    /// Adds the sessions of the older folder. A database that took them over has them as well.
+    /// Adds the sessions of the older folder, except those already migrated to a database.
     fn add_storage(&self, folder: &Path, found: &mut Discovery) {
         let storage = Arc::new(Storage::open(folder));
         storage.unreadable.iter().for_each(|(path, error)| found.report_unreadable(path, error));
@@ -139,7 +179,7 @@ impl Opencode {
     fn stored(&self, storage: &Arc<Storage>, row: DbSession, main: PathBuf) -> FoundSession {
         FoundSession {
             id: SessionId::from(row.id.as_str()),
-            naming: Naming::Agent,
+            naming: IdOrigin::Agent,
             agent: Some(self.agent()),
             project: row.directory,
             place: main,
@@ -179,7 +219,7 @@ impl Opencode {
         some_session(folder, options, found)
     }
 
-    /// Opens an export, or a recording of the bus, which may have several sessions on it.
+    /// Opens an export, or a recording of the bus, which may contain several sessions.
     fn open_file(
         &self,
         path: &Path,
@@ -188,7 +228,7 @@ impl Opencode {
     ) -> Result<Vec<FoundSession>, InputError> {
         let file = single_file(path, input)?;
         let (id, naming) = match options.session {
-            Some(session) => (SessionId::from(session), Naming::Agent),
+            Some(session) => (SessionId::from(session), IdOrigin::Agent),
             None => name_file(path, input, file.form)?,
         };
         let mut found = other::session_of(file, input, id, naming);
@@ -197,7 +237,7 @@ impl Opencode {
     }
 }
 
-/// Refuses a place in which nothing was found.
+/// Refuses a place that holds no session.
 fn some_session(
     path: &Path,
     options: &InputOptions<'_>,
@@ -212,12 +252,12 @@ fn some_session(
     }
 }
 
-fn time(milliseconds: i64) -> Option<SystemTime> {
+pub(super) fn time(milliseconds: i64) -> Option<SystemTime> {
     let since = Duration::from_millis(u64::try_from(milliseconds).ok()?);
     SystemTime::UNIX_EPOCH.checked_add(since)
 }
 
-/// Returns the session that started the one of an export.
+/// Returns the parent session of an export.
 fn parent_of(path: &Path) -> Option<SessionId> {
     #[derive(Deserialize)]
     struct Export {

@@ -1,4 +1,4 @@
-//! Files of no special layout: each holds one session. Any agent's module may use this.
+//! Files without a special layout: each holds one session. Any agent's module may use this.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use threadfold_core::SessionId;
 use threadfold_fold::{Agent, Detection};
 
-use super::AgentHome;
+use super::AgentAccess;
 use crate::files::{FileSet, InputFile};
-use crate::found::{FoundSession, Naming};
-use crate::input::{InputError, InputOptions, name_file, single_file};
+use crate::found_session::{FoundSession, IdOrigin};
+use crate::open_path::{InputError, InputOptions, name_file, single_file};
 
-/// Agents that are not known, and Threadfold's own events.
+/// Unknown agents, and Threadfold's own events.
 pub(crate) struct Other;
 
-impl AgentHome for Other {
+impl AgentAccess for Other {
     fn agent(&self) -> Agent {
         Agent::unknown()
     }
@@ -29,7 +29,7 @@ impl AgentHome for Other {
     }
 }
 
-/// Returns the session that is one file.
+/// Returns the session in one file.
 pub(crate) fn open_file(
     file: InputFile,
     input: Detection,
@@ -42,12 +42,12 @@ pub(crate) fn open_file(
     Ok(vec![session_of(file, input, id, naming)])
 }
 
-/// Returns the session of this id that is one file.
+/// Returns the session with this id in one file.
 pub(crate) fn session_of(
     file: InputFile,
     input: Detection,
     id: SessionId,
-    naming: Naming,
+    naming: IdOrigin,
 ) -> FoundSession {
     FoundSession {
         id,

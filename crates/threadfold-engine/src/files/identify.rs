@@ -1,5 +1,5 @@
-//! Which of a session's sources a file is: one that is known, in the same place or in another, or
-//! one of its own.
+//! Matches a file with a session's sources: a known one, at the same path or at another, or a new
+//! one.
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,31 +7,31 @@ use std::io::{self, Read, Seek, SeekFrom};
 use threadfold_fold::{Fold, RecordKind, Source, SourceRole, SourceSpec};
 use threadfold_store::{Limit, Store};
 
-use super::{Form, Identity, InputFile, LOOKED_AT_AGAIN, goes_on};
+use super::{Form, Identity, InputFile, RECHECKED_BYTES, tail_if_continued};
 use crate::error::EngineError;
 use crate::session::Session;
 
-/// What a file of lines is to the sources that are known.
+/// How a file of lines matches the known sources.
 pub(super) enum FileMatch {
-    /// It goes on where this part ends, behind these bytes.
+    /// It continues this part, after these bytes.
     Continues(Box<Source>, Vec<u8>),
-    /// All of it is in the log already; these are its last bytes.
+    /// The log already contains all of it; these are its last bytes.
     Contained { number: u32, length: u64, tail: Vec<u8> },
-    /// It was written anew from its beginning.
+    /// It was rewritten from its beginning.
     Rewritten(SourceSpec),
-    /// Nothing of it is known.
+    /// It is not known yet.
     New(SourceSpec),
 }
 
-/// What a file that is one record is to the sources that are known.
+/// How a document matches the known sources.
 pub(super) enum DocumentMatch {
     Known,
-    /// It replaces what this source was.
+    /// It replaces this source's earlier version.
     Replaces(u32),
     New(SourceSpec),
 }
 
-/// Finds out which source a file of lines is.
+/// Matches a file of lines with a source.
 pub(super) async fn find(
     (store, fold): (&dyn Store, &Fold),
     file: &InputFile,
@@ -48,14 +48,14 @@ pub(super) async fn find(
     for part in parts.iter().filter(is_own) {
         let known = part.line_bytes();
         let is_latest = is_latest(fold, part);
-        // An older part is not added to: what it was is what it stays.
+        // Only the latest part may grow; older ones are final.
         let may_be = if is_latest { length >= known } else { length == known };
-        if may_be && let Some(tail) = goes_on(opened, part).map_err(unreadable)? {
+        if may_be && let Some(tail) = tail_if_continued(opened, part).map_err(unreadable)? {
             if !is_latest || (own.is_none() && length == known) {
                 let tail = last_bytes(opened, length).map_err(unreadable)?;
                 return Ok(FileMatch::Contained { number: part.number, length, tail });
             }
-            if own.is_some() || !lies_there(&part.spec, identity) {
+            if own.is_some() || !is_at_its_path(&part.spec, identity) {
                 return Ok(FileMatch::Continues(Box::new(part.clone()), tail));
             }
         }
@@ -73,7 +73,7 @@ pub(super) async fn find(
     })
 }
 
-/// Finds out which source a file is that is one record.
+/// Matches a document with a source.
 pub(super) fn find_document(
     session: &Session,
     spec: &SourceSpec,
@@ -90,7 +90,7 @@ pub(super) fn find_document(
     if parts.iter().filter(latest).filter(is_own).any(|it| it.is_document(bytes)) {
         return DocumentMatch::Known;
     }
-    let is_moved = |it: &&Source| !lies_there(&it.spec, identity);
+    let is_moved = |it: &&Source| !is_at_its_path(&it.spec, identity);
     let replaced = match own {
         Some(_) => parts.iter().filter(latest).find(is_own),
         None => parts.iter().filter(latest).find(is_moved),
@@ -101,9 +101,9 @@ pub(super) fn find_document(
     }
 }
 
-/// Says whether a session has a file, at the place where it lies or with the beginning that it has.
+/// Returns whether a session contains a file: by its path, or by its first bytes.
 ///
-/// Others that only have its name are not meant.
+/// A matching file name alone does not count.
 pub(crate) async fn has_file(
     store: &dyn Store,
     fold: &Fold,
@@ -122,7 +122,7 @@ pub(crate) async fn has_file(
     let metadata = opened.metadata().map_err(unreadable)?;
     for part in parts.iter().filter(|it| it.line_bytes() > 0 && metadata.len() > 0) {
         let has_all = metadata.len() >= part.line_bytes();
-        if has_all && goes_on(&mut opened, part).map_err(unreadable)?.is_some() {
+        if has_all && tail_if_continued(&mut opened, part).map_err(unreadable)?.is_some() {
             return Ok(true);
         }
         let read = (file, &mut opened, metadata.len());
@@ -133,7 +133,7 @@ pub(crate) async fn has_file(
     Ok(false)
 }
 
-/// Returns the sources of this name, wherever they lie, the latest first.
+/// Returns the sources of this name at any path, the latest first.
 fn same_files(fold: &Fold, spec: &SourceSpec) -> Vec<Source> {
     fold.sources().filter(|it| it.spec.may_be_same_file(spec)).rev().cloned().collect()
 }
@@ -142,9 +142,9 @@ fn is_latest(fold: &Fold, part: &Source) -> bool {
     fold.source(&part.spec).map(|it| it.number) == Some(part.number)
 }
 
-/// Returns the name of the source that was read from where the file lies.
+/// Returns the name of the source that was read from this file's path.
 fn own_name(parts: &[Source], spec: &SourceSpec) -> Option<String> {
-    // Rows have no place of their own: they are what a session is in any database.
+    // Rows have no path of their own: a session is the same in every copy of its database.
     let has_place = |it: &SourceSpec| it.path.is_some() && it.kind != SourceRole::Rows;
     let is_own = |it: &&Source| match has_place(&it.spec) && has_place(spec) {
         true => it.spec.path == spec.path,
@@ -153,7 +153,7 @@ fn own_name(parts: &[Source], spec: &SourceSpec) -> Option<String> {
     parts.iter().find(is_own).map(|it| it.spec.name.clone())
 }
 
-/// Returns the source under a name that tells it from its parts.
+/// Returns the source under a name that none of these parts has.
 fn free_name(parts: &[Source], spec: &SourceSpec) -> SourceSpec {
     let is_taken = |name: &str| parts.iter().any(|it| it.spec.name == name);
     let copies = (1..).map(|number| spec.as_copy(number));
@@ -163,13 +163,13 @@ fn free_name(parts: &[Source], spec: &SourceSpec) -> SourceSpec {
     }
 }
 
-/// Says whether another file lies where a source was read from. If not, its file was moved.
-fn lies_there(spec: &SourceSpec, identity: Identity) -> bool {
+/// Returns whether another file is now at a source's path. If not, the source's file was moved.
+fn is_at_its_path(spec: &SourceSpec, identity: Identity) -> bool {
     let metadata = spec.path.as_ref().and_then(|path| fs::metadata(path).ok());
     metadata.is_some_and(|it| it.is_file() && Identity::of(&it) != identity)
 }
 
-/// Says whether all of a file is how a part begins.
+/// Returns whether a part begins with the whole file.
 async fn is_beginning(
     store: &dyn Store,
     fold: &Fold,
@@ -205,8 +205,8 @@ async fn is_beginning(
 }
 
 fn last_bytes(opened: &mut (impl Read + Seek), length: u64) -> io::Result<Vec<u8>> {
-    opened.seek(SeekFrom::Start(length.saturating_sub(LOOKED_AT_AGAIN as u64)))?;
+    opened.seek(SeekFrom::Start(length.saturating_sub(RECHECKED_BYTES as u64)))?;
     let mut tail = Vec::new();
-    opened.take(length.min(LOOKED_AT_AGAIN as u64)).read_to_end(&mut tail)?;
+    opened.take(length.min(RECHECKED_BYTES as u64)).read_to_end(&mut tail)?;
     Ok(tail)
 }

@@ -1,8 +1,8 @@
-//! Frames out of JSON.
+//! Parses frames from JSON.
 //!
-//! A derived reader of a tagged enum buffers its fields, and text that is kept as it is, as in
-//! snapshots and events, cannot be read out of such a buffer. So all fields are read first, and
-//! then the type.
+//! Serde's derived reader of a tagged enum buffers its fields, and the raw JSON of snapshots and
+//! events cannot be read from such a buffer. So all fields are read first, and then the type
+//! decides.
 
 use serde::Deserialize;
 use threadfold_core::{Change, Json, SessionEvent, SessionId};

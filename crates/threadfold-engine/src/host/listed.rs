@@ -1,4 +1,4 @@
-//! Which sessions a host knows: stored, on this machine's disk, and live.
+//! Lists a host's sessions: stored, on disk, and live.
 
 use std::collections::BTreeMap;
 
@@ -8,49 +8,49 @@ use threadfold_store::SessionEntry;
 use super::Host;
 use crate::discover::Discovery;
 use crate::error::EngineError;
-use crate::found::{FoundSession, Naming};
+use crate::found_session::{FoundSession, IdOrigin};
 use crate::naming::{agent_of, numbered};
 
-/// What is asked of a list.
+/// The filter and page of a list.
 #[derive(Clone, Debug, Default)]
 pub struct SessionQuery {
-    /// Only sessions whose id begins so.
+    /// Only sessions whose id has this prefix.
     pub prefix: String,
-    /// Only sessions of the agent of this name.
+    /// Only sessions of the agent with this name.
     pub agent: Option<String>,
-    /// Only sessions after this id, the last one of the page before.
+    /// Only sessions after this id, the last one of the previous page.
     pub after: Option<SessionId>,
-    /// At most so many; all if this is absent.
+    /// The maximum number; all if absent.
     pub limit: Option<usize>,
 }
 
-/// A session that is listed.
+/// A session in a list.
 #[derive(Clone)]
 pub struct ListedSession {
     /// Its id.
     pub id: SessionId,
-    /// What the store has of it.
+    /// Its entry in the store.
     pub stored: Option<SessionEntry>,
-    /// Where it is on this machine, outside of the store.
+    /// Its location on this machine, outside the store.
     pub found: Option<FoundSession>,
-    /// This host writes it, or somebody listens to it here.
+    /// This host is writing it, or has listeners for it.
     pub is_live: bool,
 }
 
-/// Some sessions, and where the next page begins.
+/// One page of sessions.
 #[derive(Default)]
 pub struct SessionListPage {
-    /// The sessions, in the order of their ids.
+    /// The sessions, ordered by id.
     pub sessions: Vec<ListedSession>,
-    /// What to ask for as `after`; nothing at the end.
+    /// The `after` of the next page; `None` at the end.
     pub next: Option<SessionId>,
 }
 
 impl Host {
-    /// Lists sessions: those of the store, united with those that were found on this machine.
+    /// Lists sessions: those of the store, merged with those discovered on this machine.
     ///
-    /// Two agents may use the same id. What was found is listed as it would be imported: under an
-    /// id of its own.
+    /// Two agents may use the same id. A discovered session is listed as it would be imported:
+    /// under an id of its own.
     pub async fn list(
         &self,
         query: &SessionQuery,
@@ -66,12 +66,12 @@ impl Host {
         let has_prefix = |it: &&FoundSession| it.id.as_str().starts_with(&query.prefix);
         for found in found.sessions.iter().filter(has_prefix) {
             let mut ids = (1..).map(|number| numbered(&found.id, number));
-            let is_free = |id: &SessionId| all.get(id.as_str()).is_none_or(|it| it.takes(found));
+            let is_free = |id: &SessionId| all.get(id.as_str()).is_none_or(|it| it.matches(found));
             let Some(id) = ids.find(is_free) else { continue };
             let unlisted =
                 || ListedSession { id: id.clone(), stored: None, found: None, is_live: false };
             let listed = all.entry(id.to_string()).or_insert_with(unlisted);
-            // Exports of children have the id of the session that started them, and come after it.
+            // Exported children share the id of their parent, and come after it.
             listed.found.get_or_insert_with(|| found.clone());
         }
         let is_wanted = |it: &ListedSession| {
@@ -89,7 +89,7 @@ impl Host {
 }
 
 impl ListedSession {
-    /// Returns the name of the agent: of a session that is being written, the store may not know it
+    /// Returns the agent's name; while a session is being written, the store may not have it
     /// yet.
     fn agent(&self) -> Option<String> {
         let stored = self.stored.as_ref().and_then(agent_of);
@@ -97,9 +97,10 @@ impl ListedSession {
         stored.or_else(found)
     }
 
-    /// Says whether what was found is this session.
-    fn takes(&self, found: &FoundSession) -> bool {
-        let is_other = |it: &FoundSession| it.naming == Naming::Content && it.place != found.place;
+    /// Returns whether a discovered session is this one.
+    fn matches(&self, found: &FoundSession) -> bool {
+        let is_other =
+            |it: &FoundSession| it.naming == IdOrigin::Content && it.place != found.place;
         if self.found.as_ref().is_some_and(is_other) {
             return false;
         }

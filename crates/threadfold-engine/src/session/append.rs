@@ -1,4 +1,4 @@
-//! The first step of the spine: what came in becomes records of the log.
+//! The first step of the spine: appends incoming records to the log.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,28 +10,28 @@ use uuid::Uuid;
 use super::{Session, now};
 use crate::error::EngineError;
 
-/// How long it is tried to reach the store: what came in may be the result of work that cannot be
-/// done again.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long it is waited between two tries, at first and at most.
+/// How long appends are retried: the records may be the result of work that cannot be
+/// repeated.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
+/// The delay between two attempts, at first and at most.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What came in and is durable.
-pub(super) struct Appended {
-    /// What was found in the log already, and is understood and shown.
+/// Incoming records that are durable.
+pub(super) struct AppendedRecords {
+    /// Steps of records that were already in the log; they are folded and published.
     pub(super) steps: Vec<Arc<Step>>,
-    /// What was added to the log, and is to be understood.
+    /// Records that were appended to the log, and are to be folded.
     pub(super) records: Vec<Record>,
 }
 
-/// A record that was found in the log, and what it meant.
-type Found = (StoredRecord, Arc<Step>);
+/// A record that was already in the log, and its step.
+type RecoveredStep = (StoredRecord, Arc<Step>);
 
-impl Appended {
-    /// Leaves out what was found in the log already: the same lines of a source, handed over again.
-    fn leave_out(&mut self, found: Vec<Found>) {
-        let is_same = |((found, _), new): (&Found, &Record)| {
+impl AppendedRecords {
+    /// Drops records that are already in the log: the same lines of a source, passed again.
+    fn drop_known(&mut self, found: Vec<RecoveredStep>) {
+        let is_same = |((found, _), new): (&RecoveredStep, &Record)| {
             let of_log = (found.kind, found.source, found.position, &found.bytes);
             new.source != 0 && of_log == (new.kind, new.source, new.position, &new.bytes)
         };
@@ -44,20 +44,20 @@ impl Appended {
 }
 
 impl Session {
-    /// Adds to the log what came in, after settling what became of an earlier try.
+    /// Appends incoming records, after settling an earlier unacknowledged write.
     pub(super) async fn append_all(
         &mut self,
         mut records: Vec<Record>,
-    ) -> Result<Appended, EngineError> {
+    ) -> Result<AppendedRecords, EngineError> {
         let received = now();
         records.iter_mut().for_each(|record| record.received = received);
-        let mut appended = Appended { steps: Vec::new(), records };
+        let mut appended = AppendedRecords { steps: Vec::new(), records };
         let was_unsettled = self.is_unsettled;
-        appended.leave_out(self.settle().await?);
+        appended.drop_known(self.settle().await?);
         match self.append(&appended.records).await {
-            // What was dropped on its way to the store has come there meanwhile.
+            // A write whose future was dropped has reached the store meanwhile.
             Err(EngineError::Store(StoreError::Conflict { .. })) if was_unsettled => {
-                appended.leave_out(self.settle().await?);
+                appended.drop_known(self.settle().await?);
                 self.append(&appended.records).await?;
             }
             done => done?,
@@ -65,12 +65,12 @@ impl Session {
         Ok(appended)
     }
 
-    /// Hears what is in the log and was not acknowledged, if a write was dropped or failed.
-    pub(super) async fn settle(&mut self) -> Result<Vec<Found>, EngineError> {
+    /// If a write was dropped or failed, folds records that reached the log unacknowledged.
+    pub(super) async fn settle(&mut self) -> Result<Vec<RecoveredStep>, EngineError> {
         if !self.is_unsettled {
             return Ok(Vec::new());
         }
-        // The lease still holds, so nobody else wrote. And this comes behind what was asked before.
+        // The lease still holds, so no other process wrote; the store runs this after earlier requests.
         self.tenure.confirm().await?;
         let head = self.store.head(&self.id).await?.map_or(0, |head| head.seq);
         let mut found: Vec<StoredRecord> = Vec::new();
@@ -89,10 +89,10 @@ impl Session {
 
     fn is_missing(&self, record: u64, of: u64) -> StoreError {
         let place = format!("session `{}`", self.id);
-        StoreError::Corrupt { place, what: format!("record {record} is missing of {of}") }
+        StoreError::Corrupt { place, what: format!("record {record} of {of} is missing") }
     }
 
-    /// Adds records to the log: all of them are durable when this returns.
+    /// Appends records to the log: all of them are durable when this returns.
     async fn append(&mut self, records: &[Record]) -> Result<(), EngineError> {
         if records.is_empty() {
             return Ok(());
@@ -108,7 +108,7 @@ impl Session {
         let (start, mut pause) = (Instant::now(), PAUSE);
         loop {
             match self.store.append(append.clone()).await {
-                Err(StoreError::Unreachable { .. }) if start.elapsed() < PATIENCE => {
+                Err(StoreError::Unreachable { .. }) if start.elapsed() < RETRY_TIMEOUT => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }

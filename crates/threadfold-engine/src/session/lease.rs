@@ -1,4 +1,4 @@
-//! The lease of a session that is written, renewed for as long as it is.
+//! The lease of an open session, renewed while it is open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,22 +14,22 @@ use tokio::task::JoinHandle;
 use super::now;
 use crate::holder::is_gone;
 
-/// The time for which this process may write.
-pub(super) struct Tenure {
+/// The period in which this process may write.
+pub(super) struct HeldLease {
     store: Arc<dyn Store>,
     session: SessionId,
     lease: Lease,
     lasting: Duration,
-    confirmed: Arc<Confirmed>,
+    confirmed: Arc<LastConfirmation>,
     renewal: JoinHandle<()>,
-    /// The lease was given back, or is to run out.
+    /// The lease was released, or is left to expire.
     is_over: bool,
 }
 
-/// When the lease was last known to hold.
-struct Confirmed(AtomicI64);
+/// When the lease was last confirmed.
+struct LastConfirmation(AtomicI64);
 
-impl Confirmed {
+impl LastConfirmation {
     fn at(time: Timestamp) -> Self {
         Self(AtomicI64::new(time.0))
     }
@@ -38,15 +38,15 @@ impl Confirmed {
         self.0.store(time.0, Ordering::Relaxed);
     }
 
-    /// Says whether that is so short a time ago that the lease holds.
+    /// Returns whether the confirmation is recent enough for the lease to hold.
     fn is_fresh(&self, lasting: Duration) -> bool {
         let passed = now().0 - self.0.load(Ordering::Relaxed);
         u128::try_from(passed).is_ok_and(|passed| passed < lasting.as_millis() / 2)
     }
 }
 
-impl Tenure {
-    /// Takes the lease, also from a process of this machine that is gone.
+impl HeldLease {
+    /// Acquires the lease, taking it over from a dead process of this machine if necessary.
     pub(super) async fn begin(
         store: Arc<dyn Store>,
         session: &SessionId,
@@ -60,15 +60,15 @@ impl Tenure {
             }
             acquired => acquired?,
         };
-        let confirmed = Arc::new(Confirmed::at(asked));
-        let renewing = Renewing {
+        let confirmed = Arc::new(LastConfirmation::at(asked));
+        let renewing = LeaseRenewal {
             store: store.clone(),
             session: session.clone(),
             epoch: lease.epoch,
             lasting,
             confirmed: confirmed.clone(),
         };
-        let renewal = tokio::spawn(renewing.go_on());
+        let renewal = tokio::spawn(renewing.renew_until_dropped());
         Ok(Self {
             store,
             session: session.clone(),
@@ -80,8 +80,8 @@ impl Tenure {
         })
     }
 
-    /// Returns once the lease is known to hold. Who was stopped for a while finds out here that
-    /// another has taken over, before anything is done that no fence can stop.
+    /// Returns once the lease is confirmed. A process that was suspended detects here that another
+    /// one has taken over, before it causes effects that no fence can stop.
     pub(super) async fn hold(&self) -> Result<Epoch, StoreError> {
         if !self.confirmed.is_fresh(self.lasting) {
             self.confirm().await?;
@@ -89,7 +89,7 @@ impl Tenure {
         Ok(self.lease.epoch)
     }
 
-    /// Renews the lease, and returns if it holds.
+    /// Renews the lease, and fails if it is lost.
     pub(super) async fn confirm(&self) -> Result<(), StoreError> {
         let asked = now();
         self.store.renew(&self.session, self.lease.epoch, self.lasting).await?;
@@ -101,8 +101,8 @@ impl Tenure {
         self.lease.epoch
     }
 
-    /// Has the lease run out, instead of being given back when this is dropped.
-    pub(super) fn run_out(&mut self) {
+    /// Lets the lease expire instead of releasing it on drop.
+    pub(super) fn let_expire(&mut self) {
         self.is_over = true;
     }
 
@@ -114,9 +114,9 @@ impl Tenure {
     }
 }
 
-impl Drop for Tenure {
-    /// Gives the lease back, if there is a runtime to do so. The store is asked at once where it
-    /// can be, so that whoever asks it next for a lease comes behind.
+impl Drop for HeldLease {
+    /// Releases the lease, if there is a runtime. The release is polled once immediately, so that
+    /// it precedes any later request for the lease.
     fn drop(&mut self) {
         self.renewal.abort();
         let Ok(runtime) = Handle::try_current() else { return };
@@ -124,7 +124,7 @@ impl Drop for Tenure {
             return;
         }
         let (store, session, epoch) = (self.store.clone(), self.session.clone(), self.lease.epoch);
-        // Who cannot be told finds out when the lease's time is over.
+        // If the release fails, the lease expires by itself.
         let mut release =
             Box::pin(async move { store.release(&session, epoch).await.unwrap_or_default() });
         let asked = release.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -134,18 +134,18 @@ impl Drop for Tenure {
     }
 }
 
-/// A lease that is renewed beside the writing.
-struct Renewing {
+/// Renews a lease in the background.
+struct LeaseRenewal {
     store: Arc<dyn Store>,
     session: SessionId,
     epoch: Epoch,
     lasting: Duration,
-    confirmed: Arc<Confirmed>,
+    confirmed: Arc<LastConfirmation>,
 }
 
-impl Renewing {
-    /// Renews the lease until it is taken away. The next append tells the writer that it was.
-    async fn go_on(self) {
+impl LeaseRenewal {
+    /// Renews the lease until it is lost. The writer's next append reports that.
+    async fn renew_until_dropped(self) {
         loop {
             tokio::time::sleep(self.lasting / 3).await;
             let asked = now();

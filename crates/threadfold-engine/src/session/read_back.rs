@@ -1,4 +1,4 @@
-//! Looking back into one's own log.
+//! Reads a session's own log.
 
 use threadfold_fold::StoredRecord;
 use threadfold_store::Limit;
@@ -7,9 +7,9 @@ use super::Session;
 use crate::error::EngineError;
 
 impl Session {
-    /// Hands on every record of the log, from its beginning.
+    /// Passes on every record of the log, from its beginning.
     pub(crate) async fn read_back(
-        // Not shared, so that a future which reads back can go to another thread.
+        // Not shared, so that a future that reads back is `Send`.
         &mut self,
         mut each: impl FnMut(&StoredRecord),
     ) -> Result<(), EngineError> {

@@ -112,7 +112,7 @@ async fn every_recording_is_the_same_whatever_the_budget() {
 }
 
 #[tokio::test]
-async fn a_session_is_loaded_within_its_budget_and_goes_on() {
+async fn a_session_is_loaded_within_its_budget_and_continues() {
     let folder = tempfile::tempdir().unwrap();
     let (id, files) = made_up(folder.path(), 300_000);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
@@ -147,7 +147,7 @@ async fn a_session_is_opened_from_its_snapshot_within_its_budget() {
 }
 
 #[tokio::test]
-async fn pieces_that_the_store_has_no_more_are_written_again() {
+async fn collected_pieces_are_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let (id, files) = made_up(folder.path(), 3_000_000);
     for store in [

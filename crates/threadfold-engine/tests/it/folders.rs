@@ -1,4 +1,4 @@
-//! A folder of sessions in which something is wrong.
+//! A folder of sessions with errors.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -72,7 +72,7 @@ async fn a_session_that_another_writes_is_reported_once_and_read_later() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_read_is_left_to_others() {
+async fn an_unreadable_session_is_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let main = folder.path().join("p/broken.jsonl");
@@ -92,7 +92,7 @@ async fn a_session_that_cannot_be_read_is_left_to_others() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_folder_that_cannot_be_read_keeps_no_other_from_being_read() {
+async fn an_unreadable_folder_does_not_stop_the_others() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir().unwrap();

@@ -16,12 +16,12 @@ use threadfold_store::{MemoryStore, Store};
 use crate::recordings::{Dice, Recording, claude_recordings, import, open, settled_hash};
 
 /// A session's files, which come into being a piece at a time.
-struct Growing {
+struct GrowingFiles {
     files: Vec<(PathBuf, Vec<u8>, usize)>,
     main: PathBuf,
 }
 
-impl Growing {
+impl GrowingFiles {
     fn new(recording: &Recording, folder: &Path) -> Self {
         let origin = recording.main.parent().unwrap();
         let files = claude_files(&recording.main).unwrap().into_iter().map(|file| {
@@ -31,7 +31,7 @@ impl Growing {
         Self { files: files.collect(), main: folder.join(recording.main.file_name().unwrap()) }
     }
 
-    /// Writes a piece of one of the files; says whether there is more.
+    /// Writes a piece of one of the files; returns whether there is more.
     fn grow(&mut self, dice: &mut Dice, most: usize) -> bool {
         let unfinished: Vec<usize> = (0..self.files.len())
             .filter(|index| self.files[*index].2 < self.files[*index].1.len())
@@ -51,17 +51,17 @@ impl Growing {
     }
 }
 
-/// Opens a transcript of which perhaps no line is whole yet.
+/// Opens a transcript that may not have a complete line yet.
 fn transcript(main: &Path) -> FoundSession {
     let format = detection_named("claude-transcript");
     open_one(main, &InputOptions { format, ..InputOptions::default() }).unwrap()
 }
 
 /// A follower of a session, and how many files it knows.
-type Following = (usize, Box<dyn Follow>);
+type FollowerState = (usize, Box<dyn Follow>);
 
 /// Reads all files that exist by now.
-async fn poll(session: &mut Session, following: &mut Option<Following>, main: &Path) {
+async fn poll(session: &mut Session, following: &mut Option<FollowerState>, main: &Path) {
     if !main.exists() {
         return;
     }
@@ -84,7 +84,7 @@ async fn a_session_that_is_followed_as_it_grows_is_the_imported_one() {
 
         let mut dice = Dice::new(seed as u64 + 1);
         let folder = tempfile::tempdir().unwrap();
-        let mut growing = Growing::new(recording, folder.path());
+        let mut growing = GrowingFiles::new(recording, folder.path());
         let followed: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut session = open(&followed, &recording.id).await;
         let mut following = None;
@@ -98,7 +98,7 @@ async fn a_session_that_is_followed_as_it_grows_is_the_imported_one() {
         }
         poll(&mut session, &mut following, &growing.main).await;
         if let Some((_, follower)) = &mut following {
-            follower.keep_unfinished(&mut session).await.unwrap();
+            follower.flush_unterminated(&mut session).await.unwrap();
         }
         assert!(session.fold().sources().all(|source| source.spec.part == 1));
         session.close().await.unwrap();
@@ -161,7 +161,7 @@ async fn prompts(store: &Arc<dyn Store>, id: &SessionId) -> Vec<String> {
 }
 
 /// A file that is followed, and the session it goes to.
-struct Followed {
+struct FollowedFile {
     path: PathBuf,
     store: Arc<dyn Store>,
     session: Session,
@@ -170,7 +170,7 @@ struct Followed {
     _folder: tempfile::TempDir,
 }
 
-impl Followed {
+impl FollowedFile {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.jsonl");
@@ -196,8 +196,8 @@ impl Followed {
 }
 
 #[tokio::test]
-async fn a_line_is_kept_when_its_end_has_come() {
-    let mut followed = Followed::new().await;
+async fn a_line_is_stored_once_it_is_terminated() {
+    let mut followed = FollowedFile::new().await;
     let text = format!("{}\n", line("ö"));
     let cut = text.find('ö').unwrap() + 1;
     fs::write(&followed.path, &text.as_bytes()[..cut]).unwrap();
@@ -208,12 +208,12 @@ async fn a_line_is_kept_when_its_end_has_come() {
 }
 
 #[tokio::test]
-async fn an_unfinished_line_that_was_kept_gives_way_to_the_whole_one() {
-    let mut followed = Followed::new().await;
+async fn a_stored_unfinished_line_is_replaced_by_the_complete_one() {
+    let mut followed = FollowedFile::new().await;
     let text = format!("{}\n", line("one"));
     fs::write(&followed.path, &text[..20]).unwrap();
     followed.poll().await;
-    followed.follower.keep_unfinished(&mut followed.session).await.unwrap();
+    followed.follower.flush_unterminated(&mut followed.session).await.unwrap();
     assert_eq!(followed.prompts().await.len(), 1, "what is there of it is shown");
     fs::write(&followed.path, &text).unwrap();
     followed.poll().await;
@@ -221,8 +221,8 @@ async fn an_unfinished_line_that_was_kept_gives_way_to_the_whole_one() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_cut_short_and_written_anew_is_another_part() {
-    let mut followed = Followed::new().await;
+async fn a_truncated_and_rewritten_file_is_a_new_part() {
+    let mut followed = FollowedFile::new().await;
     fs::write(&followed.path, format!("{}\n{}\n", line("one"), line("two"))).unwrap();
     followed.poll().await;
     fs::write(&followed.path, format!("{}\n", line("three"))).unwrap();
@@ -231,8 +231,8 @@ async fn a_file_that_was_cut_short_and_written_anew_is_another_part() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_replaced_by_a_longer_one_is_another_part() {
-    let mut followed = Followed::new().await;
+async fn a_file_replaced_by_a_longer_one_is_a_new_part() {
+    let mut followed = FollowedFile::new().await;
     fs::write(&followed.path, format!("{}\n", line("one"))).unwrap();
     followed.poll().await;
     fs::write(&followed.path, format!("{}\n{}\n", line("two"), line("three"))).unwrap();
@@ -241,8 +241,8 @@ async fn a_file_that_was_replaced_by_a_longer_one_is_another_part() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_moved_away_and_copied_back_goes_on() {
-    let mut followed = Followed::new().await;
+async fn a_file_moved_away_and_copied_back_is_continued() {
+    let mut followed = FollowedFile::new().await;
     let text = format!("{}\n", line("one"));
     fs::write(&followed.path, &text).unwrap();
     followed.poll().await;
@@ -254,8 +254,8 @@ async fn a_file_that_was_moved_away_and_copied_back_goes_on() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_again_what_it_was_before_adds_nothing() {
-    let mut followed = Followed::new().await;
+async fn a_file_rewritten_with_earlier_content_adds_nothing() {
+    let mut followed = FollowedFile::new().await;
     let (one, other) = (format!("{}\n", line("one")), format!("{}\n", line("other")));
     for _ in 0..3 {
         for text in [&one, &other] {
@@ -272,20 +272,20 @@ async fn a_file_that_is_again_what_it_was_before_adds_nothing() {
 
 #[tokio::test]
 async fn an_unfinished_line_that_is_replaced_is_not_lost() {
-    let mut followed = Followed::new().await;
+    let mut followed = FollowedFile::new().await;
     fs::write(&followed.path, "{\"first\": tr").unwrap();
     followed.poll().await;
-    followed.follower.keep_unfinished(&mut followed.session).await.unwrap();
+    followed.follower.flush_unterminated(&mut followed.session).await.unwrap();
     fs::write(&followed.path, "{\"second\": 1}").unwrap();
     let mut again = followed.found.content.follower();
     again.poll(&mut followed.session, &mut |_| {}).await.unwrap();
-    again.keep_unfinished(&mut followed.session).await.unwrap();
+    again.flush_unterminated(&mut followed.session).await.unwrap();
     assert_eq!(followed.parts(), [1, 2]);
 }
 
 #[tokio::test]
 async fn a_follower_finds_the_file_of_a_subagent_that_comes_late() {
-    let mut followed = Followed::new().await;
+    let mut followed = FollowedFile::new().await;
     fs::write(&followed.path, format!("{}\n", line("one"))).unwrap();
     assert_eq!(followed.poll().await, 1);
     let subagents = followed.path.with_extension("").join("subagents");

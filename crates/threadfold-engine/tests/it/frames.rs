@@ -1,4 +1,4 @@
-//! What a client builds out of frames: the writer's state, from any record on.
+//! A client rebuilds the writer's state from frames, starting at any record.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use threadfold_engine::{
 };
 use threadfold_fold::{Cursor, Record, Snapshot};
 use threadfold_store::MemoryStore;
-use threadfold_testkit::opencode::database::{Filled, fill, recording};
+use threadfold_testkit::opencode::database::{DatabaseContent, fill, recording};
 
 use crate::recordings::claude_recordings;
 
@@ -21,7 +21,7 @@ pub(crate) async fn claude_records(name: &str) -> (SessionId, Vec<Record>) {
     (found.id.clone(), records_of(&found.id, std::slice::from_ref(&found)).await.unwrap())
 }
 
-async fn opencode_records(name: &str, filled: Filled) -> (SessionId, Vec<Record>) {
+async fn opencode_records(name: &str, filled: DatabaseContent) -> (SessionId, Vec<Record>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("opencode.db");
     fill(&path, &recording(name), filled);
@@ -49,13 +49,13 @@ pub(crate) fn cursor(frame: &Frame) -> Cursor {
 }
 
 /// A client with a reducer of its own.
-struct Reducing {
+struct ReducingClient {
     listener: FrameListener,
     state: ConversationState,
     seq: u64,
 }
 
-impl Reducing {
+impl ReducingClient {
     async fn begin(host: &Host, id: &SessionId) -> Self {
         let (delivery, reducer) = (Delivery::Events, Some(REDUCER));
         let options = ListenOptions { delivery, reducer, after: None };
@@ -88,13 +88,13 @@ impl Reducing {
 }
 
 /// A client that only makes changes to what it was shown.
-struct Showing {
+struct ShowingClient {
     listener: FrameListener,
     state: ConversationState,
     seq: u64,
 }
 
-impl Showing {
+impl ShowingClient {
     /// The frame has the state as JSON. It is compared with the writer's, which is used then.
     async fn begin(host: &Host, id: &SessionId, writer: &ConversationState) -> Self {
         let mut listener = host.listen(id, ListenOptions::default()).await.unwrap();
@@ -127,9 +127,9 @@ async fn check(name: &str, (id, records): (SessionId, Vec<Record>), step: usize)
     let (mut reducing, mut showing) = (Vec::new(), Vec::new());
     for (index, record) in records.into_iter().enumerate() {
         if index % step == 0 {
-            reducing.push(Reducing::begin(&host, &id).await);
+            reducing.push(ReducingClient::begin(&host, &id).await);
             let state = session.fold().conversation().clone();
-            showing.push(Showing::begin(&host, &id, &state).await);
+            showing.push(ShowingClient::begin(&host, &id, &state).await);
         }
         session.accept(vec![record]).await.unwrap();
     }
@@ -151,7 +151,7 @@ async fn check(name: &str, (id, records): (SessionId, Vec<Record>), step: usize)
 #[tokio::test]
 async fn a_snapshot_and_what_follows_give_the_state_from_every_record_on() {
     check("nested", claude_records("nested").await, 1).await;
-    check("subagent", opencode_records("subagent", Filled::RowsOnly).await, 1).await;
+    check("subagent", opencode_records("subagent", DatabaseContent::RowsOnly).await, 1).await;
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_snapshot_and_what_follows_give_the_state_of_many_recordings() {
         check(name, claude_records(name).await, 7).await;
     }
     for name in ["text", "tools", "nested", "abort_text"] {
-        for filled in [Filled::All, Filled::RowsOnly] {
+        for filled in [DatabaseContent::All, DatabaseContent::RowsOnly] {
             check(name, opencode_records(name, filled).await, 7).await;
         }
     }

@@ -1,4 +1,4 @@
-//! What is derived under one generation is the same for ever.
+//! Derived data of a generation never changes.
 
 use std::fs;
 use std::path::Path;

@@ -160,7 +160,7 @@ async fn every_cursor_of_one_listener_is_a_beginning_for_another() {
 }
 
 #[tokio::test]
-async fn what_only_the_store_has_arrives_as_steps_too() {
+async fn steps_missing_from_the_buffer_are_read_from_the_store() {
     let store = memory();
     let mut session = open(&Host::new(store.clone())).await;
     for number in 0..5 {
@@ -249,7 +249,7 @@ async fn a_frame_is_serialized_once_for_all_listeners() {
 }
 
 #[tokio::test]
-async fn all_listeners_get_the_end_and_all_that_comes_before_it() {
+async fn all_listeners_get_the_end_after_all_steps() {
     let folder = tempfile::tempdir().unwrap();
     for is_dropped in [false, true] {
         let (writing, reading) =
@@ -325,10 +325,10 @@ async fn listeners_of_a_writer_that_another_one_replaced_get_the_end() {
 }
 
 /// A store that does not report that a session was added to.
-struct Unnoticed;
+struct SilentStore;
 
 #[async_trait]
-impl StoreHooks for Unnoticed {
+impl StoreHooks for SilentStore {
     type Ticket = ();
 
     async fn before(&self, call: StoreCall) -> Result<(), StoreError> {
@@ -347,7 +347,7 @@ impl StoreHooks for Unnoticed {
 async fn a_cursor_that_was_seen_elsewhere_first_is_waited_for() {
     let store = memory();
     let writing = Host::new(store.clone());
-    let reading = Host::new(Arc::new(DelegatingStore::new(store, Unnoticed)));
+    let reading = Host::new(Arc::new(DelegatingStore::new(store, SilentStore)));
     let mut session = open(&writing).await;
     session.emit(&block("a")).await.unwrap();
     let mut early = listen(&reading, None).await;

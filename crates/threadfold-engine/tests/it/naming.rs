@@ -1,4 +1,4 @@
-//! Under which id a session is stored.
+//! The id under which a session is stored.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use threadfold_core::SessionId;
-use threadfold_engine::{FoundSession, InputOptions, Naming, SessionNames, open_one};
+use threadfold_engine::{FoundSession, IdOrigin, InputOptions, SessionNames, open_one};
 use threadfold_store::{MemoryStore, Store};
 
 use crate::recordings::open;
 
 /// A store, and a folder for files that are imported into it.
-struct Importing {
+struct ImportEnv {
     store: Arc<dyn Store>,
     folder: TempDir,
 }
 
-impl Importing {
+impl ImportEnv {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { store: Arc::new(MemoryStore::default()), folder }
@@ -63,10 +63,10 @@ fn unnamed(rest: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_id_of_an_agent_is_believed() {
-    let importing = Importing::new();
+async fn the_agents_own_id_is_trusted() {
+    let importing = ImportEnv::new();
     let path = importing.write("copied.jsonl", &claude("s1", "one"));
-    assert_eq!(found(&path).naming, Naming::Agent);
+    assert_eq!(found(&path).naming, IdOrigin::Agent);
     assert_eq!(importing.import(&path).await, "s1");
     // Also where the content is another: the session was continued elsewhere.
     let other = importing.write("other/copied.jsonl", &claude("s1", "two"));
@@ -75,9 +75,9 @@ async fn the_id_of_an_agent_is_believed() {
 
 #[tokio::test]
 async fn the_same_file_has_the_same_id_again() {
-    let importing = Importing::new();
+    let importing = ImportEnv::new();
     let path = importing.write("notes.jsonl", &unnamed("one"));
-    assert_eq!(found(&path).naming, Naming::Content);
+    assert_eq!(found(&path).naming, IdOrigin::Content);
     let id = importing.import(&path).await;
     assert_eq!(importing.import(&path).await, id);
     importing.write("notes.jsonl", &(unnamed("one") + "{\"note\":\"more\"}\n"));
@@ -89,8 +89,8 @@ async fn the_same_file_has_the_same_id_again() {
 }
 
 #[tokio::test]
-async fn two_contents_with_equal_beginnings_stay_two() {
-    let importing = Importing::new();
+async fn two_contents_with_equal_beginnings_stay_separate() {
+    let importing = ImportEnv::new();
     let one = importing.write("one.jsonl", &unnamed("one"));
     let other = importing.write("other.jsonl", &unnamed("other"));
     assert_eq!(found(&one).id, found(&other).id);
@@ -103,7 +103,7 @@ async fn two_contents_with_equal_beginnings_stay_two() {
 
 #[tokio::test]
 async fn a_file_that_an_older_version_named_by_its_stem_keeps_that_name() {
-    let importing = Importing::new();
+    let importing = ImportEnv::new();
     let path = importing.write("notes.jsonl", &unnamed("one"));
     importing.store_as("notes", &path).await;
     assert_eq!(importing.import(&path).await, "notes");
@@ -116,7 +116,7 @@ async fn a_file_that_an_older_version_named_by_its_stem_keeps_that_name() {
 
 #[tokio::test]
 async fn a_file_that_an_older_version_named_by_its_path_keeps_that_name() {
-    let importing = Importing::new();
+    let importing = ImportEnv::new();
     let path = importing.write("notes.jsonl", &unnamed("one"));
     let hash = blake3::hash(path.to_string_lossy().as_bytes()).to_hex();
     let older = format!("notes-{}", &hash[..8]);
@@ -126,7 +126,7 @@ async fn a_file_that_an_older_version_named_by_its_path_keeps_that_name() {
 
 #[tokio::test]
 async fn a_session_of_another_agent_with_the_same_id_gets_its_own() {
-    let importing = Importing::new();
+    let importing = ImportEnv::new();
     let one = importing.write("one.jsonl", &claude("ses_1", "one"));
     let other = importing.write(
         "other.json",

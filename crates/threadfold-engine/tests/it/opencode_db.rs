@@ -12,7 +12,9 @@ use threadfold_core::{SessionId, StateHash};
 use threadfold_engine::{Follow, FoundSession, InputOptions, Session, open_one, records_of};
 use threadfold_fold::{RecordKind, SessionFile, parse_transcript};
 use threadfold_store::{MemoryStore, Store};
-use threadfold_testkit::opencode::database::{Filled, empty, insert, recording, recordings};
+use threadfold_testkit::opencode::database::{
+    DatabaseContent, add_newer_tables, empty, insert, recording, recordings,
+};
 
 use crate::recordings::{Dice, open, settled_hash};
 
@@ -20,13 +22,13 @@ use crate::recordings::{Dice, open, settled_hash};
 type Write = Vec<(&'static str, String, Value)>;
 
 /// Returns what OpenCode wrote of a recording, one commit after another, and the session.
-fn writes(folder: &Path, filled: Filled) -> (Vec<Write>, String) {
+fn writes(folder: &Path, filled: DatabaseContent) -> (Vec<Write>, String) {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     let rows: Vec<Value> = read("db_rows.jsonl").lines().map(parse).collect();
     let root = rows[0]["row"]["id"].as_str().unwrap().to_owned();
     let insert = |it: &Value| ("insert", it["table"].as_str().unwrap().into(), it["row"].clone());
-    if filled == Filled::RowsOnly {
+    if filled == DatabaseContent::RowsOnly {
         let mut writes: Vec<Write> = Vec::new();
         for record in &rows {
             // A text is kept empty when it begins, and whole when it ends.
@@ -89,6 +91,9 @@ async fn follow(
     dice: &mut Dice,
 ) -> u64 {
     let connection = empty(path);
+    if writes.iter().flatten().any(|(_, table, _)| table == "session_v2") {
+        add_newer_tables(&connection);
+    }
     let id = SessionId::from(session);
     let mut taken = 0;
     let mut following: Option<(Session, Box<dyn Follow>)> = None;
@@ -126,7 +131,7 @@ async fn read_at_once(path: &Path, session: &str) -> StateHash {
     parse_transcript(opencode::AGENT, &[SessionFile { path: "rows", bytes: &bytes }]).hash()
 }
 
-async fn check(recording: &Path, filled: Filled, seed: u64) {
+async fn check(recording: &Path, filled: DatabaseContent, seed: u64) {
     let name = recording.display();
     let (writes, session) = writes(recording, filled);
     if writes.is_empty() {
@@ -148,7 +153,7 @@ async fn check(recording: &Path, filled: Filled, seed: u64) {
     assert_eq!(hashes.1, read_at_once(&path, &session).await, "{name}");
     match filled {
         // Nothing of a log is taken twice.
-        Filled::All if recording.join("db_event.jsonl").exists() => {
+        DatabaseContent::All if recording.join("db_event.jsonl").exists() => {
             assert_eq!(taken, at_once, "{name}");
         }
         // Rows are taken again when they changed, and sessions with each look.
@@ -157,22 +162,22 @@ async fn check(recording: &Path, filled: Filled, seed: u64) {
 }
 
 #[tokio::test]
-async fn a_log_that_is_followed_over_restarts_tells_what_an_import_tells() {
+async fn a_log_followed_over_restarts_equals_an_import() {
     for (seed, recording) in recordings().iter().enumerate() {
-        check(recording, Filled::All, seed as u64 + 1).await;
+        check(recording, DatabaseContent::All, seed as u64 + 1).await;
     }
 }
 
 #[tokio::test]
-async fn rows_that_are_followed_over_restarts_tell_what_an_import_tells() {
+async fn rows_followed_over_restarts_equal_an_import() {
     for (seed, recording) in recordings().iter().enumerate() {
-        check(recording, Filled::RowsOnly, seed as u64 + 1).await;
+        check(recording, DatabaseContent::RowsOnly, seed as u64 + 1).await;
     }
 }
 
 #[tokio::test]
-async fn what_is_new_is_taken_and_not_the_session() {
-    let (writes, session) = writes(&recording("tools"), Filled::All);
+async fn only_new_rows_are_read() {
+    let (writes, session) = writes(&recording("tools"), DatabaseContent::All);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("opencode.db");
     let connection = empty(&path);

@@ -1,4 +1,4 @@
-//! OpenCode's databases, read once: they give the state of the exports, and nothing is written.
+//! OpenCode databases, read once: they fold to the state of the exports, and nothing is written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,29 @@ use tempfile::TempDir;
 use threadfold_convert::opencode;
 use threadfold_core::{ConversationState, SessionId};
 use threadfold_engine::{
-    DatabaseError, DatabaseProblem, EngineError, FoundSession, InputError, InputOptions, open_one,
-    read_found, records_of,
+    Budget, DatabaseError, DatabaseProblem, EngineError, FoundSession, InputError, InputOptions,
+    open_one, read_found, records_of,
 };
 use threadfold_fold::parity::{Verdict, compare};
 use threadfold_fold::{RecordKind, SessionFile, detection_named, parse_transcript, with_causes};
 use threadfold_store::{Limit, MemoryStore, Store};
-use threadfold_testkit::opencode::database::{Filled, fill, insert, recording, recordings};
+use threadfold_testkit::opencode::database::{
+    DatabaseContent, fill, insert, recording, recordings,
+};
 
 use crate::recordings::open;
 
+fn budget() -> Budget {
+    Budget { bytes: 16 << 20, folder: std::env::temp_dir() }
+}
+
 /// A database as OpenCode makes it, filled from a recording.
-struct Made {
+struct TestDatabase {
     folder: TempDir,
     session: String,
 }
 
-impl Made {
+impl TestDatabase {
     fn path(&self) -> PathBuf {
         self.folder.path().join("opencode.db")
     }
@@ -42,7 +48,7 @@ impl Made {
     }
 
     async fn state(&self) -> ConversationState {
-        read_found(&self.found(), |_| {}).await.unwrap().settled()
+        read_found(&self.found(), budget(), |_| {}).await.unwrap().settled()
     }
 
     /// Returns the bytes of the database and of what lies beside it.
@@ -98,10 +104,10 @@ fn parsed(files: &[(String, Vec<u8>)]) -> ConversationState {
     parse_transcript(opencode::AGENT, &files)
 }
 
-fn make(recording: &Path, filled: Filled) -> Made {
+fn make(recording: &Path, filled: DatabaseContent) -> TestDatabase {
     let folder = tempfile::tempdir().unwrap();
     let session = fill(&folder.path().join("opencode.db"), recording, filled);
-    Made { folder, session }
+    TestDatabase { folder, session }
 }
 
 fn export(recording: &Path) -> Option<ConversationState> {
@@ -114,17 +120,19 @@ fn export(recording: &Path) -> Option<ConversationState> {
 }
 
 #[tokio::test]
-async fn a_database_gives_the_state_of_its_export() {
+async fn a_database_folds_to_the_state_of_its_export() {
     let mut compared = [0, 0];
     for recording in recordings() {
         let name = recording.display();
         let Some(export) = export(&recording) else { continue };
-        for (count, filled) in [Filled::All, Filled::RowsOnly].into_iter().enumerate() {
+        for (count, filled) in
+            [DatabaseContent::All, DatabaseContent::RowsOnly].into_iter().enumerate()
+        {
             let state = make(&recording, filled).state().await;
             let comparison = compare(opencode::AGENT, &export, &state);
             assert_eq!(comparison.differences, [], "{name}");
             assert_eq!(comparison.verdict(), Verdict::Equal, "{name}");
-            if filled == Filled::RowsOnly {
+            if filled == DatabaseContent::RowsOnly {
                 assert_eq!(state.hash(), export.hash(), "{name}");
             }
             compared[count] += 1;
@@ -134,17 +142,17 @@ async fn a_database_gives_the_state_of_its_export() {
 }
 
 #[tokio::test]
-async fn the_log_is_preferred_where_it_is_whole() {
+async fn the_log_is_preferred_where_it_is_complete() {
     for (name, whole) in [("text", true), ("text@1.2.27", false), ("v2_text", true)] {
         let folder = recording(name);
-        let made = make(&folder, Filled::All);
+        let made = make(&folder, DatabaseContent::All);
         let records = made.records().await;
         assert_eq!(records.contains("aggregate_id"), whole, "{name}");
         assert!(!made.state().await.blocks().is_empty(), "{name}");
     }
     // Of a session that is older than the log, the log has the end alone.
     let folder = recording("text");
-    let made = make(&folder, Filled::All);
+    let made = make(&folder, DatabaseContent::All);
     let connection = Connection::open(made.path()).unwrap();
     connection.execute("DELETE FROM event WHERE seq < 3", []).unwrap();
     connection.execute("UPDATE event SET seq = seq - 3", []).unwrap();
@@ -152,9 +160,9 @@ async fn the_log_is_preferred_where_it_is_whole() {
 }
 
 #[tokio::test]
-async fn the_log_is_read_on_from_where_it_was_left() {
+async fn the_log_is_read_from_the_last_position() {
     let folder = recording("nested");
-    let made = make(&folder, Filled::All);
+    let made = make(&folder, DatabaseContent::All);
     let all: Vec<Value> = fs::read_to_string(folder.join("db_event.jsonl"))
         .unwrap()
         .lines()
@@ -194,7 +202,7 @@ fn sessions_in(connection: &Connection) -> u64 {
 #[tokio::test]
 async fn a_child_is_a_session_with_children_of_its_own() {
     let folder = recording("nested");
-    let made = make(&folder, Filled::RowsOnly);
+    let made = make(&folder, DatabaseContent::RowsOnly);
     let all = sessions_of(&made.found()).await;
     assert_eq!((all.len(), &all[0]), (2, &made.session));
     let below = sessions_of(&found(&made.path(), &all[1]).unwrap()).await;
@@ -206,7 +214,7 @@ async fn a_child_is_a_session_with_children_of_its_own() {
 #[tokio::test]
 async fn reading_while_another_writes_sees_what_is_committed_and_writes_nothing() {
     let folder = recording("subagent");
-    let made = make(&folder, Filled::All);
+    let made = make(&folder, DatabaseContent::All);
     let expected = made.state().await.hash();
     let writer = Connection::open(made.path()).unwrap();
     writer.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
@@ -243,14 +251,15 @@ async fn reading_while_another_writes_sees_what_is_committed_and_writes_nothing(
 }
 
 #[tokio::test]
-async fn what_a_dead_writer_left_is_read_and_nothing_is_written() {
+async fn the_wal_of_a_dead_writer_is_read_and_nothing_is_written() {
     let folder = recording("tools");
-    let live = make(&folder, Filled::RowsOnly);
+    let live = make(&folder, DatabaseContent::RowsOnly);
     let writer = Connection::open(live.path()).unwrap();
     writer.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
     writer.execute("UPDATE session SET title = 'in the log alone'", []).unwrap();
     for beside in [&["", "-wal", "-shm"][..], &["", "-wal"]] {
-        let left = Made { folder: tempfile::tempdir().unwrap(), session: live.session.clone() };
+        let left =
+            TestDatabase { folder: tempfile::tempdir().unwrap(), session: live.session.clone() };
         for suffix in beside {
             let name = format!("opencode.db{suffix}");
             fs::copy(live.folder.path().join(&name), left.folder.path().join(&name)).unwrap();
@@ -263,9 +272,9 @@ async fn what_a_dead_writer_left_is_read_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_database_at_rest_is_read_and_nothing_is_made_beside_it() {
+async fn reading_an_idle_database_creates_no_file() {
     let folder = recording("tools");
-    let made = make(&folder, Filled::All);
+    let made = make(&folder, DatabaseContent::All);
     let before = made.files();
     assert_eq!(before.len(), 1);
     assert!(!made.state().await.blocks().is_empty());
@@ -274,10 +283,10 @@ async fn a_database_at_rest_is_read_and_nothing_is_made_beside_it() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_folder_that_may_not_be_written_to_is_enough() {
+async fn a_read_only_folder_is_sufficient() {
     use std::os::unix::fs::PermissionsExt;
     let folder = recording("tools");
-    let made = make(&folder, Filled::All);
+    let made = make(&folder, DatabaseContent::All);
     let allow = |mode| {
         fs::set_permissions(made.path(), fs::Permissions::from_mode(mode & 0o666)).unwrap();
         fs::set_permissions(made.folder.path(), fs::Permissions::from_mode(mode)).unwrap();
@@ -291,7 +300,7 @@ async fn a_folder_that_may_not_be_written_to_is_enough() {
 #[tokio::test]
 async fn damage_anywhere_is_reported_or_read_around_and_never_a_crash() {
     let folder = recording("text");
-    let made = make(&folder, Filled::All);
+    let made = make(&folder, DatabaseContent::All);
     let whole = fs::read(made.path()).unwrap();
     let read = async |bytes: &[u8]| {
         fs::write(made.path(), bytes).unwrap();
@@ -299,7 +308,7 @@ async fn damage_anywhere_is_reported_or_read_around_and_never_a_crash() {
             InputError::Missing { .. } => None,
             other => Some(engine_error(other)),
         })?;
-        read_found(&found, |_| {}).await.map(drop).map_err(Some)
+        read_found(&found, budget(), |_| {}).await.map(drop).map_err(Some)
     };
     let mut failures = 0;
     for place in (0..whole.len()).step_by(397) {
@@ -313,7 +322,7 @@ async fn damage_anywhere_is_reported_or_read_around_and_never_a_crash() {
         let error = read(bytes).await.unwrap_err().unwrap();
         problem(&made.path(), &error)
     };
-    let not_a_database = "`<db>` is not a SQLite database, or is encrypted: it does not begin as one: Error code 26: file is not a database";
+    let not_a_database = "`<db>` is not a SQLite database, or is encrypted: its header is not that of a SQLite database: Error code 26: file is not a database";
     for bytes in [&b""[..], &[7; 8192]] {
         let reported = reported(bytes).await;
         assert_eq!(reported, (DatabaseProblem::NotADatabase, not_a_database.to_owned()));
@@ -326,7 +335,7 @@ async fn damage_anywhere_is_reported_or_read_around_and_never_a_crash() {
 #[tokio::test]
 async fn a_locked_database_is_reported() {
     let folder = recording("text");
-    let made = make(&folder, Filled::All);
+    let made = make(&folder, DatabaseContent::All);
     let owner = Connection::open(made.path()).unwrap();
     owner.pragma_update(None, "journal_mode", "DELETE").unwrap();
     owner.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -337,12 +346,12 @@ async fn a_locked_database_is_reported() {
 }
 
 #[tokio::test]
-async fn names_with_signs_of_addresses_are_names() {
+async fn names_with_url_characters_are_names() {
     let folder = recording("text");
-    let made = make(&folder, Filled::All);
+    let made = make(&folder, DatabaseContent::All);
     let odd = made.folder.path().join("a%20b?mode=rwc#c é.db");
     fs::rename(made.path(), &odd).unwrap();
     let found = open_one(&odd, &InputOptions::default()).unwrap();
     assert_eq!(found.id.as_str(), made.session);
-    assert!(!read_found(&found, |_| {}).await.unwrap().settled().blocks().is_empty());
+    assert!(!read_found(&found, budget(), |_| {}).await.unwrap().settled().blocks().is_empty());
 }

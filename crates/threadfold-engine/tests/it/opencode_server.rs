@@ -1,4 +1,4 @@
-//! A real server of OpenCode, heard through a connection that breaks.
+//! A real OpenCode server, followed over an unreliable connection.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ use crate::recordings::open;
 /// How long the end of a run may take to be seen.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Hands on what is said to another address, and can be cut at any time.
+/// A proxy that can be cut at any time.
 struct Wire {
     address: SocketAddr,
     connections: Arc<Mutex<Vec<TcpStream>>>,
@@ -84,7 +84,7 @@ fn opencode() -> Option<OpenCode> {
     }
 }
 
-/// Returns the state that the server's own answers tell.
+/// Returns the state folded from the server's API.
 fn told(server: &Server<'_>, folder: &Path, session: &str) -> ConversationState {
     let mut sessions = vec![session.to_owned()];
     sessions.extend(server.descendants(folder, session).unwrap());
@@ -106,7 +106,7 @@ fn is_equal(session: &Session, told: &ConversationState) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_heard_without_a_loss_through_a_connection_that_breaks() {
+async fn a_server_is_followed_without_loss_over_an_unreliable_connection() {
     let Some(opencode) = opencode() else { return };
     let model = ScriptedModel::builder().require_tools().scripts(opencode_scripts());
     let model = model.start().unwrap();

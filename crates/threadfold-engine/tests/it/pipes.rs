@@ -1,4 +1,4 @@
-//! What comes through a pipe.
+//! Sessions read from a pipe.
 
 use std::fs;
 use std::future::{pending, ready};
@@ -9,7 +9,7 @@ use std::thread;
 use threadfold_convert::claude;
 use threadfold_convert::{Feed, FeedKind, FeedLine, lines::lines};
 use threadfold_core::{StateHash, fold};
-use threadfold_engine::{InputOptions, Naming, Pipe, Session, follow_pipe};
+use threadfold_engine::{IdOrigin, InputOptions, Pipe, Session, follow_pipe};
 use threadfold_fold::detection_named;
 use threadfold_store::{MemoryStore, Store};
 
@@ -33,7 +33,7 @@ async fn a_stream_through_a_pipe_is_the_stream() {
         });
         let mut pipe = Pipe::new(read);
         let input = pipe.recognize(&InputOptions::default()).await.unwrap();
-        assert_eq!(input.naming, Naming::Agent, "{}", recording.name);
+        assert_eq!(input.naming, IdOrigin::Agent, "{}", recording.name);
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut session = open(&store, &recording.id).await;
         follow_pipe(&mut session, &input, pipe, pending()).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_second_stream_is_another_part_and_a_last_line_without_an_end_counts()
 }
 
 #[tokio::test]
-async fn who_is_stopped_keeps_all_that_was_read() {
+async fn a_stopped_pipe_stores_everything_it_read() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = open(&store, &"s1".into()).await;
     let (read, mut write) = io::pipe().unwrap();
@@ -92,7 +92,7 @@ async fn who_is_stopped_keeps_all_that_was_read() {
     let format = detection_named("claude-stream");
     let options = InputOptions { format, ..InputOptions::default() };
     let input = pipe.recognize(&options).await.unwrap();
-    assert_eq!(input.naming, Naming::Content, "no line names a session");
+    assert_eq!(input.naming, IdOrigin::Content, "no line names a session");
     let _open = speaking.join().unwrap();
     follow_pipe(&mut session, &input, pipe, ready(())).await.unwrap();
     let source = session.fold().sources().next().unwrap();

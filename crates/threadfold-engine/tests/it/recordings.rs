@@ -71,7 +71,7 @@ pub(crate) async fn settled_hash(store: &Arc<dyn Store>, id: &SessionId) -> Stat
     loaded.fold.settled().hash()
 }
 
-/// Returns the hash of the conversation that the files tell without a store.
+/// Returns the hash of the conversation folded directly from the files.
 pub(crate) fn parsed_hash(recording: &Recording) -> StateHash {
     let files = claude_files(&recording.main).unwrap();
     let read: Vec<(String, Vec<u8>)> =

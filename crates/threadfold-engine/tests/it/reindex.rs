@@ -1,4 +1,4 @@
-//! What is derived of a log can be thrown away, made again, and held against the records.
+//! Derived data can be dropped, rebuilt and verified against the records.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ async fn entry(store: &Arc<dyn Store>) -> SessionEntry {
 }
 
 #[tokio::test]
-async fn what_was_derived_is_made_again_and_no_record_is_touched() {
+async fn reindex_rebuilds_derived_data_and_changes_no_record() {
     let folder = tempfile::tempdir().unwrap();
     let nothing_stays = Budget { bytes: 0, folder: folder.path().to_owned() };
     let recording = nested();
@@ -56,7 +56,7 @@ async fn what_was_derived_is_made_again_and_no_record_is_touched() {
 }
 
 #[tokio::test]
-async fn a_log_of_no_records_is_derived_as_well() {
+async fn an_empty_log_has_derived_data_too() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let id = SessionId::from("empty");
     let session = Session::open(store.clone(), &id, Options::new(holder("a test"))).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_log_of_no_records_is_derived_as_well() {
 }
 
 #[tokio::test]
-async fn a_snapshot_alone_tells_what_was_before() {
+async fn the_previous_state_is_read_from_the_snapshot() {
     let recording = nested();
     let store = imported(&recording, 16).await;
     let mut known = entry(&store).await;
@@ -77,7 +77,7 @@ async fn a_snapshot_alone_tells_what_was_before() {
 }
 
 #[tokio::test]
-async fn what_the_records_do_not_give_is_found_and_goes_with_the_next_making() {
+async fn derived_data_that_differs_from_the_records_is_found_and_removed_by_the_next_rebuild() {
     let recording = nested();
     let store = imported(&recording, 16).await;
     let session = &recording.id;
@@ -93,7 +93,7 @@ async fn what_the_records_do_not_give_is_found_and_goes_with_the_next_making() {
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     assert!(matches!(&wrong[0].subject, Subject::Snapshot { seq: at, .. } if *at == seq));
     assert!(wrong[0].problem.starts_with("it cannot be used"), "{wrong:?}");
-    assert!(wrong[1].problem.contains("but the records give"), "{wrong:?}");
+    assert!(wrong[1].problem.contains("but the records fold to"), "{wrong:?}");
 
     let made = reindex(&*store, &entry(&store).await, 16, None).await.unwrap();
     assert_eq!(made.is_changed(), Some(true));
@@ -101,7 +101,7 @@ async fn what_the_records_do_not_give_is_found_and_goes_with_the_next_making() {
 }
 
 #[tokio::test]
-async fn the_events_that_settle_a_session_are_those_that_its_settled_state_has() {
+async fn the_settling_events_produce_the_settled_state() {
     for recording in claude_recordings() {
         let store = imported(&recording, u64::MAX).await;
         let loaded = load(&*store, &recording.id, u64::MAX, Slices::default()).await.unwrap();
@@ -133,7 +133,7 @@ async fn an_event_whose_line_has_no_end_is_there_once_its_source_is_settled() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_was_damaged_is_told_and_goes_with_the_next_making() {
+async fn a_corrupt_snapshot_is_reported_and_removed_by_the_next_rebuild() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let file = Arc::new(SqliteStore::open(&path).unwrap());

@@ -1,4 +1,4 @@
-//! Slices of a user's own.
+//! Custom slices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ fn step(name: &str, done: bool) -> Step {
 }
 
 #[tokio::test]
-async fn items_go_to_the_slices_that_listen_and_are_there_after_reopening() {
+async fn items_reach_their_slices_and_persist_after_reopening() {
     let store = store();
     let mut session = open(&store).await;
     session.dispatch(&Note("a".into())).await.unwrap();
@@ -108,7 +108,7 @@ async fn events_reach_slices_too() {
 }
 
 #[tokio::test]
-async fn a_seed_takes_the_place_of_what_was_there_and_clear_takes_it_out() {
+async fn a_seed_replaces_the_items_and_clear_removes_them() {
     let store = store();
     let mut session = open(&store).await;
     session.dispatch(&step("old", false)).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_seed_takes_the_place_of_what_was_there_and_clear_takes_it_out() {
 }
 
 #[tokio::test]
-async fn a_restore_rolls_states_back_and_keeps_logs() {
+async fn a_restore_rolls_back_states_and_preserves_logs() {
     let store = store();
     let mut session = open(&store).await;
     session.dispatch(&Goal("before".into())).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_restore_rolls_states_back_and_keeps_logs() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_does_not_fit_alters_nothing() {
+async fn a_snapshot_that_cannot_be_restored_changes_nothing() {
     let store = store();
     let mut session = open(&store).await;
     session.dispatch(&Goal("before".into())).await.unwrap();
@@ -177,7 +177,7 @@ async fn a_snapshot_whose_hash_is_not_that_of_its_state_is_refused() {
 }
 
 #[test]
-fn names_and_types_are_taken_once() {
+fn slice_names_and_types_are_unique() {
     let mut slices = slices();
     let again = slices.register(Slice::<Note>::new("other").append_all());
     assert!(matches!(again, Err(SliceError::Twice { .. })));
@@ -192,7 +192,7 @@ fn names_and_types_are_taken_once() {
 }
 
 #[tokio::test]
-async fn what_nobody_listens_to_is_kept_and_said() {
+async fn items_without_a_slice_are_stored_and_reported() {
     let store = store();
     let mut session = open(&store).await;
     session.dispatch(&Note("kept".into())).await.unwrap();
@@ -203,9 +203,9 @@ async fn what_nobody_listens_to_is_kept_and_said() {
     assert_eq!(known.fold.items::<Note>().unwrap().len(), 1);
 }
 
-/// Somebody with slices, then somebody without, and then the first again.
+/// A process with slices, then one without, then the first again.
 #[tokio::test]
-async fn a_slice_hears_also_what_came_while_nobody_knew_it() {
+async fn a_new_slice_receives_earlier_items() {
     let store = store();
     let with =
         || Options { slices: slices(), snapshot_every: 2, ..Options::new(holder("with slices")) };
@@ -226,7 +226,7 @@ async fn a_slice_hears_also_what_came_while_nobody_knew_it() {
 }
 
 #[tokio::test]
-async fn a_slice_that_nobody_knows_is_in_the_snapshot_of_its_record_and_in_no_later_one() {
+async fn an_unregistered_slice_is_in_the_snapshot_of_its_record_and_in_no_later_one() {
     let store = store();
     let mut session = open(&store).await;
     session.dispatch(&Note("a".into())).await.unwrap();
@@ -261,15 +261,15 @@ async fn an_observer_that_fails_does_not_stop_the_others_and_is_reported() {
     });
     session.dispatch(&Note("a".into())).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), 1);
-    let troubles = session.take_troubles();
+    let warnings = session.take_warnings();
     assert_eq!(
-        troubles,
+        warnings,
         ["observer 0 failed at record 1: no", "observer 1 failed at record 1: it panicked"]
     );
 }
 
 #[tokio::test]
-async fn the_sessions_own_slices_tell_the_query_and_the_files() {
+async fn the_built_in_slices_contain_the_query_and_the_files() {
     let store = store();
     let mut session = open(&store).await;
     for event in [

@@ -20,7 +20,7 @@ async fn some_session() -> (Arc<dyn Store>, Session) {
 }
 
 #[tokio::test]
-async fn a_snapshot_comes_out_as_it_went_in_sorted_and_with_what_is_unknown() {
+async fn a_snapshot_survives_a_round_trip_sorted_and_with_unknown_fields() {
     let (_store, session) = some_session().await;
     let mut snapshot = session.snapshot(BTreeMap::from([("note".into(), "x".into())]));
     snapshot.extra.insert("later", Json::parse("[1.50]").unwrap());
@@ -44,6 +44,7 @@ async fn a_snapshot_comes_out_as_it_went_in_sorted_and_with_what_is_unknown() {
             "files",
             "metadata",
             "query",
+            "reportedTurns",
             "transcript",
             "turns",
             "zz-foreign"
@@ -52,7 +53,7 @@ async fn a_snapshot_comes_out_as_it_went_in_sorted_and_with_what_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_is_wrong_says_which_field_and_why() {
+async fn an_invalid_snapshot_is_reported_with_field_and_reason() {
     let (_store, session) = some_session().await;
     let text = session.snapshot(BTreeMap::new()).to_json();
     let cases = [
@@ -76,7 +77,7 @@ async fn a_snapshot_that_is_wrong_says_which_field_and_why() {
 }
 
 #[tokio::test]
-async fn a_damaged_snapshot_is_passed_over_and_nothing_is_lost() {
+async fn a_corrupt_snapshot_is_skipped_without_loss() {
     let (store, session) = some_session().await;
     let id = session.id().clone();
     let hash = session.fold().conversation().hash();
@@ -111,7 +112,7 @@ fn said(text: &str) -> SessionEvent {
 }
 
 #[tokio::test]
-async fn listeners_hear_every_step_once_from_where_they_are() {
+async fn listeners_receive_each_step_once_from_their_cursor() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = open(&store, &"s".into()).await;
     let handle = session.handle();
@@ -133,7 +134,7 @@ async fn listeners_hear_every_step_once_from_where_they_are() {
 }
 
 #[tokio::test]
-async fn who_is_too_far_behind_is_told_of_the_gap() {
+async fn a_lagging_listener_receives_a_gap() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = open(&store, &"s".into()).await;
     let mut slow = session.handle().listen(&session.cursor());
@@ -147,7 +148,7 @@ async fn who_is_too_far_behind_is_told_of_the_gap() {
 }
 
 #[tokio::test]
-async fn a_cursor_that_does_not_match_gets_the_whole_state() {
+async fn a_cursor_that_does_not_match_gets_the_complete_state() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = open(&store, &"s".into()).await;
     for text in ["a", "b", "c"] {
@@ -171,7 +172,7 @@ async fn a_cursor_that_does_not_match_gets_the_whole_state() {
 }
 
 #[tokio::test]
-async fn steps_of_large_records_are_not_kept_for_those_who_are_behind() {
+async fn large_steps_are_not_buffered_for_lagging_listeners() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut session = open(&store, &"s".into()).await;
     let mut slow = session.handle().listen(&session.cursor());

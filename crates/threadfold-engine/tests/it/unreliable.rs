@@ -1,4 +1,4 @@
-//! A store whose appends fail as a test says.
+//! A store with injected append failures.
 
 use std::collections::VecDeque;
 use std::future::pending;

@@ -1,5 +1,7 @@
 //! A fold as a snapshot, and a fold restored from one.
 
+use std::io::{self, Write};
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_convert::{Agent, GENERATION};
@@ -10,20 +12,23 @@ use crate::cursor::LogId;
 use crate::error::with_causes;
 use crate::slice::RestorePolicy;
 use crate::snapshot::{
-    CONVERSATION, SliceSnapshot, SliceText, Snapshot, SnapshotHeader, SnapshotRestoreError,
-    SnapshotText,
+    CONVERSATION, CONVERTER, SliceSnapshot, SliceText, Snapshot, SnapshotHeader,
+    SnapshotRestoreError, SnapshotText,
 };
 use crate::source::SourceItem;
 use crate::sources::Sources;
 
 /// The fold's own slices in a snapshot, and what a restore does with each.
-const OWN: [(&str, RestorePolicy); 5] = [
+const OWN: [(&str, RestorePolicy); 6] = [
     (CONVERSATION, RestorePolicy::State),
-    ("converter", RestorePolicy::State),
+    (CONVERTER, RestorePolicy::State),
     ("metadata", RestorePolicy::Log),
+    (REPORTED_TURNS, RestorePolicy::Log),
     ("transcript", RestorePolicy::Log),
-    ("turns", RestorePolicy::State),
+    // A restore is a record like any other: it must not write a ledger.
+    ("turns", RestorePolicy::Log),
 ];
+const REPORTED_TURNS: &str = "reportedTurns";
 const OWN_VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -98,16 +103,28 @@ impl Fold {
 
     /// Returns a snapshot of all slices.
     pub fn snapshot(&self, header: SnapshotHeader) -> Snapshot {
-        let slices = self.slices_with(vec![Json::of(&self.conversation.snapshot())]);
+        let converter = self.converter.iter().map(|(agent, converter)| {
+            Json::of(&ConverterItem { agent: agent.name().to_owned(), memory: converter.memory() })
+        });
+        let conversation = vec![Json::of(&self.conversation.snapshot())];
+        let slices = self.slices_with(conversation, converter.collect());
         Snapshot { state_hash: self.state_hash(), slices, ..self.empty_snapshot(header) }
     }
 
     /// Returns a snapshot without slices and state hash, and all slices, with the conversation's
-    /// left empty.
+    /// and the converter's left empty.
     ///
-    /// This is for writers that stream a large conversation to disk instead of holding it in memory.
+    /// This is for writers that stream what is large to disk instead of holding it in memory.
     pub fn snapshot_frame(&self, header: SnapshotHeader) -> (Snapshot, Vec<SliceSnapshot>) {
-        (self.empty_snapshot(header), self.slices_with(Vec::new()))
+        (self.empty_snapshot(header), self.slices_with(Vec::new(), Vec::new()))
+    }
+
+    /// Writes the items of the converter's slice, as JSON.
+    pub fn write_converter(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some((agent, converter)) = &self.converter else { return Ok(()) };
+        write!(out, "{{\"agent\":{},\"memory\":", Json::string(agent.name()).as_str())?;
+        converter.write_memory(out)?;
+        out.write_all(b"}")
     }
 
     fn empty_snapshot(&self, header: SnapshotHeader) -> Snapshot {
@@ -127,22 +144,22 @@ impl Fold {
         }
     }
 
-    fn slices_with(&self, conversation: Vec<Json>) -> Vec<SliceSnapshot> {
-        let converter = self.converter.iter().map(|(agent, converter)| {
-            Json::of(&ConverterItem { agent: agent.name().to_owned(), memory: converter.memory() })
-        });
+    fn slices_with(&self, conversation: Vec<Json>, converter: Vec<Json>) -> Vec<SliceSnapshot> {
         let sources = self.sources.iter().map(|source| Json::of(&SourceItem::from(source)));
-        let has_turns = self.turns.last().is_some();
-        let turns = has_turns.then(|| self.turns.to_json()).into_iter();
+        let turns = |turns: &TurnState| -> Vec<Json> {
+            turns.last().map(|_| turns.to_json()).into_iter().collect()
+        };
+        let reported = self.turns.reported.as_ref().map(turns).unwrap_or_default();
         let own = |slice: &str, item: &str, items: Vec<Json>| {
             SliceSnapshot::new(slice, item, OWN_VERSION, items)
         };
         let mut all = vec![
             own(CONVERSATION, "conversationState", conversation),
-            own("converter", "converterMemory", converter.collect()),
+            own(CONVERTER, "converterMemory", converter),
             own("metadata", "sessionMetadata", vec![self.metadata.facts()]),
             own("transcript", "source", sources.collect()),
-            own("turns", "turnState", turns.collect()),
+            own(REPORTED_TURNS, "turnState", reported),
+            own("turns", "turnState", turns(&self.turns.ledger)),
         ];
         all.extend(self.slices.iter().map(|slice| {
             SliceSnapshot::new(slice.name(), slice.item_type(), slice.version(), slice.items())
@@ -162,7 +179,7 @@ impl Fold {
         if slice.version != wanted {
             return Err(SnapshotRestoreError::new(
                 format!("slices.{}.version", slice.slice_type),
-                format!("version {wanted} was wanted, and {} was found", slice.version),
+                format!("expected version {wanted}, found {}", slice.version),
             ));
         }
         match &*slice.slice_type {
@@ -174,7 +191,7 @@ impl Fold {
                 let state = match self.spill.as_mut().and_then(|it| it.prepare(json.len())) {
                     Some(shelf) => ConversationState::restore_spilling(json, &shelf),
                     None => serde_json::from_str(json)
-                        .map_err(SnapshotError::from)
+                        .map_err(|error| SnapshotError::Unreadable { reason: error.to_string() })
                         .and_then(|facts| ConversationState::restore(&facts)),
                 };
                 self.conversation = state.map_err(|error| invalid(error.to_string()))?;
@@ -206,12 +223,13 @@ impl Fold {
                 }
                 self.sources = sources;
             }
-            "turns" => {
-                self.turns = match slice.items.first() {
-                    Some(item) => TurnState::restore(&Json::from(*item))
-                        .map_err(|error| invalid(with_causes(&error)))?,
-                    None => TurnState::default(),
-                };
+            "turns" | REPORTED_TURNS => {
+                let turns = slice.items.first().map(|item| TurnState::restore(&Json::from(*item)));
+                let turns = turns.transpose().map_err(|error| invalid(with_causes(&error)))?;
+                match &*slice.slice_type {
+                    REPORTED_TURNS => self.turns.reported = turns,
+                    _ => self.turns.ledger = turns.unwrap_or_default(),
+                }
             }
             name => {
                 let items: Vec<Json> = slice.items.iter().map(|item| Json::from(*item)).collect();

@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use threadfold_convert::Agent;
-use threadfold_convert::parity::BlockPlace;
+use threadfold_convert::parity::{BlockPlace, Facts};
 use threadfold_core::{
-    Block, BlockId, Blocks, ConversationId, ConversationState, SubagentHeader, SubagentRef,
+    Block, BlockBody, BlockId, Blocks, Content, ConversationId, ConversationState, SubagentHeader,
+    SubagentRef, ToolUseId,
 };
+
+use super::SideState;
 
 /// The two sides of one conversation.
 pub(super) struct Pair<'a> {
-    pub(super) agent: Agent,
+    pub(super) run: &'a Run,
     pub(super) name: ConversationId,
     /// The depth of nesting; 0 for the main conversation.
     pub(super) depth: usize,
@@ -20,17 +23,195 @@ pub(super) struct Pair<'a> {
     pub(super) headers: [Option<SubagentHeader>; 2],
 }
 
+/// What the records state about the run as a whole.
+pub(super) struct Run {
+    pub(super) agent: Agent,
+    pub(super) version: Option<String>,
+    /// The stream shows that the run was cut off: it began, and did not report its end.
+    pub(super) was_cut_off: bool,
+    /// A signal interrupted the agent, which reported that and exited.
+    pub(super) was_interrupted_by_signal: bool,
+    /// A run of the stream ended before its first message, so the stream did not begin in the middle
+    /// of a session.
+    pub(super) has_empty_run: bool,
+    /// Calls that return before their subagent ends.
+    background: BTreeSet<String>,
+    /// Calls whose subagent was stopped before its end.
+    stopped: BTreeSet<String>,
+    /// Calls with a result in the stream and none in the transcript.
+    unanswered: BTreeSet<String>,
+    /// Messages that were cut off and replaced.
+    pub(super) replaced_answers: BTreeSet<String>,
+    /// Prompts that the file has in the agent's queue.
+    pub(super) queued_prompts: BTreeSet<String>,
+    /// Calls of the stream without a record that names their subagent.
+    pub(super) unnamed: BTreeSet<String>,
+    /// The transcript lacks the session in which the stream began.
+    pub(super) lacks_first_session: bool,
+    /// The transcript lacks the session in which the stream ended.
+    pub(super) lacks_last_session: bool,
+    /// Sessions that the transcript contains, with or without messages.
+    pub(super) stored_sessions: BTreeSet<String>,
+    /// Calls of one response of the model, which ran at the same time.
+    pub(super) parallel_calls: Vec<BTreeSet<String>>,
+}
+
+impl Run {
+    pub(super) fn new(agent: Agent, stream: &SideState, transcript: &SideState) -> Self {
+        let (streamed, stored) = (&stream.facts, &transcript.facts);
+        let lacks = |session: Option<&String>| {
+            session.is_some_and(|session| !stored.sessions.contains(session))
+        };
+        let results = |facts: &Facts| -> BTreeSet<String> {
+            let records = facts.records().keys().filter(|record| record.kind == "tool_result");
+            records.map(|record| record.id.clone()).collect()
+        };
+        Self {
+            agent,
+            version: stored.version.clone().or_else(|| streamed.version.clone()),
+            was_cut_off: !streamed.has_ended,
+            was_interrupted_by_signal: streamed.was_interrupted,
+            has_empty_run: streamed.has_empty_run,
+            background: streamed.background.union(&stored.background).cloned().collect(),
+            stopped: streamed.stopped.clone(),
+            unanswered: results(streamed).difference(&results(stored)).cloned().collect(),
+            replaced_answers: streamed.replaced_answers.clone(),
+            queued_prompts: stored.queued_prompts.clone(),
+            unnamed: streamed.unnamed_calls.clone(),
+            lacks_first_session: lacks(streamed.successive_sessions.first()),
+            lacks_last_session: lacks(streamed.successive_sessions.last()),
+            stored_sessions: stored.sessions.clone(),
+            parallel_calls: stored.parallel_calls.clone(),
+        }
+    }
+
+    /// Returns whether the transcript lacks a session of the stream.
+    pub(super) fn lacks_session(&self) -> bool {
+        self.lacks_first_session || self.lacks_last_session
+    }
+
+    /// Returns a run of which only the states are known.
+    pub(super) fn unknown(agent: Agent) -> Self {
+        Self {
+            agent,
+            version: None,
+            was_cut_off: false,
+            was_interrupted_by_signal: false,
+            has_empty_run: false,
+            background: BTreeSet::new(),
+            stopped: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
+            replaced_answers: BTreeSet::new(),
+            queued_prompts: BTreeSet::new(),
+            unnamed: BTreeSet::new(),
+            lacks_first_session: false,
+            lacks_last_session: false,
+            stored_sessions: BTreeSet::new(),
+            parallel_calls: Vec::new(),
+        }
+    }
+}
+
 impl Pair<'_> {
-    pub(super) fn place(&self) -> BlockPlace {
-        let stored = self.headers[1].as_ref();
-        let has_no_call = stored.is_some_and(|header| header.tool_use_id.is_none());
-        BlockPlace { depth: self.depth, is_uncalled: self.depth > 0 && has_no_call }
+    /// Returns whether the call of this subagent returns before the subagent ends.
+    pub(super) fn is_background(&self) -> bool {
+        let headers = self.headers.iter().flatten();
+        let mut calls = headers.filter_map(|header| header.tool_use_id.as_ref());
+        calls.any(|call| self.run.background.contains(call.as_str()))
+    }
+}
+
+/// What all conversations of a comparison share.
+pub(super) struct Shared {
+    /// The blocks of the turns before the stream began.
+    pub(super) earlier: BTreeSet<BlockId>,
+    /// The stream has text of a subagent that it has only if forwarding was enabled.
+    pub(super) forwards_text: bool,
+    /// The stream repeats prompts of the main conversation.
+    pub(super) has_prompts: bool,
+    /// Conversations of subagents that were stopped before their end.
+    pub(super) stopped: BTreeSet<ConversationId>,
+    /// Calls of subagents whose outcome was streamed after everything that the file has.
+    pub(super) lost_outcomes: BTreeSet<BlockId>,
+}
+
+impl Shared {
+    pub(super) fn new(pairs: &[Pair<'_>]) -> Self {
+        let main = &pairs[0];
+        let is_forwarded = |pair: &&Pair<'_>| !pair.is_background();
+        let foreground = pairs[1..].iter().filter(is_forwarded);
+        let mut streamed = foreground.flat_map(|pair| collect_blocks(pair.stream));
+        let is_prompt = |block: &Block| matches!(block.body, BlockBody::UserMessage(_));
+        Self {
+            earlier: earlier_blocks(pairs),
+            forwards_text: streamed.any(|block| is_words(&block)),
+            has_prompts: collect_blocks(main.stream).iter().any(is_prompt),
+            stopped: stopped_conversations(pairs),
+            lost_outcomes: pairs.iter().flat_map(lost_outcomes).collect(),
+        }
+    }
+}
+
+/// Returns the conversations of subagents that were stopped, and of those that they waited for.
+fn stopped_conversations(pairs: &[Pair<'_>]) -> BTreeSet<ConversationId> {
+    let calls = |pair: &Pair<'_>| -> Vec<ToolUseId> {
+        pair.headers.iter().flatten().filter_map(|header| header.tool_use_id.clone()).collect()
+    };
+    let is_named =
+        |pair: &&Pair<'_>| calls(pair).iter().any(|call| pair.run.stopped.contains(call.as_str()));
+    let mut stopped: BTreeSet<_> =
+        pairs[1..].iter().filter(is_named).map(|pair| pair.name.clone()).collect();
+    loop {
+        let known = stopped.len();
+        let callers = pairs.iter().filter(|pair| stopped.contains(&pair.name));
+        let open: BTreeSet<BlockId> = callers
+            .flat_map(|pair| collect_blocks(pair.stream))
+            .filter(|block| block.interrupted)
+            .map(|block| block.id)
+            .collect();
+        let is_called =
+            |pair: &&Pair<'_>| calls(pair).iter().any(|call| open.contains(&BlockId::from(call)));
+        stopped.extend(pairs[1..].iter().filter(is_called).map(|pair| pair.name.clone()));
+        if stopped.len() == known {
+            return stopped;
+        }
+    }
+}
+
+/// Returns the calls of subagents that only the stream answers, after the last words of the file.
+fn lost_outcomes(pair: &Pair<'_>) -> Vec<BlockId> {
+    let transcript = collect_blocks(pair.transcript);
+    let stored: BTreeMap<_, _> = transcript.iter().map(|block| (&block.id, block)).collect();
+    let stream = collect_blocks(pair.stream);
+    let is_call =
+        |block: &Block| matches!(block.body, BlockBody::ToolUse(_) | BlockBody::Subagent(_));
+    let last_words = stream.iter().rposition(|it| stored.contains_key(&it.id) && !is_call(it));
+    let calls = stream.iter().enumerate().filter(|(place, block)| {
+        matches!(block.body, BlockBody::Subagent(_))
+            && pair.run.unanswered.contains(block.id.as_str())
+            && stored.get(&block.id).is_some_and(|stored| stored.interrupted)
+            && last_words.is_none_or(|last| *place > last)
+    });
+    calls.map(|(_, block)| block.id.clone()).collect()
+}
+
+/// Returns whether a block is what a model wrote, apart from its calls.
+pub(super) fn is_words(block: &Block) -> bool {
+    matches!(block.body, BlockBody::AssistantText(_) | BlockBody::Thinking(_))
+}
+
+/// Returns the text of a prompt.
+pub(super) fn prompt_text(block: &Block) -> Option<String> {
+    let BlockBody::UserMessage(body) = &block.body else { return None };
+    match &body.content {
+        Content::Text(text) => Some(text.to_string()),
+        Content::Parts(_) => None,
     }
 }
 
 /// Pairs the subagents of both sides, by call or by id.
 pub(super) fn subagent_pairs<'a>(
-    agent: Agent,
+    run: &'a Run,
     stream: &'a ConversationState,
     transcript: &'a ConversationState,
 ) -> Vec<Pair<'a>> {
@@ -44,7 +225,7 @@ pub(super) fn subagent_pairs<'a>(
         let streamed = twin(&stored, stream);
         paired.extend(streamed.map(|it| it.conversation_id().clone()));
         pairs.push(Pair {
-            agent,
+            run,
             name: stored.conversation_id().clone(),
             depth: depth(transcript, &stored),
             headers: [streamed.map(|it| it.header()), Some(stored.header())],
@@ -55,7 +236,7 @@ pub(super) fn subagent_pairs<'a>(
     for streamed in stream.subagents() {
         if !paired.contains(streamed.conversation_id()) {
             pairs.push(Pair {
-                agent,
+                run,
                 name: streamed.conversation_id().clone(),
                 depth: depth(stream, &streamed),
                 headers: [Some(streamed.header()), None],
@@ -88,10 +269,10 @@ fn depth(state: &ConversationState, subagent: &SubagentRef<'_>) -> usize {
 pub(super) struct Sides<'a> {
     pub(super) pair: &'a Pair<'a>,
     pub(super) stream: &'a [Block],
+    pub(super) transcript: &'a [Block],
     pub(super) in_stream: BTreeMap<&'a BlockId, &'a Block>,
     pub(super) in_transcript: BTreeMap<&'a BlockId, &'a Block>,
-    /// The blocks of the turns before the stream began.
-    pub(super) earlier: &'a BTreeSet<BlockId>,
+    pub(super) shared: &'a Shared,
 }
 
 impl<'a> Sides<'a> {
@@ -99,12 +280,86 @@ impl<'a> Sides<'a> {
         pair: &'a Pair<'a>,
         stream: &'a [Block],
         transcript: &'a [Block],
-        earlier: &'a BTreeSet<BlockId>,
+        shared: &'a Shared,
     ) -> Self {
         let in_stream = stream.iter().map(|block| (&block.id, block)).collect();
         let in_transcript = transcript.iter().map(|block| (&block.id, block)).collect();
-        Self { pair, stream, in_stream, in_transcript, earlier }
+        Self { pair, stream, transcript, in_stream, in_transcript, shared }
     }
+
+    /// Returns the text of the harness's line directly before a block of the transcript.
+    fn harness_text_before(&self, block: &Block) -> Option<String> {
+        let place = self.transcript.iter().position(|stored| stored.id == block.id)?;
+        match &self.transcript.get(place.checked_sub(1)?)?.body {
+            BlockBody::System(body) => body.message.as_ref().map(ToString::to_string),
+            _ => None,
+        }
+    }
+
+    /// Returns what known gaps may ask about the place of a block that only one side has.
+    pub(super) fn place(&self, block: &Block) -> BlockPlace {
+        let stored = self.pair.headers[1].as_ref();
+        let has_no_call = stored.is_some_and(|header| header.tool_use_id.is_none());
+        BlockPlace {
+            depth: self.pair.depth,
+            conversation: self.pair.name.to_string(),
+            is_uncalled: self.pair.depth > 0 && has_no_call,
+            opening: self.transcript.first().and_then(prompt_text),
+            after: self.harness_text_before(block),
+            is_first: self.transcript.first().is_some_and(|first| first.id == block.id),
+            called_with: stored.and_then(|header| header.prompt.as_deref()).map(str::to_owned),
+            is_background: self.pair.is_background(),
+            has_prompts: self.shared.has_prompts,
+            version: self.pair.run.version.clone(),
+        }
+    }
+}
+
+/// Returns the blocks of the turns before the stream began: everything before the prompt that
+/// precedes the first common block, with the subagents that were called there.
+fn earlier_blocks(pairs: &[Pair<'_>]) -> BTreeSet<BlockId> {
+    let main = &pairs[0];
+    let stream = collect_blocks(main.stream);
+    if main.run.has_empty_run && !begins_with_compaction(&stream) {
+        return BTreeSet::new();
+    }
+    let transcript = collect_blocks(main.transcript);
+    let streamed: BTreeSet<_> = stream.iter().map(|block| &block.id).collect();
+    let Some(first) = transcript.iter().position(|block| streamed.contains(&block.id)) else {
+        return BTreeSet::new();
+    };
+    let is_prompt = |block: &Block| matches!(block.body, BlockBody::UserMessage(_));
+    let began = match begins_with_compaction(&stream) {
+        // Only earlier turns can be compacted, so all before the compaction is earlier.
+        true => first,
+        false => transcript[..first].iter().rposition(is_prompt).unwrap_or(0),
+    };
+    let mut earlier: BTreeSet<_> =
+        transcript[..began].iter().map(|block| block.id.clone()).collect();
+    // A subagent may have called others, which stand anywhere in the list.
+    loop {
+        let known = earlier.len();
+        for pair in pairs[1..].iter().filter(|pair| collect_blocks(pair.stream).is_empty()) {
+            let header = pair.headers[1].as_ref();
+            let call = header.and_then(|header| header.tool_use_id.as_ref());
+            if call.is_some_and(|call| earlier.contains(&BlockId::from(call))) {
+                earlier.extend(collect_blocks(pair.transcript).into_iter().map(|it| it.id));
+            }
+        }
+        if earlier.len() == known {
+            return earlier;
+        }
+    }
+}
+
+/// Returns whether a compaction is the first thing that happens in a stream.
+fn begins_with_compaction(stream: &[Block]) -> bool {
+    let subtype = |block: &Block| match &block.body {
+        BlockBody::System(notice) => Some(notice.subtype.to_string()),
+        _ => None,
+    };
+    let mut notices = stream.iter().map_while(subtype);
+    notices.any(|subtype| subtype == "compaction")
 }
 
 pub(super) fn collect_blocks(blocks: Option<Blocks<'_>>) -> Vec<Block> {

@@ -1,7 +1,7 @@
 //! Replays stream and files of one session interleaved in many ways, which must give one state.
 
 use serde::Serialize;
-use threadfold_core::{BlockId, ConversationState, SessionId, StateHash};
+use threadfold_core::{BlockId, ConversationState, SessionId, StateHash, reduce};
 
 use crate::fold::Fold;
 use crate::record::Record;
@@ -42,7 +42,12 @@ pub fn replay(session: &SessionId, stream: &[Record], files: &[Record]) -> Repla
     let mut merged = begin.fork();
     push_all(&mut merged, files);
     let stored = merged.conversation().clone();
-    push_all(&mut merged, stream);
+    // A stream may have names only once the files were read.
+    let mut named = ConversationState::default();
+    for record in stream {
+        let seq = merged.seq() + 1;
+        named = merged.push(&record.clone().at(seq)).events.iter().fold(named, reduce);
+    }
     let hash = merged.conversation().hash();
 
     // The prefix grows by one record at a time, so that no prefix is folded twice.
@@ -64,7 +69,7 @@ pub fn replay(session: &SessionId, stream: &[Record], files: &[Record]) -> Repla
         }
     }
     let merged = merged.conversation();
-    let sides = [&stored, streamed.conversation()];
+    let sides = [&stored, &named];
     Replay {
         tried,
         hash,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use threadfold_core::{Json, SessionEvent};
+use threadfold_core::{Json, JsonError, SessionEvent};
 
 use super::{AnySlice, Item, Items, RestorePolicy, Slice, builtin};
 
@@ -26,7 +26,7 @@ pub enum SliceError {
         other: String,
     },
     /// Register it before the session is opened.
-    #[error("no slice that holds `{item_type}` is registered")]
+    #[error("no slice for items of type `{item_type}` is registered")]
     Unknown {
         /// The type, or the name of the slice, that was asked for.
         item_type: String,
@@ -37,7 +37,7 @@ pub enum SliceError {
         /// The slice.
         name: String,
         /// What is wrong with them.
-        source: serde_json::Error,
+        source: JsonError,
     },
 }
 

@@ -142,7 +142,7 @@ impl SourceSpec {
     }
 
     /// Returns the feed for the converter; nothing if the source is not converted.
-    pub(super) fn feed(&self, name: &str) -> Option<Feed> {
+    pub(crate) fn feed(&self, name: &str) -> Option<Feed> {
         let subagent =
             || self.agent_id.clone().unwrap_or_else(|| AgentId::from(self.name.as_str()));
         let kind = match self.kind {

@@ -1,4 +1,4 @@
-//! Inputs that once broke a law, found by fuzzing, played again.
+//! Regression inputs found by fuzzing.
 //!
 //! `cargo xtask fuzz` writes them into a folder for each target beside the recordings.
 
@@ -36,4 +36,9 @@ fn claude_transcripts_hold() {
 #[test]
 fn opencode_holds() {
     replay("opencode", law::opencode_folds);
+}
+
+#[test]
+fn codex_holds() {
+    replay("codex", law::codex_folds);
 }

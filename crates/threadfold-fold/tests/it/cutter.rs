@@ -1,4 +1,4 @@
-//! Records out of bytes that come in chunks.
+//! Cuts bytes that arrive in chunks into records.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn a_line_over_the_limit_comes_in_pieces() {
 
 /// The head of a line is its first 4 KiB, and so all of these.
 #[test]
-fn a_line_over_the_limit_is_told_with_its_length_and_how_it_begins() {
+fn a_line_over_the_limit_is_reported_with_its_length_and_first_bytes() {
     for is_finished in [true, false] {
         let spec = SourceSpec::new(Agent::unknown(), SourceRole::Main, "file");
         let mut records = vec![Record::new(RecordKind::Source, 1, 0, spec.to_json())];
@@ -101,7 +101,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn however_the_bytes_are_cut_the_same_lines_come(
+    fn chunk_boundaries_do_not_change_the_lines(
         bytes in bytes(),
         cuts in prop::collection::vec(0u8..9, 0..8),
         limit in 0usize..40,

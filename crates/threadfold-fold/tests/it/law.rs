@@ -1,9 +1,9 @@
-//! What holds for any bytes at all; the fuzz targets check the same functions.
+//! Invariants that hold for any bytes; the fuzz targets check the same functions.
 
 use std::collections::BTreeMap;
 
 use threadfold_convert::lines::{Line, Position, line, lines};
-use threadfold_convert::{Agent, claude, opencode};
+use threadfold_convert::{Agent, claude, codex, opencode};
 use threadfold_core::SessionId;
 use threadfold_fold::{
     Cutter, Fold, LogId, Record, RecordKind, Slices, Snapshot, SnapshotHeader, SourceRole,
@@ -31,27 +31,27 @@ pub(crate) fn cut(mut cutter: Cutter, bytes: &[u8], cuts: &[u8], limit: usize) -
     records
 }
 
-/// A line that was cut out of bytes.
+/// A line cut from a stream of bytes.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Given<'a> {
+pub(crate) enum CutLine<'a> {
     Line(Line<'a>),
     /// Its number, and its bytes with its end.
     TooLong(u64, Vec<u8>),
 }
 
-/// Returns the lines that records are: those of white space are counted and not given.
-pub(crate) fn given(records: &[Record]) -> Vec<Given<'_>> {
+/// Returns the lines of the records; blank lines are counted and not returned.
+pub(crate) fn given(records: &[Record]) -> Vec<CutLine<'_>> {
     let mut position = Position::default();
     let mut long = Vec::new();
     let mut all = Vec::new();
     for record in records {
         assert_eq!(record.position, position.offset, "every record begins where the last ended");
         match record.kind {
-            RecordKind::Line => all.extend(line(position, &record.bytes).map(Given::Line)),
+            RecordKind::Line => all.extend(line(position, &record.bytes).map(CutLine::Line)),
             RecordKind::Piece => long.extend_from_slice(&record.bytes),
             RecordKind::LastPiece => {
                 long.extend_from_slice(&record.bytes);
-                all.push(Given::TooLong(position.number, std::mem::take(&mut long)));
+                all.push(CutLine::TooLong(position.number, std::mem::take(&mut long)));
             }
             other => panic!("a cutter gives no record of kind `{}`", other.name()),
         }
@@ -73,7 +73,7 @@ pub(crate) fn lines_of_any_input(input: &[u8]) {
 /// However bytes are cut, the same records come, and all of them together are the bytes; without
 /// a limit, their lines are those of the slice.
 pub(crate) fn lines_are_the_same_however_cut(bytes: &[u8], cuts: &[u8], limit: usize) {
-    let whole: Vec<_> = lines(bytes).map(Given::Line).collect();
+    let whole: Vec<_> = lines(bytes).map(CutLine::Line).collect();
     let unlimited = cut(Cutter::new(1), bytes, cuts, usize::MAX);
     assert_eq!(given(&unlimited), whole);
     for line in lines(bytes) {
@@ -89,11 +89,11 @@ pub(crate) fn lines_are_the_same_however_cut(bytes: &[u8], cuts: &[u8], limit: u
     }
     for given in given(&limited) {
         match given {
-            Given::Line(line) => {
+            CutLine::Line(line) => {
                 assert!(line.bytes.len() <= limit);
                 assert!(whole.contains(&given));
             }
-            Given::TooLong(number, raw) => {
+            CutLine::TooLong(number, raw) => {
                 assert!(raw.strip_suffix(b"\n").unwrap_or(&raw).len() > limit);
                 let mut all = bytes.split_inclusive(|byte| *byte == b'\n');
                 assert_eq!(all.nth(number as usize - 1), Some(&raw[..]));
@@ -114,15 +114,15 @@ pub(crate) fn lines_are_the_same_after_a_restart(bytes: &[u8], stop: usize) {
     let mut again = Cutter::resume(1, position, false);
     again.push(&bytes[position as usize..], &mut records);
     again.finish(&mut records);
-    assert_eq!(given(&records), lines(bytes).map(Given::Line).collect::<Vec<_>>());
+    assert_eq!(given(&records), lines(bytes).map(CutLine::Line).collect::<Vec<_>>());
 }
 
-/// Whatever a stream of Claude Code says is folded, and always into the same state.
+/// Any Claude Code stream folds deterministically.
 pub(crate) fn a_claude_stream_folds(input: &[u8]) {
     folds_alike(claude::AGENT, &[(SourceRole::Stream, None)], input);
 }
 
-/// Whatever the files of Claude Code hold is folded, and always into the same state.
+/// Any Claude Code files fold deterministically.
 pub(crate) fn a_claude_transcript_folds(input: &[u8]) {
     let sources = [
         (SourceRole::SubagentMeta, Some("a1")),
@@ -133,10 +133,20 @@ pub(crate) fn a_claude_transcript_folds(input: &[u8]) {
     folds_alike(claude::AGENT, &sources, input);
 }
 
-/// Whatever OpenCode says and keeps is folded, and always into the same state.
+/// Any OpenCode input folds deterministically.
 pub(crate) fn opencode_folds(input: &[u8]) {
     let sources = [(SourceRole::Stream, None), (SourceRole::Main, None)];
     folds_alike(opencode::AGENT, &sources, input);
+}
+
+/// Any input of Codex folds deterministically: a stream, a rollout, and that of a subagent.
+pub(crate) fn codex_folds(input: &[u8]) {
+    let sources = [
+        (SourceRole::Stream, None),
+        (SourceRole::Main, None),
+        (SourceRole::Subagent, Some("01a1e44f-223b-72a0-a1af-bea2d0d697d9")),
+    ];
+    folds_alike(codex::AGENT, &sources, input);
 }
 
 /// Takes a limit, how many cuts, and the cuts from the beginning of `input`, and folds the rest

@@ -1,8 +1,11 @@
-//! The fold, on real data and on data that was made to hurt.
+//! The fold, on real and on hostile data.
 #![expect(clippy::disallowed_methods, reason = "tests read files; the crate does not")]
 
+mod claude_history;
+mod claude_subagents;
 mod crashes;
 mod cutter;
+mod growth;
 mod law;
 mod parity;
 mod recorded;

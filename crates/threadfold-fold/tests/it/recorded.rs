@@ -9,6 +9,8 @@ use threadfold_fold::{
     Fold, Oddity, Record, SessionFile, Slices, Step, file_records, parse_transcript, stream_records,
 };
 
+use threadfold_testkit::parity_pairs::RecordedPair;
+
 /// The number of the source that a stream is.
 const STREAM: u32 = 1;
 
@@ -21,6 +23,17 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Returns both sides as a pair.
+    pub(crate) fn pair(&self) -> RecordedPair {
+        RecordedPair {
+            name: self.name.clone(),
+            agent: claude::AGENT,
+            session: SessionId::from(""),
+            stream: self.stream.clone(),
+            files: self.files.clone(),
+        }
+    }
+
     pub(crate) fn session_files(&self) -> Vec<SessionFile<'_>> {
         self.files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect()
     }
@@ -52,7 +65,7 @@ impl Run {
     }
 }
 
-/// Returns the fold of a session whose id its records tell.
+/// Returns the fold of a session whose id is in its records.
 pub(crate) fn empty_fold() -> Fold {
     Fold::new(SessionId::from(""), Slices::default())
 }

@@ -1,4 +1,4 @@
-//! Recorded sessions, folded with every closed block put away after every line.
+//! Recorded sessions, folded with every closed block spilled after every line.
 
 use threadfold_core::{ConversationState, SessionEvent};
 use threadfold_testkit::spill_store::{snapshot_of_parts, spill_store};
@@ -24,7 +24,7 @@ fn check(name: &str, steps: &[Vec<SessionEvent>]) {
 }
 
 #[test]
-fn recorded_sessions_are_the_same_with_their_blocks_put_away() {
+fn recorded_sessions_are_the_same_with_spilled_blocks() {
     for run in runs() {
         let files = push_all(&mut empty_fold(), run.file_records());
         let mut steps: Vec<_> = files.into_iter().map(|step| step.events).collect();

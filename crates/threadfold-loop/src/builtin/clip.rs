@@ -37,7 +37,7 @@ impl Clip {
         }
         let (head, tail) = (whole_start(&self.head), whole_end(tail));
         let omitted = self.total - (head.len() + tail.len()) as u64;
-        format!("{}\n[… {omitted} bytes left out …]\n{}", lossy(head), lossy(tail))
+        format!("{}\n[… {omitted} bytes omitted …]\n{}", lossy(head), lossy(tail))
     }
 }
 

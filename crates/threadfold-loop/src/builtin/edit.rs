@@ -2,7 +2,8 @@
 //!
 //! Running it twice could apply the change twice. After a crash it is therefore probed whether the
 //! edit took effect: the file carries the call's mark, or the old text is gone and the new one is
-//! there.
+//! there. It did not if the file carries the call's intent, or if running it would change nothing.
+//! Otherwise nobody can tell: another program may have changed the file since, and dropped the mark.
 
 use std::io::Read;
 
@@ -11,10 +12,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use threadfold_core::CallKey;
 
+use super::blocking;
+use super::call_mark;
 use super::folder::{Folder, explain, shown};
-use super::mark;
 use super::replace::{Mark, replace};
-use super::task;
 use crate::tool::{self, Probe, Tool, ToolContext, ToolError, ToolOutput};
 
 /// The maximum size of a file in bytes.
@@ -22,9 +23,9 @@ const LARGEST: u64 = 32 * 1024 * 1024;
 /// How many occurrences are examined.
 const PLACES: usize = 1_000;
 
-const DESCRIPTION: &str = "Replaces the text `old` by `new` in a file of the folder. `old` must be \
-    in the file exactly as given, white space and line ends included, and exactly once: take in \
-    lines around it until that is so, or set `all` to replace it wherever it is.";
+const DESCRIPTION: &str = "Replaces the text `old` by `new` in a file of the folder. `old` must \
+    match exactly, including whitespace and line endings, and occur exactly once: include \
+    surrounding lines to make it unique, or set `all` to replace every occurrence.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,7 +36,7 @@ struct Arguments {
     old: String,
     /// The text to put in its place.
     new: String,
-    /// Replace it wherever it is.
+    /// Replace every occurrence.
     #[serde(default)]
     all: bool,
 }
@@ -46,14 +47,14 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
         let folder = folder.clone();
         async move {
             let key = context.key.clone();
-            task::change(&context, move || run(&folder, &arguments, &key)).await
+            blocking::change(&context, move || run(&folder, &arguments, &key)).await
         }
     })
     .probe(move |arguments: Arguments, context: ToolContext| {
         let folder = asked.clone();
         async move {
             let key = context.key.clone();
-            task::change(&context, move || probe(&folder, &arguments, &key)).await
+            blocking::change(&context, move || probe(&folder, &arguments, &key)).await
         }
     })
 }
@@ -68,7 +69,7 @@ fn run(folder: &Folder, arguments: &Arguments, key: &CallKey) -> Result<ToolOutp
     }
     // Held until the write: a concurrent edit would otherwise be lost.
     let _alone = folder.change();
-    let content = content(folder, path)?.bytes;
+    let Content { file, bytes: content } = content(folder, path)?;
     let places = places(&content, old.as_bytes());
     if places.is_empty() {
         return Err(not_found(&content, arguments));
@@ -85,6 +86,7 @@ fn run(folder: &Folder, arguments: &Arguments, key: &CallKey) -> Result<ToolOutp
         (done, count) = (place + old.len(), count + 1);
     }
     edited.extend_from_slice(&content[done..]);
+    call_mark::announce(&file, key);
     replace(folder, path, &edited, key, Mark::Yes)?;
     Ok(done_text(path, count))
 }
@@ -105,31 +107,20 @@ fn probe(folder: &Folder, arguments: &Arguments, key: &CallKey) -> Result<Probe,
     };
     let happened =
         || Probe::Happened(format!("`{}` already contains this edit", shown(path)).into());
-    if mark::is_of(&found.file, key) {
+    if call_mark::is_of(&found.file, key) {
         return Ok(happened());
     }
-    if old.is_empty() || old == new {
+    if old.is_empty() || old == new || call_mark::is_announced(&found.file, key) {
         return Ok(Probe::DidNotHappen);
     }
-    let olds = places(&found.bytes, old.as_bytes());
-    let news = places(&found.bytes, new.as_bytes());
-    Ok(match (olds.is_empty(), new.is_empty() || !news.is_empty()) {
-        (true, true) => happened(),
+    let has = |text: &str| memmem::find(&found.bytes, text.as_bytes()).is_some();
+    Ok(match (has(old), has(new)) {
+        (false, true) => happened(),
         // Running the edit finds nothing to replace, and changes nothing.
-        (true, false) => Probe::DidNotHappen,
-        // The new text may contain the old one, so the edit may or may not have been applied.
-        (false, true) if is_covered(&olds, old.len(), &news, new.len()) => Probe::Unknown,
-        (false, _) => Probe::DidNotHappen,
+        (false, false) => Probe::DidNotHappen,
+        // The edit may have been applied, and something else may have brought the old text back.
+        (true, _) => Probe::Unknown,
     })
-}
-
-/// Returns true if every occurrence of the old text overlaps one of the new text, as far as known.
-fn is_covered(olds: &[usize], old: usize, news: &[usize], new: usize) -> bool {
-    news.len() == PLACES
-        || olds.iter().all(|&at| {
-            let first = news.partition_point(|&it| it + new <= at);
-            news.get(first).is_some_and(|&it| it < at + old)
-        })
 }
 
 struct Content {

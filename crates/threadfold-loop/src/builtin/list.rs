@@ -8,21 +8,21 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use threadfold_core::Effect;
 
+use super::blocking::{self, Stop};
 use super::clip::shorten;
 use super::folder::{Folder, explain};
-use super::task::{self, Stop};
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
 /// The maximum number of names.
 const NAMES: usize = 1_000;
 
-const DESCRIPTION: &str = "Lists what is in a folder, sorted by name: folders end in `/`, links \
-    show where they lead. Up to 1000 names.";
+const DESCRIPTION: &str = "Lists a folder, sorted by name: folders end in `/`, links show their \
+    target. At most 1000 entries.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    /// The folder to list, relative to the tools' folder; that one itself if left out.
+    /// The folder to list, relative to the tools' folder; default: that folder.
     path: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
     let folder = folder.clone();
     tool::tool("list", DESCRIPTION, move |arguments: Arguments, context: ToolContext| {
         let folder = folder.clone();
-        async move { task::look(&context, move |stop| run(&folder, &arguments, stop)).await }
+        async move { blocking::run_blocking(&context, move |stop| run(&folder, &arguments, stop)).await }
     })
     .effect(Effect::Pure)
 }

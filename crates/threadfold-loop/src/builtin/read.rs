@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use threadfold_core::{Effect, ImagePart, MessagePart, MessagePartBody};
 
+use super::blocking::{self, Stop};
 use super::folder::{Folder, explain, shown};
 use super::lines::Lines;
-use super::task::{self, Stop};
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
 /// The default number of lines.
@@ -25,18 +25,18 @@ const IMAGE: u64 = 3_700_000;
 /// A file with a NUL byte in this range is binary.
 const SNIFFED: usize = 8 * 1024;
 
-const DESCRIPTION: &str = "Reads a file of the folder. Gives its text exactly as it is, from line \
-    `offset` on, up to `limit` lines and 128 KiB; says where to go on if there is more. Pictures \
-    (PNG, JPEG, GIF, WebP) are shown as pictures. Other binary files are not shown.";
+const DESCRIPTION: &str = "Reads a file of the folder. Returns its text unchanged from line \
+    `offset`, up to `limit` lines and 128 KiB, and the next offset if there is more. Images (PNG, \
+    JPEG, GIF, WebP) are returned as images; other binary files are not.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// The file, relative to the folder.
     path: String,
-    /// The first line to show, from 1.
+    /// The first line to return, counted from 1; default 1.
     offset: Option<u64>,
-    /// How many lines to show; 2000 if left out.
+    /// How many lines to return; default 2000.
     limit: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
     let folder = folder.clone();
     tool::tool("read", DESCRIPTION, move |arguments: Arguments, context: ToolContext| {
         let folder = folder.clone();
-        async move { task::look(&context, move |stop| run(&folder, &arguments, stop)).await }
+        async move { blocking::run_blocking(&context, move |stop| run(&folder, &arguments, stop)).await }
     })
     .effect(Effect::Pure)
 }

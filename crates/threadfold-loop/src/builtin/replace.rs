@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 use threadfold_core::CallKey;
 
+use super::call_mark;
 use super::folder::{Folder, OpenError, explain, shown};
-use super::mark;
 use crate::tool::ToolError;
 
 /// Whether the file gets the mark of the call.
@@ -38,7 +38,10 @@ pub(super) fn replace(
     let mode = mode(&parent, Path::new(name), path)?;
 
     let draft = draft_name(key);
-    let written = write_draft(&parent, &draft, content, mode, (mark == Mark::Yes).then_some(key))
+    // What earlier calls did to the file stays known.
+    let marks = parent.open(name).map(|file| call_mark::read(&file)).unwrap_or_default();
+    let marks = (marks, (mark == Mark::Yes).then_some(key));
+    let written = write_draft(&parent, &draft, content, mode, marks)
         .and_then(|()| parent.rename(&draft, &parent, name));
     if let Err(error) = written {
         parent.remove_file(&draft).ok();
@@ -104,7 +107,7 @@ fn write_draft(
     draft: &str,
     content: &[u8],
     mode: Option<Permissions>,
-    mark: Option<&CallKey>,
+    (marks, key): (Vec<u8>, Option<&CallKey>),
 ) -> io::Result<()> {
     match parent.remove_file(draft) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -122,9 +125,7 @@ fn write_draft(
     if let Some(mode) = mode {
         file.set_permissions(mode)?;
     }
-    if let Some(key) = mark {
-        mark::set(&file, key);
-    }
+    call_mark::set(&file, marks, key);
     file.sync_all()
 }
 

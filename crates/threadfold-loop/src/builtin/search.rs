@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use threadfold_core::Effect;
 
+use super::blocking::{self, Stop};
 use super::clip::shorten;
 use super::folder::{Folder, explain, open_file_in};
 use super::lines::Lines;
-use super::task::{self, Stop};
 use super::walk::Walk;
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
@@ -32,21 +32,21 @@ const SNIFFED: usize = 8 * 1024;
 
 const DESCRIPTION: &str = "Finds the lines that a regular expression (Rust syntax, no \
     look-around) matches, in a file or in all files below a folder. Files that git ignores and \
-    binary files are left out. Gives `path:line: text`, in order of the paths.";
+    binary files are skipped. Returns `path:line: text`, sorted by path.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// The regular expression.
     pattern: String,
-    /// The file or folder to search, relative to the tools' folder; all of it if left out.
+    /// The file or folder to search, relative to the tools' folder; default: the whole folder.
     path: Option<String>,
     /// Only files whose path matches, such as `*.rs` or `src/**/*.ts`.
     glob: Option<String>,
-    /// Take upper and lower case as the same.
+    /// Ignore case.
     #[serde(default)]
     ignore_case: bool,
-    /// How many lines to show; 200 if left out, 2000 at most.
+    /// How many lines to return; default 200, at most 2000.
     limit: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
     let folder = folder.clone();
     tool::tool("search", DESCRIPTION, move |arguments: Arguments, context: ToolContext| {
         let folder = folder.clone();
-        async move { task::look(&context, move |stop| run(&folder, &arguments, stop)).await }
+        async move { blocking::run_blocking(&context, move |stop| run(&folder, &arguments, stop)).await }
     })
     .effect(Effect::Pure)
 }
@@ -101,23 +101,28 @@ struct Search {
 
 /// Whether the output has room for more.
 #[derive(PartialEq, Eq)]
-enum Room {
+enum OutputBudget {
     Left,
     Full,
 }
 
-impl Room {
+impl OutputBudget {
     fn is_full(&self) -> bool {
         *self == Self::Full
     }
 }
 
 impl Search {
-    fn file(&mut self, mut file: File, path: &Path, stop: &Stop) -> Result<Room, ToolError> {
+    fn file(
+        &mut self,
+        mut file: File,
+        path: &Path,
+        stop: &Stop,
+    ) -> Result<OutputBudget, ToolError> {
         let mut start = Vec::new();
         let read = file.by_ref().take(SNIFFED as u64).read_to_end(&mut start);
         if read.is_err() || memchr::memchr(0, &start).is_some() {
-            return Ok(Room::Left);
+            return Ok(OutputBudget::Left);
         }
         let mut lines = Lines::new(BufReader::new(start.chain(file)), LINE);
         let mut buffer = Vec::new();
@@ -133,14 +138,14 @@ impl Search {
                     "[there are more: these are the first {count} lines; \
                      narrow it down by `path`, `glob` or `pattern`]"
                 ));
-                return Ok(Room::Full);
+                return Ok(OutputBudget::Full);
             }
             self.count += 1;
             let text = String::from_utf8_lossy(around(bytes, place.start()));
             let text = shorten(&text, SHOWN);
             self.text.push_str(&format!("{}:{number}: {text}\n", shown(path)));
         }
-        Ok(Room::Left)
+        Ok(OutputBudget::Left)
     }
 }
 

@@ -16,34 +16,33 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::Signal;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
+use super::blocking::{Stop, StopReason};
 use super::clip::Clip;
 use super::folder::Folder;
-use super::process::Group;
-use super::task::{Stop, StopReason};
+use super::process_group::ProcessGroup;
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
 pub use leftovers::{CALL_VARIABLE, end_leftovers};
 
 /// How many bytes of the beginning and of the end of the output are kept.
-const KEPT: usize = 32 * 1024;
+const OUTPUT_LIMIT: usize = 32 * 1024;
 /// The default timeout in seconds.
 const TIMEOUT: u64 = 600;
-/// How long a command may take to end after it was told to.
+/// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for output when no process should be left to write any.
 const DRAIN: Duration = Duration::from_secs(1);
 
-const DESCRIPTION: &str = "Runs a command with `/bin/sh -c`, beginning in the folder; the command \
-    itself can go anywhere the user can. Gives standard output and standard error as they came, \
-    and the exit code; of long output the first and the last 32 KiB. There is no standard input. \
-    All that the command started ends with it, background processes too.";
+const DESCRIPTION: &str = "Runs a command with `/bin/sh -c`, starting in the folder; the command is \
+    not confined to it. Returns the exit code and the combined stdout and stderr; long output is \
+    cut to its first and last 32 KiB. There is no stdin. All processes started by the command are \
+    killed when it ends, including background ones.";
 
 /// Runs the command `$1` in a group that is killed when standard input closes.
 const WRAPPER: &str = "\
@@ -56,7 +55,7 @@ exec /bin/sh -c \"$1\" sh 3<&-";
 struct Arguments {
     /// The command.
     command: String,
-    /// After how many seconds it is stopped; 600 if left out.
+    /// Timeout in seconds; default 600.
     timeout_seconds: Option<u64>,
 }
 
@@ -69,7 +68,7 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
 }
 
 /// How a command ended.
-enum Ending {
+enum ShellExit {
     ByItself,
     Stopped(StopReason),
 }
@@ -97,20 +96,13 @@ async fn run(
     // The command is running: on every error from here on, its output must be reported.
     let mut ended = pin!(group.ended());
     let ending = tokio::select! {
-        () = output.read_while(&mut ended) => Ending::ByItself,
-        stopped = stop.reached() => Ending::Stopped(stopped),
+        () = output.read_while(&mut ended) => ShellExit::ByItself,
+        stopped = stop.reached() => ShellExit::Stopped(stopped),
     };
-    if let Ending::Stopped(_) = ending {
-        group.signal(Signal::TERM);
-        tokio::select! {
-            () = output.read_while(&mut ended) => {}
-            () = sleep(GRACE) => {
-                group.signal(Signal::KILL);
-                if timeout(GRACE, output.read_while(&mut ended)).await.is_err() {
-                    return Err(unknown(&output.into_text(), "the command cannot be killed"));
-                }
-            }
-        }
+    if let ShellExit::Stopped(_) = ending
+        && !group.stop(GRACE, output.read_while(&mut ended)).await
+    {
+        return Err(unknown(&output.into_text(), "the command cannot be killed"));
     }
     // The leader has ended, so this does not block.
     let status = group.end();
@@ -125,7 +117,7 @@ async fn run(
     if let Err(error) = left {
         text.push_str(&format!("\n[{error}]"));
     }
-    let is_error = !status.success() || matches!(ending, Ending::Stopped(_));
+    let is_error = !status.success() || matches!(ending, ShellExit::Stopped(_));
     Ok(ToolOutput { is_error, ..ToolOutput::text(text) })
 }
 
@@ -143,7 +135,7 @@ fn start(
     arguments: &Arguments,
     context: &ToolContext,
     writer: PipeWriter,
-) -> Result<Group, ToolError> {
+) -> Result<ProcessGroup, ToolError> {
     let second = writer.try_clone().map_err(|error| not_started(&error))?;
     // The command is dropped at the end, and with it this process's write ends of the output pipe.
     let mut command = Command::new("/bin/sh");
@@ -157,7 +149,7 @@ fn start(
     for name in crate::provider::KEY_VARIABLES {
         command.env_remove(name);
     }
-    Group::spawn(&mut command).map_err(|error| match error.kind() {
+    ProcessGroup::spawn(&mut command).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => {
             ToolError::failed("a command cannot contain a NUL character")
         }
@@ -168,16 +160,16 @@ fn start(
     })
 }
 
-fn describe_ending(ending: &Ending, status: ExitStatus, seconds: u64) -> String {
+fn describe_ending(ending: &ShellExit, status: ExitStatus, seconds: u64) -> String {
     let how = match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None) => status.to_string(),
     };
     match ending {
-        Ending::ByItself => format!("[{how}]"),
-        Ending::Stopped(StopReason::Cancelled) => format!("[stopped: cancelled; {how}]"),
-        Ending::Stopped(StopReason::TimedOut) => format!(
+        ShellExit::ByItself => format!("[{how}]"),
+        ShellExit::Stopped(StopReason::Cancelled) => format!("[stopped: cancelled; {how}]"),
+        ShellExit::Stopped(StopReason::TimedOut) => format!(
             "[stopped: timed out after at most {seconds} seconds; {how}; its effects so far remain]"
         ),
     }
@@ -195,7 +187,7 @@ impl Output {
     fn new(reader: PipeReader) -> io::Result<Self> {
         let pipe = Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let buffer = vec![0; 64 * 1024].into_boxed_slice();
-        Ok(Self { pipe, is_open: true, buffer, kept: Clip::new(KEPT) })
+        Ok(Self { pipe, is_open: true, buffer, kept: Clip::new(OUTPUT_LIMIT) })
     }
 
     /// Reads until `ended` completes.

@@ -4,21 +4,20 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use threadfold_core::Effect;
 
+use super::blocking;
 use super::folder::{Folder, shown};
 use super::replace::{Mark, replace};
-use super::task;
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
-const DESCRIPTION: &str = "Writes a file of the folder: makes it, with the folders that lead to \
-    it, or replaces all of its content at once. The mode of a file that was there is kept. For a \
-    small change of a large file use `edit`.";
+const DESCRIPTION: &str = "Creates a file and its parent folders, or replaces its content \
+    atomically. An existing file keeps its mode. Use `edit` for small changes to large files.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
     /// The file, relative to the folder.
     path: String,
-    /// All of its content.
+    /// The complete content.
     content: String,
 }
 
@@ -28,7 +27,7 @@ pub(super) fn tool(folder: &Folder) -> impl Tool + use<> {
         let folder = folder.clone();
         async move {
             let key = context.key.clone();
-            task::change(&context, move || {
+            blocking::change(&context, move || {
                 let Arguments { path, content } = &arguments;
                 let _alone = folder.change();
                 replace(&folder, path, content.as_bytes(), &key, Mark::No)?;

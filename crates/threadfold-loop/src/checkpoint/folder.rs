@@ -1,15 +1,16 @@
 //! Checkpoints as files in a folder, one per request.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use threadfold_core::SessionId;
-use threadfold_fold::SnapshotRestoreError;
+use threadfold_core::{Json, SessionId};
+use threadfold_fold::{LogId, SnapshotRestoreError};
 
 use super::{Checkpoint, CheckpointHandler};
+use crate::atomic_file::{self, WriteMode};
 use crate::error::LoopError;
 use crate::prompt::RunKey;
 
@@ -23,25 +24,45 @@ const VERSION: u32 = 1;
 #[derive(Clone, Debug)]
 pub struct FolderCheckpoints {
     folder: PathBuf,
+    holds_history: bool,
 }
 
-#[derive(Serialize, Deserialize)]
-struct CheckpointFile {
+/// The fields of a file besides those of its checkpoint.
+#[derive(Deserialize)]
+struct Version {
     version: u32,
-    #[serde(flatten)]
-    checkpoint: Checkpoint,
+}
+
+/// A file as it is written. Its fields are spelled out, because flattening would lose the exact
+/// text of a history.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckpointFile<'a> {
+    version: u32,
+    session: &'a SessionId,
+    log: &'a Option<LogId>,
+    seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: &'a Option<Json>,
 }
 
 impl FolderCheckpoints {
     /// Opens a folder of checkpoints. Creates it if it does not exist.
     pub fn open(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&folder)?;
-        Ok(Self { folder })
+        atomic_file::create_folder(&folder)?;
+        Ok(Self { folder, holds_history: false })
+    }
+
+    /// Saves the history of a run with each of its checkpoints, so that the run can be resumed on a
+    /// machine that has only the folder.
+    ///
+    /// The folder then holds history and nothing else: provider, tools and keys are those of the
+    /// loop that resumes, and no call of the history is run. Only one machine may run a request at
+    /// a time; a lease protects the runs in one store.
+    #[must_use]
+    pub fn with_history(self) -> Self {
+        Self { holds_history: true, ..self }
     }
 
     fn path(&self, key: &RunKey) -> PathBuf {
@@ -58,14 +79,16 @@ impl CheckpointHandler for FolderCheckpoints {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(checkpoint_error("read", error)),
         };
-        let kept: CheckpointFile = serde_json::from_slice(&text).map_err(|error| {
-            SnapshotRestoreError { field: path.display().to_string(), reason: error.to_string() }
-        })?;
-        if kept.version != VERSION {
-            let reason = format!("expected version {VERSION}, found {}", kept.version);
+        let unreadable = |error: serde_json::Error| SnapshotRestoreError {
+            field: path.display().to_string(),
+            reason: error.to_string(),
+        };
+        let Version { version } = serde_json::from_slice(&text).map_err(unreadable)?;
+        if version != VERSION {
+            let reason = format!("expected version {VERSION}, found {version}");
             return Err(SnapshotRestoreError { field: "version".to_owned(), reason }.into());
         }
-        Ok(Some(kept.checkpoint))
+        Ok(Some(serde_json::from_slice(&text).map_err(unreadable)?))
     }
 
     async fn begin(&self, key: &RunKey) -> Result<Checkpoint, LoopError> {
@@ -73,7 +96,7 @@ impl CheckpointHandler for FolderCheckpoints {
         let checkpoint = Checkpoint::before(SessionId::from(name));
         let text = text(&checkpoint)?;
         loop {
-            match write_atomically(&self.path(key), &text, WriteMode::CreateNew) {
+            match atomic_file::write(&self.path(key), &text, WriteMode::CreateNew) {
                 Ok(()) => return Ok(checkpoint),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(checkpoint_error("written", error)),
@@ -87,8 +110,12 @@ impl CheckpointHandler for FolderCheckpoints {
 
     async fn save(&self, key: &RunKey, checkpoint: &Checkpoint) -> Result<(), LoopError> {
         let text = text(checkpoint)?;
-        write_atomically(&self.path(key), &text, WriteMode::Replace)
+        atomic_file::write(&self.path(key), &text, WriteMode::Replace)
             .map_err(|error| checkpoint_error("written", error))
+    }
+
+    fn holds_history(&self) -> bool {
+        self.holds_history
     }
 
     async fn clear(&self, key: &RunKey) -> Result<(), LoopError> {
@@ -96,7 +123,8 @@ impl CheckpointHandler for FolderCheckpoints {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(checkpoint_error("cleared", error))
             }
-            _ => sync_folder(&self.folder).map_err(|error| checkpoint_error("cleared", error)),
+            _ => atomic_file::sync_folder(&self.folder)
+                .map_err(|error| checkpoint_error("cleared", error)),
         }
     }
 }
@@ -109,41 +137,7 @@ fn checkpoint_error(
 }
 
 fn text(checkpoint: &Checkpoint) -> Result<Vec<u8>, LoopError> {
-    let kept = CheckpointFile { version: VERSION, checkpoint: checkpoint.clone() };
-    serde_json::to_vec(&kept).map_err(|error| checkpoint_error("written", error))
-}
-
-/// How a file is written.
-#[derive(Clone, Copy)]
-enum WriteMode {
-    /// Fail if it exists.
-    CreateNew,
-    /// Replace the existing file.
-    Replace,
-}
-
-/// Writes a file atomically: a reader sees the old or the new text, even after a crash.
-fn write_atomically(path: &Path, text: &[u8], mode: WriteMode) -> io::Result<()> {
-    let beside = path.with_extension(format!("{}.new", uuid::Uuid::new_v4().simple()));
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&beside)?;
-    let written = file.write_all(text).and_then(|()| file.sync_all());
-    // A hard link fails if the target exists, a rename replaces it; both are atomic.
-    let placed = written.and_then(|()| match mode {
-        WriteMode::CreateNew => fs::hard_link(&beside, path),
-        WriteMode::Replace => fs::rename(&beside, path),
-    });
-    if placed.is_err() || matches!(mode, WriteMode::CreateNew) {
-        fs::remove_file(&beside)?;
-    }
-    placed?;
-    // Without syncing the folder, a crash could undo the rename although the file is durable.
-    path.parent().map_or(Ok(()), sync_folder)
-}
-
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    let Checkpoint { session, log, seq, history } = checkpoint;
+    let file = CheckpointFile { version: VERSION, session, log, seq: *seq, history };
+    serde_json::to_vec(&file).map_err(|error| checkpoint_error("written", error))
 }

@@ -39,9 +39,10 @@ impl StoreCheckpoints {
         let Some(before) = seq.checked_sub(1) else { return Ok(false) };
         let records = self.store.read(session, before, Limit::default()).await?;
         Ok(records.last().is_some_and(|record| {
-            let text = std::str::from_utf8(&record.bytes).unwrap_or_default();
+            let text = std::str::from_utf8(record.content_and_mark().0).unwrap_or_default();
             let event = SessionEvent::from_json(text);
-            record.kind == RecordKind::Event
+            // Older versions wrote ordinary events. An end grants nothing, so both are accepted.
+            matches!(record.kind, RecordKind::Loop | RecordKind::Event)
                 && matches!(event, Ok(SessionEvent { payload: Payload::SessionEnded(_), .. }))
         }))
     }
@@ -67,7 +68,7 @@ impl CheckpointHandler for StoreCheckpoints {
         if self.has_ended(&session, head.seq).await? {
             return Ok(None);
         }
-        Ok(Some(Checkpoint { session, log: Some(head.log), seq: head.seq }))
+        Ok(Some(Checkpoint { session, log: Some(head.log), seq: head.seq, history: None }))
     }
 
     async fn begin(&self, key: &RunKey) -> Result<Checkpoint, LoopError> {

@@ -9,7 +9,7 @@ pub(super) struct LineReader<R> {
     reader: BufReader<R>,
     longest: usize,
     line: Line,
-    is_whole: bool,
+    is_complete: bool,
 }
 
 /// A line, possibly truncated.
@@ -24,25 +24,25 @@ pub(super) struct Line {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(super) fn new(reader: R, longest: usize) -> Self {
         let reader = BufReader::with_capacity(64 * 1024, reader);
-        Self { reader, longest, line: Line::default(), is_whole: false }
+        Self { reader, longest, line: Line::default(), is_complete: false }
     }
 
     /// Returns the next line. A line without a line end at the end of the stream is dropped.
     pub(super) async fn next(&mut self) -> Option<&Line> {
-        if self.is_whole {
+        if self.is_complete {
             self.line.bytes.clear();
             self.line.is_cut = false;
-            self.is_whole = false;
+            self.is_complete = false;
         }
-        while !self.is_whole {
+        while !self.is_complete {
             let piece = self.reader.fill_buf().await.ok().filter(|it| !it.is_empty())?;
             let end = memchr::memchr(b'\n', piece);
             let text = &piece[..end.unwrap_or(piece.len())];
             let kept = text.len().min(self.longest - self.line.bytes.len());
             self.line.bytes.extend_from_slice(&text[..kept]);
             self.line.is_cut |= kept < text.len();
-            self.is_whole = end.is_some();
-            let length = text.len() + usize::from(self.is_whole);
+            self.is_complete = end.is_some();
+            let length = text.len() + usize::from(self.is_complete);
             self.reader.consume(length);
         }
         Some(&self.line)

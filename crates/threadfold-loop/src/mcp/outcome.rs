@@ -1,79 +1,49 @@
-//! Converts the result of an MCP tool to message parts.
+//! The outcome of an MCP call without a result: failed or unknown.
 
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
-use serde_json::Value;
-use threadfold_core::{ImagePart, MessagePart, MessagePartBody};
+use rmcp::service::ServiceError;
 
-use crate::builtin::{is_shown_image, shorten};
-use crate::tool::ToolOutput;
+use super::outgoing::SendState;
+use super::server::Server;
+use super::transport::UNREADABLE;
+use crate::builtin::shorten;
+use crate::tool::ToolError;
 
-/// The maximum size of a text.
-const TEXT: usize = 256 * 1024;
-
-/// Returns the output for the model.
-pub(super) fn output(result: CallToolResult) -> ToolOutput {
-    let mut content: Vec<MessagePart> = result.content.iter().map(part).collect();
-    if let Some(value) = &result.structured_content
-        && !result.content.iter().any(|it| says(it, value))
-    {
-        content.push(text(&value.to_string()));
+/// Returns the error of a call whose connection broke. Whether the request was sent decides: a
+/// request that left this process may have taken effect.
+pub(super) async fn broken(server: &Server, outgoing: &SendState, what: &str) -> ToolError {
+    let was_sent = outgoing.give_up();
+    let (server, exit_report) = (&server.name, server.exit_report().await);
+    if was_sent {
+        ToolError::unknown(format!(
+            "MCP server `{server}` {what}, and the call may have taken effect: {exit_report}"
+        ))
+    } else {
+        ToolError::failed(format!(
+            "MCP server `{server}` {what}, and the call was not made: {exit_report}"
+        ))
     }
-    ToolOutput { content, is_error: result.is_error.unwrap_or(false) }
 }
 
-/// Returns the output for a result with unknown content types; `None` if it is not a result at all.
-pub(super) fn output_of_unknown(result: &Value) -> Option<ToolOutput> {
-    let content = result.get("content")?.as_array()?.iter().map(|it| {
-        let known = serde_json::from_value::<ContentBlock>(it.clone());
-        known.map_or_else(|_| text(&it.to_string()), |it| part(&it))
-    });
-    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
-    Some(ToolOutput { content: content.collect(), is_error })
-}
-
-/// Returns true if a text equals the structured value. Servers usually send both.
-fn says(content: &ContentBlock, value: &Value) -> bool {
-    let text = content.as_text().map(|it| it.text.as_str());
-    text.is_some_and(|it| serde_json::from_str::<Value>(it).is_ok_and(|it| it == *value))
-}
-
-fn part(content: &ContentBlock) -> MessagePart {
-    match content {
-        ContentBlock::Text(it) => text(&it.text),
-        ContentBlock::Image(it) => image(&it.mime_type, &it.data, "an image"),
-        ContentBlock::Audio(it) => not_shown("audio", &it.mime_type, &it.data),
-        ContentBlock::ResourceLink(it) => {
-            let kind = it.mime_type.as_deref().unwrap_or("unknown type");
-            text(&format!("[resource `{}`: {} ({kind})]", it.name, it.uri))
+/// Returns the error of a call that the server, or the transport, answered with an error.
+pub(super) async fn refused(
+    server: &Server,
+    outgoing: &SendState,
+    error: ServiceError,
+) -> ToolError {
+    let name = &server.name;
+    match error {
+        ServiceError::McpError(error) if error.code == UNREADABLE => {
+            let message = error.message;
+            ToolError::unknown(format!(
+                "MCP server `{name}` sent an answer that cannot be parsed: {message}"
+            ))
         }
-        ContentBlock::Resource(it) => match &it.resource {
-            ResourceContents::TextResourceContents { uri, text: content, .. } => {
-                text(&format!("[resource {uri}]\n{content}"))
-            }
-            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                let media_type = mime_type.as_deref().unwrap_or("application/octet-stream");
-                image(media_type, blob, &format!("resource {uri}"))
-            }
-            other => text(&serde_json::to_string(other).unwrap_or_default()),
-        },
-        other => text(&serde_json::to_string(other).unwrap_or_default()),
+        ServiceError::McpError(error) => {
+            let (message, code) = (shorten(&error.message, 1_500), error.code.0);
+            ToolError::failed(format!(
+                "MCP server `{name}` refused the call: {message} (code {code})"
+            ))
+        }
+        _ => broken(server, outgoing, "has ended").await,
     }
-}
-
-/// Returns an image if all providers accept it: one that they refuse would make the whole
-/// conversation unusable.
-fn image(media_type: &str, data: &str, what: &str) -> MessagePart {
-    if !is_shown_image(media_type, data) {
-        return not_shown(what, media_type, data);
-    }
-    let (media_type, data) = (Some(media_type.into()), Some(data.into()));
-    MessagePart::from(MessagePartBody::Image(ImagePart { media_type, data, url: None }))
-}
-
-fn not_shown(what: &str, media_type: &str, data: &str) -> MessagePart {
-    text(&format!("[{what} ({media_type}), {} bytes in base64, is not shown]", data.len()))
-}
-
-fn text(text: &str) -> MessagePart {
-    MessagePart::text(&shorten(text, TEXT))
 }

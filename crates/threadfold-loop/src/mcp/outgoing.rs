@@ -14,13 +14,13 @@ const GIVEN_UP: u8 = 2;
 
 /// An outgoing call. It is attached to the request, but not sent itself.
 #[derive(Clone)]
-pub(super) struct Outgoing {
+pub(super) struct SendState {
     /// The arguments, exactly as the model wrote them.
     pub(super) arguments: Json,
     state: Arc<AtomicU8>,
 }
 
-impl Outgoing {
+impl SendState {
     pub(super) fn new(arguments: Json) -> Self {
         Self { arguments, state: Arc::new(AtomicU8::new(WAITING)) }
     }
@@ -48,11 +48,11 @@ impl Outgoing {
 /// Encodes a message as a line, and returns the call that it contains.
 pub(super) fn encode(
     message: &ClientJsonRpcMessage,
-) -> Result<(Vec<u8>, Option<Outgoing>), serde_json::Error> {
+) -> Result<(Vec<u8>, Option<SendState>), serde_json::Error> {
     let mut line = serde_json::to_string(message)?;
     let outgoing = match message {
         JsonRpcMessage::Request(it) => match &it.request {
-            ClientRequest::CallToolRequest(call) => call.extensions.get::<Outgoing>().cloned(),
+            ClientRequest::CallToolRequest(call) => call.extensions.get::<SendState>().cloned(),
             _ => None,
         },
         _ => None,

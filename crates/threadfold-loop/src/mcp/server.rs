@@ -1,13 +1,13 @@
 //! A server: its process, its log output, and the connection to it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, Tool};
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, Tool};
 use rmcp::service::{Peer, RoleClient, RunningService, ServiceExt};
 use threadfold_core::Json;
 use tokio::net::unix::pipe::{Receiver, Sender};
@@ -17,16 +17,22 @@ use super::life_line::LifeLine;
 use super::line::LineReader;
 use super::transport::{Lines, Schemas};
 use super::{ListedTool, McpError, McpLog, McpServerConfig};
-use crate::builtin::{Group, shorten};
+use crate::builtin::{ProcessGroup, shorten};
 
 /// The default startup timeout in seconds.
 const STARTUP: u64 = 60;
 /// How long a server may take to end after its input was closed.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a server that closed its output may take to end and to report why.
-const PATIENCE: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many lines of its log output are kept, and how many bytes of each.
 const LAST_LINES: (usize, usize) = (10, 500);
+/// How many bytes of tools a server may list, and on how many pages. A server may list without
+/// end, and what it lists is sent to the model in every request.
+const LISTED: usize = 16 << 20;
+const PAGES: usize = 4096;
+/// About how many bytes a tool takes besides its texts.
+const TOOL: usize = 256;
 /// How many bytes of a line of its standard error are logged.
 const LINE: usize = 16 * 1024;
 
@@ -34,8 +40,8 @@ const LINE: usize = 16 * 1024;
 pub(super) struct Server {
     pub(super) name: String,
     service: RunningService<RoleClient, ClientConfig>,
-    says: ServerLog,
-    process: Option<Group>,
+    server_log: ServerLog,
+    process: Option<ProcessGroup>,
     _life_line: LifeLine,
 }
 
@@ -46,9 +52,10 @@ impl Server {
 
     /// Describes how the server ended, and its last output. If it has closed its output, it gets a
     /// moment to end.
-    pub(super) async fn last_words(&self) -> String {
-        let patience = if self.peer().is_transport_closed() { PATIENCE } else { Duration::ZERO };
-        last_words(self.process.as_ref(), &self.says, patience).await
+    pub(super) async fn exit_report(&self) -> String {
+        let patience =
+            if self.peer().is_transport_closed() { EXIT_TIMEOUT } else { Duration::ZERO };
+        exit_report(self.process.as_ref(), &self.server_log, patience).await
     }
 }
 
@@ -74,31 +81,59 @@ pub(super) async fn start(
     };
     let life_line = LifeLine::new().map_err(not_started)?;
     let mut process = spawn(config, &life_line).map_err(not_started)?;
-    let (lines, says, schemas) = pipes(&mut process, name, log).map_err(not_started)?;
+    let (lines, server_log, schemas) = pipes(&mut process, name, log).map_err(not_started)?;
 
     let seconds = config.startup_seconds.unwrap_or(STARTUP);
     let ready = async {
         let us = Implementation::new("threadfold", env!("CARGO_PKG_VERSION"));
         let info = ClientConfig::new(ClientCapabilities::default(), us);
         let service = info.serve(lines).await.map_err(|error| error.to_string())?;
-        let tools = service.list_all_tools().await.map_err(|error| error.to_string())?;
+        let tools = list_tools(service.peer(), &schemas).await?;
         Ok((service, tools))
     };
     let ready = tokio::time::timeout(Duration::from_secs(seconds), ready).await;
     let ready = ready.unwrap_or_else(|_| Err(format!("not ready after {seconds} seconds")));
-    let (service, tools) = match ready {
+    // Only answers to the listing have schemas; others must not be collected.
+    schemas.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let (service, listed) = match ready {
         Ok(ready) => ready,
         Err(error) => {
-            let reason = format!("{error}; {}", last_words(Some(&process), &says, PATIENCE).await);
+            let reason = format!(
+                "{error}; {}",
+                exit_report(Some(&process), &server_log, EXIT_TIMEOUT).await
+            );
             return Err(McpError::NotReady { server: name.to_owned(), reason });
         }
     };
-    let listed = tools.into_iter().map(|it| listed(it, &schemas)).collect();
     let (name, process) = (name.to_owned(), Some(process));
-    Ok((Server { name, service, says, process, _life_line: life_line }, listed))
+    Ok((Server { name, service, server_log, process, _life_line: life_line }, listed))
 }
 
-fn spawn(config: &McpServerConfig, life_line: &LifeLine) -> io::Result<Group> {
+/// Lists a server's tools, page by page.
+async fn list_tools(peer: &Peer<RoleClient>, schemas: &Schemas) -> Result<Vec<ListedTool>, String> {
+    let mut tools = Vec::new();
+    let (mut cursor, mut bytes) = (None, 0);
+    for _ in 0..PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = peer.list_tools(Some(params)).await.map_err(|error| error.to_string())?;
+        for tool in page.tools {
+            let tool = listed(tool, schemas);
+            let texts = [&tool.name, &tool.description, tool.schema.as_str()];
+            bytes += TOOL + texts.map(str::len).iter().sum::<usize>();
+            tools.push(tool);
+        }
+        if bytes > LISTED {
+            return Err(format!("it lists more than {LISTED} bytes of tools"));
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(tools);
+        }
+    }
+    Err(format!("it lists its tools on more than {PAGES} pages"))
+}
+
+fn spawn(config: &McpServerConfig, life_line: &LifeLine) -> io::Result<ProcessGroup> {
     let mut command = life_line.command(config);
     for name in crate::provider::KEY_VARIABLES {
         command.env_remove(name);
@@ -108,11 +143,15 @@ fn spawn(config: &McpServerConfig, life_line: &LifeLine) -> io::Result<Group> {
     if let Some(folder) = &config.cwd {
         command.current_dir(folder);
     }
-    Group::spawn(&mut command)
+    ProcessGroup::spawn(&mut command)
 }
 
 /// Takes the process's pipes, and starts reading its standard error.
-fn pipes(process: &mut Group, name: &str, log: McpLog) -> io::Result<(Lines, ServerLog, Schemas)> {
+fn pipes(
+    process: &mut ProcessGroup,
+    name: &str,
+    log: McpLog,
+) -> io::Result<(Lines, ServerLog, Schemas)> {
     fn taken<T: Into<OwnedFd>>(pipe: Option<T>) -> io::Result<OwnedFd> {
         pipe.map(Into::into).ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
@@ -122,8 +161,9 @@ fn pipes(process: &mut Group, name: &str, log: McpLog) -> io::Result<(Lines, Ser
     let talk = Receiver::from_owned_fd(taken(leader.stderr.take())?)?;
 
     let over = CancellationToken::new();
-    let says = ServerLog { server: name.into(), log, last: Arc::default(), over: over.clone() };
-    let listening = says.clone();
+    let server_log =
+        ServerLog { server: name.into(), log, last: Arc::default(), over: over.clone() };
+    let listening = server_log.clone();
     tokio::spawn(async move {
         let mut talk = LineReader::new(talk, LINE);
         while let Some(line) = talk.next().await {
@@ -131,14 +171,15 @@ fn pipes(process: &mut Group, name: &str, log: McpLog) -> io::Result<(Lines, Ser
         }
         over.cancel();
     });
-    let schemas = Schemas::default();
-    let lines = Lines::new(output, input, Arc::clone(&schemas), says.clone());
-    Ok((lines, says, schemas))
+    let schemas = Schemas::new(Mutex::new(Some(HashMap::new())));
+    let lines = Lines::new(output, input, Arc::clone(&schemas), server_log.clone());
+    Ok((lines, server_log, schemas))
 }
 
 fn listed(tool: Tool, schemas: &Schemas) -> ListedTool {
     let hints = tool.annotations.unwrap_or_default();
-    let schema = schemas.lock().unwrap_or_else(PoisonError::into_inner).remove(&*tool.name);
+    let mut schemas = schemas.lock().unwrap_or_else(PoisonError::into_inner);
+    let schema = schemas.as_mut().and_then(|it| it.remove(&*tool.name));
     ListedTool {
         description: tool.description.map(Into::into).or(tool.title).unwrap_or_default(),
         schema: schema.unwrap_or_else(|| Json::of(&*tool.input_schema)),
@@ -150,18 +191,23 @@ fn listed(tool: Tool, schemas: &Schemas) -> ListedTool {
     }
 }
 
-async fn last_words(process: Option<&Group>, says: &ServerLog, patience: Duration) -> String {
+async fn exit_report(
+    process: Option<&ProcessGroup>,
+    server_log: &ServerLog,
+    patience: Duration,
+) -> String {
     let ended = async {
-        while process.and_then(Group::how_ended).is_none() {
+        while process.and_then(ProcessGroup::how_ended).is_none() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         // Output from before its end may still be in the pipe.
-        says.over.cancelled().await;
+        server_log.over.cancelled().await;
     };
     tokio::time::timeout(patience, ended).await.ok();
-    let how =
-        process.and_then(Group::how_ended).unwrap_or_else(|| "it is still running".to_owned());
-    let last = says.last.lock().unwrap_or_else(PoisonError::into_inner);
+    let how = process
+        .and_then(ProcessGroup::how_ended)
+        .unwrap_or_else(|| "it is still running".to_owned());
+    let last = server_log.last.lock().unwrap_or_else(PoisonError::into_inner);
     if last.is_empty() {
         return format!("{how}, without any output");
     }

@@ -12,11 +12,11 @@ use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError}
 use threadfold_core::{Effect, Json};
 
 use super::ListedTool;
+use super::content::{output, output_of_unknown};
 use super::name::{distinct_name, tool_name};
-use super::outcome::{output, output_of_unknown};
-use super::outgoing::Outgoing;
+use super::outcome::{broken, refused};
+use super::outgoing::SendState;
 use super::server::Server;
-use super::transport::UNREADABLE;
 use crate::builtin::{Stop, shorten};
 use crate::tool::{Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
 
@@ -66,7 +66,7 @@ impl McpTool {
         }
     }
 
-    async fn send(&self, outgoing: &Outgoing, key: &str) -> Result<Pending, ToolError> {
+    async fn send(&self, outgoing: &SendState, key: &str) -> Result<PendingCall, ToolError> {
         let mut meta = RequestMetaObject::default();
         meta.insert(KEY.to_owned(), key.into());
         let params = CallToolRequestParams::new(self.name.clone());
@@ -76,42 +76,8 @@ impl McpTool {
         let options = PeerRequestOptions::no_options().with_meta(meta);
         let handle = self.server.peer().send_request_with_option(request, options).await;
         match handle {
-            Ok(handle) => Ok(Pending { handle: Some(handle) }),
-            Err(_) => Err(self.broken(outgoing, "has ended").await),
-        }
-    }
-
-    async fn broken(&self, outgoing: &Outgoing, what: &str) -> ToolError {
-        let was_sent = outgoing.give_up();
-        let (server, last_words) = (&self.server.name, self.server.last_words().await);
-        if was_sent {
-            ToolError::unknown(format!(
-                "MCP server `{server}` {what}, and the call may have taken effect: {last_words}"
-            ))
-        } else {
-            ToolError::failed(format!(
-                "MCP server `{server}` {what}, and the call was not made: {last_words}"
-            ))
-        }
-    }
-
-    async fn refused(&self, outgoing: &Outgoing, error: ServiceError) -> ToolError {
-        let server = &self.server.name;
-        match error {
-            ServiceError::McpError(error) if error.code == UNREADABLE => {
-                let message = error.message;
-                ToolError::unknown(format!(
-                    "MCP server `{server}` sent an answer that cannot be parsed: \
-                     {message}"
-                ))
-            }
-            ServiceError::McpError(error) => {
-                let (message, code) = (shorten(&error.message, 1_500), error.code.0);
-                ToolError::failed(format!(
-                    "MCP server `{server}` refused the call: {message} (code {code})"
-                ))
-            }
-            _ => self.broken(outgoing, "has ended").await,
+            Ok(handle) => Ok(PendingCall { handle: Some(handle) }),
+            Err(_) => Err(broken(&self.server, outgoing, "has ended").await),
         }
     }
 }
@@ -129,20 +95,20 @@ impl Tool for McpTool {
     async fn call(&self, arguments: &str, context: &ToolContext) -> Result<ToolOutput, ToolError> {
         let stop = Stop::of(context).by(Instant::now() + TIMEOUT);
         stop.check()?;
-        let outgoing = Outgoing::new(self.arguments(arguments)?);
+        let outgoing = SendState::new(self.arguments(arguments)?);
         let answer = async {
             let mut pending = self.send(&outgoing, context.key.as_str()).await?;
             match pending.answer().await {
                 Some(Ok(answer)) => Ok(answer),
-                Some(Err(error)) => Err(self.refused(&outgoing, error).await),
-                None => Err(self.broken(&outgoing, "has ended").await),
+                Some(Err(error)) => Err(refused(&self.server, &outgoing, error).await),
+                None => Err(broken(&self.server, &outgoing, "has ended").await),
             }
         };
         let answer = tokio::select! {
             answer = answer => answer?,
             stopped = stop.reached() => {
                 let what = format!("did not answer before {}", stopped.as_str());
-                return Err(self.broken(&outgoing, &what).await);
+                return Err(broken(&self.server, &outgoing, &what).await);
             }
         };
         let output = match answer {
@@ -158,11 +124,11 @@ impl Tool for McpTool {
 }
 
 /// A pending call. Dropping it notifies the server that the call was cancelled.
-struct Pending {
+struct PendingCall {
     handle: Option<RequestHandle<RoleClient>>,
 }
 
-impl Pending {
+impl PendingCall {
     async fn answer(&mut self) -> Option<Result<ServerResult, ServiceError>> {
         let handle = self.handle.as_mut()?;
         let answer = (&mut handle.rx).await.ok();
@@ -171,7 +137,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         let runtime = tokio::runtime::Handle::try_current();
         if let (Some(handle), Ok(runtime)) = (self.handle.take(), runtime) {

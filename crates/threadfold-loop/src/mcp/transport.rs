@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 use super::line::{Line, LineReader};
-use super::outgoing::{Outgoing, encode};
+use super::outgoing::{SendState, encode};
 use super::server::ServerLog;
 use crate::builtin::shorten;
 
@@ -28,22 +28,27 @@ const MESSAGE: usize = 32 * 1024 * 1024;
 /// Our own error code for an answer that cannot be parsed.
 pub(super) const UNREADABLE: ErrorCode = ErrorCode(i32::MIN);
 
-/// The schemas of tools by name, verbatim.
-pub(super) type Schemas = Arc<Mutex<HashMap<String, Json>>>;
+/// The schemas of tools by name, verbatim, while tools are listed.
+pub(super) type Schemas = Arc<Mutex<Option<HashMap<String, Json>>>>;
 
 /// The lines to and from a server.
 pub(super) struct Lines {
     reader: LineReader<Receiver>,
     writer: Arc<tokio::sync::Mutex<Option<Sender>>>,
     schemas: Schemas,
-    says: ServerLog,
+    server_log: ServerLog,
 }
 
 impl Lines {
-    pub(super) fn new(output: Receiver, input: Sender, schemas: Schemas, says: ServerLog) -> Self {
+    pub(super) fn new(
+        output: Receiver,
+        input: Sender,
+        schemas: Schemas,
+        server_log: ServerLog,
+    ) -> Self {
         let reader = LineReader::new(output, MESSAGE);
         let writer = Arc::new(tokio::sync::Mutex::new(Some(input)));
-        Self { reader, writer, schemas, says }
+        Self { reader, writer, schemas, server_log }
     }
 }
 
@@ -59,7 +64,7 @@ impl Transport<RoleClient> for Lines {
             let (line, outgoing) = encode(&message)?;
             let mut writer = writer.lock().await;
             let writer = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-            if outgoing.as_ref().is_none_or(Outgoing::begin) {
+            if outgoing.as_ref().is_none_or(SendState::begin) {
                 write(writer, &line, outgoing.as_ref()).await?;
             }
             Ok(())
@@ -77,7 +82,7 @@ impl Transport<RoleClient> for Lines {
                     keep_schemas(&self.schemas, &line.bytes);
                     return Some(message);
                 }
-                None => self.says.line("stdout: ", &line.bytes),
+                None => self.server_log.line("stdout: ", &line.bytes),
             }
         }
     }
@@ -88,7 +93,7 @@ impl Transport<RoleClient> for Lines {
     }
 }
 
-async fn write(writer: &mut Sender, line: &[u8], outgoing: Option<&Outgoing>) -> io::Result<()> {
+async fn write(writer: &mut Sender, line: &[u8], outgoing: Option<&SendState>) -> io::Result<()> {
     let first = writer.write(line).await;
     if first.is_err()
         && let Some(outgoing) = outgoing
@@ -150,11 +155,13 @@ fn keep_schemas(schemas: &Schemas, line: &[u8]) {
         name: String,
         input_schema: Json,
     }
+    let mut schemas = schemas.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(schemas) = schemas.as_mut() else { return };
     if memchr::memmem::find(line, b"\"inputSchema\"").is_none() {
         return;
     }
     if let Ok(answer) = serde_json::from_slice::<Answer>(line) {
         let found = answer.result.tools.into_iter().map(|it| (it.name, it.input_schema));
-        schemas.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+        schemas.extend(found);
     }
 }

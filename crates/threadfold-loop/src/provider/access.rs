@@ -1,5 +1,6 @@
 //! Errors in the configuration of a provider.
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
@@ -31,5 +32,5 @@ pub enum AccessError {
     },
     /// Fix the machine's setup, such as its certificates.
     #[error("the HTTP client cannot be set up on this machine")]
-    Client(#[source] reqwest::Error),
+    Client(#[source] Box<dyn Error + Send + Sync>),
 }

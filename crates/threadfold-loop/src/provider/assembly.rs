@@ -18,7 +18,7 @@ pub(super) trait Assembly: Default + Send {
     fn is_over(&self) -> bool;
 
     /// Returns true if the stream may end here.
-    fn is_whole(&self) -> bool;
+    fn is_complete(&self) -> bool;
 
     /// Returns the assembled answer.
     fn finish(self) -> Result<Answer, Failure>;
@@ -41,7 +41,7 @@ pub(super) async fn ask<A: Assembly>(
     }
     let mut events = Events::new(body);
     let mut assembly = A::default();
-    let mut pieces = Vec::new();
+    let (mut pieces, mut content) = (Vec::new(), 0);
     while !assembly.is_over() {
         match events.next().await {
             Some(Ok(data)) => {
@@ -49,15 +49,21 @@ pub(super) async fn ask<A: Assembly>(
                 // failing.
                 let data = without_lone_surrogates(&data);
                 assembly.event(&data, &mut pieces).map_err(failed)?;
+                // A stream repeats its envelope with every piece, which is not content.
+                content += match pieces.is_empty() {
+                    true => data.len(),
+                    false => pieces.iter().map(Delta::size).sum(),
+                };
+                endpoint.check_size(content)?;
             }
-            Some(Err(error)) if !assembly.is_whole() => return Err(error),
+            Some(Err(error)) if !assembly.is_complete() => return Err(error),
             Some(Err(_)) | None => break,
         }
         for piece in pieces.drain(..) {
             deltas.send(piece).await;
         }
     }
-    if !assembly.is_whole() {
+    if !assembly.is_complete() {
         return Err(endpoint.broken("the stream ended before the answer was complete"));
     }
     events.finish().await;

@@ -18,7 +18,7 @@ pub enum ProviderError {
         status: u16,
         /// The provider's message.
         message: String,
-        /// How long to wait, if the provider says so.
+        /// The delay requested by the provider, if any.
         after: Option<Duration>,
     },
     /// Retry: there is no complete answer.
@@ -30,6 +30,14 @@ pub enum ProviderError {
         what: String,
         /// The cause.
         source: Option<Cause>,
+    },
+    /// Ask for less: the answer would be as large again.
+    #[error("the answer of {provider} has more than {limit} bytes")]
+    TooLarge {
+        /// The provider.
+        provider: String,
+        /// The largest answer in bytes.
+        limit: usize,
     },
     /// Use another key.
     #[error("{provider} refused the key ({status}): {message}")]

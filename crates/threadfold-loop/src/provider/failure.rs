@@ -1,8 +1,10 @@
 //! Errors in a provider's answer: error messages, and malformed data.
 
-use threadfold_core::{Fields, Json};
+use std::error::Error;
 
-use super::json::{read, word};
+use threadfold_core::{Fields, Json, JsonError};
+
+use super::json::{read, string};
 
 /// Why an answer cannot be used.
 #[derive(Debug)]
@@ -10,7 +12,7 @@ pub(super) enum Failure {
     /// The provider reported an error.
     Reported { status: u16, message: String },
     /// The answer is malformed.
-    Malformed { what: String, cause: Option<serde_json::Error> },
+    Malformed { what: String, cause: Option<Box<dyn Error + Send + Sync>> },
 }
 
 impl Failure {
@@ -24,7 +26,7 @@ impl Failure {
         let code = fields.get("code").and_then(|it| it.as_str().parse::<u16>().ok());
         let status = match code {
             Some(status @ 400..=599) => status,
-            _ => [word(&fields, "type"), word(&fields, "code")]
+            _ => [string(&fields, "type"), string(&fields, "code")]
                 .iter()
                 .find_map(|kind| status_of(kind))
                 .unwrap_or(500),
@@ -36,7 +38,13 @@ impl Failure {
 
 impl From<serde_json::Error> for Failure {
     fn from(cause: serde_json::Error) -> Self {
-        Self::Malformed { what: "unexpected JSON".to_owned(), cause: Some(cause) }
+        Self::Malformed { what: "unexpected JSON".to_owned(), cause: Some(cause.into()) }
+    }
+}
+
+impl From<JsonError> for Failure {
+    fn from(cause: JsonError) -> Self {
+        Self::Malformed { what: "unexpected JSON".to_owned(), cause: Some(cause.into()) }
     }
 }
 
@@ -64,7 +72,7 @@ pub(super) fn status_in(text: &str, status: u16) -> u16 {
     let read = |text: &str| serde_json::from_str::<Fields>(text).ok();
     let error = read(text).and_then(|outer| read(outer.get("error")?.as_str()));
     let is_out_of_quota = error.is_some_and(|error| {
-        ["type", "code"].iter().any(|name| word(&error, name) == "insufficient_quota")
+        ["type", "code"].iter().any(|name| string(&error, name) == "insufficient_quota")
     });
     if is_out_of_quota { 402 } else { status }
 }
@@ -80,7 +88,7 @@ pub(super) fn message_in(text: &str) -> Option<String> {
     let outer = || {
         ["message", "detail", "error"]
             .iter()
-            .map(|name| word(&fields, name))
+            .map(|name| string(&fields, name))
             .find(|it| !it.is_empty())
             .map(|it| cut(&it))
     };

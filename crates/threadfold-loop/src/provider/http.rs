@@ -16,8 +16,12 @@ use super::failure::{Failure, message_in, status_in};
 use super::key::Key;
 use super::retry_after::retry_after;
 
-/// The maximum size of an answer.
-const ANSWER_LIMIT: usize = 64 * 1024 * 1024;
+/// The maximum size of an answer's content in bytes: ten times what a model writes, or several
+/// images. It is in memory up to eight times while it is recorded, stored and shown.
+const CONTENT_LIMIT: usize = 6 * 1024 * 1024;
+/// The maximum size of a response in bytes. A stream repeats an envelope with every piece, and is
+/// not in memory as a whole.
+const ANSWER_LIMIT: usize = 512 * 1024 * 1024;
 /// How much of a refusal is read.
 const REFUSAL_LIMIT: usize = 64 * 1024;
 
@@ -148,6 +152,17 @@ impl Endpoint {
         ProviderError::Broken { provider, what, source: None }
     }
 
+    /// Returns an error if an answer of this size is too large.
+    pub(super) fn check_size(&self, bytes: usize) -> Result<(), ProviderError> {
+        match bytes > CONTENT_LIMIT {
+            true => Err(ProviderError::TooLarge {
+                provider: self.provider.to_owned(),
+                limit: CONTENT_LIMIT,
+            }),
+            false => Ok(()),
+        }
+    }
+
     fn silent(&self) -> ProviderError {
         self.broken(&format!("no data for {:?}", self.timeouts.idle))
     }
@@ -175,7 +190,7 @@ fn client(timeouts: Timeouts) -> Result<Client, AccessError> {
         .redirect(Policy::none())
         .connect_timeout(timeouts.connect)
         .build()
-        .map_err(AccessError::Client)
+        .map_err(|error| AccessError::Client(error.into()))
 }
 
 /// The body of a response.
@@ -225,7 +240,9 @@ impl<'a> Body<'a> {
 
     /// Reads the whole body.
     pub(super) async fn text(mut self) -> Result<String, ProviderError> {
-        while self.fill().await? {}
+        while self.fill().await? {
+            self.endpoint.check_size(self.waiting.len())?;
+        }
         String::from_utf8(self.waiting.to_vec()).map_err(|_| self.endpoint.broken(NO_TEXT))
     }
 
@@ -242,6 +259,7 @@ impl<'a> Body<'a> {
                 return self.checked(line).map(Some);
             }
             self.scanned = self.waiting.len();
+            self.endpoint.check_size(self.scanned)?;
             if self.is_closed {
                 return Ok(None);
             }

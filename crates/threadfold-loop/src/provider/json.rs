@@ -14,7 +14,7 @@ pub(super) fn get<'a>(fields: &'a Fields, name: &str) -> Option<&'a Json> {
 }
 
 /// Returns the text of a field, or an empty string.
-pub(super) fn word(fields: &Fields, name: &str) -> String {
+pub(super) fn string(fields: &Fields, name: &str) -> String {
     get(fields, name).and_then(Json::to_text).unwrap_or_default()
 }
 

@@ -24,7 +24,7 @@ const NAME: &str = "scripted";
 ///
 /// It is stateless: the step that it plays is the number of answers in the request. A resumed loop
 /// therefore continues at the right step, in any process, and a second prompt continues after the
-/// steps already played. After the last step it says that the script is over.
+/// steps already played. After the last step it answers that the script has ended.
 ///
 /// A call's id is derived from the script, the step and the call's index, so it is the same in
 /// every process and unique within a conversation.
@@ -129,7 +129,7 @@ impl Provider for ScriptedProvider {
 /// Streams a step word by word.
 async fn stream(answer: &Answer, step: &ScriptStep, deltas: &Deltas) {
     let pause = Duration::from_millis(step.delay_ms);
-    deltas.send(Delta::Begun { message: answer.message.message_id.clone() }).await;
+    deltas.send(Delta::Started { message: answer.message.message_id.clone() }).await;
     for word in words(step.thinking.as_deref()) {
         sleep(pause).await;
         deltas.send(Delta::Thinking { part: 0, text: word }).await;

@@ -16,13 +16,13 @@ use super::http::{Body, Endpoint};
 /// How long to wait for the end of a body, so that its connection can be reused.
 const END: Duration = Duration::from_millis(250);
 
-type Parsed<'a> =
+type SseFields<'a> =
     Pin<Box<dyn Stream<Item = Result<Event, EventStreamError<ProviderError>>> + Send + 'a>>;
 
 /// The events of a body.
 pub(super) struct Events<'a> {
     endpoint: &'a Endpoint,
-    parsed: Parsed<'a>,
+    parsed: SseFields<'a>,
 }
 
 impl<'a> Events<'a> {

@@ -29,7 +29,7 @@ pub struct AnswerUsage {
 ///     r#"{"prompt_tokens":10,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}"#,
 /// )?;
 /// assert_eq!(usage_of(&reported), AnswerUsage { input: 6, output: 3, cache_read: 4, cache_write: 0 });
-/// # Ok::<(), serde_json::Error>(())
+/// # Ok::<(), threadfold_core::JsonError>(())
 /// ```
 pub fn usage_of(usage: &Json) -> AnswerUsage {
     let reported: ReportedUsage = serde_json::from_str(usage.as_str()).unwrap_or_default();

@@ -60,7 +60,12 @@ impl Place {
 
     /// Calls a tool, and returns the output for the model.
     pub(crate) async fn call(&self, name: &str, arguments: &str) -> String {
-        describe(self.tool(name).call(arguments, &context("key")).await)
+        self.call_as(name, arguments, "key").await
+    }
+
+    /// Calls a tool with this idempotency key.
+    pub(crate) async fn call_as(&self, name: &str, arguments: &str, key: &str) -> String {
+        describe(self.tool(name).call(arguments, &context(key)).await)
     }
 
     pub(crate) async fn probe(&self, arguments: &str, key: &str) -> String {

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
-#[cfg(target_os = "linux")]
-mod blind;
 mod builtin;
 mod calls;
 #[cfg(unix)]
 mod confined;
+#[cfg(unix)]
+mod marks;
 #[cfg(unix)]
 mod mcp;
 #[cfg(unix)]
@@ -21,3 +21,5 @@ mod stopping;
 mod support;
 mod truncate;
 mod typed;
+#[cfg(target_os = "linux")]
+mod unknown_outcome;

@@ -3,11 +3,15 @@
 use std::env;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use threadfold_core::MessagePartBody;
-use threadfold_loop::{Effect, ErrorOutcome, McpConfig, Tool, connect_mcp};
+use threadfold_loop::{
+    Effect, ErrorOutcome, McpConfig, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput,
+    connect_mcp,
+};
 
 use crate::calls::{context, describe, until, within};
 use crate::mcp_server::{PICTURE, SCHEMA, config};
@@ -111,7 +115,7 @@ async fn a_call_carries_its_key_and_verbatim_arguments() {
     assert_eq!(empty["params"]["arguments"], serde_json::json!({}));
     let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(10_000_000));
     let echo = connected.tool("echo").call(&long, &context("key")).await.unwrap();
-    assert!(echo.to_text().contains("bytes left out"));
+    assert!(echo.to_text().contains("bytes omitted"));
 }
 
 #[tokio::test]
@@ -319,4 +323,47 @@ fn an_invalid_configuration_is_reported() {
 fn is_alive(pid: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     status.rsplit(") ").next().is_some_and(|it| !it.is_empty() && !it.starts_with('Z'))
+}
+
+#[tokio::test]
+async fn a_server_that_lists_tools_without_end_is_refused() {
+    let told = failure(&config("endless")).await;
+    assert!(told.contains("it lists more than 16777216 bytes of tools"), "{told}");
+}
+
+#[tokio::test]
+async fn twenty_thousand_tools_are_each_checked_once() {
+    let connected = Connection::new(&config("many")).await;
+    assert_eq!(connected.tools.len(), 20_000);
+    let looks = Arc::new(AtomicUsize::new(0));
+    let tools = connected
+        .tools
+        .into_iter()
+        .map(|tool| Arc::new(CountedTool { tool, looks: looks.clone() }) as Arc<dyn Tool>);
+    let (store, model) = (crate::support::store(), crate::support::Model::new(Vec::new()));
+    let agent_loop = crate::support::agent_loop(&store, &model).tools(tools);
+    assert_eq!(agent_loop.effect_of("mcp__test__tool-19-999"), Effect::Unsafe);
+    assert_eq!(looks.load(Ordering::Relaxed), 20_000);
+}
+
+/// A tool that counts how often its definition is read.
+struct CountedTool {
+    tool: Arc<dyn Tool>,
+    looks: Arc<AtomicUsize>,
+}
+
+#[async_trait::async_trait]
+impl Tool for CountedTool {
+    fn definition(&self) -> ToolDefinition {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.tool.definition()
+    }
+
+    fn effect(&self) -> Effect {
+        self.tool.effect()
+    }
+
+    async fn call(&self, arguments: &str, context: &ToolContext) -> Result<ToolOutput, ToolError> {
+        self.tool.call(arguments, context).await
+    }
 }

@@ -53,6 +53,7 @@ async fn the_server() {
             exit(3);
         }
         Ok("babbling") => serve(|line| say(&line.replace("\"jsonrpc\"", "\"jason\""))),
+        Ok(kind @ ("endless" | "many")) => list_pages(kind == "many"),
         Ok("library") => {
             let service = Library.serve(rmcp::transport::stdio()).await.unwrap();
             service.waiting().await.unwrap();
@@ -221,4 +222,31 @@ impl ServerHandler for Library {
         let text = format!("{key} {}", json!(request.arguments));
         Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
     }
+}
+
+/// Serves tools on pages of a thousand: 20,000 of them, or ever more.
+fn list_pages(is_bounded: bool) {
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        let Ok(request) = serde_json::from_str::<Value>(&line) else { continue };
+        let (Some(id), params) = (request.get("id"), &request["params"]) else { continue };
+        let result = match request["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "pages", "version": "1"},
+            }),
+            Some("tools/list") => {
+                let page: usize = params["cursor"].as_str().map_or(0, |it| it.parse().unwrap());
+                let tool = |number| json!({"name": format!("tool-{page}-{number}"), "inputSchema": {"type": "object"}});
+                let tools: Vec<_> = (0..1000).map(tool).collect();
+                match is_bounded && page == 19 {
+                    true => json!({"tools": tools}),
+                    false => json!({"tools": tools, "nextCursor": (page + 1).to_string()}),
+                }
+            }
+            _ => json!({}),
+        };
+        say(&json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string());
+    }
+    exit(0);
 }

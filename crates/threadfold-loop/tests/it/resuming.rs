@@ -191,7 +191,7 @@ async fn decisions_are_applied() {
         let agent_loop = agent_loop(&store, &model).tools([deed.clone() as _]);
         killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
         let decisions = BTreeMap::from([("c1".into(), decision)]);
-        let resume = Resume { decisions, adopt: false, withdraw: false };
+        let resume = Resume { decisions, ..Resume::default() };
         let finished = agent_loop.resume(&"s1".into(), resume).await.unwrap();
         assert_eq!(deed.count(), runs);
         assert_eq!(describe(&finished.history[2..3]), words);
@@ -384,7 +384,7 @@ async fn unneeded_decisions_are_refused() {
     killed_after_start(&agent_loop, &store, &[("c1", Effect::Unsafe)]).await;
     let decisions = BTreeMap::from([("c9".into(), Decision::GiveUp)]);
     let error = agent_loop
-        .resume(&"s1".into(), Resume { decisions, adopt: false, withdraw: false })
+        .resume(&"s1".into(), Resume { decisions, ..Resume::default() })
         .await
         .unwrap_err();
     assert!(matches!(error, LoopError::NothingToDecide { .. }), "{error:?}");

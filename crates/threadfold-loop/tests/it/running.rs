@@ -182,7 +182,7 @@ async fn an_output_of_100_mb_is_truncated_with_a_note() {
     let finished = agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
     let text = finished.history[2].to_text();
     assert!(text.len() < 1100, "{}", text.len());
-    assert!(text.contains("99999000 bytes left out"), "{text}");
+    assert!(text.contains("99999000 bytes omitted"), "{text}");
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ async fn long_output_keeps_both_ends() {
     let command = "echo first; head -c 100000000 /dev/zero | tr '\\0' x; echo; echo last";
     let before = memory();
     let output = call(command, &context("shell-much")).await;
-    let (head, tail) = output.split_once("\n[… 99934476 bytes left out …]\n").unwrap();
+    let (head, tail) = output.split_once("\n[… 99934476 bytes omitted …]\n").unwrap();
     assert_eq!((head.len(), tail.len()), (32 * 1024, 32 * 1024 + "[exit code 0]".len()));
     assert!(head.starts_with("first\nxxx") && tail.ends_with("xxx\nlast\n[exit code 0]"));
     assert!(memory() < before + 20_000, "{before} {}", memory());

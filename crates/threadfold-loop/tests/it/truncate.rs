@@ -49,7 +49,7 @@ async fn an_error_of_40_mb_is_truncated() {
         let deed = gives(move || Err(error("no ".repeat(14_000_000))));
         let (finished, _) = run(&["c1"], deed, Limits::default()).await;
         let text = finished.history[2].to_text();
-        assert!(text.len() < 300 << 10 && text.contains("bytes left out"), "{}", text.len());
+        assert!(text.len() < 300 << 10 && text.contains("bytes omitted"), "{}", text.len());
     }
 }
 
@@ -61,7 +61,7 @@ async fn all_text_of_an_output_shares_one_limit() {
     let (finished, _) = run(&["c1"], deed, limits).await;
     let text = finished.history[2].to_text();
     assert!(text.len() < 1100, "{}", text.len());
-    assert!(text.contains("998 more parts with 598800 bytes left out"), "{text}");
+    assert!(text.contains("998 more parts with 598800 bytes omitted"), "{text}");
 }
 
 #[tokio::test]
@@ -103,5 +103,5 @@ async fn the_largest_output_is_omitted_with_a_note() {
     let sent = model.sent().pop().unwrap();
     let sent = std::str::from_utf8(&sent).unwrap();
     assert!(sent.contains("xxxxxxxxxx") && sent.len() < 3000, "{sent}");
-    assert!(sent.contains("[5000 bytes were left out"), "{sent}");
+    assert!(sent.contains("[5000 bytes were omitted"), "{sent}");
 }

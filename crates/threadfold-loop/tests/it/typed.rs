@@ -116,6 +116,84 @@ async fn an_unfinished_run_of_the_same_request_is_resumed() {
 }
 
 #[tokio::test]
+async fn a_checkpoint_of_another_prompt_is_refused_by_its_name() {
+    let store = store();
+    let model = Model::new(vec![answer_calls(&[("c1", "look", "{}")]), answer_text("Done.")]);
+    let look = CountingTool::new("look", Effect::Unsafe);
+    let agent_loop = agent_loop(&store, &model).tools([look.clone() as _]);
+    let named = |namespace: &str, key: &str| RenderedPrompt {
+        namespace: Some(namespace.into()),
+        key: Some(key.into()),
+        ..RenderedPrompt::text("Add it up")
+    };
+    let one_turn = Limits { turns: Some(1), ..Limits::default() };
+    let checkpoint = Checkpoint { session: "s1".into(), log: None, seq: 0, history: None };
+    let limited = agent_loop.clone().limits(one_turn);
+    let (first, other) = (named("bills", "add-up"), named("letters", "answer"));
+    limited.evaluate_from(&checkpoint, &first, Resume::default()).await.unwrap_err();
+    let refused = agent_loop.evaluate_from(&checkpoint, &other, Resume::default()).await;
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "the prompt's namespace and the prompt's key changed since the conversation started"
+    );
+    assert_eq!(model.sent().len(), 1, "nothing was asked");
+    let same = agent_loop.evaluate_from(&checkpoint, &first, Resume::default()).await.unwrap();
+    assert_eq!(same.text(), "Done.");
+    for message in &same.history {
+        assert!(message.message_id.is_some() && message.created_at.is_some(), "{message:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_resumed_on_a_machine_that_has_only_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = || FolderCheckpoints::open(folder.path()).unwrap().with_history();
+    let key = RunKey::of(&AddUp, &BILL);
+    let look = CountingTool::new("look", Effect::Unsafe);
+    let first = Model::new(vec![answer_calls(&[("c1", "look", "{}")])]);
+    let limits = Limits { turns: Some(1), ..Limits::default() };
+    let here = agent_loop(&store(), &first).tools([look.clone() as _]).limits(limits);
+    MainLoop::new(here, AddUp, checkpoints()).run(&BILL).await.unwrap_err();
+    assert_eq!(look.count(), 1);
+
+    let answers = vec![answer_text("It was asked before."), answer_text(r#"{"cents":1}"#)];
+    let (elsewhere, model) = (store(), Model::new(answers));
+    let there = agent_loop(&elsewhere, &model).tools([look.clone() as _]);
+    let main = MainLoop::new(there.clone(), AddUp, checkpoints());
+    assert_eq!(main.run(&BILL).await.unwrap(), JsonOutput(Sum { cents: 1 }));
+    assert_eq!(look.count(), 1, "what had finished does not run again");
+    let sent = String::from_utf8(model.sent()[0].to_vec()).unwrap();
+    assert!(sent.contains("tool_result"), "the model sees its history: {sent}");
+    assert_eq!(checkpoints().load(&key).await.unwrap(), None, "it is finished");
+}
+
+#[tokio::test]
+async fn a_call_in_a_checkpoints_history_is_never_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = FolderCheckpoints::open(folder.path()).unwrap().with_history();
+    let key = RunKey::of(&AddUp, &BILL);
+    let look = CountingTool::new("look", Effect::Pure);
+    let first = Model::new(vec![answer_calls(&[("c1", "look", "{}")])]);
+    let limits = Limits { turns: Some(1), ..Limits::default() };
+    let here = agent_loop(&store(), &first).tools([look.clone() as _]).limits(limits);
+    MainLoop::new(here, AddUp, checkpoints.clone()).run(&BILL).await.unwrap_err();
+    assert_eq!(look.count(), 1);
+    let mut checkpoint = checkpoints.load(&key).await.unwrap().unwrap();
+    let mut history: serde_json::Value =
+        serde_json::from_str(checkpoint.history.unwrap().as_str()).unwrap();
+    history["loop"]["turns"][0]["calls"][0]["state"] = "requested".into();
+    checkpoint.history = Some(Json::of(&history));
+    checkpoints.save(&key, &checkpoint).await.unwrap();
+
+    let model = Model::new(vec![answer_text(r#"{"cents":1}"#)]);
+    let there = agent_loop(&store(), &model).tools([look.clone() as _]);
+    let refused = MainLoop::new(there, AddUp, checkpoints).run(&BILL).await.unwrap_err();
+    assert!(refused.to_string().contains("call without a result"), "{refused}");
+    assert_eq!(look.count(), 1);
+    assert_eq!(model.sent().len(), 0);
+}
+
+#[tokio::test]
 async fn a_corrupt_checkpoint_is_reported_and_not_cleared() {
     let folder = tempfile::tempdir().unwrap();
     let store = store();
@@ -150,8 +228,12 @@ async fn evaluating_from_a_checkpoint_resumes_its_session() {
     let short = agent_loop.clone().limits(limits);
     short.evaluate(&prompt).await.unwrap_err();
     let entry = store.list_all("").await.unwrap().remove(0);
-    let checkpoint =
-        Checkpoint { session: entry.session, log: Some(entry.head.log), seq: entry.head.seq };
+    let checkpoint = Checkpoint {
+        session: entry.session,
+        log: Some(entry.head.log),
+        seq: entry.head.seq,
+        history: None,
+    };
     let finished = agent_loop.evaluate_from(&checkpoint, &prompt, Resume::default()).await.unwrap();
     assert_eq!((finished.text().as_str(), look.count()), ("done", 1));
     let beyond = Checkpoint { seq: 1_000, ..checkpoint };

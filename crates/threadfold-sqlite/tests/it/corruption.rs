@@ -33,7 +33,7 @@ async fn read(store: &SqliteStore) -> std::result::Result<Vec<StoredRecord>, Sto
     store.read(&SessionId::from("session"), 0, limit).await
 }
 
-/// Returns whether an error says what is wrong with a file.
+/// Returns whether an error names what is wrong with a file.
 pub(crate) fn is_clear(error: &StoreError) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! Opening a file: one's own, another's, a newer one, one that cannot be written.
+//! Opening a file: a store, a foreign file, a newer store, a read-only one.
 
 use std::error::Error;
 use std::fs;
@@ -60,7 +60,7 @@ fn killed_in_the_first_write(path: &Path, tables: &str, pages: u32) -> Result {
 }
 
 #[test]
-fn a_store_whose_maker_was_killed_in_its_first_write_is_made_again() -> Result {
+fn a_store_whose_creation_was_killed_is_created_again() -> Result {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store.db");
     killed_in_the_first_write(&path, "CREATE TABLE t (x); DROP TABLE t", 0)?;
@@ -71,7 +71,7 @@ fn a_store_whose_maker_was_killed_in_its_first_write_is_made_again() -> Result {
 }
 
 #[test]
-fn the_unfinished_write_of_another_program_is_not_taken_back() -> Result {
+fn the_unfinished_write_of_another_program_is_not_rolled_back() -> Result {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("other.db");
     killed_in_the_first_write(&path, "CREATE TABLE t (x)", 2)?;
@@ -82,7 +82,7 @@ fn the_unfinished_write_of_another_program_is_not_taken_back() -> Result {
 }
 
 #[test]
-fn what_is_not_a_store_is_refused_and_left_alone() -> Result {
+fn a_file_that_is_not_a_store_is_refused_and_not_changed() -> Result {
     let folder = tempfile::tempdir()?;
     let text = folder.path().join("text");
     fs::write(&text, "this is no database, and longer than the header of one is".repeat(9))?;
@@ -101,7 +101,7 @@ fn what_is_not_a_store_is_refused_and_left_alone() -> Result {
 }
 
 #[test]
-fn a_newer_store_is_refused_and_left_alone() -> Result {
+fn a_newer_store_is_refused_and_not_changed() -> Result {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store.db");
     run(async { drop(make(&path).await) });
@@ -116,7 +116,7 @@ fn a_newer_store_is_refused_and_left_alone() -> Result {
 }
 
 #[test]
-fn a_store_of_version_1_is_read_as_it_is_and_made_newer_when_it_is_written() -> Result {
+fn a_store_of_version_1_is_read_unchanged_and_migrated_on_write() -> Result {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store.db");
     run(async {
@@ -158,7 +158,7 @@ fn an_empty_file_becomes_a_store() -> Result {
 }
 
 #[test]
-fn a_store_that_is_not_there_cannot_be_read() -> Result {
+fn a_missing_store_cannot_be_read() -> Result {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store.db");
     let opened = SqliteStore::open_read_only(&path);
@@ -168,7 +168,7 @@ fn a_store_that_is_not_there_cannot_be_read() -> Result {
 }
 
 #[test]
-fn what_is_opened_to_be_read_is_read_and_not_written() -> Result {
+fn a_store_opened_read_only_is_not_written() -> Result {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store.db");
     run(async {
@@ -184,7 +184,7 @@ fn what_is_opened_to_be_read_is_read_and_not_written() -> Result {
 }
 
 #[test]
-fn nothing_is_left_beside_a_store_that_was_closed() -> Result {
+fn a_closed_store_leaves_no_other_files() -> Result {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("store.db");
     run(async { drop(make(&path).await) });

@@ -24,19 +24,19 @@ const FRAME: usize = PAGE + 24;
 /// At every so many lengths the file is also written to, which takes longer.
 const WRITTEN: usize = 97;
 
-type Found = Result<Vec<StoredRecord>, StoreError>;
+type ReadResult = Result<Vec<StoredRecord>, StoreError>;
 
-async fn read(store: &dyn Store) -> Found {
+async fn read(store: &dyn Store) -> ReadResult {
     let limit = Limit { until: u64::MAX, bytes: usize::MAX };
     store.read(&SessionId::from("session"), 0, limit).await
 }
 
-async fn read_file(path: &Path) -> Found {
+async fn read_file(path: &Path) -> ReadResult {
     read(&SqliteStore::open_read_only(path)?).await
 }
 
 /// Adds a record, and returns all that a reader finds after the file was closed.
-async fn write_file(path: &Path) -> Result<(Vec<StoredRecord>, Found), StoreError> {
+async fn write_file(path: &Path) -> Result<(Vec<StoredRecord>, ReadResult), StoreError> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path)?);
     let session = SessionId::from("session");
     let head = store.head(&session).await?;
@@ -53,25 +53,25 @@ async fn write_file(path: &Path) -> Result<(Vec<StoredRecord>, Found), StoreErro
 }
 
 /// A copy of a database that is cut off more and more.
-struct Cut {
+struct TruncatedCopy {
     path: PathBuf,
     file: Vec<u8>,
     log: Vec<u8>,
 }
 
-impl Cut {
+impl TruncatedCopy {
     fn log_path(&self) -> PathBuf {
         self.path.with_file_name("cut.db-wal")
     }
 
-    /// Writes the copy anew, with so much of each file.
+    /// Rewrites the copy, truncating each file to this length.
     fn restore(&self, file: usize, log: usize) {
         self.forget_index();
         fs::write(&self.path, &self.file[..file]).expect("there is room");
         fs::write(self.log_path(), &self.log[..log]).expect("there is room");
     }
 
-    /// Removes what a reader had noted of a longer file.
+    /// Removes the index that a reader made of a longer file.
     fn forget_index(&self) {
         fs::remove_file(self.path.with_file_name("cut.db-shm")).ok();
     }
@@ -89,7 +89,7 @@ fn downwards(places: Range<usize>) -> impl Iterator<Item = usize> {
 
 /// A database whose last appends are in the write-ahead file alone.
 struct Log {
-    cut: Cut,
+    cut: TruncatedCopy,
     written: Vec<StoredRecord>,
     /// How long the file was when the session had begun, and when each append was acknowledged.
     begun: usize,
@@ -115,12 +115,12 @@ impl Log {
         let file = fs::read(&path).expect("it is there");
         let log = fs::read(&wal).expect("it is there");
         assert_eq!(lengths.last(), Some(&log.len()));
-        let cut = Cut { path: folder.path().join("cut.db"), file, log };
+        let cut = TruncatedCopy { path: folder.path().join("cut.db"), file, log };
         Self { cut, written: writer.written.clone(), begun, lengths, _folder: folder }
     }
 
     async fn check(&self, places: impl Iterator<Item = usize>) {
-        let Cut { path, file, log } = &self.cut;
+        let TruncatedCopy { path, file, log } = &self.cut;
         self.cut.restore(file.len(), log.len());
         for end in places {
             self.cut.forget_index();
@@ -140,7 +140,7 @@ impl Log {
         }
     }
 
-    fn check_found(&self, end: usize, found: Found) {
+    fn check_found(&self, end: usize, found: ReadResult) {
         let found = match found {
             Ok(found) => found,
             // Not even the session had been acknowledged.
@@ -195,13 +195,13 @@ fn the_wal_is_truncated_at_many_places_of_all_frames() {
 }
 
 /// A database that was closed: all is in the one file.
-struct Closed {
-    cut: Cut,
+struct ClosedDatabase {
+    cut: TruncatedCopy,
     written: Vec<StoredRecord>,
     _folder: TempDir,
 }
 
-impl Closed {
+impl ClosedDatabase {
     async fn make() -> Self {
         let folder = quick_folder().expect("a folder can be made");
         let path = folder.path().join("store.db");
@@ -214,13 +214,13 @@ impl Closed {
         drop((store, writer));
         let file = fs::read(&path).expect("it is there");
         assert_eq!(file.len() % PAGE, 0);
-        let cut = Cut { path: folder.path().join("cut.db"), file, log: Vec::new() };
+        let cut = TruncatedCopy { path: folder.path().join("cut.db"), file, log: Vec::new() };
         Self { cut, written, _folder: folder }
     }
 
     /// Cuts the file off at each of the places; returns how many were refused.
     async fn check(&self, places: impl Iterator<Item = usize>) -> usize {
-        let Cut { path, file, log: _ } = &self.cut;
+        let TruncatedCopy { path, file, log: _ } = &self.cut;
         let mut refused = 0;
         self.cut.restore(file.len(), 0);
         for end in places {
@@ -258,28 +258,28 @@ impl Closed {
 
 #[test]
 fn a_file_is_truncated_anywhere_in_its_last_page() {
-    run(async { Closed::make().await.check_page(0).await });
+    run(async { ClosedDatabase::make().await.check_page(0).await });
 }
 
 #[test]
 fn a_file_is_truncated_anywhere_in_its_second_last_page() {
-    run(async { Closed::make().await.check_page(1).await });
+    run(async { ClosedDatabase::make().await.check_page(1).await });
 }
 
 #[test]
 fn a_file_is_truncated_anywhere_in_its_third_last_page() {
-    run(async { Closed::make().await.check_page(2).await });
+    run(async { ClosedDatabase::make().await.check_page(2).await });
 }
 
 #[test]
 fn a_file_is_truncated_anywhere_in_its_fourth_last_page() {
-    run(async { Closed::make().await.check_page(3).await });
+    run(async { ClosedDatabase::make().await.check_page(3).await });
 }
 
 #[test]
 fn a_file_is_truncated_at_many_places_of_all_pages() {
     run(async {
-        let closed = Closed::make().await;
+        let closed = ClosedDatabase::make().await;
         assert!(closed.check(downwards(0..closed.cut.file.len()).step_by(61)).await > 0);
     });
 }

@@ -1,5 +1,5 @@
-//! A disk that is full, and a folder that turned read-only: nothing is acknowledged, the error
-//! says why, and what was there stays readable.
+//! A full disk and a read-only folder: nothing is acknowledged, the error contains the reason, and
+//! existing data stays readable.
 
 use std::error::Error;
 use std::fs;
@@ -21,7 +21,8 @@ type Result = std::result::Result<(), Box<dyn Error>>;
 struct Mount(TempDir);
 
 impl Mount {
-    /// Mounts one of this size; nothing where that is not allowed, and then it is said loudly.
+    /// Mounts one of this size; without permission, prints that the test is skipped and returns
+    /// `None`.
     fn new(size: &str, what: &str) -> std::result::Result<Option<Self>, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let options = format!("size={size}");
@@ -56,7 +57,7 @@ fn open(path: &Path) -> Arc<dyn Store> {
 }
 
 #[test]
-fn on_a_full_disk_nothing_is_acknowledged_and_all_is_readable() -> Result {
+fn on_a_full_disk_nothing_is_acknowledged_and_everything_is_readable() -> Result {
     let Some(mount) = Mount::new("3m", "a full disk")? else { return Ok(()) };
     let path = mount.0.path().join("store.db");
     run(async {
@@ -85,7 +86,7 @@ fn on_a_full_disk_nothing_is_acknowledged_and_all_is_readable() -> Result {
 }
 
 #[test]
-fn in_a_folder_that_turned_read_only_nothing_is_acknowledged_and_all_is_readable() -> Result {
+fn in_a_read_only_folder_nothing_is_acknowledged_and_everything_is_readable() -> Result {
     let Some(mount) = Mount::new("30m", "a read-only file system")? else { return Ok(()) };
     let path = mount.0.path().join("store.db");
     run(async {
@@ -110,7 +111,7 @@ fn in_a_folder_that_turned_read_only_nothing_is_acknowledged_and_all_is_readable
 }
 
 #[test]
-fn what_a_crash_left_on_a_read_only_disk_can_be_read() -> Result {
+fn a_crashed_store_on_a_read_only_disk_can_be_read() -> Result {
     let Some(mount) = Mount::new("30m", "a crash on a read-only disk")? else { return Ok(()) };
     let path = mount.0.path().join("store.db");
     let copy = mount.0.path().join("copy.db");

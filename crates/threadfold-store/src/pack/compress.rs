@@ -17,7 +17,7 @@ pub fn compress(bytes: &[u8]) -> Vec<u8> {
 
 /// Reverses [`compress`], given the original length.
 ///
-/// No flag says whether bytes are compressed: they are if they are shorter than `length`.
+/// No flag marks compressed bytes: bytes are compressed if they are shorter than `length`.
 pub fn decompress(compressed: Vec<u8>, length: usize) -> Result<Vec<u8>, PackError> {
     if compressed.len() == length {
         return Ok(compressed);

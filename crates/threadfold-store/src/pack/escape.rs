@@ -59,7 +59,10 @@ impl<'a> Escaper<'a> {
             let hash = BlobHash::of(&bytes);
             out.extend([ESCAPE, BLOB]);
             out.extend(hash.as_bytes());
-            extracts.push(Extract { hash, bytes });
+            // An answer of a model has each text twice: as it was sent, and as a message.
+            if !extracts.iter().any(|it| it.hash == hash) {
+                extracts.push(Extract { hash, bytes });
+            }
         }
         self.escape_plain(&record[rest..], out);
     }

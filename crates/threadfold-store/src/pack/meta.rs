@@ -45,7 +45,7 @@ pub(super) fn write_meta(
     write_batches(&mut out, first, batches);
     write_runs(&mut out, records.iter().map(|it| i64::from(it.kind.code())));
     write_runs(&mut out, records.iter().map(|it| i64::from(it.source)));
-    let mut expected = Expected::default();
+    let mut expected = MetaPrediction::default();
     write_runs(
         &mut out,
         records.iter().zip(lengths).map(|(record, &length)| {
@@ -88,7 +88,7 @@ pub(super) fn read_meta(
     if !reader.is_at_end() {
         return Err(PackError("bytes follow the meta of a group"));
     }
-    let mut expected = Expected::default();
+    let mut expected = MetaPrediction::default();
     let mut received = 0_i64;
     let mut records = Vec::with_capacity(lengths.len());
     for (index, &length) in lengths.iter().enumerate() {
@@ -139,11 +139,11 @@ pub(super) fn read_batches(reader: &mut Reader<'_>, first: u64) -> Result<Vec<Ba
 
 /// Predicts where the next record of each source starts: where the last one ended.
 #[derive(Default)]
-struct Expected {
+struct MetaPrediction {
     ends: HashMap<u32, u64>,
 }
 
-impl Expected {
+impl MetaPrediction {
     fn position(&self, source: u32) -> u64 {
         self.ends.get(&source).copied().unwrap_or(0)
     }

@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_group_is_refused_and_never_panics(
+    fn bytes_that_are_not_a_group_are_refused_without_a_panic(
         meta in vec(any::<u8>(), 0..60),
         content in vec(any::<u8>(), 0..60),
         count in 0_u64..20,
@@ -162,7 +162,7 @@ fn a_fork_makes_the_same_groups() {
 }
 
 #[test]
-fn groups_of_logs_that_begin_differently_meet_again() {
+fn groups_of_logs_with_different_beginnings_become_equal() {
     let names = |records: &[Record]| -> BTreeSet<BlobHash> {
         there_and_back("id-of-session", records)
             .0
@@ -176,7 +176,7 @@ fn groups_of_logs_that_begin_differently_meet_again() {
 }
 
 #[test]
-fn the_meta_of_a_file_takes_less_than_a_byte_a_record() {
+fn the_metadata_of_a_file_takes_less_than_a_byte_per_record() {
     let (groups, _) = there_and_back("id", &lines_of("id", 0..4000));
     let records: u64 = groups.iter().map(|group| group.count).sum();
     let meta: usize = groups.iter().map(|group| group.meta.len()).sum();
@@ -184,9 +184,17 @@ fn the_meta_of_a_file_takes_less_than_a_byte_a_record() {
 }
 
 #[test]
-fn long_texts_are_kept_apart_and_named() {
+fn long_texts_are_stored_separately_and_referenced() {
     let text = "t".repeat(20 << 10);
-    let record = line(format!("{{\"a\":\"{text}\",\"b\":\"short\",\"c\":\"{text}\"}}"));
+    let other = "u".repeat(20 << 10);
+    let record = line(format!("{{\"a\":\"{text}\",\"b\":\"short\",\"c\":\"{other}\"}}"));
+    let twice = line(format!("[\"{text}\",\"{text}\"]"));
+    let (groups, unpacked) = there_and_back("id", &[twice.clone(), stopper()]);
+    assert_eq!(
+        (groups[0].extracts.len(), &unpacked[0].bytes),
+        (2, &twice.bytes),
+        "it is stored once"
+    );
     let (groups, _) = there_and_back("id", &[record, stopper()]);
     let taken: Vec<usize> = groups[0].extracts.iter().map(|it| it.bytes.len()).collect();
     assert_eq!(taken, [20 << 10; 3]);
@@ -202,7 +210,7 @@ fn a_quote_within_a_text_does_not_end_it() {
 }
 
 #[test]
-fn a_flipped_bit_is_noticed() {
+fn a_flipped_bit_is_detected() {
     let row = pack_row(5, &[], &[line("some bytes"), line("more")]);
     let (groups, _) = there_and_back("id", &[line("some bytes"), stopper()]);
     let group = &groups[0];
@@ -245,7 +253,7 @@ fn rows_that_follow_each_other_make_one() {
 }
 
 #[test]
-fn a_directory_comes_back() {
+fn a_directory_survives_a_round_trip() {
     let entry = |session, range: Range<usize>| DirectoryEntry {
         session,
         first: 900,
@@ -258,7 +266,7 @@ fn a_directory_comes_back() {
 }
 
 #[test]
-fn pieces_are_the_same_behind_an_insertion() {
+fn pieces_are_the_same_after_an_insertion() {
     let mut numbers = 1_u64;
     let mut bytes: Vec<u8> = Vec::new();
     while bytes.len() < 2 << 20 {

@@ -1,4 +1,4 @@
-//! One load in a process of its own.
+//! One load in a separate process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,10 +15,10 @@ const FLAG: &str = "--load-once";
 
 /// What one load cost.
 #[derive(Clone)]
-pub(crate) struct Measured {
+pub(crate) struct Measurement {
     /// Of the thread's CPU.
     pub(crate) nanoseconds: u64,
-    /// The most memory that the process ever had, the file's bytes included; Linux tells it.
+    /// The peak memory of the process, including the file's bytes (Linux only).
     pub(crate) peak: Option<u64>,
     /// How many blocks the state has, by type; none if there is no state.
     pub(crate) blocks: BTreeMap<String, usize>,
@@ -47,7 +47,7 @@ pub(crate) fn run((loader, path): (Loader, &Path)) -> io::Result<()> {
 }
 
 /// Starts one load, and returns what it cost.
-pub(crate) fn measure(loader: Loader, path: &Path) -> io::Result<Measured> {
+pub(crate) fn measure(loader: Loader, path: &Path) -> io::Result<Measurement> {
     let own = std::env::current_exe()?;
     let output = Command::new(own).arg(FLAG).arg(loader.name()).arg(path).output()?;
     let damaged = || {
@@ -55,7 +55,7 @@ pub(crate) fn measure(loader: Loader, path: &Path) -> io::Result<Measured> {
         io::Error::other(format!("`{}` gave no figures: {said}", loader.name()))
     };
     let figures: Value = serde_json::from_slice(&output.stdout).map_err(|_| damaged())?;
-    Ok(Measured {
+    Ok(Measurement {
         nanoseconds: figures["nanoseconds"].as_u64().ok_or_else(damaged)?,
         peak: figures["peak"].as_u64(),
         blocks: serde_json::from_value(figures["blocks"].clone()).map_err(|_| damaged())?,

@@ -1,7 +1,7 @@
 //! Python's `claude-code-log`, a program that many use, beside ours in the table.
 //!
 //! It is installed into the target folder the first time. Where that cannot be done, the row
-//! says so, and nothing else changes.
+//! reports that, and nothing else changes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::child::Measured;
+use crate::child::Measurement;
 use crate::table;
 
 const TITLE: &str = "claude-code-log 1.7.0 (Python)";
@@ -34,7 +34,7 @@ pub(crate) fn print_row(folder: &Path, path: &Path, bytes: u64) {
     }
 }
 
-fn measure(folder: &Path, path: &Path) -> Result<Measured, &'static str> {
+fn measure(folder: &Path, path: &Path) -> Result<Measurement, &'static str> {
     let python = install(&folder.join("claude-code-log"))?;
     let output = Command::new(python)
         .args(["-c", SCRIPT])
@@ -45,7 +45,7 @@ fn measure(folder: &Path, path: &Path) -> Result<Measured, &'static str> {
     let last = said.lines().last().unwrap_or("");
     let figures: Value = serde_json::from_str(last).map_err(|_| "it could not load the file")?;
     let nanoseconds = figures["nanoseconds"].as_u64().ok_or("it gave no figures")?;
-    Ok(Measured { nanoseconds, peak: figures["peak"].as_u64(), blocks: BTreeMap::new() })
+    Ok(Measurement { nanoseconds, peak: figures["peak"].as_u64(), blocks: BTreeMap::new() })
 }
 
 /// Returns a Python that has the package, installed into `folder` if need be.

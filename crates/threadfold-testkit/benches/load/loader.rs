@@ -1,9 +1,9 @@
-//! The loaders that stand side by side.
+//! The loaders that are compared.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-use threadfold_convert::{Agent, claude, opencode};
+use threadfold_convert::{Agent, claude, codex, opencode};
 use threadfold_core::{ConversationState, SessionId};
 use threadfold_fold::{
     Cutter, Fold, Record, RecordKind, SessionFile, Slices, SourceRole, SourceSpec, Step,
@@ -20,18 +20,24 @@ pub(crate) enum Loader {
     Values,
     /// A `Value` for each line, and nothing else.
     ParseOnly,
-    /// A `Value` for each line, all of them kept, and nothing folded.
+    /// A `Value` for each line, all of them retained, and nothing folded.
     ParseAndKeep,
-    /// The fold, on a stream that is cut as it comes.
+    /// The fold, on a stream cut into records as it arrives.
     OurStream,
-    /// The fold, on OpenCode's bus that is cut as it comes.
+    /// The fold, on OpenCode's bus cut into records as it arrives.
     OurBus,
     /// A `Value` for each event of OpenCode's bus, and the reducer.
     BusValues,
+    /// A `Value` for each event of OpenCode 2, and the reducer.
+    NewerBusValues,
+    /// The fold, on a rollout of Codex: one call.
+    OurRollout,
+    /// A `Value` for each line of a rollout of Codex, and the reducer.
+    RolloutValues,
 }
 
 impl Loader {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 10] = [
         Self::Ours,
         Self::Values,
         Self::ParseOnly,
@@ -39,6 +45,9 @@ impl Loader {
         Self::OurStream,
         Self::OurBus,
         Self::BusValues,
+        Self::NewerBusValues,
+        Self::OurRollout,
+        Self::RolloutValues,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -50,6 +59,9 @@ impl Loader {
             Self::OurStream => "threadfold, stream to state",
             Self::OurBus => "threadfold, OpenCode's bus",
             Self::BusValues => "`Value` an event, OpenCode's bus",
+            Self::NewerBusValues => "`Value` an event, OpenCode 2",
+            Self::OurRollout => "threadfold, Codex's rollout",
+            Self::RolloutValues => "`Value` a line, Codex's rollout",
         }
     }
 
@@ -63,6 +75,9 @@ impl Loader {
             Self::OurStream => "our-stream",
             Self::OurBus => "our-bus",
             Self::BusValues => "bus-values",
+            Self::NewerBusValues => "newer-bus-values",
+            Self::OurRollout => "our-rollout",
+            Self::RolloutValues => "rollout-values",
         }
     }
 
@@ -89,34 +104,39 @@ impl Loader {
             Self::OurStream => Some(load_stream(claude::AGENT, bytes)),
             Self::OurBus => Some(load_stream(opencode::AGENT, bytes)),
             Self::BusValues => Some(naive_load::load_bus(bytes)),
+            Self::NewerBusValues => Some(naive_load::load_newer_bus(bytes)),
+            Self::OurRollout => {
+                Some(parse_transcript(codex::AGENT, &[SessionFile { path: "s.jsonl", bytes }]))
+            }
+            Self::RolloutValues => Some(naive_load::load_rollout(bytes)),
         }
     }
 }
 
 /// How many bytes of a stream are cut at a time.
-const CHUNK: usize = 256 << 10;
+const CHUNK: usize = 64 << 10;
 
 /// Loads a stream as a reader of a pipe does: what came is cut into records, and these are folded
 /// and dropped before more is read.
 fn load_stream(agent: Agent, bytes: &[u8]) -> ConversationState {
     let mut fold = Fold::new(SessionId::from(""), Slices::default()).conversation_only();
     let spec = SourceSpec::new(agent, SourceRole::Stream, "stream");
-    push(&mut fold, Record::new(RecordKind::Source, 1, 0, spec.to_json()));
+    let mut step = Step::default();
+    let mut push = |record: Record| {
+        let seq = fold.seq() + 1;
+        fold.push_to(&record.at(seq), &mut step);
+        assert_eq!(step.oddities, [], "the stream is in order");
+    };
+    push(Record::new(RecordKind::Source, 1, 0, spec.to_json()));
     let mut cutter = Cutter::new(1);
     let mut records = Vec::new();
     for chunk in bytes.chunks(CHUNK) {
         cutter.push(chunk, &mut records);
-        records.drain(..).for_each(|record| push(&mut fold, record));
+        records.drain(..).for_each(&mut push);
     }
     cutter.finish(&mut records);
-    records.drain(..).for_each(|record| push(&mut fold, record));
+    records.drain(..).for_each(&mut push);
     fold.settled()
-}
-
-fn push(fold: &mut Fold, record: Record) {
-    let seq = fold.seq() + 1;
-    let Step { oddities, .. } = fold.push(&record.at(seq));
-    assert_eq!(oddities, [], "the stream is in order");
 }
 
 /// Counts the blocks by their type.

@@ -1,5 +1,4 @@
-//! What loading a session costs, beside the loader that parses each line into a `Value`: one
-//! table in one run.
+//! Cost of loading a session, compared with a loader that parses each line into a `Value`.
 //!
 //! Every figure comes from a process of its own, so that its peak memory is its own: the bench
 //! starts itself again with the loader's name and the file's. Times are of the thread's CPU,
@@ -15,11 +14,15 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use threadfold_testkit::big_session::{Written, write_bus, write_stream, write_transcript};
+use threadfold_testkit::big_session::{
+    TranscriptCounts, write_bus, write_newer_bus, write_rollout, write_stream, write_transcript,
+};
 
-use crate::child::{Measured, measure};
+use crate::child::{Measurement, measure};
 use crate::loader::Loader;
-use crate::table::{print_bus_claims, print_claims, print_head, print_row, speeds};
+use crate::table::{
+    print_bus_claims, print_claims, print_head, print_rollout_claims, print_row, speeds,
+};
 
 const MB: u64 = 1_000_000;
 const SIZES: [u64; 2] = [20 * MB, 200 * MB];
@@ -29,6 +32,9 @@ const ROUNDS: usize = 7;
 const OF_TRANSCRIPTS: [Loader; 4] =
     [Loader::Ours, Loader::Values, Loader::ParseAndKeep, Loader::ParseOnly];
 const OF_BUSES: [Loader; 2] = [Loader::OurBus, Loader::BusValues];
+const OF_NEWER_BUSES: [Loader; 2] = [Loader::OurBus, Loader::NewerBusValues];
+const ROLLOUT_SIZES: [u64; 2] = [20 * MB, 100 * MB];
+const OF_ROLLOUTS: [Loader; 2] = [Loader::OurRollout, Loader::RolloutValues];
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -44,8 +50,13 @@ fn main() -> io::Result<()> {
         make(&folder, "stream", STREAM_SIZE, write_stream)?,
         make(&folder, "bus", BUS_SIZES[0], write_bus)?,
         make(&folder, "bus", BUS_SIZES[1], write_bus)?,
+        make(&folder, "newer-bus", BUS_SIZES[0], write_newer_bus)?,
+        make(&folder, "newer-bus", BUS_SIZES[1], write_newer_bus)?,
+        make(&folder, "rollout", ROLLOUT_SIZES[0], write_rollout)?,
+        make(&folder, "rollout", ROLLOUT_SIZES[1], write_rollout)?,
     ];
-    let [small, large, stream, small_bus, large_bus] = &files;
+    let [small, large, stream, small_bus, large_bus, small_newer, large_newer, rest @ ..] = &files;
+    let [small_rollout, large_rollout] = rest;
     let mut plan: Vec<_> = [small, large]
         .into_iter()
         .flat_map(|file| OF_TRANSCRIPTS.map(|loader| (loader, file)))
@@ -53,6 +64,12 @@ fn main() -> io::Result<()> {
     plan.push((Loader::OurStream, stream));
     for bus in [small_bus, large_bus] {
         plan.extend(OF_BUSES.map(|loader| (loader, bus)));
+    }
+    for bus in [small_newer, large_newer] {
+        plan.extend(OF_NEWER_BUSES.map(|loader| (loader, bus)));
+    }
+    for rollout in [small_rollout, large_rollout] {
+        plan.extend(OF_ROLLOUTS.map(|loader| (loader, rollout)));
     }
     let rows = rounds(&plan)?;
 
@@ -65,8 +82,21 @@ fn main() -> io::Result<()> {
     let (of_small, rest) = rows.split_at(OF_TRANSCRIPTS.len());
     let (of_large, rest) = rest.split_at(OF_TRANSCRIPTS.len());
     print_claims(&speeds(small.1.bytes, of_small), &speeds(large.1.bytes, of_large));
-    let (of_small, of_large) = rest[1..].split_at(OF_BUSES.len());
-    print_bus_claims(&speeds(small_bus.1.bytes, of_small), &speeds(large_bus.1.bytes, of_large));
+    let (of_small, rest) = rest[1..].split_at(OF_BUSES.len());
+    let (of_large, rest) = rest.split_at(OF_BUSES.len());
+    let claim = |name, sizes: [&(PathBuf, TranscriptCounts); 2], rows: [&[Measurement]; 2]| {
+        let [small, large] = [0, 1].map(|at| speeds(sizes[at].1.bytes, rows[at]));
+        print_bus_claims(name, &small, &large);
+    };
+    claim("bus", [small_bus, large_bus], [of_small, of_large]);
+    let (of_small, rest) = rest.split_at(OF_NEWER_BUSES.len());
+    let (of_large, rest) = rest.split_at(OF_NEWER_BUSES.len());
+    claim("OpenCode 2", [small_newer, large_newer], [of_small, of_large]);
+    let (of_small, of_large) = rest.split_at(OF_ROLLOUTS.len());
+    print_rollout_claims(
+        &speeds(small_rollout.1.bytes, of_small),
+        &speeds(large_rollout.1.bytes, of_large),
+    );
     Ok(())
 }
 
@@ -75,22 +105,22 @@ fn make(
     folder: &Path,
     name: &str,
     size: u64,
-    write: impl FnOnce(u64, BufWriter<File>) -> io::Result<Written>,
-) -> io::Result<(PathBuf, Written)> {
+    write: impl FnOnce(u64, BufWriter<File>) -> io::Result<TranscriptCounts>,
+) -> io::Result<(PathBuf, TranscriptCounts)> {
     let path = folder.join(format!("{name}-{}.jsonl", size / MB));
     let written = write(size, BufWriter::new(File::create(&path)?))?;
     Ok((path, written))
 }
 
 /// Runs all loads in turns, and returns the median of each.
-fn rounds(plan: &[(Loader, &(PathBuf, Written))]) -> io::Result<Vec<Measured>> {
-    let mut all: Vec<Vec<Measured>> = vec![Vec::new(); plan.len()];
+fn rounds(plan: &[(Loader, &(PathBuf, TranscriptCounts))]) -> io::Result<Vec<Measurement>> {
+    let mut all: Vec<Vec<Measurement>> = vec![Vec::new(); plan.len()];
     for _ in 0..ROUNDS {
         for ((loader, (path, _)), rounds) in plan.iter().zip(&mut all) {
             rounds.push(measure(*loader, path)?);
         }
     }
-    let median = |mut rounds: Vec<Measured>| {
+    let median = |mut rounds: Vec<Measurement>| {
         rounds.sort_by_key(|round| round.nanoseconds);
         rounds.swap_remove(ROUNDS / 2)
     };
@@ -98,7 +128,7 @@ fn rounds(plan: &[(Loader, &(PathBuf, Written))]) -> io::Result<Vec<Measured>> {
 }
 
 /// A loader that folds has every block that was written, of every type.
-fn check_blocks(written: &Written, row: &Measured) {
+fn check_blocks(written: &TranscriptCounts, row: &Measurement) {
     if row.blocks.is_empty() {
         return;
     }

@@ -48,7 +48,7 @@ impl Log {
     }
 }
 
-/// Returns a record as a stream says it.
+/// Returns a record as a stream emits it.
 pub(crate) fn record(number: u64) -> Record {
     let mut bytes = format!("{{\"type\":\"stream_event\",\"number\":{number},\"text\":\"");
     while bytes.len() < RECORD - 3 {

@@ -1,4 +1,4 @@
-//! What keeping a session costs, beside a plain file that is synced as often: one table in one run.
+//! Cost of storing a session, compared with a plain file synced equally often.
 //!
 //! Both take turns, so that all figures are of the same disk at the same moment; each is the median
 //! of several rounds. A record has 248 bytes.

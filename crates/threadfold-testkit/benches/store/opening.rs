@@ -1,4 +1,4 @@
-//! Opening a store, and reading a whole log.
+//! Opening a store, and reading a complete log.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A plain file: what durable appends cost at least.
+//! A plain file: the minimum cost of durable appends.
 
 use std::fs::File;
 use std::io::Write;
@@ -24,19 +24,20 @@ impl RawFile {
     }
 }
 
-type Waiting = (Vec<u8>, oneshot::Sender<()>);
+/// Bytes to write, and a signal once they are synced.
+type PendingWrite = (Vec<u8>, oneshot::Sender<()>);
 
 /// A file with group commit: whatever waits is written and synced at once.
 #[derive(Clone)]
-pub(crate) struct GroupedFile(Sender<Waiting>);
+pub(crate) struct GroupedFile(Sender<PendingWrite>);
 
 impl GroupedFile {
     pub(crate) fn new(path: &Path) -> Outcome<Self> {
         let mut file = RawFile::new(path)?;
-        let (sender, receiver) = channel::<Waiting>();
+        let (sender, receiver) = channel::<PendingWrite>();
         thread::spawn(move || {
             while let Ok(first) = receiver.recv() {
-                let group: Vec<Waiting> =
+                let group: Vec<PendingWrite> =
                     std::iter::once(first).chain(receiver.try_iter().take(1023)).collect();
                 let bytes: Vec<u8> = group.iter().flat_map(|(bytes, _)| bytes).copied().collect();
                 if file.append(&bytes).is_err() {

@@ -1,4 +1,4 @@
-//! The room that forks take.
+//! The disk space of forks.
 
 use std::path::Path;
 use std::sync::Arc;

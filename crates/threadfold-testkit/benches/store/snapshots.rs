@@ -1,4 +1,4 @@
-//! Snapshots that repeat most of the one before.
+//! Snapshots that repeat most of the previous one.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,21 +1,21 @@
-//! OpenCode's bus: every text in small deltas, every call as it goes on, and all else that it says.
+//! OpenCode's bus: every text in small deltas, every call with its progress, and other events.
 
 use std::io;
 
 use super::chance::Chance;
 use super::stream::cut;
 use super::tool::Call;
-use super::{Lines, Written};
+use super::{Lines, TranscriptCounts};
 
-/// How long texts and thoughts are.
+/// The lengths of texts and thinking.
 const WORDS: [(usize, usize, usize); 3] =
     [(70, 600, 1_100), (22, 3_000, 9_000), (8, 9_000, 30_000)];
-/// How many bytes a delta has.
+/// The size of a delta in bytes.
 const PIECES: (usize, usize) = (4, 7);
-/// When the session begins: 2026-01-01, midnight.
+/// The start of the session: 2026-01-01, midnight.
 const BEGIN: u64 = 1_767_225_600_000;
 
-pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<Written> {
+pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
     let mut bus = Bus {
         lines: Lines::new(out),
         chance: Chance::new(0x6275_7321),
@@ -59,7 +59,7 @@ impl<W: io::Write> Bus<W> {
         self.event("session.idle", "")
     }
 
-    /// Writes a message of the model's.
+    /// Writes a message of the model.
     fn step(&mut self, asked: &str, calls: usize) -> io::Result<()> {
         let message = self.name("msg");
         let told = format!(
@@ -89,7 +89,7 @@ impl<W: io::Write> Bus<W> {
         self.event("session.diff", r#""diff":[]"#)
     }
 
-    /// Writes a text or a thought: empty, then its deltas, then whole.
+    /// Writes a text or thinking: empty, then its deltas, then complete.
     fn words(&mut self, message: &str, kind: &str) -> io::Result<()> {
         let part = self.name("prt");
         let mut words = String::new();
@@ -165,7 +165,7 @@ impl<W: io::Write> Bus<W> {
         )
     }
 
-    /// Writes an event with what all events have.
+    /// Writes an event with the common fields.
     fn event(&mut self, kind: &str, told: &str) -> io::Result<()> {
         let id = self.name("evt");
         let comma = if told.is_empty() { "" } else { "," };
@@ -176,13 +176,13 @@ impl<W: io::Write> Bus<W> {
         self.lines.push(&line)
     }
 
-    /// Returns a name that sorts behind all before it.
+    /// Returns an id that sorts after all earlier ones.
     fn name(&mut self, prefix: &str) -> String {
         self.names += 1;
         format!("{prefix}_{:012x}{:014x}", self.names, self.chance.number() >> 8)
     }
 
-    /// Returns a time a little after the one before; a session of gigabytes fits into a day.
+    /// Returns a time shortly after the last one; a session of gigabytes fits into a day.
     fn tick(&mut self) -> u64 {
         self.now += self.chance.number() % 100;
         self.now

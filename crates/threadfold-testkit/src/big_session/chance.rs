@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same in every run, and texts out of them.
+//! Deterministic pseudo-random numbers, and texts generated from them.
 
-/// Sentences, as they stand in a JSON string.
+/// Sentences, escaped for a JSON string.
 const PROSE: [&str; 12] = [
     "The reducer takes one event at a time and never looks back at the file it came from. ",
     "I'll read the module first, then change the smallest thing that could work. ",
@@ -16,7 +16,7 @@ const PROSE: [&str; 12] = [
     "Done. ✅ The change is small, and the documentation says the same as the code.\\n",
 ];
 
-/// Lines of code and of what tools print, as they stand in a JSON string.
+/// Lines of code and tool output, escaped for a JSON string.
 const CODE: [&str; 14] = [
     "use std::collections::BTreeMap;\\n",
     "    let mut state = ConversationState::default();\\n",
@@ -36,7 +36,7 @@ const CODE: [&str; 14] = [
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Numbers that look random: `splitmix64`.
+/// Pseudo-random numbers: `splitmix64`.
 pub(super) struct Chance(u64);
 
 impl Chance {
@@ -56,12 +56,12 @@ impl Chance {
         low + (self.number() % (high - low) as u64) as usize
     }
 
-    /// Says yes in `percent` of all cases.
+    /// Returns true in `percent` of all cases.
     pub(super) fn percent(&mut self, percent: usize) -> bool {
         self.between(0, 100) < percent
     }
 
-    /// Returns a number from one of `ranges`, each as likely as its weight.
+    /// Returns a number from one of `ranges`, chosen by weight.
     pub(super) fn spread(&mut self, ranges: &[(usize, usize, usize)]) -> usize {
         let total = ranges.iter().map(|(weight, _, _)| weight).sum();
         let mut at = self.between(0, total);
@@ -94,7 +94,7 @@ impl Chance {
         }
     }
 
-    /// Appends about `bytes` of code with the line numbers that a tool puts before it.
+    /// Appends about `bytes` of code with line numbers, as a tool prints it.
     pub(super) fn numbered_code(&mut self, bytes: usize, out: &mut String) {
         let end = out.len() + bytes;
         let mut line = 1;
@@ -117,7 +117,7 @@ impl Chance {
         }
     }
 
-    /// Returns a name of the form that messages, calls and requests have.
+    /// Returns an id in the format of messages, calls and requests.
     pub(super) fn name(&mut self, prefix: &str) -> String {
         let number = (u128::from(self.number()) << 64) | u128::from(self.number());
         format!("{prefix}_01{:022x}", number >> 40)
@@ -131,12 +131,12 @@ impl Chance {
     }
 }
 
-/// A clock that goes on by itself, from the same day in every run.
+/// A deterministic clock, which starts at the same day in every run.
 #[derive(Default)]
 pub(super) struct Clock(u64);
 
 impl Clock {
-    /// Returns a time a little after the one before.
+    /// Returns a time shortly after the last one.
     pub(super) fn tick(&mut self, chance: &mut Chance) -> String {
         self.0 += chance.number() % 4_000;
         let (seconds, millis) = (self.0 / 1_000, self.0 % 1_000);

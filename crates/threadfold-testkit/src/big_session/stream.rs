@@ -1,16 +1,16 @@
-//! A stream with partial messages: every block first as it is written, then whole.
+//! A stream with partial messages: every block first in deltas, then complete.
 
 use std::io;
 
 use super::chance::{Chance, Clock};
 use super::tool::Call;
 use super::transcript::{TEXTS, THOUGHTS};
-use super::{Lines, Written};
+use super::{Lines, TranscriptCounts};
 
-/// How many bytes a delta has.
+/// The size of a delta in bytes.
 const PIECES: (usize, usize) = (5, 40);
 
-pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<Written> {
+pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
     let mut chance = Chance::new(0x7374_7265);
     let session = chance.uuid();
     let mut stream = Stream { lines: Lines::new(out), chance, clock: Clock::default(), session };
@@ -30,12 +30,12 @@ struct Stream<W> {
     session: String,
 }
 
-/// A block of a message: how it begins, how it grows, and what it is in the end.
-struct Streamed {
+/// A block of a message: its start, its deltas, and its final form.
+struct StreamedBlock {
     start: String,
-    /// The name of what a delta carries, and of the delta.
+    /// The name of the delta's field, and of the delta.
     delta: (&'static str, &'static str),
-    /// What it grows by, all of it, as it stands in a JSON string.
+    /// The whole text of the deltas, escaped for a JSON string.
     text: String,
     whole: String,
 }
@@ -56,15 +56,15 @@ impl<W: io::Write> Stream<W> {
         )
     }
 
-    /// Returns a thought and a text, each with the chance given.
-    fn words(&mut self, thought: usize, text: usize) -> Vec<Streamed> {
+    /// Returns thinking and a text, each with the given probability.
+    fn words(&mut self, thought: usize, text: usize) -> Vec<StreamedBlock> {
         let mut blocks = Vec::new();
         if self.chance.percent(thought) {
             let mut words = String::new();
             let length = self.chance.spread(&THOUGHTS);
             self.chance.prose(length, &mut words);
             self.lines.written.thoughts += 1;
-            blocks.push(Streamed {
+            blocks.push(StreamedBlock {
                 start: r#"{"type":"thinking","thinking":"","signature":""}"#.to_owned(),
                 delta: ("thinking", "thinking_delta"),
                 whole: format!(
@@ -78,7 +78,7 @@ impl<W: io::Write> Stream<W> {
             let length = self.chance.spread(&TEXTS);
             self.chance.prose(length, &mut words);
             self.lines.written.texts += 1;
-            blocks.push(Streamed {
+            blocks.push(StreamedBlock {
                 start: r#"{"type":"text","text":""}"#.to_owned(),
                 delta: ("text", "text_delta"),
                 whole: format!(r#"{{"type":"text","text":"{words}"}}"#),
@@ -88,7 +88,7 @@ impl<W: io::Write> Stream<W> {
         blocks
     }
 
-    fn message(&mut self, blocks: &[Streamed]) -> io::Result<()> {
+    fn message(&mut self, blocks: &[StreamedBlock]) -> io::Result<()> {
         let message = self.chance.name("msg");
         let usage = r#""usage":{"input_tokens":21338,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":1,"service_tier":"standard"}"#;
         let head = format!(
@@ -100,7 +100,7 @@ impl<W: io::Write> Stream<W> {
             &format!(r#""message_start","message":{{{head},{nothing},{usage}}}"#),
         )?;
         for (index, block) in blocks.iter().enumerate() {
-            let Streamed { start, delta: (name, kind), text, whole } = block;
+            let StreamedBlock { start, delta: (name, kind), text, whole } = block;
             self.event(
                 &message,
                 &format!(r#""content_block_start","index":{index},"content_block":{start}"#),
@@ -141,7 +141,7 @@ impl<W: io::Write> Stream<W> {
         ))
     }
 
-    /// Writes a line with what all lines have.
+    /// Writes a line with the common fields.
     fn line(&mut self, fields: &str) -> io::Result<()> {
         let uuid = self.chance.uuid();
         let line = format!(
@@ -152,12 +152,12 @@ impl<W: io::Write> Stream<W> {
     }
 }
 
-fn calling(call: &Call) -> Streamed {
+fn calling(call: &Call) -> StreamedBlock {
     let Call { id, name, input, .. } = call;
     let block = |input: &str| {
         format!(r#"{{"type":"tool_use","id":"{id}","name":"{name}","input":{input}}}"#)
     };
-    Streamed {
+    StreamedBlock {
         start: block("{}"),
         delta: ("partial_json", "input_json_delta"),
         text: input.replace('\\', "\\\\").replace('"', "\\\""),
@@ -165,7 +165,7 @@ fn calling(call: &Call) -> Streamed {
     }
 }
 
-/// Cuts the inside of a JSON string into pieces of so many bytes, never within an escape.
+/// Splits the content of a JSON string into pieces of this size, never within an escape.
 pub(super) fn cut<'a>(
     chance: &mut Chance,
     (least, most): (usize, usize),

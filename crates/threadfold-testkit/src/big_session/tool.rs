@@ -1,8 +1,8 @@
-//! Tool calls and their results: what is asked, what the model is told, what the agent keeps.
+//! Tool calls and their results: arguments, the model's result, and the agent's structured result.
 
 use super::chance::Chance;
 
-/// How long what tools give is: many short, few long, and now and then a very long one.
+/// The lengths of tool results: many short, few long, and occasionally a very long one.
 const RESULTS: [(usize, usize, usize); 5] = [
     (480, 40, 700),
     (330, 700, 3_000),
@@ -11,15 +11,15 @@ const RESULTS: [(usize, usize, usize); 5] = [
     (1, 100_000, 500_000),
 ];
 
-/// A call, and what came of it.
+/// A call, and its results.
 pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: &'static str,
     /// Its arguments, as JSON.
     pub(super) input: String,
-    /// What the model is told, as JSON.
+    /// The result for the model, as JSON.
     pub(super) content: String,
-    /// What the agent keeps beside it, as JSON.
+    /// The structured result that the agent stores, as JSON.
     pub(super) structured: String,
     pub(super) is_error: bool,
 }
@@ -85,7 +85,7 @@ fn edit(id: String, chance: &mut Chance, bytes: usize) -> Call {
     Call { id, name: "Edit", input, content, structured, is_error: false }
 }
 
-/// A tool of another program: its result is a list.
+/// A tool of an MCP server: its result is a list.
 fn connected(id: String, chance: &mut Chance, bytes: usize) -> Call {
     let mut found = String::new();
     chance.prose(bytes, &mut found);

@@ -4,19 +4,19 @@ use std::io;
 
 use super::chance::{Chance, Clock};
 use super::tool::Call;
-use super::{Lines, Written};
+use super::{Lines, TranscriptCounts};
 
-/// Thoughts: mostly short, sometimes an essay.
+/// Thinking: mostly short, sometimes very long.
 pub(super) const THOUGHTS: [(usize, usize, usize); 3] =
     [(65, 200, 1_200), (30, 1_200, 5_500), (5, 5_500, 18_000)];
-/// What the model says between calls, and to end a turn.
+/// Texts of the model between calls, and at the end of a turn.
 pub(super) const TEXTS: [(usize, usize, usize); 3] =
     [(75, 40, 400), (20, 400, 1_600), (5, 1_600, 4_000)];
 const PROMPTS: [(usize, usize, usize); 3] = [(80, 20, 300), (17, 300, 900), (3, 3_000, 12_000)];
 const ATTACHMENTS: [(usize, usize, usize); 3] =
     [(70, 40, 500), (22, 500, 6_000), (8, 6_000, 20_000)];
 
-pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<Written> {
+pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
     let mut chance = Chance::new(0x7472_616e);
     let session = chance.uuid();
     let mut transcript = Transcript {
@@ -37,7 +37,7 @@ struct Transcript<W> {
     chance: Chance,
     clock: Clock,
     session: String,
-    /// The line that the next one hangs below.
+    /// The parent line of the next one.
     parent: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl<W: io::Write> Transcript<W> {
         self.after_a_turn()
     }
 
-    /// A message with calls, and their results.
+    /// Writes a message with calls, and their results.
     fn step(&mut self) -> io::Result<()> {
         let message = self.chance.name("msg");
         let mut index = self.thought(&message)?;
@@ -86,7 +86,7 @@ impl<W: io::Write> Transcript<W> {
         Ok(())
     }
 
-    /// Writes a thought, or none. Returns the place of the message's next block.
+    /// Writes thinking, or none. Returns the index of the message's next block.
     fn thought(&mut self, message: &str) -> io::Result<usize> {
         if !self.chance.percent(40) {
             return Ok(0);
@@ -111,7 +111,7 @@ impl<W: io::Write> Transcript<W> {
         self.message(message, index, &block)
     }
 
-    /// Writes the line of one block of the model's.
+    /// Writes the line of one block of the model.
     fn message(&mut self, message: &str, index: usize, block: &str) -> io::Result<()> {
         let request = self.chance.name("req");
         let tokens = self.chance.between(400, 160_000);
@@ -212,7 +212,7 @@ impl<W: io::Write> Transcript<W> {
         Ok(())
     }
 
-    /// Writes a line that stands below the one before, with what all such lines have.
+    /// Writes a line whose parent is the previous one, with the common fields.
     fn chained(&mut self, fields: &str) -> io::Result<()> {
         let uuid = self.chance.uuid();
         let time = self.clock.tick(&mut self.chance);
@@ -228,7 +228,7 @@ impl<W: io::Write> Transcript<W> {
         self.lines.push(&line)
     }
 
-    /// Writes a line that nothing hangs below.
+    /// Writes a line that is never a parent.
     fn loose(&mut self, fields: &str) -> io::Result<()> {
         let line = format!(r#"{{{fields},"sessionId":"{}"}}"#, self.session);
         self.lines.push(&line)

@@ -1,8 +1,9 @@
-//! Checks every session below a folder, whichever agent's: no panic, nothing dropped, every tool
-//! use and result once, and a prefix folded, then the rest, equal to the whole.
+//! Checks every session below a folder, of any agent: no panics, nothing dropped, every tool use
+//! and result exactly once, every piece of content as the raw records have it, and folding a prefix
+//! and then the rest equals folding the whole.
 //!
-//! Exit code 0: all in order. 1: something was found, or there are no sessions. 2: the folder
-//! cannot be read.
+//! Exit code 0: no problems. 1: problems found, or no sessions. 2: the folder cannot be
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,11 +12,12 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 use threadfold_convert::Agent;
-use threadfold_convert::{claude, opencode};
+use threadfold_convert::{claude, codex, opencode};
 use threadfold_core::{
     Block, BlockBody, ConversationState, Payload, SessionEvent, StateSnapshot, UnknownBlock, fold,
     reduce,
 };
+use threadfold_testkit::oracle;
 use threadfold_testkit::raw_count::RawCount;
 use threadfold_testkit::raw_count::opencode::OpencodeCount;
 use threadfold_testkit::sessions_on_disk::{SessionOnDisk, read_sessions};
@@ -41,7 +43,7 @@ fn main() -> ExitCode {
         }
     }
     eprintln!();
-    for agent in [claude::AGENT, opencode::AGENT] {
+    for agent in [claude::AGENT, opencode::AGENT, codex::AGENT] {
         let count = sessions.iter().filter(|it| it.agent == agent).count();
         println!("{count} sessions of {}", agent.name());
     }
@@ -49,15 +51,18 @@ fn main() -> ExitCode {
     if totals.findings == 0 && !sessions.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What all sessions hold together.
+/// The totals of all sessions.
 #[derive(Default)]
 struct Totals {
     events: usize,
     blocks: usize,
-    /// Tool uses and results that the raw records hold.
+    /// Tool uses and results in the raw records.
     calls: usize,
     results: usize,
     losses: usize,
+    /// Pieces of content that the oracle compared, and those that differ.
+    compared: usize,
+    differences: usize,
     findings: usize,
     unknown: BTreeMap<String, usize>,
     anomalies: BTreeMap<String, usize>,
@@ -75,6 +80,10 @@ impl Totals {
             self.events, self.blocks, self.losses, self.findings
         );
         println!("{} tool uses and {} results in the raw records", self.calls, self.results);
+        println!(
+            "{} pieces compared with the oracle, {} differences",
+            self.compared, self.differences
+        );
         for (kind, count) in &self.unknown {
             println!("  unknown {kind}: {count}");
         }
@@ -84,19 +93,20 @@ impl Totals {
     }
 }
 
-/// Returns what is wrong with a session; a panic is a finding too.
+/// Returns the problems of a session; a panic is a problem, too.
 fn check(session: &SessionOnDisk, totals: &mut Totals) -> Vec<String> {
     let checked = catch_unwind(AssertUnwindSafe(|| {
         let events = session.events();
         let state = fold_counting(&events, totals);
         let mut findings = check_calls(session, &state, totals);
+        findings.extend(check_content(session, &state, totals));
         findings.extend(check_prefixes(&events, &state));
         findings
     }));
     checked.unwrap_or_else(|_| vec!["it panicked".to_owned()])
 }
 
-/// Folds the events, and counts what was lost and what was odd.
+/// Folds the events, and counts losses and anomalies.
 fn fold_counting(events: &[SessionEvent], totals: &mut Totals) -> ConversationState {
     totals.events += events.len();
     totals.losses += events.iter().filter(|event| matches!(event.payload, Payload::Log(_))).count();
@@ -110,7 +120,7 @@ fn fold_counting(events: &[SessionEvent], totals: &mut Totals) -> ConversationSt
     state
 }
 
-/// Every call and every result that the raw lines hold is there, and once in its conversation.
+/// Checks that every call and result of the raw lines is in the state, once per conversation.
 fn check_calls(
     session: &SessionOnDisk,
     state: &ConversationState,
@@ -119,7 +129,7 @@ fn check_calls(
     let (calls, results) = raw_calls(session);
     totals.calls += calls.len();
     totals.results += results.len();
-    let mut shown = Shown::of(session.agent);
+    let mut shown = StateCalls::of(session.agent);
     let subagents = state.subagents();
     let conversations =
         std::iter::once(state.blocks()).chain(subagents.iter().map(|it| it.blocks()));
@@ -142,8 +152,29 @@ fn check_calls(
     findings
 }
 
-/// Returns the names of the calls and of those with a result, counted without the converter.
+/// Compares every text, thought, call, output, image and id with the raw records.
+fn check_content(
+    session: &SessionOnDisk,
+    state: &ConversationState,
+    totals: &mut Totals,
+) -> Vec<String> {
+    let (compared, differences) = oracle::compare(session, state);
+    totals.compared += compared;
+    totals.differences += differences.len();
+    let shown = differences.iter().take(SHOWN).map(ToString::to_string);
+    let rest = differences.len().saturating_sub(SHOWN);
+    shown.chain((rest > 0).then(|| format!("and {rest} more differences"))).collect()
+}
+
+/// How many differences of a session are printed.
+const SHOWN: usize = 20;
+
+/// Returns the ids of the calls and of those with a result, counted without the converter.
 fn raw_calls(session: &SessionOnDisk) -> (BTreeSet<String>, BTreeSet<String>) {
+    // The oracle counts these, by thread.
+    if session.agent == codex::AGENT {
+        return Default::default();
+    }
     if let Some(root) = &session.root {
         let mut raw = OpencodeCount::default();
         session.files.iter().for_each(|(_, bytes)| raw.add(bytes));
@@ -156,27 +187,27 @@ fn raw_calls(session: &SessionOnDisk) -> (BTreeSet<String>, BTreeSet<String>) {
     (raw.calls, raw.results)
 }
 
-/// The calls and results that a state shows.
-struct Shown {
-    /// Whose they are: OpenCode's calls are named by their blocks, for names of calls come again.
+/// The calls and results in a state.
+struct StateCalls {
+    /// The agent: OpenCode's calls are identified by block id, because its call ids repeat.
     agent: Agent,
     calls: BTreeSet<String>,
     results: BTreeSet<String>,
-    /// Those of the conversation at hand, a result with a mark before its name.
+    /// Those of the current conversation; a result has a prefix before its id.
     here: BTreeSet<String>,
-    /// How many stand twice in one conversation.
+    /// How many occur twice in one conversation.
     twice: usize,
 }
 
-impl Shown {
+impl StateCalls {
     fn of(agent: Agent) -> Self {
         let (calls, results, here) = Default::default();
         Self { agent, calls, results, here, twice: 0 }
     }
 
-    /// A call of OpenCode's stands in one conversation; copies of Claude's history repeat theirs.
+    /// OpenCode's calls occur in one conversation; copies of Claude's history repeat theirs.
     fn begin_conversation(&mut self) {
-        if self.agent == claude::AGENT {
+        if self.agent != opencode::AGENT {
             self.here.clear();
         }
     }
@@ -198,11 +229,12 @@ impl Shown {
         match &block.body {
             BlockBody::ToolUse(call) => self.call(call.tool_use_id.to_string()),
             BlockBody::ToolResult(result) => self.result(result.tool_use_id.to_string()),
-            // It is the call and its result in one.
+            // It is both the call and its result.
             BlockBody::Subagent(edge) => {
                 if let Some(call) = &edge.tool_use_id {
                     self.call(call.to_string());
-                    self.result(call.to_string());
+                    // A message to an agent has a result of its own as well.
+                    self.results.insert(call.to_string());
                 }
             }
             BlockBody::Unknown(unknown) => totals.unknown(unknown),
@@ -227,7 +259,7 @@ impl Shown {
     }
 }
 
-/// Returns type and subtype of a record that was not understood.
+/// Returns type and subtype of an unknown record.
 fn kind_of(unknown: &UnknownBlock) -> String {
     let record: Value = serde_json::from_str(unknown.record.as_str()).unwrap_or_default();
     match record["type"].as_str() {
@@ -236,7 +268,7 @@ fn kind_of(unknown: &UnknownBlock) -> String {
     }
 }
 
-/// A prefix folded, kept and restored, then the rest, is the whole.
+/// Checks that folding a prefix, restoring its snapshot and folding the rest equals the whole.
 fn check_prefixes(events: &[SessionEvent], whole: &ConversationState) -> Vec<String> {
     let quarters = (1..4).map(|part| events.len() * part / 4);
     quarters.filter_map(|at| check_prefix(events, at, whole)).collect()

@@ -1,10 +1,10 @@
-//! A run of Claude Code: its lines as they come, its signals, its end.
+//! A run of Claude Code: its lines as they arrive, signals, and its end.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::process::CommandExt,
-    path::{Path, PathBuf},
-    process::{Child, ChildStdin, ExitStatus, Stdio},
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -18,11 +18,11 @@ use rustix::{
 use super::{Input, RunOptions};
 use crate::TestkitError;
 
-/// A run that has started, as an iterator over the lines of its standard output.
+/// A started run, as an iterator over the lines of its standard output.
 ///
-/// A line comes without its line feed. After the time limit the run is killed and the iterator
-/// yields [`TestkitError::TimedOut`] once. A run that is dropped is killed.
-pub struct Running<'a> {
+/// A line comes without its line feed. At the time limit the run is killed, and the iterator
+/// yields [`TestkitError::TimedOut`] once. Dropping a run kills it.
+pub struct ClaudeProcess<'a> {
     options: RunOptions<'a>,
     child: Child,
     stdin: Option<ChildStdin>,
@@ -34,38 +34,52 @@ pub struct Running<'a> {
     seen: Vec<Vec<u8>>,
 }
 
-/// A run that has ended.
+/// What a run emitted within some time.
 #[derive(Debug)]
-pub struct Finished {
-    /// How it ended.
+pub enum NextLine {
+    /// A line of standard output, without its line feed.
+    Line(Vec<u8>),
+    /// Nothing yet.
+    Quiet,
+    /// Standard output is closed.
+    End,
+    /// The time limit of the run is over, and it was killed.
+    TimedOut,
+}
+
+/// A completed run.
+#[derive(Debug)]
+pub struct ProcessOutput {
+    /// Its exit status.
     pub status: ExitStatus,
-    /// All lines of standard output, also those that were read before.
+    /// All lines of standard output, including those read before.
     pub lines: Vec<Vec<u8>>,
     /// Standard error.
     pub stderr: Vec<u8>,
     /// All transcripts of the home, sorted.
     pub transcripts: Vec<PathBuf>,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
 }
 
 pub(super) fn start<'a>(
-    binary: &Path,
+    program: Command,
     options: &RunOptions<'a>,
-) -> Result<Running<'a>, TestkitError> {
+) -> Result<ClaudeProcess<'a>, TestkitError> {
     let stdin = match options.input {
         Input::Prompt(_) => Stdio::null(),
         Input::Lines(_) => Stdio::piped(),
     };
-    // A group of its own, so that what it started ends with it.
-    let mut child = options
-        .command(binary)
+    let mut command = options.complete(program);
+    let doing = format!("start `{}`", command.get_program().to_string_lossy());
+    // Its own process group, so that its child processes end with it.
+    let mut child = command
         .process_group(0)
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(TestkitError::io(format!("start `{}`", binary.display())))?;
+        .map_err(TestkitError::io(doing))?;
 
     let stdout = child.stdout.take().expect("standard output is piped");
     let mut stderr = child.stderr.take().expect("standard error is piped");
@@ -79,12 +93,12 @@ pub(super) fn start<'a>(
     });
     let stderr = thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What could be read is still worth showing.
+        // Output read so far is still worth showing.
         stderr.read_to_end(&mut bytes).ok();
         bytes
     });
 
-    let mut running = Running {
+    let mut running = ClaudeProcess {
         options: options.clone(),
         stdin: child.stdin.take(),
         child,
@@ -103,7 +117,7 @@ pub(super) fn start<'a>(
     Ok(running)
 }
 
-impl Running<'_> {
+impl ClaudeProcess<'_> {
     /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -117,35 +131,53 @@ impl Running<'_> {
             .map_err(TestkitError::io("write to the agent"))
     }
 
-    /// Closes standard input, after which Claude Code ends when it has nothing more to do.
+    /// Closes standard input, after which Claude Code exits when it is idle.
     pub fn close_stdin(&mut self) {
         self.stdin = None;
     }
 
-    /// Interrupts it (SIGINT), as a person does with Ctrl-C.
+    /// Interrupts it (SIGINT), like Ctrl-C.
     pub fn interrupt(&self) -> Result<(), TestkitError> {
         self.signal(Signal::INT)
     }
 
-    /// Asks it to end (SIGTERM).
+    /// Terminates it (SIGTERM).
     pub fn terminate(&self) -> Result<(), TestkitError> {
         self.signal(Signal::TERM)
     }
 
-    /// Kills it (SIGKILL), and not what it started.
+    /// Kills it (SIGKILL), but not its child processes.
     pub fn kill(&self) -> Result<(), TestkitError> {
         self.signal(Signal::KILL)
     }
 
+    /// Waits at most this long for a line; at the time limit of the run it is killed.
+    pub fn next_within(&mut self, limit: Duration) -> NextLine {
+        let limit = limit.min(self.rest());
+        match self.lines.recv_timeout(limit) {
+            Ok(Ok(line)) => {
+                self.seen.push(line.clone());
+                NextLine::Line(line)
+            }
+            Err(RecvTimeoutError::Timeout) if !self.rest().is_zero() => NextLine::Quiet,
+            Err(RecvTimeoutError::Timeout) => {
+                self.timed_out = true;
+                end_group(Pid::from_child(&self.child));
+                NextLine::TimedOut
+            }
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => NextLine::End,
+        }
+    }
+
     /// Closes standard input, reads to the end and waits for it.
-    pub fn finish(mut self) -> Result<Finished, TestkitError> {
+    pub fn finish(mut self) -> Result<ProcessOutput, TestkitError> {
         self.close_stdin();
         for line in self.by_ref() {
             line?;
         }
         let (status, took) = self.reap().map_err(TestkitError::io("wait for the agent"))?;
         let stderr = self.stderr.take().and_then(|it| it.join().ok());
-        Ok(Finished {
+        Ok(ProcessOutput {
             status,
             lines: std::mem::take(&mut self.seen),
             stderr: stderr.unwrap_or_default(),
@@ -160,9 +192,9 @@ impl Running<'_> {
             .map_err(TestkitError::io("send a signal to the agent"))
     }
 
-    /// Waits for the end, within the limit, and ends what is left of the group.
+    /// Waits for the end, within the limit, and kills the rest of the process group.
     ///
-    /// The group is ended before the process is collected, while its number is still its own.
+    /// The group is killed before the process is reaped, while its id is still valid.
     fn reap(&mut self) -> io::Result<(ExitStatus, Duration)> {
         let pid = Pid::from_child(&self.child);
         let rest = self.rest();
@@ -189,7 +221,7 @@ impl Running<'_> {
     }
 }
 
-impl Iterator for Running<'_> {
+impl Iterator for ClaudeProcess<'_> {
     type Item = Result<Vec<u8>, TestkitError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -215,7 +247,7 @@ impl Iterator for Running<'_> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for ClaudeProcess<'_> {
     fn drop(&mut self) {
         if !self.reaped {
             end_group(Pid::from_child(&self.child));
@@ -225,6 +257,6 @@ impl Drop for Running<'_> {
 }
 
 fn end_group(leader: Pid) {
-    // A group without processes is what is wanted.
+    // An empty process group is the goal.
     kill_process_group(leader, Signal::KILL).ok();
 }

@@ -1,4 +1,4 @@
-//! Loops that could have been, with all that is odd about what a model says.
+//! Plausible loops, with unusual model output.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -8,7 +8,7 @@ use threadfold_core::{
 
 use super::LoopWriter;
 
-/// What happens in one turn.
+/// The content of one turn.
 #[derive(Clone, Debug)]
 struct Turn {
     prompts: Vec<String>,
@@ -68,7 +68,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Returns loops that could have been, from the first event to the last.
+/// Returns plausible loops, from the first event to the last.
 pub fn plausible_loop() -> impl Strategy<Value = Vec<SessionEvent>> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut writer = LoopWriter::default();

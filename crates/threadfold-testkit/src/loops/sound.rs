@@ -1,5 +1,5 @@
-//! Loops as providers would have had them: their own items have names of their own and stand
-//! together, and each answer is kept as it was given.
+//! Loops that each provider accepts: its own items have unique ids and stay together, and each
+//! answer keeps its original payload.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -17,7 +17,7 @@ struct Turn {
     prompts: Vec<Vec<MessagePart>>,
     is_given_up: bool,
     pieces: Vec<Piece>,
-    ends: End,
+    ends: AnswerEnd,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,27 +27,27 @@ enum Provider {
     Chat,
 }
 
-/// A piece of an answer, which each provider has in its own form.
+/// A piece of an answer, which each provider encodes in its own format.
 #[derive(Clone, Debug)]
 enum Piece {
     Thought(&'static str),
-    /// A thought that only its provider can read, or read again only by its id.
+    /// Thinking that only its provider can read, or that is referenced only by its id.
     Hidden,
-    /// A thought as its provider spelt it.
+    /// Thinking in its provider's format.
     Spelt,
     Text(&'static str),
-    /// Words as their provider spelt them, where it gives them a name.
+    /// Text in its provider's format, for providers that give it an id.
     Said(&'static str),
-    /// A tool at the provider's side.
+    /// A tool that ran on the provider's side.
     Search,
     /// A tool of another server that the provider called.
     Remote,
     Call(Call),
 }
 
-/// How an answer ends besides.
+/// How an answer ends.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum AnswerEnd {
     Plainly,
     Blank,
     InThought,
@@ -57,16 +57,16 @@ enum End {
 struct Call {
     arguments: &'static str,
     is_verbatim: bool,
-    run: Run,
+    run: ToolFate,
     output: Vec<MessagePart>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Run {
+enum ToolFate {
     Well(Effect),
     Failed(Effect),
     Lost(Effect),
-    /// There is no such tool.
+    /// The tool does not exist.
     Never,
 }
 
@@ -83,7 +83,7 @@ fn image() -> impl Strategy<Value = MessagePart> {
     select(vec![image(Some("iVBORw0KGgo="), None), image(None, Some("https://example.org/a.png"))])
 }
 
-/// Returns parts of a prompt or of an output, which may be empty.
+/// Returns parts of a prompt or of an output, possibly empty.
 fn parts() -> impl Strategy<Value = Vec<MessagePart>> {
     let text = prop_oneof![8 => words(), 1 => Just(""), 1 => Just(" \n")];
     let part = prop_oneof![6 => text.prop_map(MessagePart::text), 1 => image()];
@@ -93,10 +93,10 @@ fn parts() -> impl Strategy<Value = Vec<MessagePart>> {
 fn call() -> impl Strategy<Value = Call> {
     let effects = vec![Effect::Pure, Effect::Idempotent, Effect::Probe, Effect::Unsafe];
     let run = (0..9_u8, select(effects)).prop_map(|(run, effect)| match run {
-        0 => Run::Never,
-        1 => Run::Failed(effect),
-        2 => Run::Lost(effect),
-        _ => Run::Well(effect),
+        0 => ToolFate::Never,
+        1 => ToolFate::Failed(effect),
+        2 => ToolFate::Lost(effect),
+        _ => ToolFate::Well(effect),
     });
     let arguments = select(vec!["{}", r#"{ "a": 1.50 }"#, r#"{"é":"\u00e9 😀"}"#, r#"{"a":[{}]}"#]);
     (arguments, any::<bool>(), run, parts()).prop_map(|(arguments, is_verbatim, run, output)| {
@@ -118,8 +118,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     let provider = prop_oneof![
         3 => Just(Provider::Anthropic), 3 => Just(Provider::OpenAi), 1 => Just(Provider::Chat)
     ];
-    let end =
-        prop_oneof![6 => Just(End::Plainly), 1 => Just(End::Blank), 1 => Just(End::InThought)];
+    let end = prop_oneof![6 => Just(AnswerEnd::Plainly), 1 => Just(AnswerEnd::Blank), 1 => Just(AnswerEnd::InThought)];
     let prompts = prop::collection::vec(parts(), 0..3);
     let pieces = prop::collection::vec(piece, 1..7);
     (provider, prompts, prop::bool::weighted(0.1), pieces, end).prop_map(
@@ -133,10 +132,10 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Returns loops of one to five turns whose names all begin with `name`.
+/// Returns loops of one to five turns whose ids all start with `name`.
 ///
-/// The first prompt says something. A turn's provider is `anthropic`, `openai` or `chat`, and the
-/// payload of its answer is in the form of that: an object with `content`, with `output`, or any.
+/// The first prompt is not empty. A turn's provider is `anthropic`, `openai` or `chat`, and its
+/// answer's payload has that format: an object with `content`, with `output`, or any.
 pub fn sound_loop(name: &str) -> impl Strategy<Value = Vec<SessionEvent>> + use<> {
     let name = name.to_owned();
     prop::collection::vec(turn(), 1..6).prop_map(move |turns| {
@@ -172,8 +171,10 @@ fn write(writer: &mut LoopWriter, turn: &Turn, name: &str) {
     let mut calls = Vec::new();
     let is_thought = |it: &Piece| matches!(it, Piece::Thought(_) | Piece::Hidden | Piece::Spelt);
     let last_thought = match turn.ends {
-        End::InThought => turn.pieces.len(),
-        End::Plainly | End::Blank => turn.pieces.iter().rposition(is_thought).unwrap_or_default(),
+        AnswerEnd::InThought => turn.pieces.len(),
+        AnswerEnd::Plainly | AnswerEnd::Blank => {
+            turn.pieces.iter().rposition(is_thought).unwrap_or_default()
+        }
     };
     for (at, piece) in turn.pieces.iter().enumerate() {
         let id = format!("{name}p{at}");
@@ -193,7 +194,7 @@ fn write(writer: &mut LoopWriter, turn: &Turn, name: &str) {
         Provider::OpenAi | Provider::Chat => answer.list("output"),
     };
     writer.answer_as(answer.message, payload);
-    // The last call is the first to come back.
+    // Results arrive in reverse order.
     for (id, call) in calls.iter().rev() {
         run(writer, id, call);
     }
@@ -208,26 +209,26 @@ fn run(writer: &mut LoopWriter, id: &str, call: &Call) {
     let mut result = message(Role::Tool, &call.output);
     result.tool_call_id = Some(id.into());
     match call.run {
-        Run::Well(effect) => _ = writer.run(id, effect),
-        Run::Lost(effect) => _ = writer.run(id, effect).lose(id).run(id, effect),
-        Run::Failed(effect) => {
+        ToolFate::Well(effect) => _ = writer.run(id, effect),
+        ToolFate::Lost(effect) => _ = writer.run(id, effect).lose(id).run(id, effect),
+        ToolFate::Failed(effect) => {
             writer.run(id, effect).fail(id);
             result.is_error = true;
         }
-        Run::Never => result.is_error = true,
+        ToolFate::Never => result.is_error = true,
     }
     writer.finish_with(id, result);
 }
 
-/// An answer in both its forms.
+/// An answer as a message and as a payload.
 struct Answer<'a> {
     name: &'a str,
-    /// OpenAI's reasoning can go back: all of an answer, or none.
+    /// OpenAI's reasoning can be sent back: all of an answer, or none.
     is_encrypted: bool,
-    /// A call before a thought is kept as it was spelt, or it would lose its place.
+    /// A call before thinking keeps its original JSON, so that it keeps its position.
     has_more_thoughts: bool,
     message: ConversationMessage,
-    /// The blocks or items, as their provider spelt them.
+    /// The blocks or items, in their provider's format.
     given: Vec<String>,
 }
 
@@ -238,7 +239,7 @@ impl Answer<'_> {
         Json::parse(&text).expect("it was put together of JSON")
     }
 
-    /// Adds what is kept as its provider spelt it.
+    /// Adds an item in its provider's format.
     fn own(&mut self, provider: &str, item: String) {
         let json = Json::parse(&item).expect("it is JSON");
         self.message.content.push(MessagePart::native(provider, json));
@@ -259,7 +260,7 @@ impl Answer<'_> {
     }
 
     fn called(&mut self, id: &str, call: &Call) {
-        let name = if matches!(call.run, Run::Never) { "Nope" } else { "Bash" };
+        let name = if matches!(call.run, ToolFate::Never) { "Nope" } else { "Bash" };
         self.message.tool_calls.push(ToolCall::new(id, name, call.arguments));
     }
 
@@ -359,11 +360,13 @@ impl Answer<'_> {
     fn end(&mut self, turn: &Turn) {
         let id = format!("{}end", self.name);
         match (turn.ends, turn.provider) {
-            (End::Blank, Provider::Anthropic) => {
+            (AnswerEnd::Blank, Provider::Anthropic) => {
                 self.words("\n\n", json!({ "type": "text", "text": "\n\n" }));
             }
-            (End::InThought, Provider::Anthropic) => self.anthropic(&Piece::Thought("so"), &id),
-            (End::InThought, Provider::OpenAi) => self.openai(&Piece::Thought("so"), &id),
+            (AnswerEnd::InThought, Provider::Anthropic) => {
+                self.anthropic(&Piece::Thought("so"), &id)
+            }
+            (AnswerEnd::InThought, Provider::OpenAi) => self.openai(&Piece::Thought("so"), &id),
             _ => {}
         }
     }

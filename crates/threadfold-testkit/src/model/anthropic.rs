@@ -1,4 +1,4 @@
-//! Speaks Anthropic Messages.
+//! Implements Anthropic Messages.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::{
     select::Turn,
 };
 
-/// Anthropic Messages, as `POST /v1/messages` speaks it.
+/// Anthropic Messages, at `POST /v1/messages`.
 pub(crate) struct Anthropic;
 
 impl Protocol for Anthropic {

@@ -1,33 +1,33 @@
-//! What can go wrong in a step, where, and how often.
+//! Faults of a step: which, where, and how often.
 
 use std::time::Duration;
 
-/// Something that goes wrong with an answer.
+/// A fault of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request is refused with an HTTP status and the provider's error body.
     Status {
         /// The status, such as 400, 429, 500 or 529.
         status: u16,
-        /// What the `retry-after` header says, in seconds.
+        /// The value of the `retry-after` header, in seconds.
         retry_after: Option<u64>,
     },
-    /// The stream says that it failed, and ends in good order.
+    /// The stream reports an error, and ends regularly.
     ///
     /// A request that does not stream is refused with the status instead.
     ErrorEvent {
-        /// After what it is said.
+        /// The position of the error.
         at: Place,
-        /// The status that the same error would have had, such as 529.
+        /// The status that corresponds to the error, such as 529.
         status: u16,
     },
-    /// The connection ends without a word.
+    /// The connection is closed without an error.
     ///
     /// A request that does not stream gets no answer at all.
     Cut {
-        /// After what it ends.
+        /// The position of the end.
         at: Place,
-        /// How long nothing comes before it ends.
+        /// How long nothing is sent before the end.
         silence: Duration,
     },
 }
@@ -43,32 +43,32 @@ impl Fault {
         Self::Status { status: 429, retry_after: Some(retry_after) }
     }
 
-    /// Says at `at` that the provider is overloaded.
+    /// Reports at `at` that the provider is overloaded.
     pub fn overloaded(at: Place) -> Self {
         Self::ErrorEvent { at, status: 529 }
     }
 
-    /// Ends the connection at `at`.
+    /// Closes the connection at `at`.
     ///
-    /// A client that has not yet looked at the last events may never do so.
+    /// A client that has not read the last events may lose them.
     pub fn cut(at: Place) -> Self {
         Self::cut_after(at, Duration::ZERO)
     }
 
-    /// Ends the connection at `at` after a silence, in which the client can act on what came.
+    /// Closes the connection at `at` after a pause, in which the client can process earlier events.
     pub fn cut_after(at: Place, silence: Duration) -> Self {
         Self::Cut { at, silence }
     }
 }
 
-/// A place in a streamed answer. Blocks are counted from zero.
+/// A position in a streamed answer. Blocks are counted from zero.
 ///
-/// A place that the answer does not have is never reached.
+/// A position that the answer does not have is never reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// After the message has started, before any block.
     Start,
-    /// Within a block, after so many of its deltas; none is right after the block has started.
+    /// Within a block, after this many of its deltas; zero is right after the block's start.
     Within {
         /// Which block.
         block: usize,
@@ -82,14 +82,14 @@ pub enum Place {
     },
 }
 
-/// On which attempts at a step a fault happens.
+/// The attempts at a step on which a fault occurs.
 ///
-/// Attempts are counted over the life of the model, for each step of each script, from one.
+/// Attempts are counted from one over the lifetime of the model, for each step of each script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempts {
     /// On all of them.
     Every,
-    /// On the first so many.
+    /// On the first ones, up to this number.
     First(u32),
     /// On this one.
     Only(u32),

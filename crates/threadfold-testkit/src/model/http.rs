@@ -1,35 +1,35 @@
-//! As much of HTTP/1.1 as a scripted model and a strict provider need.
+//! The subset of HTTP/1.1 that a scripted model and a strict provider need.
 //!
-//! It is written out here, over a blocking socket, because a fault must be able to end a
-//! connection at an exact byte, which frameworks take care not to let happen.
+//! It uses a blocking socket, because a fault must close a connection at an exact byte, which
+//! HTTP frameworks prevent.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::TcpStream,
 };
 
-/// The largest body that is read: more than any provider takes.
+/// The maximum body size: more than any provider accepts.
 const BODY_LIMIT: u64 = 64 * 1024 * 1024;
 const HEAD_LIMIT: u64 = 256 * 1024;
 
-/// A request, read to its end.
+/// A complete request.
 pub(crate) struct HttpRequest {
     pub(crate) method: String,
     /// The path without its query.
     pub(crate) path: String,
     pub(crate) body: Vec<u8>,
-    /// What the client wants to become of the connection.
-    pub(crate) then: Then,
+    /// What the client requests for the connection.
+    pub(crate) then: ConnectionFate,
 }
 
-/// What becomes of a connection after an answer.
+/// What happens to a connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum ConnectionFate {
     KeepAlive,
     Close,
 }
 
-/// Reads one request; `None` when the client hung up without asking for anything.
+/// Reads one request; `None` if the client closed the connection without one.
 pub(crate) fn read_request(stream: &TcpStream) -> io::Result<Option<HttpRequest>> {
     let mut reader = BufReader::new(stream);
 
@@ -46,7 +46,7 @@ pub(crate) fn read_request(stream: &TcpStream) -> io::Result<Option<HttpRequest>
 
     let mut length = 0;
     let mut chunked = false;
-    let mut then = Then::KeepAlive;
+    let mut then = ConnectionFate::KeepAlive;
     loop {
         let line = read_line(&mut head)?;
         if line.is_empty() {
@@ -59,7 +59,7 @@ pub(crate) fn read_request(stream: &TcpStream) -> io::Result<Option<HttpRequest>
                 length = value.parse().map_err(|_| invalid("a length that is no number"))?;
             }
             "transfer-encoding" => chunked = value.eq_ignore_ascii_case("chunked"),
-            "connection" if value.eq_ignore_ascii_case("close") => then = Then::Close,
+            "connection" if value.eq_ignore_ascii_case("close") => then = ConnectionFate::Close,
             "expect" => (&mut &*stream).write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?,
             _ => {}
         }
@@ -70,13 +70,13 @@ pub(crate) fn read_request(stream: &TcpStream) -> io::Result<Option<HttpRequest>
     Ok(Some(HttpRequest { method: method.to_owned(), path: path.to_owned(), body, then }))
 }
 
-/// Writes a whole response and says what becomes of the connection.
+/// Writes a whole response, and returns what happens to the connection.
 pub(crate) fn write_json(
     stream: &TcpStream,
     status: u16,
     headers: &[(&str, String)],
     body: &[u8],
-    then: Then,
+    then: ConnectionFate,
 ) -> io::Result<()> {
     let mut response = head(status, "application/json", then);
     response.push_str(&format!("content-length: {}\r\n", body.len()));
@@ -89,8 +89,8 @@ pub(crate) fn write_json(
     (&mut &*stream).write_all(&bytes)
 }
 
-/// Starts a response whose body comes in chunks.
-pub(crate) fn start_stream(stream: &TcpStream, then: Then) -> io::Result<()> {
+/// Starts a chunked response.
+pub(crate) fn start_stream(stream: &TcpStream, then: ConnectionFate) -> io::Result<()> {
     let mut response = head(200, "text/event-stream", then);
     response.push_str("cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n");
     (&mut &*stream).write_all(response.as_bytes())
@@ -104,12 +104,12 @@ pub(crate) fn write_chunk(stream: &TcpStream, bytes: &[u8]) -> io::Result<()> {
     (&mut &*stream).write_all(&chunk)
 }
 
-/// Ends a started response in good order.
+/// Ends a started response regularly.
 pub(crate) fn end_stream(stream: &TcpStream) -> io::Result<()> {
     (&mut &*stream).write_all(b"0\r\n\r\n")
 }
 
-fn head(status: u16, content_type: &str, then: Then) -> String {
+fn head(status: u16, content_type: &str, then: ConnectionFate) -> String {
     let reason = match status {
         200 => "OK",
         400 => "Bad Request",
@@ -120,8 +120,8 @@ fn head(status: u16, content_type: &str, then: Then) -> String {
         _ => "Scripted",
     };
     let then = match then {
-        Then::KeepAlive => "keep-alive",
-        Then::Close => "close",
+        ConnectionFate::KeepAlive => "keep-alive",
+        ConnectionFate::Close => "close",
     };
     format!("HTTP/1.1 {status} {reason}\r\ncontent-type: {content_type}\r\nconnection: {then}\r\n")
 }

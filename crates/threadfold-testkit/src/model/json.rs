@@ -1,17 +1,17 @@
-//! Scripts as JSON, in the form that a scripted provider takes, too.
+//! Parses scripts from JSON, in the format that the scripted provider uses as well.
 
 use serde_json::Value;
 
 use super::script::{Block, Script, Step, Usage};
 
-/// What stands for the signature of a scripted thought.
+/// The signature of scripted thinking.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
 impl Script {
     /// Reads `{"name", "steps": [{"thinking"?, "text"?, "calls"?, "delayMs"?, "usage"?}]}`.
     ///
     /// A call is `{"name", "arguments"?}`, whose arguments are an object or a text that need not
-    /// be JSON; `usage` is in Anthropic's words. What is wrong is told.
+    /// be JSON; `usage` has Anthropic's field names. Returns a message about what is invalid.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let script: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let name = script["name"].as_str().ok_or("a script without a name")?;

@@ -1,7 +1,7 @@
-//! Speaks OpenAI Chat Completions.
+//! Implements OpenAI Chat Completions.
 //!
-//! Thinking goes as `reasoning_content`, as several compatible providers do it; signatures and
-//! redacted thinking have no place in this format and are left out.
+//! Thinking is sent as `reasoning_content`, like several compatible providers do; signatures and
+//! redacted thinking do not exist in this format and are omitted.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use super::{
     select::Turn,
 };
 
-/// OpenAI Chat Completions, as `POST /v1/chat/completions` speaks it.
+/// OpenAI Chat Completions, at `POST /v1/chat/completions`.
 pub(crate) struct OpenAi;
 
 impl Protocol for OpenAi {
@@ -49,7 +49,7 @@ impl Protocol for OpenAi {
 
             let count = deltas.len();
             for (number, delta) in (1..).zip(deltas) {
-                // The format has no event for the end of a block: its last delta is that.
+                // The format has no event for the end of a block; its last delta is the end.
                 let place = if number == count {
                     Place::After { block: index }
                 } else {
@@ -127,7 +127,7 @@ impl Protocol for OpenAi {
 
 /// Returns the deltas of a block; `calls` is the number of tool calls before it.
 ///
-/// The first delta of a tool call is its name without arguments.
+/// The first delta of a tool call has its name without arguments.
 fn deltas(answer: &Answer<'_>, block: &Block, tool_id: &str, calls: usize) -> Vec<Value> {
     let under = |key: &str, text: &str| -> Vec<Value> {
         let chunks = answer.step.chunks(text);

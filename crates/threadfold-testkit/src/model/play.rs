@@ -1,7 +1,7 @@
-//! Turns a streamed answer into what the server does, with the step's pace, holds and faults.
+//! Converts a streamed answer into the server's actions, with the step's delays, gates and faults.
 //!
-//! A protocol only says what its events are and where in the answer they stand; everything
-//! that goes wrong on the way is the same for all of them, and is here.
+//! A protocol defines only its events and their positions in the answer; faults are the same for
+//! all protocols, and are handled here.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) bytes: Vec<u8>,
-    /// The place that is reached once the bytes are sent.
+    /// The position that is reached once the bytes are sent.
     pub(crate) reaches: Option<Place>,
 }
 
@@ -23,15 +23,15 @@ pub(crate) struct Piece {
 pub(crate) enum Action {
     /// Sends bytes of the body.
     Send(Vec<u8>),
-    /// Waits so long.
+    /// Waits this long.
     Wait(Duration),
     /// Waits until the test releases the gate.
     Hold(String),
-    /// Ends the connection at once; without it, the body ends in good order.
+    /// Closes the connection at once; without it, the body ends regularly.
     Cut,
 }
 
-/// Returns the actions that play `pieces`; `error` is the event that says a status.
+/// Returns the actions that play `pieces`; `error` returns the event for a status.
 pub(crate) fn perform(
     pieces: Vec<Piece>,
     step: &Step,

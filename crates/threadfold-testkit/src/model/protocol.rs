@@ -1,4 +1,4 @@
-//! What a wire format must do for scripts to be played over it.
+//! The interface of a wire format over which scripts are played.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use super::{
 
 /// A provider's wire format.
 pub(crate) trait Protocol {
-    /// What the id of a message starts with.
+    /// The prefix of message ids.
     fn message_prefix(&self) -> &'static str;
 
-    /// What the id of a tool call starts with.
+    /// The prefix of tool-call ids.
     fn tool_prefix(&self) -> &'static str;
 
     /// Returns the messages of a request, in order.
@@ -25,22 +25,22 @@ pub(crate) trait Protocol {
     /// Returns the body of an answer that is not streamed.
     fn body(&self, answer: &Answer<'_>) -> Value;
 
-    /// Returns the body of a refusal.
+    /// Returns the body of an error response.
     fn refusal(&self, status: u16, message: &str) -> Value;
 
-    /// Returns the event that says in a stream that it failed.
+    /// Returns the event that reports an error in a stream.
     fn error_event(&self, status: u16) -> Vec<u8>;
 }
 
-/// A step with all that is made when it is played.
+/// A step with everything that is generated when it is played.
 pub(crate) struct Answer<'a> {
     pub(crate) step: &'a Step,
     pub(crate) message_id: String,
     /// The model that the request named.
     pub(crate) model: &'a str,
-    /// An id for each block, of which those of tool calls are used.
+    /// An id for each block; only those of tool calls are used.
     pub(crate) tool_ids: Vec<String>,
-    /// The whole request, for what only one protocol knows.
+    /// The whole request, for protocol-specific fields.
     pub(crate) request: &'a Value,
 }
 

@@ -1,4 +1,4 @@
-//! Scripts that most tests of an agent need: each shows one thing that a session can go through.
+//! Scripts that most tests of an agent need: each covers one situation of a session.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::{
     script::{Script, Step, StopReason, directive},
 };
 
-/// Long enough for a client to take in a block and to run a tool that does next to nothing.
+/// Long enough for a client to process a block and to run a trivial tool.
 const SILENCE: Duration = Duration::from_millis(800);
 
-/// What the agent under test calls the tool that starts a subagent.
+/// The agent's name for the tool that starts a subagent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubagentTool {
     /// Claude Code from 2.1.
@@ -42,15 +42,15 @@ impl SubagentTool {
 /// | `subagent` | a subagent in the foreground |
 /// | `subagents_parallel` | two subagents at once |
 /// | `nested` | a subagent that starts another |
-/// | `background` | a subagent in the background, while the main conversation goes on |
+/// | `background` | a subagent in the background, while the main conversation continues |
 /// | `error_retry` | status 529 and 429 before the answer |
 /// | `drop_midstream` | a connection cut within the second block |
 /// | `drop_after_tool` | a connection cut after a tool call that writes `side_effect.txt` |
-/// | `error_midstream` | a stream that says it is overloaded |
-/// | `error400` | a request that is refused for ever |
-/// | `maxtokens` | an answer that is cut short by its length |
+/// | `error_midstream` | a stream that reports an overload |
+/// | `error400` | a request that is always refused |
+/// | `maxtokens` | an answer truncated by the token limit |
 ///
-/// `child`, `left`, `right` and `outer` are what the subagents play.
+/// `child`, `left`, `right` and `outer` are the scripts of the subagents.
 pub fn ready_scripts(subagent_tool: SubagentTool) -> Vec<Script> {
     let mut scripts = answers();
     scripts.extend(tools());

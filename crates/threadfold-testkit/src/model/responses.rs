@@ -1,7 +1,7 @@
-//! Speaks OpenAI Responses.
+//! Implements OpenAI Responses.
 //!
-//! Thinking goes as the summary of a reasoning item, and its signature as what that item holds in
-//! encrypted form; redacted thinking is a reasoning item without a summary.
+//! Thinking is sent as the summary of a reasoning item, and its signature as that item's
+//! encrypted content; redacted thinking is a reasoning item without a summary.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use super::{
     select::Turn,
 };
 
-/// OpenAI Responses, as `POST /v1/responses` speaks it.
+/// OpenAI Responses, at `POST /v1/responses`.
 pub(crate) struct Responses;
 
 impl Protocol for Responses {
@@ -26,7 +26,7 @@ impl Protocol for Responses {
         "call_tf_"
     }
 
-    /// An answer is a row of items that are the model's.
+    /// An answer is a sequence of the model's items.
     fn turns(&self, request: &Value) -> Vec<Turn> {
         let mut turns = Vec::new();
         let mut was_models = false;
@@ -113,7 +113,7 @@ fn item_pieces(
             begun[name] = empty;
         }
     }
-    // What is encrypted comes with the end of an item, and not before.
+    // Encrypted content is sent with the end of an item, not before.
     if begun.get("encrypted_content").is_some() {
         begun["encrypted_content"] = json!("");
     }
@@ -132,7 +132,7 @@ fn items(answer: &Answer<'_>) -> Vec<Value> {
     answer.blocks().map(|(index, block, tool_id)| item(answer, index, block, tool_id)).collect()
 }
 
-/// Items of different answers must not have the same id.
+/// Items of different answers must have different ids.
 fn item(answer: &Answer<'_>, index: usize, block: &Block, tool_id: &str) -> Value {
     let id = |kind: &str| format!("{kind}_{}_{index}", answer.message_id);
     match block {

@@ -1,6 +1,6 @@
-//! A script: what the model says, step by step.
+//! A script: the model's answers, step by step.
 //!
-//! A script is data and knows no wire format, so that one script is played over every protocol.
+//! A script is data without a wire format, so that it can be played over every protocol.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::fault::{Attempts, Fault, Place};
 
-/// A named list of steps; a prompt that contains its [`directive`](Script::directive) picks it.
+/// A named list of steps; a prompt that contains its [`directive`](Script::directive) selects it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     name: String,
@@ -28,7 +28,21 @@ impl Script {
         self
     }
 
-    /// Returns the name that a directive says.
+    /// Gives each step a token usage of its own, counted from `first`, in which a mix-up shows.
+    #[must_use]
+    pub fn distinct_usage(mut self, first: u64) -> Self {
+        for (number, step) in (first..).zip(&mut self.steps) {
+            step.usage = Usage {
+                input: 1_000 + number,
+                output: 30 + 3 * number,
+                cache_read: 500 + 5 * number,
+                cache_write: 70 + 7 * number,
+            };
+        }
+        self
+    }
+
+    /// Returns the name used in a directive.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -38,18 +52,18 @@ impl Script {
         &self.steps
     }
 
-    /// Returns what a prompt must contain for this script to be played.
+    /// Returns the directive that selects this script in a prompt.
     pub fn directive(&self) -> String {
         directive(&self.name)
     }
 }
 
-/// Returns what a prompt must contain for the script `name` to be played.
+/// Returns the directive that selects the script `name` in a prompt.
 pub(crate) fn directive(name: &str) -> String {
     format!("[[play:{name}]]")
 }
 
-/// One answer of the model: its blocks, how it ends, how it comes, and what goes wrong.
+/// One answer of the model: its blocks, its end, its timing, and its faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     blocks: Vec<Block>,
@@ -76,7 +90,7 @@ impl Default for Step {
 }
 
 impl Step {
-    /// Starts a step without blocks, whose deltas have twelve characters and come at once.
+    /// Starts a step without blocks, with deltas of twelve characters and without delays.
     pub fn new() -> Self {
         Self::default()
     }
@@ -99,7 +113,7 @@ impl Step {
         self.block(Block::RedactedThinking(data.into()))
     }
 
-    /// Adds a call of the tool `name`; its id is made when the step is played.
+    /// Adds a call of the tool `name`; its id is generated when the step is played.
     #[must_use]
     pub fn tool_use(self, name: impl Into<String>, input: Value) -> Self {
         self.block(Block::ToolUse { name: name.into(), input })
@@ -112,21 +126,21 @@ impl Step {
         self
     }
 
-    /// Sets the stop reason, which otherwise follows from whether a tool is called.
+    /// Sets the stop reason; the default depends on whether a tool is called.
     #[must_use]
     pub fn stop(mut self, reason: StopReason) -> Self {
         self.stop_reason = Some(reason);
         self
     }
 
-    /// Sets the tokens that the answer claims to have used.
+    /// Sets the token usage that the answer reports.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
         self
     }
 
-    /// Makes `fault` happen on the given attempts; of several that fit, the first one said wins.
+    /// Adds a fault for the given attempts; if several match, the first one added wins.
     #[must_use]
     pub fn fault(mut self, attempts: Attempts, fault: Fault) -> Self {
         self.faults.push((attempts, fault));
@@ -135,21 +149,21 @@ impl Step {
 
     /// Stops the stream at `place` until [`release`](super::ScriptedModel::release) names `gate`.
     ///
-    /// This is how a test does something in the middle of an answer without guessing a time.
+    /// This lets a test act in the middle of an answer without relying on timing.
     #[must_use]
     pub fn hold(mut self, place: Place, gate: impl Into<String>) -> Self {
         self.holds.push((place, gate.into()));
         self
     }
 
-    /// Sets how many characters a delta has; zero counts as one.
+    /// Sets the number of characters per delta; zero counts as one.
     #[must_use]
     pub fn chunk_chars(mut self, count: usize) -> Self {
         self.chunk_chars = count.max(1);
         self
     }
 
-    /// Sets how long the model waits before each delta.
+    /// Sets the delay before each delta.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
@@ -161,7 +175,7 @@ impl Step {
         &self.blocks
     }
 
-    /// Returns how the answer ends.
+    /// Returns the stop reason.
     pub fn stop_reason(&self) -> StopReason {
         let calls_a_tool = || self.blocks.iter().any(Block::is_call);
         match self.stop_reason {
@@ -171,7 +185,7 @@ impl Step {
         }
     }
 
-    /// Returns the tokens that the answer claims to have used.
+    /// Returns the token usage that the answer reports.
     pub fn tokens(&self) -> Usage {
         self.usage
     }
@@ -189,7 +203,7 @@ impl Step {
         self.delay
     }
 
-    /// Cuts `text` into deltas, between characters; an empty text has one empty delta.
+    /// Splits `text` into deltas, between characters; an empty text has one empty delta.
     pub(crate) fn chunks(&self, text: &str) -> Vec<String> {
         let characters: Vec<char> = text.chars().collect();
         if characters.is_empty() {
@@ -202,44 +216,44 @@ impl Step {
 /// One piece of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
-    /// Words to the user.
+    /// Text for the user.
     Text(String),
-    /// Thinking that may be read.
+    /// Readable thinking.
     Thinking {
-        /// What was thought.
+        /// The text.
         text: String,
-        /// What proves that the provider made it.
+        /// The provider's signature.
         signature: String,
     },
-    /// Thinking that may not be read, as opaque data.
+    /// Redacted thinking, as opaque data.
     RedactedThinking(String),
     /// A call of a tool.
     ToolUse {
         /// The tool's name.
         name: String,
-        /// What it is called with.
+        /// Its arguments.
         input: Value,
     },
-    /// A call of a tool, with arguments in the very words of the model.
+    /// A tool call with the model's exact argument text.
     WrittenToolUse {
         /// The tool's name.
         name: String,
         /// The arguments, which need not be JSON.
         arguments: String,
     },
-    /// An item of the provider's own, such as a tool that ran at its side.
+    /// A provider-specific item, such as a tool that ran on its side.
     ///
-    /// Chat Completions has no place for it.
+    /// Chat Completions has no equivalent.
     Item(Value),
 }
 
 impl Block {
-    /// Says whether it calls a tool of the agent's.
+    /// Returns whether it calls one of the agent's tools.
     pub(crate) fn is_call(&self) -> bool {
         matches!(self, Self::ToolUse { .. } | Self::WrittenToolUse { .. })
     }
 
-    /// Returns what a tool is called with, as the model writes it.
+    /// Returns the arguments of a tool call, as the model writes them.
     pub(crate) fn arguments(&self) -> String {
         match self {
             Self::ToolUse { input, .. } => input.to_string(),
@@ -254,24 +268,24 @@ impl Block {
 pub enum StopReason {
     /// It was complete.
     EndTurn,
-    /// Tools are to be run.
+    /// Tools must run.
     ToolUse,
-    /// It was as long as it may be.
+    /// It reached the token limit.
     MaxTokens,
-    /// The provider would not go on.
+    /// The provider refused to continue.
     Refusal,
 }
 
-/// How many tokens an answer claims to have used.
+/// The token usage that an answer reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens read.
+    /// Input tokens.
     pub input: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output: u64,
     /// Tokens read from the provider's cache.
     pub cache_read: u64,
-    /// Tokens put into the provider's cache.
+    /// Tokens written to the provider's cache.
     pub cache_write: u64,
 }
 

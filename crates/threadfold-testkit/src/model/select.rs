@@ -1,12 +1,12 @@
-//! Finds in a request which step of which script is asked for.
+//! Selects the script and the step for a request.
 //!
-//! Everything is read from the request, so that parallel and nested subagents, resumed
+//! Everything is derived from the request, so that parallel and nested subagents, resumed
 //! sessions and repeated requests need no state here.
 
-/// A message of a request, as far as the choice needs it.
+/// The fields of a message that the selection needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// A person's message, or what the agent says in a person's place; without tool results.
+    /// A user's message, or the agent's message in the user role; without tool results.
     User(String),
     /// The model's.
     Assistant,
@@ -14,14 +14,14 @@ pub(crate) enum Turn {
     Other,
 }
 
-/// Which step of which script is asked for.
+/// The selected step of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) script: String,
     pub(crate) step: usize,
 }
 
-/// Returns what the last message with a directive asks for, if there is one.
+/// Returns the selection of the last message with a directive, if there is one.
 ///
 /// The step is the number of answers after that message.
 pub(crate) fn choose(turns: &[Turn]) -> Option<Choice> {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_whole_directive_asks_for_nothing() {
+    fn a_request_with_an_incomplete_directive_selects_no_script() {
         assert_eq!(chosen(&[]), "nothing");
         assert_eq!(chosen(&[user("hello"), Turn::Assistant]), "nothing");
         assert_eq!(chosen(&[user("[[play:open")]), "nothing");

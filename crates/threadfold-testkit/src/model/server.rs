@@ -1,4 +1,4 @@
-//! Takes connections, a thread for each, and plays to them.
+//! Accepts connections, one thread each, and plays answers on them.
 
 use std::{
     io,
@@ -12,14 +12,14 @@ use serde_json::Value;
 use super::{
     anthropic::{self, Anthropic},
     fault::Fault,
-    http::{self, HttpRequest, Then},
+    http::{self, ConnectionFate, HttpRequest},
     openai::OpenAi,
     play::{Action, perform},
     protocol::{Answer, Protocol},
     responses::Responses,
     script::{Block, Step},
     select::choose,
-    stage::{ModelRequest, Played, Stage},
+    stage::{ModelRequest, PlayedStep, Stage},
 };
 
 /// Serves scripts until the stage is stopped, and returns when every connection has ended.
@@ -27,7 +27,7 @@ pub(crate) fn serve(listener: &TcpListener, stage: &Arc<Stage>) {
     serve_with(listener, stage, |stream| converse(stage, stream));
 }
 
-/// Lets `converse` talk on every connection until the stage is stopped.
+/// Runs `converse` on every connection until the stage is stopped.
 pub(crate) fn serve_with(
     listener: &TcpListener,
     stage: &Stage,
@@ -44,7 +44,7 @@ pub(crate) fn serve_with(
                 continue;
             };
             scope.spawn(move || {
-                // A client that hangs up has ended the play by itself.
+                // A client that disconnects ends the answer by itself.
                 converse(&stream).ok();
                 stage.close(number);
                 stream.shutdown(Shutdown::Both).ok();
@@ -53,7 +53,7 @@ pub(crate) fn serve_with(
     });
 }
 
-/// What is sent back.
+/// The response.
 enum Reply {
     Whole { status: u16, retry_after: Option<u64>, body: Value },
     Stream(Vec<Action>),
@@ -77,7 +77,13 @@ fn converse(stage: &Stage, stream: &TcpStream) -> io::Result<()> {
                 .map(|seconds| ("retry-after", seconds.to_string()))
                 .into_iter()
                 .collect();
-            http::write_json(stream, status, &headers, body.to_string().as_bytes(), Then::Close)
+            http::write_json(
+                stream,
+                status,
+                &headers,
+                body.to_string().as_bytes(),
+                ConnectionFate::Close,
+            )
         }
         Reply::Stream(actions) => play(stage, stream, actions),
         Reply::Nothing => Ok(()),
@@ -85,7 +91,7 @@ fn converse(stage: &Stage, stream: &TcpStream) -> io::Result<()> {
 }
 
 fn play(stage: &Stage, stream: &TcpStream, actions: Vec<Action>) -> io::Result<()> {
-    http::start_stream(stream, Then::Close)?;
+    http::start_stream(stream, ConnectionFate::Close)?;
     for action in actions {
         let goes_on = match action {
             Action::Send(bytes) => {
@@ -133,7 +139,7 @@ fn answer(stage: &Stage, request: &HttpRequest, protocol: &impl Protocol) -> Rep
     };
 
     let attempt = stage.attempt(&choice.script, choice.step);
-    let played = Played { script: choice.script.clone(), step: choice.step, attempt };
+    let played = PlayedStep { script: choice.script.clone(), step: choice.step, attempt };
     record(stage, request, Some(played));
 
     let Some(script) = stage.scripts.get(&choice.script) else {
@@ -149,7 +155,7 @@ fn answer(stage: &Stage, request: &HttpRequest, protocol: &impl Protocol) -> Rep
     }
 }
 
-/// Returns the reply that says `step`, unless `fault` prevents it.
+/// Returns the response of `step`, unless `fault` prevents it.
 fn tell(
     stage: &Stage,
     protocol: &impl Protocol,
@@ -197,6 +203,6 @@ fn offers_tools(request: &Value) -> bool {
     request["tools"].as_array().is_some_and(|it| !it.is_empty())
 }
 
-fn record(stage: &Stage, request: &HttpRequest, played: Option<Played>) {
+fn record(stage: &Stage, request: &HttpRequest, played: Option<PlayedStep>) {
     stage.record(ModelRequest { path: request.path.clone(), body: request.body.clone(), played });
 }

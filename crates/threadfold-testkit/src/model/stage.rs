@@ -1,4 +1,4 @@
-//! What all connections of one model share: the scripts, and the little that must be counted.
+//! The shared state of a model's connections: the scripts, and a few counters.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,32 +18,32 @@ pub struct ModelRequest {
     pub path: String,
     /// The body, byte for byte.
     pub body: Vec<u8>,
-    /// What was played, if the request had a directive.
-    pub played: Option<Played>,
+    /// The step that was played, if the request had a directive.
+    pub played: Option<PlayedStep>,
 }
 
 impl ModelRequest {
-    /// Returns the body as JSON; `null` if it is none.
+    /// Returns the body as JSON; `null` if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 }
 
-/// Which step was played for a request.
+/// The step played for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Played {
+pub struct PlayedStep {
     /// The script's name.
     pub script: String,
     /// The step, from zero.
     pub step: usize,
-    /// Which attempt at this step it was, from one.
+    /// The number of the attempt at this step, from one.
     pub attempt: u32,
 }
 
 /// The shared state of a running model.
 pub(crate) struct Stage {
     pub(crate) scripts: HashMap<String, Script>,
-    /// Whether a request that offers no tools counts as one without a directive.
+    /// Whether a request without tools counts as one without a directive.
     pub(crate) tools_required: bool,
     counts: Mutex<Counts>,
     changed: Condvar,
@@ -66,7 +66,7 @@ impl Stage {
         Self { scripts, tools_required, counts: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Counts an attempt at a step, and returns which one it is.
+    /// Counts an attempt at a step, and returns its number.
     pub(crate) fn attempt(&self, script: &str, step: usize) -> u32 {
         let mut counts = self.counts();
         let attempt = counts.attempts.entry((script.to_owned(), step)).or_default();
@@ -74,14 +74,14 @@ impl Stage {
         *attempt
     }
 
-    /// Returns a message id that this model has not used.
+    /// Returns an unused message id.
     pub(crate) fn message_id(&self, prefix: &str) -> String {
         let mut counts = self.counts();
         counts.messages += 1;
         format!("{prefix}{:06}", counts.messages)
     }
 
-    /// Returns a tool-call id that this model has not used.
+    /// Returns an unused tool-call id.
     pub(crate) fn tool_id(&self, prefix: &str) -> String {
         let mut counts = self.counts();
         counts.tools += 1;
@@ -97,7 +97,7 @@ impl Stage {
         self.counts().requests.clone()
     }
 
-    /// Waits until `happened` says yes to the requests so far, and returns whether it did.
+    /// Waits until `happened` returns true for the requests so far, and returns whether it did.
     pub(crate) fn wait_for(
         &self,
         limit: Duration,
@@ -116,7 +116,7 @@ impl Stage {
         self.changed.notify_all();
     }
 
-    /// Waits until `gate` is released; returns false if the model is stopped before.
+    /// Waits until `gate` is released; returns false if the model is stopped first.
     pub(crate) fn hold(&self, gate: &str) -> bool {
         let counts = self
             .changed
@@ -125,7 +125,7 @@ impl Stage {
         !counts.stopped
     }
 
-    /// Waits so long; returns false if the model is stopped before.
+    /// Waits this long; returns false if the model is stopped first.
     pub(crate) fn pause(&self, length: Duration) -> bool {
         let until = Instant::now() + length;
         let mut counts = self.counts();
@@ -139,7 +139,7 @@ impl Stage {
         }
     }
 
-    /// Notes an open connection, so that a stop can end it; `None` if the model is stopped.
+    /// Registers an open connection, so that a stop can close it; `None` if the model is stopped.
     pub(crate) fn open(&self, stream: &TcpStream) -> Option<u64> {
         let stream = stream.try_clone().ok()?;
         let mut counts = self.counts();
@@ -156,12 +156,12 @@ impl Stage {
         self.counts().connections.remove(&connection);
     }
 
-    /// Ends all connections and waits, and lets no new ones begin.
+    /// Closes all connections, ends all waits, and accepts no new connections.
     pub(crate) fn stop(&self) {
         let mut counts = self.counts();
         counts.stopped = true;
         for (_, stream) in counts.connections.drain() {
-            // A client that is gone already is as good as stopped.
+            // A client that is already gone needs no stop.
             stream.shutdown(Shutdown::Both).ok();
         }
         self.changed.notify_all();
@@ -172,7 +172,7 @@ impl Stage {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Every change is a single step, so a panic elsewhere cannot leave half of one.
+        // Every change is atomic, so a panic elsewhere cannot leave an inconsistent state.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

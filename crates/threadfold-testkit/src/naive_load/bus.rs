@@ -14,7 +14,7 @@ use threadfold_core::{
 
 use super::text;
 
-/// Returns the state that the events of a bus tell.
+/// Returns the state of a bus's events.
 pub fn load_bus(bytes: &[u8]) -> ConversationState {
     let mut loader = Loader::default();
     for line in lines(bytes) {
@@ -29,10 +29,10 @@ pub fn load_bus(bytes: &[u8]) -> ConversationState {
 struct Loader {
     state: ConversationState,
     messages: HashMap<String, Message>,
-    /// What each block stands behind.
+    /// The predecessor of each block.
     places: HashMap<String, Placement>,
     last: Option<BlockId>,
-    /// How long the texts are that grow.
+    /// The lengths of growing texts.
     open: HashMap<String, u64>,
 }
 
@@ -189,13 +189,13 @@ impl Loader {
         };
         let event = SessionEvent { context, ..SessionEvent::new(payload) };
         if let Some(odd) = self.state.apply(&event).anomaly() {
-            panic!("the bus is in order, and yet: {odd}");
+            panic!("an anomaly on a valid bus: {odd}");
         }
     }
 }
 
-/// Returns a time of 2026-01-01, the day of the made-up bus, as ISO 8601.
-fn iso(milliseconds: &Value) -> Option<Arc<str>> {
+/// Returns a time of 2026-01-01, the day of the generated bus, as ISO 8601.
+pub(super) fn iso(milliseconds: &Value) -> Option<Arc<str>> {
     let rest = milliseconds.as_u64()? % 86_400_000;
     let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
     let (second, milli) = (rest / 1_000 % 60, rest % 1_000);

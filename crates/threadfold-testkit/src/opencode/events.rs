@@ -1,4 +1,4 @@
-//! What the bus of a server says, as it comes.
+//! Reads the bus of a server.
 
 use std::{
     io::{self, BufRead, BufReader},
@@ -11,9 +11,9 @@ use std::{
 use super::http::Body;
 use crate::TestkitError;
 
-/// The lines of a bus, as they come; without the empty ones.
+/// The lines of a bus as they arrive, without empty ones.
 ///
-/// The iterator ends with the connection. A wait that is longer than the limit is an error.
+/// The iterator ends with the connection. A wait beyond the timeout is an error.
 pub struct Events {
     lines: Receiver<io::Result<Vec<u8>>>,
     connection: TcpStream,
@@ -23,7 +23,7 @@ pub struct Events {
 impl Events {
     pub(super) fn listen(body: Body, limit: Duration) -> io::Result<Self> {
         let connection = body.connection()?;
-        // The waiting is done by the one who takes the lines.
+        // The consumer of the lines applies the timeout.
         connection.set_read_timeout(None)?;
         let (sender, lines) = mpsc::channel();
         thread::Builder::new().name("opencode-events".to_owned()).spawn(move || {
@@ -38,7 +38,7 @@ impl Events {
         Ok(Self { lines, connection, limit })
     }
 
-    /// Returns the next line, unless nothing is said for so long.
+    /// Returns the next line, or times out.
     pub fn next_within(&mut self, silence: Duration) -> Option<Vec<u8>> {
         self.lines.recv_timeout(silence).ok()?.ok()
     }
@@ -61,7 +61,7 @@ impl Iterator for Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        // Ends the thread that reads; a connection that is gone already is as good.
+        // Ends the reader thread; a closed connection does so as well.
         self.connection.shutdown(Shutdown::Both).ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Scripts for OpenCode: those that the ready ones are for Claude Code, with its own tools.
+//! Scripts for OpenCode's tools, equivalent to the ready scripts for Claude Code.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::model::{Attempts, Fault, Place, Script, Step, StopReason};
 
-/// Long enough for a client to take in a block and to run a tool that does next to nothing.
+/// Long enough for a client to process a block and to run a trivial tool.
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// Returns scripts that use the tools of OpenCode on files in its folder.
@@ -15,30 +15,53 @@ const SILENCE: Duration = Duration::from_millis(300);
 /// |---|---|
 /// | `text` | one answer of plain text |
 /// | `thinking` | thinking before a tool, and before the answer |
-/// | `tools` | `write`, `read` and `edit` of `notes.txt`, `bash`, one that fails, one that is unknown |
+/// | `tools` | `write`, `read` and `edit` of `notes.txt`, a command, a failing tool, an unknown tool |
 /// | `parallel` | three tools in one answer, of which the first is the slowest |
 /// | `subagent` | a subagent |
 /// | `subagents_parallel` | two subagents at once |
 /// | `nested` | a subagent that starts another |
 /// | `error_retry` | status 529 and 429 before the answer |
-/// | `error400` | a request that is refused for ever |
+/// | `error400` | a request that is always refused |
 /// | `drop_midstream` | a connection cut within a text |
 /// | `drop_after_tool` | a connection cut after a tool call |
-/// | `held_text` | a text that waits in its middle for the gate `held` |
-/// | `held_tool` | a tool that takes longer than anybody waits |
-/// | `maxtokens` | an answer that is cut short by its length |
+/// | `held_text` | a text that pauses halfway at the gate `held` |
+/// | `held_tool` | a tool that runs longer than any timeout |
+/// | `maxtokens` | an answer truncated by the token limit |
 ///
-/// `child`, `left`, `right` and `outer` are what the subagents play.
+/// `child`, `left`, `right` and `outer` are the scripts of the subagents.
 pub fn opencode_scripts() -> Vec<Script> {
-    let mut scripts = answers();
-    scripts.extend(subagents());
-    scripts.extend(faults());
+    scripts_for(&ToolNames {
+        shell: "bash",
+        path: "filePath",
+        task: "task",
+        agent: "subagent_type",
+    })
+}
+
+/// Returns the same scripts with the tools of version 2.
+pub fn opencode_newer_scripts() -> Vec<Script> {
+    scripts_for(&ToolNames { shell: "shell", path: "path", task: "subagent", agent: "agent" })
+}
+
+/// The names of tools and of their inputs, which differ between the versions.
+struct ToolNames {
+    shell: &'static str,
+    path: &'static str,
+    task: &'static str,
+    agent: &'static str,
+}
+
+fn scripts_for(names: &ToolNames) -> Vec<Script> {
+    let mut scripts = answers(names);
+    scripts.extend(subagents(names));
+    scripts.extend(faults(names));
     scripts
 }
 
-fn answers() -> Vec<Script> {
-    let notes = json!({ "filePath": "notes.txt", "content": "alpha\nbeta\ngamma\n" });
-    let edit = json!({ "filePath": "notes.txt", "oldString": "beta", "newString": "BETA" });
+fn answers(names: &ToolNames) -> Vec<Script> {
+    let path = names.path;
+    let notes = json!({ path: "notes.txt", "content": "alpha\nbeta\ngamma\n" });
+    let edit = json!({ path: "notes.txt", "oldString": "beta", "newString": "BETA" });
     vec![
         Script::new("text").step(
             Step::new().text("Every event is folded into one state; größer heißt nicht schöner."),
@@ -48,24 +71,24 @@ fn answers() -> Vec<Script> {
                 Step::new()
                     .thinking("First the bus, then the store.", "")
                     .text("I look at the folder.")
-                    .tool_use("bash", bash("echo thought")),
+                    .tool_use(names.shell, shell("echo thought")),
             )
             .step(Step::new().thinking("Both agree.", "").text("They agree, after some thought.")),
         Script::new("tools")
             .step(Step::new().text("I write a file.").tool_use("write", notes))
-            .step(Step::new().tool_use("read", json!({ "filePath": "notes.txt" })))
+            .step(Step::new().tool_use("read", json!({ path: "notes.txt" })))
             .step(Step::new().text("Now I edit it.").tool_use("edit", edit))
-            .step(Step::new().tool_use("bash", bash("echo oops >&2; exit 3")))
-            .step(Step::new().tool_use("read", json!({ "filePath": "missing.txt" })))
+            .step(Step::new().tool_use(names.shell, shell("echo oops >&2; exit 3")))
+            .step(Step::new().tool_use("read", json!({ path: "missing.txt" })))
             .step(Step::new().tool_use("no_such_tool", json!({ "a": 1 })))
             .step(Step::new().text("One file written and edited; three failures seen.")),
         Script::new("parallel")
             .step(
                 Step::new()
                     .text("Three at once.")
-                    .tool_use("bash", bash("sleep 0.3; echo slow"))
-                    .tool_use("bash", bash("echo fast"))
-                    .tool_use("bash", bash("echo other")),
+                    .tool_use(names.shell, shell("sleep 0.3; echo slow"))
+                    .tool_use(names.shell, shell("echo fast"))
+                    .tool_use(names.shell, shell("echo other")),
             )
             .step(Step::new().text("All three finished.")),
         Script::new("held_text").step(
@@ -74,22 +97,22 @@ fn answers() -> Vec<Script> {
                 .hold(Place::Within { block: 0, deltas: 2 }, "held"),
         ),
         Script::new("held_tool")
-            .step(Step::new().text("I wait.").tool_use("bash", bash("echo begun; sleep 60")))
+            .step(Step::new().text("I wait.").tool_use(names.shell, shell("echo begun; sleep 60")))
             .step(Step::new().text("I have waited.")),
         Script::new("maxtokens")
             .step(Step::new().text("This answer is too long to").stop(StopReason::MaxTokens)),
     ]
 }
 
-fn subagents() -> Vec<Script> {
-    let start = |step: Step, child: &str| step.tool_use("task", task(child));
+fn subagents(names: &ToolNames) -> Vec<Script> {
+    let start = |step: Step, child: &str| step.tool_use(names.task, task(names, child));
     let worker = |name: &str| {
         Script::new(name)
             .step(
                 Step::new()
                     .thinking("I am the subagent.", "")
                     .text(format!("The {name} starts."))
-                    .tool_use("bash", bash(&format!("echo {name} > {name}.txt"))),
+                    .tool_use(names.shell, shell(&format!("echo {name} > {name}.txt"))),
             )
             .step(Step::new().text(format!("The {name} is done.")))
     };
@@ -112,7 +135,7 @@ fn subagents() -> Vec<Script> {
     ]
 }
 
-fn faults() -> Vec<Script> {
+fn faults(names: &ToolNames) -> Vec<Script> {
     let at_once = |status| Fault::Status { status, retry_after: Some(0) };
     vec![
         Script::new("error_retry").step(
@@ -134,7 +157,7 @@ fn faults() -> Vec<Script> {
             .step(
                 Step::new()
                     .text("Text before the tool.")
-                    .tool_use("bash", bash("echo once >> side_effect.txt"))
+                    .tool_use(names.shell, shell("echo once >> side_effect.txt"))
                     .fault(
                         Attempts::First(1),
                         Fault::cut_after(Place::After { block: 1 }, SILENCE),
@@ -144,14 +167,15 @@ fn faults() -> Vec<Script> {
     ]
 }
 
-fn bash(command: &str) -> Value {
+fn shell(command: &str) -> Value {
     json!({ "command": command, "description": "Runs a command" })
 }
 
-fn task(child: &str) -> Value {
+fn task(names: &ToolNames, child: &str) -> Value {
+    let agent = names.agent;
     json!({
         "description": format!("Play {child}"),
         "prompt": format!("[[play:{child}]] Do your part."),
-        "subagent_type": "general",
+        agent: "general",
     })
 }

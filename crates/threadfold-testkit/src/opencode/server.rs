@@ -1,4 +1,4 @@
-//! A running server of OpenCode, and what can be asked of it.
+//! A running OpenCode server, and its API.
 
 use std::{
     fs::{self, File},
@@ -20,17 +20,17 @@ use super::{
 };
 use crate::{AgentHome, TestkitError};
 
-/// How long one answer may take.
+/// The timeout of a response.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long a start may take: the first of an installation unpacks much.
+/// The timeout of a start: the first one of an installation unpacks a lot.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How long the first answer may take before it is asked for again, for it can hang.
+/// The time after which the first request is retried, because it can hang.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// A running server, which is ended when it is dropped.
+/// A running server; dropping it stops the server.
 ///
-/// `folder` is always the one in which the session works; the server has a bus for each.
+/// `folder` is the session's working directory; the server has one bus per folder.
 pub struct Server<'a> {
     binary: PathBuf,
     home: &'a AgentHome,
@@ -51,7 +51,7 @@ pub(super) fn start<'a>(
     let output =
         File::create(&log).map_err(TestkitError::io(format!("create `{}`", log.display())))?;
     let errors = output.try_clone().map_err(TestkitError::io("share a log"))?;
-    // A group of its own, so that what it started ends with it.
+    // Its own process group, so that its child processes end with it.
     let child = command(binary, home)
         .args(["serve", "--hostname", "127.0.0.1", "--port", &address.port().to_string()])
         .current_dir(home.project())
@@ -72,35 +72,35 @@ impl Server<'_> {
         self.address
     }
 
-    /// Makes a session and returns its id.
+    /// Creates a session, and returns its id.
     pub fn create_session(&self, folder: &Path) -> Result<String, TestkitError> {
         let session = self.json("POST", "/session", folder, &json!({}))?;
         Ok(session["id"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Says something in a session, and does not wait for what comes of it.
+    /// Sends a prompt to a session, and does not wait for the answer.
     pub fn prompt(&self, folder: &Path, session: &str, text: &str) -> Result<(), TestkitError> {
         let body = json!({ "parts": [{ "type": "text", "text": text }] });
         let path = format!("/session/{session}/prompt_async");
         self.ask("POST", &path, folder, &body).map(drop)
     }
 
-    /// Stops what a session does.
+    /// Aborts a session.
     pub fn abort(&self, folder: &Path, session: &str) -> Result<(), TestkitError> {
         self.ask("POST", &format!("/session/{session}/abort"), folder, &json!({})).map(drop)
     }
 
-    /// Returns a session as the server tells it, byte for byte.
+    /// Returns a session as the server returns it, byte for byte.
     pub fn session(&self, folder: &Path, session: &str) -> Result<Vec<u8>, TestkitError> {
         self.ask("GET", &format!("/session/{session}"), folder, &Value::Null)
     }
 
-    /// Returns the messages of a session as the server tells them, byte for byte.
+    /// Returns the messages of a session as the server returns them, byte for byte.
     pub fn messages(&self, folder: &Path, session: &str) -> Result<Vec<u8>, TestkitError> {
         self.ask("GET", &format!("/session/{session}/message"), folder, &Value::Null)
     }
 
-    /// Returns the ids of the sessions that a session started, and of those that these did.
+    /// Returns the ids of a session's descendants.
     pub fn descendants(&self, folder: &Path, session: &str) -> Result<Vec<String>, TestkitError> {
         let mut found = vec![session.to_owned()];
         let mut next = 0;
@@ -115,16 +115,16 @@ impl Server<'_> {
         Ok(found)
     }
 
-    /// Listens to the bus of a folder, from now on.
+    /// Reads the bus of a folder, from now on.
     pub fn events(&self, folder: &Path) -> Result<Events, TestkitError> {
         let path = format!("/event?directory={}", folder.display());
-        let request = Request { method: "GET", path: &path, body: "" };
+        let request = Request { method: "GET", path: &path, body: "", authorization: None };
         http::send(self.address, &request, LIMIT)
             .and_then(|answer| Events::listen(answer.body, LIMIT))
             .map_err(TestkitError::io("listen to OpenCode's bus"))
     }
 
-    /// Returns what `opencode export` writes of a session.
+    /// Returns the output of `opencode export` for a session.
     pub fn export(&self, folder: &Path, session: &str) -> Result<Vec<u8>, TestkitError> {
         let doing = || format!("export the session `{session}`");
         let output = command(&self.binary, self.home)
@@ -148,7 +148,8 @@ impl Server<'_> {
     fn wait_until_it_answers(&self) -> Result<(), TestkitError> {
         let start = Instant::now();
         while start.elapsed() < START_LIMIT {
-            let request = Request { method: "GET", path: "/session", body: "" };
+            let request =
+                Request { method: "GET", path: "/session", body: "", authorization: None };
             match http::send(self.address, &request, FIRST_ANSWER) {
                 Ok(answer) if answer.status == 200 => return Ok(()),
                 _ => thread::sleep(BETWEEN_LOOKS),
@@ -180,7 +181,7 @@ impl Server<'_> {
     ) -> Result<Vec<u8>, TestkitError> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let whole = format!("{path}?directory={}", folder.display());
-        let request = Request { method, path: &whole, body: &body };
+        let request = Request { method, path: &whole, body: &body, authorization: None };
         let answered = || {
             let mut answer = http::send(self.address, &request, LIMIT)?;
             let mut bytes = Vec::new();
@@ -199,21 +200,21 @@ impl Server<'_> {
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
-        // It is not yet collected, so the number of its group is still its own.
+        // The process is not reaped yet, so the id of its group is still valid.
         kill_process_group(Pid::from_child(&self.child), Signal::KILL).ok();
         self.child.wait().ok();
     }
 }
 
-fn configuration(home: &AgentHome) -> PathBuf {
+pub(super) fn configuration(home: &AgentHome) -> PathBuf {
     home.path().join("opencode.json")
 }
 
-fn free_address() -> io::Result<SocketAddr> {
+pub(super) fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Knows one model, shares nothing, fetches nothing, and lets subagents start subagents.
+/// Configures a single model, disables sharing and downloads, and allows nested subagents.
 fn settings(model_url: &str) -> Value {
     json!({
         "share": "disabled",
@@ -240,8 +241,8 @@ fn settings(model_url: &str) -> Value {
     })
 }
 
-/// Returns a command with a quiet life, and nothing of the machine's.
-fn command(binary: &Path, home: &AgentHome) -> Command {
+/// Returns a command without background traffic, and without the machine's environment.
+pub(super) fn command(binary: &Path, home: &AgentHome) -> Command {
     let mut command = Command::new(binary);
     let under = |folder: &str| home.path().join(folder);
     command

@@ -1,36 +1,54 @@
-//! The same count for what OpenCode says and keeps, in whichever form.
+//! The same count for OpenCode's records, in any format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// What the raw records of OpenCode's sessions hold, counted without the converter.
+use super::newer::NewerRecords;
+
+/// Counts of the raw records of OpenCode's sessions, made without the converter.
 #[derive(Debug, Default)]
 pub struct OpencodeCount {
-    /// Sessions that something was said in.
+    /// Sessions with any content.
     pub sessions: BTreeSet<String>,
     /// The parent of each session that has one.
     pub parents: BTreeMap<String, String>,
     calls: BTreeMap<String, Call>,
+    /// The records of version 2.
+    newer: NewerRecords,
 }
 
-/// A tool's part, as it was told last.
+/// The latest version of a tool's part.
 #[derive(Debug)]
 struct Call {
     session: String,
     message: String,
     has_ended: bool,
+    /// It is of version 2.
+    is_newer: bool,
 }
 
 impl OpencodeCount {
     /// Counts the records of a file.
     pub fn add(&mut self, bytes: &[u8]) {
         for record in records(bytes) {
-            self.record(&record);
+            if !self.newer.read(bare(&record)) {
+                self.record(&record);
+            }
         }
+        self.sessions.extend(self.newer.sessions.iter().cloned());
+        self.parents.extend(self.newer.parents.clone());
+        self.calls.retain(|_, call| !call.is_newer);
+        let calls = self.newer.parts.iter().filter(|(_, part)| part["type"] == "tool");
+        self.calls.extend(calls.map(|(id, part)| {
+            let named = |key: &str| part[key].as_str().unwrap_or("").to_owned();
+            let has_ended = matches!(part["state"]["status"].as_str(), Some("completed" | "error"));
+            let (session, message) = (named("sessionID"), named("messageID"));
+            (id.clone(), Call { session, message, has_ended, is_newer: true })
+        }));
     }
 
-    /// Returns the names of a session's calls with its children's, and of those that have a
+    /// Returns the ids of the calls of a session and its children, and of those that have a
     /// result.
     pub fn of_root(&self, root: &str) -> (BTreeSet<String>, BTreeSet<String>) {
         let mut calls = BTreeSet::new();
@@ -44,9 +62,14 @@ impl OpencodeCount {
         (calls, results)
     }
 
-    /// Returns the sessions that no other one made.
+    /// Returns the sessions without a parent.
     pub fn roots(&self) -> BTreeSet<&str> {
         self.sessions.iter().map(|session| self.root(session)).collect()
+    }
+
+    /// Returns the session without a parent that a session belongs to.
+    pub fn root_of<'a>(&'a self, session: &'a str) -> &'a str {
+        self.root(session)
     }
 
     fn root<'a>(&'a self, session: &'a str) -> &'a str {
@@ -85,7 +108,7 @@ impl OpencodeCount {
         }
     }
 
-    /// Looks for sessions, messages and parts in a value, at any depth.
+    /// Searches a value for sessions, messages and parts, at any depth.
     fn look(&mut self, value: &Value) {
         if let (Some("part"), row) = (value["table"].as_str(), &value["row"]) {
             let mut part = match &row["data"] {
@@ -134,13 +157,14 @@ impl OpencodeCount {
 
     fn call(&mut self, id: String, told: &Value, has_ended: bool) {
         let named = |key: &str| told[key].as_str().unwrap_or("").to_owned();
-        let call = Call { session: named("sessionID"), message: named("messageID"), has_ended };
+        let (session, message) = (named("sessionID"), named("messageID"));
+        let call = Call { session, message, has_ended, is_newer: false };
         self.sessions.insert(call.session.clone());
         self.calls.insert(id, call);
     }
 }
 
-/// Returns the records of a file: one a line, those of a list, or the one that it is.
+/// Returns the records of a file: its lines, the items of its list, or the whole file.
 pub fn records(bytes: &[u8]) -> Vec<Value> {
     match serde_json::from_slice(bytes) {
         Ok(Value::Array(list)) => list,
@@ -155,7 +179,7 @@ pub fn records(bytes: &[u8]) -> Vec<Value> {
     }
 }
 
-/// Returns an event without what it is wrapped in.
+/// Returns an event without its wrapper.
 pub fn bare(record: &Value) -> &Value {
     let inner = ["payload", "event", "data"].map(|key| &record[key]);
     let is_wrapper = !record["type"].is_string() && !record["table"].is_string();

@@ -1,4 +1,4 @@
-//! OpenCode's sessions among the files of a folder, told by what is in them.
+//! Finds OpenCode's sessions among the files of a folder, by content.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,10 @@ use threadfold_convert::opencode;
 use super::SessionOnDisk;
 use crate::raw_count::opencode::{OpencodeCount, bare, records};
 
-/// How many records are looked at to find out what a file is.
+/// How many records are read to detect the format of a file.
 const LOOKED_AT: usize = 20;
 
-/// Takes OpenCode's files out of `paths`, and returns the sessions that are in them.
+/// Removes OpenCode's files from `paths`, and returns their sessions.
 pub(super) fn take_sessions(paths: &mut Vec<String>) -> io::Result<Vec<SessionOnDisk>> {
     let mut found = Vec::new();
     let mut folders: BTreeMap<String, Vec<(String, Vec<u8>)>> = BTreeMap::new();
@@ -43,7 +43,7 @@ pub(super) fn take_sessions(paths: &mut Vec<String>) -> io::Result<Vec<SessionOn
     Ok(found)
 }
 
-/// Adds the sessions that some files hold together, each with all of the files.
+/// Adds the sessions of several files, each with all of the files.
 fn add(found: &mut Vec<SessionOnDisk>, name: &str, files: Vec<(String, Vec<u8>)>, is_stream: bool) {
     let mut count = OpencodeCount::default();
     files.iter().for_each(|(_, bytes)| count.add(bytes));
@@ -64,9 +64,9 @@ enum Form {
     Kept,
 }
 
-/// Returns which form of OpenCode's a file has, if it is one of its.
+/// Returns the OpenCode format of a file, if it has one.
 fn form(bytes: &[u8]) -> Option<Form> {
-    // A long file of lines is not parsed for the sake of its beginning.
+    // A long file of lines is not parsed as a whole just to check its beginning.
     let end = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(LOOKED_AT);
     let is_lines = bytes
         .split(|byte| *byte == b'\n')
@@ -82,7 +82,9 @@ fn form(bytes: &[u8]) -> Option<Form> {
         let kind = record["type"].as_str().unwrap_or("");
         let is_kept = has("table") && has("row")
             || has("aggregate_id") && has("data")
-            || has("info") && (has("messages") || has("parts"));
+            || has("info") && (has("messages") || has("parts"))
+            || has("location") && has("projectID")
+            || record["id"].as_str().is_some_and(|id| id.starts_with("msg_")) && has("time");
         let is_of_run = has("sessionID") && (has("part") || kind == "error" && has("error"));
         match () {
             () if is_kept => Some(Form::Kept),

@@ -1,4 +1,4 @@
-//! Adding records: all of an append or nothing, without a gap, and exactly.
+//! Tests of appending records: atomically, without gaps, byte for byte.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use threadfold_store::{AppendReceipt, StoreError};
 use super::Place;
 use super::writer::{Writer, line, record};
 
-/// Whatever the bytes and the numbers are.
-pub async fn records_come_back_as_they_were(place: &dyn Place) {
+/// Appends arbitrary bytes and numbers.
+pub async fn records_are_read_back_unchanged(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "s-ession").await;
     let odd: Vec<Vec<u8>> = vec![
         Vec::new(),
@@ -28,22 +28,22 @@ pub async fn records_come_back_as_they_were(place: &dyn Place) {
             received: Timestamp(if number % 2 == 0 { i64::MIN } else { i64::MAX }),
             bytes: bytes.into(),
         };
-        writer.append(vec![extreme.clone(), extreme]).await.expect("it is in order");
+        writer.append(vec![extreme.clone(), extreme]).await.expect("it is valid");
     }
     writer.check().await;
     writer.write_a_long_log().await;
     writer.check().await;
 }
 
-/// From 1, in each session by itself.
+/// Numbers start at 1 in each session.
 pub async fn records_are_numbered_without_a_gap(place: &dyn Place) {
     let store = place.open();
     let mut one = Writer::begin(&store, "one").await;
     let mut other = Writer::begin(&store, "other").await;
     for number in 0..30 {
-        one.append(vec![line(&one.session, number)]).await.expect("it is in order");
+        one.append(vec![line(&one.session, number)]).await.expect("it is valid");
         let records = (0..number).map(|number| line(&other.session, number)).collect();
-        other.append(records).await.expect("it is in order");
+        other.append(records).await.expect("it is valid");
     }
     let numbers: Vec<u64> = other.read_all().await.iter().map(|record| record.seq).collect();
     assert_eq!(numbers, (1..=other.written.len() as u64).collect::<Vec<_>>());
@@ -51,10 +51,10 @@ pub async fn records_are_numbered_without_a_gap(place: &dyn Place) {
     other.check().await;
 }
 
-/// Both before the end of the log and behind it.
-pub async fn an_append_at_the_wrong_place_is_refused_and_leaves_nothing(place: &dyn Place) {
+/// Both before the end of the log and after it.
+pub async fn an_append_at_the_wrong_position_is_refused_and_writes_nothing(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
-    writer.append(vec![record("a"), record("b")]).await.expect("it is in order");
+    writer.append(vec![record("a"), record("b")]).await.expect("it is valid");
     for after in [0, 1, 3, 1000, u64::MAX] {
         let mut append = writer.next(vec![record("x"), record("y")]);
         append.after = after;
@@ -68,18 +68,18 @@ pub async fn an_append_at_the_wrong_place_is_refused_and_leaves_nothing(place: &
     writer.check().await;
 }
 
-/// It is acknowledged, if it is in order.
+/// A valid empty append is acknowledged.
 pub async fn an_append_of_no_records_changes_nothing(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
-    writer.append(vec![record("a")]).await.expect("it is in order");
-    let appended = writer.append(Vec::new()).await.expect("it is in order");
+    writer.append(vec![record("a")]).await.expect("it is valid");
+    let appended = writer.append(Vec::new()).await.expect("it is valid");
     assert_eq!(appended, AppendReceipt { first: 2, last: 1 });
-    writer.append(vec![record("b")]).await.expect("it is in order");
+    writer.append(vec![record("b")]).await.expect("it is valid");
     writer.check().await;
 }
 
-/// The other is told to read again.
-pub async fn of_two_appends_at_one_place_one_wins(place: &dyn Place) {
+/// The other one gets a conflict.
+pub async fn one_of_several_appends_at_one_position_wins(place: &dyn Place) {
     let writer = Writer::begin(&place.open(), "session").await;
     for round in 0..20_u64 {
         let mut rivals = Vec::new();
@@ -106,7 +106,7 @@ pub async fn of_two_appends_at_one_place_one_wins(place: &dyn Place) {
     assert_eq!(writer.read_all().await.len(), 20);
 }
 
-/// Each waits for its own acknowledgements only.
+/// Each writer waits only for its own acknowledgements.
 pub async fn many_sessions_are_written_at_once(place: &dyn Place) {
     let store = place.open();
     let mut all = Vec::new();
@@ -115,7 +115,7 @@ pub async fn many_sessions_are_written_at_once(place: &dyn Place) {
         all.push(tokio::spawn(async move {
             for number in 0..40 {
                 let append = vec![line(&writer.session, number)];
-                writer.append(append).await.expect("nobody else writes to it");
+                writer.append(append).await.expect("it has no other writer");
             }
             writer
         }));
@@ -125,7 +125,7 @@ pub async fn many_sessions_are_written_at_once(place: &dyn Place) {
     }
 }
 
-/// Refused and taken appends may reach the disk together.
+/// Refused and accepted appends may be batched.
 pub async fn a_refusal_does_not_disturb_others(place: &dyn Place) {
     let store = place.open();
     let mut good = Writer::begin(&store, "good").await;
@@ -147,24 +147,24 @@ pub async fn a_refusal_does_not_disturb_others(place: &dyn Place) {
         assert!(matches!(gap, Err(StoreError::Conflict { .. })), "{gap:?}");
         assert!(matches!(fenced, Err(StoreError::Fenced { .. })), "{fenced:?}");
         assert!(matches!(missing, Err(StoreError::NotFound { .. })), "{missing:?}");
-        taken.expect("it is in order");
+        taken.expect("it is valid");
     }
     good.check().await;
     bad.check().await;
 }
 
-/// Also with texts of megabytes, and between small ones.
-pub async fn large_appends_come_back_as_they_were(place: &dyn Place) {
+/// Including texts of megabytes, and between small ones.
+pub async fn large_appends_are_read_back_unchanged(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
     let long = format!("{{\"sessionId\":\"session\",\"data\":\"{}\"}}\n", "image".repeat(600_000));
     for round in 0..4 {
-        writer.append(vec![line(&writer.session, round)]).await.expect("it is in order");
+        writer.append(vec![line(&writer.session, round)]).await.expect("it is valid");
         let mut records: Vec<Record> =
             (0..900).map(|number| line(&writer.session, round * 1000 + number)).collect();
         records.insert(round * 300, record(long.clone()));
         records.push(record(vec![round as u8; 100_000]));
-        writer.append(records).await.expect("it is in order");
-        writer.append(vec![record("small")]).await.expect("it is in order");
+        writer.append(records).await.expect("it is valid");
+        writer.append(vec![record("small")]).await.expect("it is valid");
     }
     writer.check().await;
 }

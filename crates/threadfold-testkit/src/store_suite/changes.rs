@@ -1,4 +1,4 @@
-//! Waiting for a change of any session.
+//! Tests of waiting for a change of any session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tokio::time::timeout;
 use super::Place;
 use super::writer::{Writer, record};
 
-/// A test that waits this long has hung.
+/// A test that waits this long hangs.
 const HUNG: Duration = Duration::from_secs(20);
-/// Several times as long as any store takes to notice a change.
+/// Several times the time that any store needs to notice a change.
 const NOTICED: Duration = Duration::from_millis(300);
 
-/// Returns the position at which nothing more has changed. A store may wake without a reason, but
-/// not for ever.
+/// Returns the position after the last change. A store may wake spuriously, but not
+/// forever.
 async fn settled(store: &Arc<dyn Store>) -> ChangePosition {
     let mut position = ChangePosition::default();
     for _ in 0..20 {
@@ -25,7 +25,7 @@ async fn settled(store: &Arc<dyn Store>) -> ChangePosition {
             Err(_) => return position,
         }
     }
-    panic!("it wakes for ever, although nothing changes");
+    panic!("it keeps waking although nothing changes");
 }
 
 /// Waits for a change after `position` while `change` runs.
@@ -38,7 +38,7 @@ async fn woken_by(
         let (store, position) = (Arc::clone(store), position.clone());
         tokio::spawn(async move { store.sessions_changed(&position).await })
     };
-    // Waits for real, so that the change does not always come first.
+    // Waits in real time, so that the change does not always come first.
     tokio::time::sleep(Duration::from_millis(5)).await;
     change.await;
     let next = timeout(HUNG, waiting).await.expect("a change wakes");
@@ -56,7 +56,7 @@ pub async fn a_new_position_is_returned_at_once(place: &dyn Place) {
     }
 }
 
-/// It is created, appended to, removed.
+/// Creating, appending and removing count.
 pub async fn every_change_of_a_session_wakes(place: &dyn Place) {
     let store = place.open();
     let session = "session".into();
@@ -69,23 +69,23 @@ pub async fn every_change_of_a_session_wakes(place: &dyn Place) {
     for _ in 0..3 {
         let position = settled(&store).await;
         woken_by(&store, position, async {
-            writer.append(vec![record("a")]).await.expect("it is in order");
+            writer.append(vec![record("a")]).await.expect("it is valid");
         })
         .await;
     }
-    store.release(&session, writer.epoch).await.expect("it has the lease");
+    store.release(&session, writer.epoch).await.expect("it holds the lease");
     let position = settled(&store).await;
     woken_by(&store, position, async {
-        store.remove(&session).await.expect("nobody writes to it");
+        store.remove(&session).await.expect("it has no writer");
     })
     .await;
 }
 
-/// Or a list would wake itself.
+/// Otherwise listing would cause another list.
 pub async fn reading_wakes_nobody(place: &dyn Place) {
     let store = place.open();
     let mut writer = Writer::begin(&store, "session").await;
-    writer.append(vec![record("a")]).await.expect("it is in order");
+    writer.append(vec![record("a")]).await.expect("it is valid");
     let position = settled(&store).await;
     let reading = async {
         store.list(&ListQuery::default()).await.expect("sessions can be listed");
@@ -99,19 +99,19 @@ pub async fn reading_wakes_nobody(place: &dyn Place) {
     }
 }
 
-/// Nobody waits while the first is handled.
+/// The change happens while no one waits, because the last one is still being processed.
 pub async fn a_change_between_two_waits_is_not_missed(place: &dyn Place) {
     let store = place.open();
     let mut writer = Writer::begin(&store, "session").await;
     for _ in 0..5 {
         let position = settled(&store).await;
-        writer.append(vec![record("a")]).await.expect("it is in order");
+        writer.append(vec![record("a")]).await.expect("it is valid");
         let next = timeout(HUNG, store.sessions_changed(&position)).await.expect("it has changed");
         assert_ne!(next.expect("changes can be waited for"), position);
     }
 }
 
-/// As of another process.
+/// As another process would.
 pub async fn a_change_through_another_handle_wakes(place: &dyn Place) {
     let (here, there) = (place.open(), place.open());
     let mut writer = Writer::begin(&there, "session").await;
@@ -119,11 +119,11 @@ pub async fn a_change_through_another_handle_wakes(place: &dyn Place) {
         let position = settled(&here).await;
         if round % 2 == 0 {
             woken_by(&here, position, async {
-                writer.append(vec![record("a")]).await.expect("it is in order");
+                writer.append(vec![record("a")]).await.expect("it is valid");
             })
             .await;
         } else {
-            writer.append(vec![record("a")]).await.expect("it is in order");
+            writer.append(vec![record("a")]).await.expect("it is valid");
             let next = timeout(HUNG, here.sessions_changed(&position)).await;
             assert_ne!(next.expect("it has changed").expect("it can be waited for"), position);
         }

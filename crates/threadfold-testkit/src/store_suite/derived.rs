@@ -1,4 +1,4 @@
-//! Snapshots and summaries: kept, found, replaced, and dispensable.
+//! Tests of snapshots and summaries: stored, found, replaced, and deleted.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ fn snapshot(generation: u32, seq: u64, bytes: impl Into<Bytes>) -> StoredSnapsho
     StoredSnapshot { generation, seq, bytes: bytes.into() }
 }
 
-/// Of its generation, and not later than asked.
+/// Of its generation, and not after the requested record.
 pub async fn the_latest_snapshot_is_found(place: &dyn Place) {
     let writer = Writer::begin(&place.open(), "session").await;
     let (store, session) = (&writer.store, &writer.session);
     let all = [snapshot(1, 5, "a"), snapshot(1, 9, "b"), snapshot(2, 3, ""), snapshot(2, 7, "d")];
     for it in [3, 0, 2, 1].map(|index: usize| all[index].clone()) {
-        store.put_snapshot(session, it).await.expect("a snapshot can be kept");
+        store.put_snapshot(session, it).await.expect("a snapshot can be stored");
     }
     for (generation, until, found) in [
         (1, u64::MAX, Some(1)),
@@ -38,12 +38,12 @@ pub async fn the_latest_snapshot_is_found(place: &dyn Place) {
     assert_eq!(places, [(1, 5), (1, 9), (2, 3), (2, 7)]);
 }
 
-/// The old one is gone.
-pub async fn a_snapshot_takes_the_place_of_one_at_its_place(place: &dyn Place) {
+/// The old one is deleted.
+pub async fn a_snapshot_replaces_one_at_the_same_record(place: &dyn Place) {
     let writer = Writer::begin(&place.open(), "session").await;
     for bytes in ["first", "second"] {
         let put = writer.store.put_snapshot(&writer.session, snapshot(1, 2, bytes)).await;
-        put.expect("a snapshot can be kept");
+        put.expect("a snapshot can be stored");
     }
     let places = writer.store.snapshots(&writer.session).await.expect("they can be listed");
     assert_eq!(places, [(1, 2)]);
@@ -51,8 +51,8 @@ pub async fn a_snapshot_takes_the_place_of_one_at_its_place(place: &dyn Place) {
     assert_eq!(found.expect("a snapshot can be read"), Some(snapshot(1, 2, "second")));
 }
 
-/// Also if each repeats most of the one before.
-pub async fn large_snapshots_come_back_as_they_were(place: &dyn Place) {
+/// Even if each repeats most of the previous one.
+pub async fn large_snapshots_are_read_back_unchanged(place: &dyn Place) {
     let writer = Writer::begin(&place.open(), "session").await;
     let mut bytes = Vec::new();
     for seq in 1..=3 {
@@ -61,25 +61,25 @@ pub async fn large_snapshots_come_back_as_they_were(place: &dyn Place) {
         }
         bytes[seq as usize * 100] ^= 1;
         let put = writer.store.put_snapshot(&writer.session, snapshot(1, seq, bytes.clone())).await;
-        put.expect("a snapshot can be kept");
+        put.expect("a snapshot can be stored");
         let found = writer.store.snapshot(&writer.session, 1, seq).await;
-        let found = found.expect("a snapshot can be read").expect("it was kept");
+        let found = found.expect("a snapshot can be read").expect("it was stored");
         assert!(found == snapshot(1, seq, bytes.clone()));
     }
 }
 
-/// Not before, and not at all if it is left off: what was at its place stays.
+/// Not before, and not at all if it is abandoned: the earlier snapshot stays.
 pub async fn a_snapshot_in_pieces_is_there_when_it_is_finished(place: &dyn Place) {
     let writer = Writer::begin(&place.open(), "session").await;
     let (store, session) = (&writer.store, &writer.session);
     let found = async || store.snapshot(session, 1, 5).await.expect("it can be read");
-    store.put_snapshot(session, snapshot(1, 5, "old")).await.expect("it can be kept");
+    store.put_snapshot(session, snapshot(1, 5, "old")).await.expect("it can be stored");
     let pieces = ["a".repeat(100_000), "b".repeat(5_000_000), "c".repeat(5_000_000)];
     for is_finished in [false, true] {
         let mut writing = store.write_snapshot(session, 1, 5);
         for bytes in &pieces {
             let piece = SnapshotPiece::new(bytes.clone().into());
-            writing.add(piece).await.expect("a piece can be kept");
+            writing.add(piece).await.expect("a piece can be stored");
             assert!(found().await == Some(snapshot(1, 5, "old")));
         }
         if is_finished {
@@ -93,8 +93,8 @@ pub async fn a_snapshot_in_pieces_is_there_when_it_is_finished(place: &dyn Place
     assert_eq!(places, [(1, 5)]);
 }
 
-/// By any session's snapshot.
-pub async fn pieces_that_are_there_are_named_and_not_brought(place: &dyn Place) {
+/// Of any session's snapshot.
+pub async fn existing_pieces_are_referenced_and_not_sent(place: &dyn Place) {
     let store = place.open();
     let pieces = ["one", "two", "three"].map(|it| SnapshotPiece::new(it.into()));
     for (name, wanted) in [("first", "onetwo"), ("second", "twothreetwo")] {
@@ -102,35 +102,35 @@ pub async fn pieces_that_are_there_are_named_and_not_brought(place: &dyn Place) 
         let mut writing = store.write_snapshot(&writer.session, 1, 1);
         if name == "first" {
             for piece in &pieces[..2] {
-                writing.add(piece.clone()).await.expect("a piece can be kept");
+                writing.add(piece.clone()).await.expect("a piece can be stored");
             }
         } else {
             writing.add_known(pieces[1].hash());
-            writing.add(pieces[2].clone()).await.expect("a piece can be kept");
+            writing.add(pieces[2].clone()).await.expect("a piece can be stored");
             writing.add_known(pieces[1].hash());
         }
-        writing.finish().await.expect("all its pieces are there");
+        writing.finish().await.expect("all its pieces exist");
         let found = store.snapshot(&writer.session, 1, 1).await.expect("it can be read");
         assert_eq!(found, Some(snapshot(1, 1, wanted)));
     }
 }
 
-/// Whether it never was or was collected; what was at its place stays.
-pub async fn a_piece_that_is_not_there_refuses_the_whole_snapshot(place: &dyn Place) {
+/// Whether it never existed or was collected; the earlier snapshot stays.
+pub async fn a_snapshot_with_a_missing_piece_is_refused(place: &dyn Place) {
     let writer = Writer::begin(&place.open(), "session").await;
     let (store, session) = (&writer.store, &writer.session);
-    store.put_snapshot(session, snapshot(1, 1, "old")).await.expect("it can be kept");
+    store.put_snapshot(session, snapshot(1, 1, "old")).await.expect("it can be stored");
     let gone = SnapshotPiece::new("gone".into());
     for was_there in [false, true] {
         let mut writing = store.write_snapshot(session, 1, 1);
-        writing.add(SnapshotPiece::new("new".into())).await.expect("a piece can be kept");
+        writing.add(SnapshotPiece::new("new".into())).await.expect("a piece can be stored");
         if was_there {
             let mut other = store.write_snapshot(session, 1, 2);
-            other.add(gone.clone()).await.expect("a piece can be kept");
+            other.add(gone.clone()).await.expect("a piece can be stored");
             other.finish().await.expect("it is whole");
             store.delete_derived(session).await.expect("it can be deleted");
             store.collect_garbage(Duration::ZERO).await.expect("garbage can be collected");
-            store.put_snapshot(session, snapshot(1, 1, "old")).await.expect("it can be kept");
+            store.put_snapshot(session, snapshot(1, 1, "old")).await.expect("it can be stored");
         }
         writing.add_known(gone.hash());
         let refused = writing.finish().await;
@@ -141,14 +141,14 @@ pub async fn a_piece_that_is_not_there_refuses_the_whole_snapshot(place: &dyn Pl
 }
 
 /// The records stay.
-pub async fn what_is_derived_can_be_deleted(place: &dyn Place) {
+pub async fn derived_data_can_be_deleted(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
-    writer.append(vec![record("a")]).await.expect("it is in order");
+    writer.append(vec![record("a")]).await.expect("it is valid");
     let summary = Summary { generation: 1, seq: 1, json: "{}".to_owned() };
     let put = writer.store.put_summary(&writer.session, &LogId::from("log"), summary).await;
-    put.expect("a summary can be kept");
+    put.expect("a summary can be stored");
     let put = writer.store.put_snapshot(&writer.session, snapshot(1, 1, "s")).await;
-    put.expect("a snapshot can be kept");
+    put.expect("a snapshot can be stored");
     writer.store.delete_derived(&writer.session).await.expect("it can be deleted");
     let places = writer.store.snapshots(&writer.session).await.expect("they can be listed");
     assert_eq!(places, []);
@@ -159,7 +159,7 @@ pub async fn what_is_derived_can_be_deleted(place: &dyn Place) {
     writer.check().await;
 }
 
-/// The one that tells most, and of those that tell as much the last.
+/// The one at the highest record wins, and among equals the last one.
 pub async fn a_summary_is_listed(place: &dyn Place) {
     let writer = Writer::begin(&place.open(), "session").await;
     let summary = |generation, seq, json: &str| Summary { generation, seq, json: json.to_owned() };
@@ -175,7 +175,7 @@ pub async fn a_summary_is_listed(place: &dyn Place) {
     ] {
         let kept =
             writer.store.put_summary(&writer.session, &LogId::from("log"), put.clone()).await;
-        kept.expect("a summary can be kept");
+        kept.expect("a summary can be stored");
         listed = if is_kept { Some(put) } else { listed };
         let list = writer.store.list_all("").await.expect("sessions can be listed");
         assert_eq!(list[0].summary, listed);

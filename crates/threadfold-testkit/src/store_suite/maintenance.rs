@@ -1,11 +1,11 @@
-//! Maintenance of the store as a whole.
+//! Tests of maintenance of the whole store.
 
 use threadfold_store::StoreSize;
 
 use super::Place;
 use super::writer::Writer;
 
-/// However much is in it.
+/// Whether it is empty or not.
 pub async fn a_store_that_is_intact_has_no_findings(place: &dyn Place) {
     let store = place.open();
     assert_eq!(store.check().await.expect("it can be checked"), []);
@@ -14,7 +14,7 @@ pub async fn a_store_that_is_intact_has_no_findings(place: &dyn Place) {
     assert_eq!(store.check().await.expect("it can be checked"), []);
 }
 
-/// Wherever the records are.
+/// However the records are stored.
 pub async fn the_size_counts_sessions_and_records(place: &dyn Place) {
     let store = place.open();
     let StoreSize { sessions, records, .. } = store.size().await.expect("it can be measured");

@@ -1,31 +1,31 @@
-//! Saying an append again after its acknowledgement was lost.
+//! Tests of retrying an append after its acknowledgement was lost.
 
 use threadfold_store::{Append, BatchId, StoreError};
 
 use super::Place;
 use super::writer::{Writer, line, record};
 
-/// As often as it is said.
-pub async fn a_retry_is_acknowledged_and_not_done_again(place: &dyn Place) {
+/// However often it is retried.
+pub async fn a_retry_is_acknowledged_and_not_repeated(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
-    writer.append(vec![record("a")]).await.expect("it is in order");
-    let appended = writer.append(vec![record("b"), record("c")]).await.expect("it is in order");
+    writer.append(vec![record("a")]).await.expect("it is valid");
+    let appended = writer.append(vec![record("b"), record("c")]).await.expect("it is valid");
     let (append, _) = writer.appends[1].clone();
     for _ in 0..3 {
-        let again = writer.store.append(append.clone()).await.expect("it was done");
+        let again = writer.store.append(append.clone()).await.expect("it took effect");
         assert_eq!(again, appended);
     }
-    writer.append(vec![record("d")]).await.expect("it is in order");
-    let again = writer.store.append(append).await.expect("it was done");
+    writer.append(vec![record("d")]).await.expect("it is valid");
+    let again = writer.store.append(append).await.expect("it took effect");
     assert_eq!(again, appended);
     writer.check().await;
 }
 
-/// Nor is the same name at another place.
+/// Neither is the same batch id at another position.
 pub async fn another_append_at_the_same_place_is_no_retry(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
-    writer.append(vec![record("a")]).await.expect("it is in order");
-    writer.append(vec![record("b")]).await.expect("it is in order");
+    writer.append(vec![record("a")]).await.expect("it is valid");
+    writer.append(vec![record("b")]).await.expect("it is valid");
     let (first, _) = writer.appends[0].clone();
     let renamed = Append { batch: BatchId([8; 16]), ..first.clone() };
     let moved = Append { after: 1, ..first };
@@ -36,14 +36,14 @@ pub async fn another_append_at_the_same_place_is_no_retry(place: &dyn Place) {
     writer.check().await;
 }
 
-/// Wherever the store has put it since.
+/// However the store has compacted it since.
 pub async fn every_append_of_a_long_log_can_be_retried(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
     write_all_sizes(&mut writer).await;
     retry_all(&writer).await;
 }
 
-/// The writer may come back after the store did.
+/// The writer may reconnect after the store restarted.
 pub async fn every_append_can_be_retried_after_reopening(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
     write_all_sizes(&mut writer).await;
@@ -53,14 +53,14 @@ pub async fn every_append_can_be_retried_after_reopening(place: &dyn Place) {
     retry_all(&writer).await;
 }
 
-/// However the store puts them together, also after reopening.
+/// However the store batches them, also after reopening.
 pub async fn appends_to_many_sessions_at_once_are_read_and_retried(place: &dyn Place) {
     let store = place.open();
     let mut writers = Vec::new();
     for number in 0..40 {
         writers.push(Writer::begin(&store, &format!("session {number:02}")).await);
     }
-    // Three times: so few that nothing is moved yet, so many that it is, and a few again.
+    // Three rounds: too few to compact, enough to compact, and a few again.
     for appends in [3, 60, 2] {
         let writing: Vec<_> = writers
             .drain(..)
@@ -69,7 +69,7 @@ pub async fn appends_to_many_sessions_at_once_are_read_and_retried(place: &dyn P
                     for _ in 0..appends {
                         let number = writer.written.len();
                         let append = vec![line(&writer.session, number), record("x")];
-                        writer.append(append).await.expect("it is in order");
+                        writer.append(append).await.expect("it is valid");
                     }
                     writer
                 })
@@ -87,11 +87,11 @@ pub async fn appends_to_many_sessions_at_once_are_read_and_retried(place: &dyn P
             writer.check().await;
         }
     }
-    // One alone goes on where it was.
-    writers[7].append(vec![record("alone")]).await.expect("it is in order");
+    // A single one continues where it was.
+    writers[7].append(vec![record("alone")]).await.expect("it is valid");
     let last = writers[7].appends.len() - 1;
     let (append, appended) = writers[7].appends[last].clone();
-    assert_eq!(store.append(append).await.expect("it was done"), appended);
+    assert_eq!(store.append(append).await.expect("it took effect"), appended);
     retry_all(&writers[7]).await;
     let kept: Vec<_> = writers
         .into_iter()
@@ -107,13 +107,13 @@ pub async fn appends_to_many_sessions_at_once_are_read_and_retried(place: &dyn P
     }
 }
 
-/// It did happen, so nothing is taken back by saying so.
-pub async fn a_retry_is_acknowledged_also_when_another_writes_now(place: &dyn Place) {
+/// The append took effect, so acknowledging it again is safe.
+pub async fn a_retry_is_acknowledged_even_if_another_writer_is_active(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
-    let appended = writer.append(vec![record("a")]).await.expect("it is in order");
+    let appended = writer.append(vec![record("a")]).await.expect("it is valid");
     Writer::continue_as(&writer.store, writer.session.clone(), "another").await;
     let (append, _) = writer.appends[0].clone();
-    assert_eq!(writer.store.append(append).await.expect("it was done"), appended);
+    assert_eq!(writer.store.append(append).await.expect("it took effect"), appended);
     let refused = writer.append(vec![record("b")]).await;
     assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{refused:?}");
     writer.written.truncate(1);
@@ -123,13 +123,13 @@ pub async fn a_retry_is_acknowledged_also_when_another_writes_now(place: &dyn Pl
 async fn write_all_sizes(writer: &mut Writer) {
     writer.write_a_long_log().await;
     let large = (0..3000).map(|number| line(&writer.session, number)).collect();
-    writer.append(large).await.expect("it is in order");
-    writer.append(vec![record("small")]).await.expect("it is in order");
+    writer.append(large).await.expect("it is valid");
+    writer.append(vec![record("small")]).await.expect("it is valid");
 }
 
 async fn retry_all(writer: &Writer) {
     for (append, appended) in &writer.appends {
-        let again = writer.store.append(append.clone()).await.expect("it was done");
+        let again = writer.store.append(append.clone()).await.expect("it took effect");
         assert_eq!(again, *appended);
         let rival = Append { batch: BatchId([0xaa; 16]), ..append.clone() };
         let refused = writer.store.append(rival).await;

@@ -1,4 +1,4 @@
-//! Sessions as such.
+//! Tests of creating, listing and removing sessions.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use bytes::Bytes;
 use threadfold_core::SessionId;
 use threadfold_fold::{LogId, Timestamp};
 use threadfold_store::{
-    Epoch, Head, Lease, Limit, ListQuery, SessionEntry, StoreError, StoredSnapshot, Summary,
+    Epoch, Lease, Limit, ListQuery, LogHead, SessionEntry, StoreError, StoredSnapshot, Summary,
 };
 
 use super::Place;
 use super::writer::{LASTING, NOW, Writer, holder, line, record};
 
-/// Its log keeps the name it began with.
+/// Its log keeps its first id.
 pub async fn a_session_begins_once(place: &dyn Place) {
     let store = place.open();
     let session = SessionId::from("session");
     assert_eq!(store.head(&session).await.expect("a head can be read"), None);
     let head = store.create(&session, LogId::from("first")).await;
-    let begun = Head { log: LogId::from("first"), seq: 0, epoch: Epoch(0) };
-    assert_eq!(head.expect("a session can begin"), begun);
+    let begun = LogHead { log: LogId::from("first"), seq: 0, epoch: Epoch(0) };
+    assert_eq!(head.expect("a session can be created"), begun);
     let mut writer = Writer::continue_as(&store, session.clone(), "suite").await;
-    writer.append(vec![record("a")]).await.expect("it is in order");
+    writer.append(vec![record("a")]).await.expect("it is valid");
     let head = store.create(&session, LogId::from("second")).await;
-    let found = Head { log: LogId::from("first"), seq: 1, epoch: Epoch(1) };
-    assert_eq!(head.expect("it is there"), found);
+    let found = LogHead { log: LogId::from("first"), seq: 1, epoch: Epoch(1) };
+    assert_eq!(head.expect("it exists"), found);
     assert_eq!(store.head(&session).await.expect("a head can be read"), Some(found));
 }
 
-/// Whatever is asked of it.
-pub async fn what_is_not_there_is_not_found(place: &dyn Place) {
+/// For every operation.
+pub async fn a_missing_session_is_not_found(place: &dyn Place) {
     let store = place.open();
     let present = Writer::begin(&store, "present").await;
     let mut append = present.next(vec![record("a")]);
@@ -63,19 +63,19 @@ pub async fn what_is_not_there_is_not_found(place: &dyn Place) {
     }
 }
 
-/// With all that is known of them.
+/// With all their details.
 pub async fn sessions_are_listed_in_order(place: &dyn Place) {
     let store = place.open();
     assert_eq!(store.list_all("").await.expect("sessions can be listed"), []);
     for name in ["b", "a", "é", "", "A", "a/b", "a\0"] {
         let session = SessionId::from(name);
-        store.create(&session, LogId::from("log")).await.expect("a session can begin");
+        store.create(&session, LogId::from("log")).await.expect("a session can be created");
     }
     let session = SessionId::from("a");
     let lease = store.acquire(&session, &holder("x"), Duration::ZERO).await;
-    let lease: Lease = lease.expect("nobody has it");
+    let lease: Lease = lease.expect("it is not held");
     let mut writer = Writer::continue_as(&store, session.clone(), "suite").await;
-    writer.append(vec![record("1"), line(&session, 17)]).await.expect("it is in order");
+    writer.append(vec![record("1"), line(&session, 17)]).await.expect("it is valid");
 
     let list = store.list_all("").await.expect("sessions can be listed");
     let names: Vec<&str> = list.iter().map(|entry| entry.session.as_str()).collect();
@@ -84,7 +84,7 @@ pub async fn sessions_are_listed_in_order(place: &dyn Place) {
         list[2],
         SessionEntry {
             session,
-            head: Head { log: LogId::from("log"), seq: 2, epoch: Epoch(lease.epoch.0 + 1) },
+            head: LogHead { log: LogId::from("log"), seq: 2, epoch: Epoch(lease.epoch.0 + 1) },
             created: NOW,
             updated: Timestamp(NOW.0 + 17),
             lease: Some(Lease { epoch: writer.epoch, holder: holder("suite"), remaining: LASTING }),
@@ -94,7 +94,7 @@ pub async fn sessions_are_listed_in_order(place: &dyn Place) {
     assert_eq!((list[0].updated, &list[0].lease), (NOW, &None));
 }
 
-/// And begins anew under the same name.
+/// It can be created again under the same id.
 pub async fn a_removed_session_is_gone(place: &dyn Place) {
     let store = place.open();
     let mut writer = Writer::begin(&store, "session").await;
@@ -102,45 +102,45 @@ pub async fn a_removed_session_is_gone(place: &dyn Place) {
     writer.write_a_long_log().await;
     other.write_a_long_log().await;
     let snapshot = StoredSnapshot { generation: 1, seq: 1, bytes: Bytes::from("s") };
-    store.put_snapshot(&writer.session, snapshot).await.expect("a snapshot can be kept");
-    store.release(&writer.session, writer.epoch).await.expect("it has it");
-    store.remove(&writer.session).await.expect("nobody writes to it");
+    store.put_snapshot(&writer.session, snapshot).await.expect("a snapshot can be stored");
+    store.release(&writer.session, writer.epoch).await.expect("it is held");
+    store.remove(&writer.session).await.expect("it has no writer");
     assert_eq!(store.head(&writer.session).await.expect("a head can be read"), None);
     let refused = writer.append(vec![record("zombie")]).await;
     assert!(matches!(refused, Err(StoreError::NotFound { .. })), "{refused:?}");
 
     let head = store.create(&writer.session, LogId::from("another")).await;
-    let head = head.expect("a session can begin");
+    let head = head.expect("a session can be created");
     assert_eq!((head.log.as_str(), head.seq), ("another", 0));
     assert_eq!(store.snapshots(&writer.session).await.expect("they can be listed"), []);
     let mut again = Writer::continue_as(&store, writer.session, "suite").await;
-    again.append(vec![record("a")]).await.expect("it is in order");
+    again.append(vec![record("a")]).await.expect("it is valid");
     again.check().await;
     other.check().await;
 }
 
-/// Until its time is over.
+/// Until its lease expires.
 pub async fn a_session_that_is_written_cannot_be_removed(place: &dyn Place) {
     let mut writer = Writer::begin(&place.open(), "session").await;
-    writer.append(vec![record("a")]).await.expect("it is in order");
+    writer.append(vec![record("a")]).await.expect("it is valid");
     let refused = writer.store.remove(&writer.session).await;
     assert!(matches!(refused, Err(StoreError::Held { .. })), "{refused:?}");
     writer.check().await;
     place.clock().advance(LASTING);
-    writer.store.remove(&writer.session).await.expect("its time is over");
+    writer.store.remove(&writer.session).await.expect("it has expired");
     assert_eq!(writer.store.list_all("").await.expect("sessions can be listed"), []);
 }
 
-/// Sessions, logs, leases, and what was derived.
-pub async fn everything_is_there_after_reopening(place: &dyn Place) {
+/// Sessions, logs, leases, and derived data.
+pub async fn everything_is_stored_after_reopening(place: &dyn Place) {
     let store = place.open();
     let mut writer = Writer::begin(&store, "session").await;
     writer.write_a_long_log().await;
     let snapshot = StoredSnapshot { generation: 1, seq: 9, bytes: Bytes::from("state") };
-    store.put_snapshot(&writer.session, snapshot.clone()).await.expect("it can be kept");
+    store.put_snapshot(&writer.session, snapshot.clone()).await.expect("it can be stored");
     let summary = Summary { generation: 1, seq: 9, json: "{}".to_owned() };
     let log = LogId::from("log");
-    store.put_summary(&writer.session, &log, summary).await.expect("a summary can be kept");
+    store.put_summary(&writer.session, &log, summary).await.expect("a summary can be stored");
     let hash = store.put_blob(&writer.session, Bytes::from("blob")).await.expect("it can be kept");
     let list = store.list_all("").await.expect("sessions can be listed");
     let Writer { store: writers, session, epoch, written, appends } = writer;
@@ -153,11 +153,11 @@ pub async fn everything_is_there_after_reopening(place: &dyn Place) {
     assert_eq!(found.expect("a snapshot can be read"), Some(snapshot));
     let blob = writer.store.blob(&hash).await.expect("a blob can be read");
     assert_eq!(blob, Some(Bytes::from("blob")));
-    writer.append(vec![record("the lease still holds")]).await.expect("it is in order");
+    writer.append(vec![record("the lease still holds")]).await.expect("it is valid");
     writer.check().await;
 }
 
-/// Also while a session is written, and after it was removed.
+/// Also while a session is being written, and after it was removed.
 pub async fn an_entry_is_the_one_that_is_listed(place: &dyn Place) {
     let store = place.open();
     let session = SessionId::from("session");
@@ -174,10 +174,10 @@ pub async fn an_entry_is_the_one_that_is_listed(place: &dyn Place) {
     assert!(entry.summary.is_some());
     let list = store.list_all("").await.expect("sessions can be listed");
     assert_eq!(list[0], entry);
-    store.release(&session, writer.epoch).await.expect("it has the lease");
+    store.release(&session, writer.epoch).await.expect("it holds the lease");
     let entry = store.entry(&session).await.expect("an entry can be read").expect("it exists");
     assert_eq!(entry.lease, None);
-    store.remove(&session).await.expect("nobody writes to it");
+    store.remove(&session).await.expect("it has no writer");
     assert_eq!(store.entry(&session).await.expect("an entry can be read"), None);
 }
 
@@ -224,7 +224,7 @@ pub async fn a_page_can_start_after_a_session_that_is_gone(place: &dyn Place) {
     let first = store.list(&ListQuery { limit: 2, ..ListQuery::default() }).await;
     let next = first.expect("sessions can be listed").next;
     assert_eq!(next, Some(SessionId::from("b")));
-    store.remove(&"b".into()).await.expect("nobody writes to it");
+    store.remove(&"b".into()).await.expect("it has no writer");
     let query = ListQuery { after: next, ..ListQuery::default() };
     let page = store.list(&query).await.expect("sessions can be listed");
     assert_eq!(page.entries.len(), 1);
@@ -232,7 +232,7 @@ pub async fn a_page_can_start_after_a_session_that_is_gone(place: &dyn Place) {
 }
 
 /// Each session once, in order.
-pub async fn many_pages_make_the_whole_list(place: &dyn Place) {
+pub async fn many_pages_make_the_complete_list(place: &dyn Place) {
     let names: Vec<String> = (0..1203).map(|number| format!("session {number:04}")).collect();
     let store = create_all(place, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let found = async |prefix| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! A writer that remembers what it wrote.
+//! A writer that records what it wrote.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,40 +10,40 @@ use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, Holder, Limit, Sto
 
 /// When the clock of every store in the suite starts.
 pub const NOW: Timestamp = Timestamp(1_700_000_000_000);
-/// How long leases last in it.
+/// The duration of leases in the suite.
 pub const LASTING: Duration = Duration::from_secs(10);
 
-/// Writes to a session, and remembers what was acknowledged.
+/// Writes to a session, and records what was acknowledged.
 #[derive(Clone)]
 pub struct Writer {
-    /// Where it writes to.
+    /// The session it writes to.
     pub store: Arc<dyn Store>,
-    /// What it writes to.
+    /// The store it writes to.
     pub session: SessionId,
     /// The epoch of its lease.
     pub epoch: Epoch,
-    /// What was acknowledged.
+    /// The acknowledged records.
     pub written: Vec<StoredRecord>,
-    /// The appends that were acknowledged.
+    /// The acknowledged appends.
     pub appends: Vec<(Append, AppendReceipt)>,
 }
 
 impl Writer {
-    /// Begins a session, and gets the right to write to it.
+    /// Creates a session, and acquires its lease.
     pub async fn begin(store: &Arc<dyn Store>, session: &str) -> Self {
         let session = SessionId::from(session);
-        store.create(&session, LogId::from("log")).await.expect("a session can begin");
+        store.create(&session, LogId::from("log")).await.expect("a session can be created");
         Self::continue_as(store, session, "suite").await
     }
 
-    /// Gets the right to write to a session, whoever has it.
+    /// Takes over the lease of a session, whoever holds it.
     pub async fn continue_as(store: &Arc<dyn Store>, session: SessionId, who: &str) -> Self {
-        let head = store.head(&session).await.expect("a head can be read").expect("it began");
+        let head = store.head(&session).await.expect("a head can be read").expect("it exists");
         let holder = holder(who);
         let lease = store
             .take_over(&session, &holder, LASTING, head.epoch)
             .await
-            .expect("the lease may be passed over");
+            .expect("the lease can be taken over");
         Self {
             store: Arc::clone(store),
             session,
@@ -53,7 +53,7 @@ impl Writer {
         }
     }
 
-    /// Returns the append of these records behind what was written.
+    /// Returns the append of these records after those already written.
     pub fn next(&self, records: Vec<Record>) -> Append {
         let after = self.written.len() as u64;
         let mut batch = [0; 16];
@@ -68,7 +68,7 @@ impl Writer {
         }
     }
 
-    /// Appends records, and remembers them if they were acknowledged.
+    /// Appends records, and records them if they were acknowledged.
     pub async fn append(&mut self, records: Vec<Record>) -> Result<AppendReceipt, StoreError> {
         let append = self.next(records);
         let appended = self.store.append(append.clone()).await?;
@@ -83,13 +83,13 @@ impl Writer {
         Ok(appended)
     }
 
-    /// Appends so much that any store has put some of it where old records are.
+    /// Appends enough records that any store compacts some of them.
     pub async fn write_a_long_log(&mut self) {
         for number in 0..1100 {
             let count = 1 + number % 3;
             let first = self.written.len();
             let records = (first..first + count).map(|number| line(&self.session, number));
-            self.append(records.collect()).await.expect("an append in order is taken");
+            self.append(records.collect()).await.expect("a valid append is accepted");
         }
     }
 
@@ -98,7 +98,7 @@ impl Writer {
         read_all(&self.store, &self.session).await
     }
 
-    /// Checks that the log holds what was acknowledged, and nothing else.
+    /// Checks that the log contains exactly the acknowledged records.
     pub async fn check(&self) {
         let found = self.read_all().await;
         assert_eq!(found.len(), self.written.len());
@@ -135,7 +135,7 @@ pub fn holder(who: &str) -> Holder {
     }
 }
 
-/// Returns a line as an agent could have written it: with its session, and not like any other.
+/// Returns a unique line in the style of an agent, with its session.
 pub fn line(session: &SessionId, number: usize) -> Record {
     let text = "all work and no play ".repeat(number % 40);
     let bytes = format!("{{\"sessionId\":\"{session}\",\"uuid\":{number},\"text\":\"{text}\"}}\n");

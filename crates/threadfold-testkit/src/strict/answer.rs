@@ -1,7 +1,7 @@
-//! What a strict provider says to a request that it takes: little, but whole.
+//! A strict provider's answers to accepted requests: short, but complete.
 //!
-//! To a prompt with tools it says that it will look, and calls the first tool twice; to anything
-//! else it says one line. It thinks before that if it is asked to.
+//! For a prompt with tools it answers with a text and calls the first tool twice; for anything
+//! else it answers with one line. It thinks first if requested.
 
 use serde_json::{Value, json};
 
@@ -12,18 +12,18 @@ use crate::model::{
     protocol::{Answer, Protocol},
 };
 
-use super::{Endpoint, Keeping, StrictProvider};
+use super::{Endpoint, ResponseStorage, StrictProvider};
 
-/// An answer, as far as it goes over the wire.
-pub(super) enum Told {
+/// An answer in its wire format.
+pub(super) enum WireAnswer {
     Whole(Vec<u8>),
     /// The events of a stream.
     Events(Vec<Vec<u8>>),
 }
 
 impl StrictProvider {
-    /// Answers a request that was judged, and remembers what it gave out.
-    pub(super) fn tell(&self, endpoint: Endpoint, body: &[u8], number: u64) -> Told {
+    /// Answers a valid request, and records the answer.
+    pub(super) fn tell(&self, endpoint: Endpoint, body: &[u8], number: u64) -> WireAnswer {
         let request: Value = serde_json::from_slice(body).unwrap_or_default();
         match endpoint {
             Endpoint::Messages => {
@@ -34,8 +34,8 @@ impl StrictProvider {
             Endpoint::ChatCompletions => played(&OpenAi, &request, number).over_wire(&request),
             Endpoint::Responses => {
                 let keeping = match request["store"] == false {
-                    true => Keeping::NotStored,
-                    false => Keeping::Stored,
+                    true => ResponseStorage::NotStored,
+                    false => ResponseStorage::Stored,
                 };
                 let told = response(&request, number);
                 self.gave_response(told.body.to_string().as_bytes(), keeping);
@@ -45,22 +45,22 @@ impl StrictProvider {
     }
 }
 
-/// An answer in both its forms.
-struct Both {
+/// An answer as a body and as events.
+struct AnswerForms {
     body: Value,
     events: Vec<Vec<u8>>,
 }
 
-impl Both {
-    fn over_wire(self, request: &Value) -> Told {
+impl AnswerForms {
+    fn over_wire(self, request: &Value) -> WireAnswer {
         match request["stream"] == true {
-            true => Told::Events(self.events),
-            false => Told::Whole(self.body.to_string().into_bytes()),
+            true => WireAnswer::Events(self.events),
+            false => WireAnswer::Whole(self.body.to_string().into_bytes()),
         }
     }
 }
 
-fn played(protocol: &impl Protocol, request: &Value, number: u64) -> Both {
+fn played(protocol: &impl Protocol, request: &Value, number: u64) -> AnswerForms {
     let mut step = Step::new();
     if request["thinking"].is_object() {
         step = step.thinking(format!("Thought {number}."), format!("sig{number}"));
@@ -82,10 +82,10 @@ fn played(protocol: &impl Protocol, request: &Value, number: u64) -> Both {
         request,
     };
     let events = protocol.pieces(&answer).into_iter().map(|piece| piece.bytes).collect();
-    Both { body: protocol.body(&answer), events }
+    AnswerForms { body: protocol.body(&answer), events }
 }
 
-/// Returns the tool to call, if something is asked that tools may help with.
+/// Returns the first tool, unless the last message is a tool result.
 fn tool(request: &Value) -> Option<&str> {
     let list = if request["messages"].is_array() { "messages" } else { "input" };
     let last = request[list].as_array().and_then(|it| it.last())?;
@@ -97,7 +97,7 @@ fn tool(request: &Value) -> Option<&str> {
     name.filter(|_| !is_result)
 }
 
-fn response(request: &Value, number: u64) -> Both {
+fn response(request: &Value, number: u64) -> AnswerForms {
     let mut output = Vec::new();
     let is_encrypted = request["include"]
         .as_array()
@@ -148,5 +148,5 @@ fn response(request: &Value, number: u64) -> Both {
         events.push(event(told("response.output_item.done")));
     }
     events.push(event(json!({ "type": "response.completed", "response": body })));
-    Both { body, events }
+    AnswerForms { body, events }
 }

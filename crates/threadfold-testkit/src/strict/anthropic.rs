@@ -1,14 +1,14 @@
-//! Judges requests to Anthropic's Messages.
+//! Validates requests to Anthropic's Messages.
 
 use std::collections::HashSet;
 
 use super::{
     Refusal,
     json::{self, Value},
-    memory::{Memory, Prefix, Thought, is_thinking, mark},
+    memory::{Memory, Prefix, ThinkingAnswer, is_thinking, mark},
 };
 
-/// Megabytes of a thousand thousands: the smaller reading of what is told.
+/// Decimal megabytes: the stricter reading of the documented limit.
 const MEGABYTE: usize = 1_000_000;
 const REQUEST_BYTES: usize = 32 * MEGABYTE;
 const IMAGE_BYTES: usize = 5 * MEGABYTE;
@@ -42,7 +42,7 @@ pub(super) fn judge(request: &Value<'_>, memory: &Memory) -> Vec<Refusal> {
     walk.refusals
 }
 
-/// A block, or the text that stands for one.
+/// A block, or the text in place of one.
 struct Block<'v, 'a> {
     kind: &'v str,
     text: Option<&'v str>,
@@ -68,12 +68,12 @@ fn list_blocks<'v, 'a>(content: &'v Value<'a>) -> Vec<Block<'v, 'a>> {
 
 struct Walk<'m, 'v> {
     memory: &'m Memory,
-    /// All that stands before the message that is looked at.
+    /// The prefix before the current message.
     prefix: Prefix,
-    /// The last prompt: thinking behind it belongs to the current tool cycle.
+    /// The last prompt: thinking after it belongs to the current tool cycle.
     cycle: usize,
     at: usize,
-    /// The calls of the message before.
+    /// The calls of the previous message.
     waiting: Vec<&'v str>,
     names: HashSet<&'v str>,
     marks: usize,
@@ -100,7 +100,7 @@ impl<'v> Walk<'_, 'v> {
             self.refuse("A4", "an empty text in the system prompt");
         }
         if request.items("messages").is_empty() {
-            self.refuse("A3", "no message, and so none of the user's");
+            self.refuse("A3", "no message");
         }
     }
 
@@ -108,7 +108,7 @@ impl<'v> Walk<'_, 'v> {
         let blocks = blocks(message);
         let role = message.word("role");
         if self.at == 0 && role != "user" {
-            self.refuse("A3", format!("`{role}` speaks first"));
+            self.refuse("A3", format!("the first message is from `{role}`"));
         }
         if blocks.is_empty() {
             self.refuse("A4", "a message without content");
@@ -127,10 +127,10 @@ impl<'v> Walk<'_, 'v> {
         self.at += 1;
     }
 
-    /// Refuses calls that nothing answers any more.
+    /// Refuses calls that have no result.
     fn unanswered(&mut self) {
         for call in std::mem::take(&mut self.waiting) {
-            self.refuse("A1", format!("`{call}` of the message before has no result here"));
+            self.refuse("A1", format!("`{call}` of the previous message has no result here"));
         }
     }
 
@@ -143,12 +143,12 @@ impl<'v> Walk<'_, 'v> {
                 "tool_result" => {
                     let call = block.value.word("tool_use_id");
                     if !waiting.contains(&call) {
-                        self.refuse("A2", format!("a result of `{call}`, which is not waited for"));
+                        self.refuse("A2", format!("a result of `{call}`, which is not open"));
                     } else if !answered.insert(call) {
                         self.refuse("A2", format!("two results of `{call}`"));
                     }
                     if is_behind {
-                        self.refuse("A1", format!("the result of `{call}` is not in front"));
+                        self.refuse("A1", format!("the result of `{call}` is not at the front"));
                     }
                     self.output(block.value);
                 }
@@ -169,10 +169,10 @@ impl<'v> Walk<'_, 'v> {
         self.unanswered();
     }
 
-    /// Judges words and pictures.
+    /// Validates text and images.
     fn said(&mut self, block: &Block<'_, '_>) {
         if block.kind == "text" && block.text.is_none_or(|it| it.trim().is_empty()) {
-            self.refuse("A4", "a text that says nothing");
+            self.refuse("A4", "a blank text");
         }
         let source = block.value.get("source");
         let size = source.map_or(0, |it| it.word("data").len());
@@ -187,7 +187,7 @@ impl<'v> Walk<'_, 'v> {
     fn output(&mut self, result: &'v Value<'_>) {
         let parts = blocks(result);
         if parts.is_empty() {
-            self.refuse("A4", "an output that says nothing");
+            self.refuse("A4", "a blank output");
         }
         for part in &parts {
             self.marks += usize::from(is_marked(part.value));
@@ -261,7 +261,7 @@ impl<'v> Walk<'_, 'v> {
         }
     }
 
-    /// Holds the thinking of a message against what was given out over the same prefix.
+    /// Compares the thinking of a message with the answer given for the same prefix.
     fn thinking(&mut self, blocks: &[Block<'_, '_>]) {
         let answers = self.memory.answers(self.prefix);
         let mut returned = blocks.iter().filter_map(|it| mark(it.value)).peekable();
@@ -271,22 +271,22 @@ impl<'v> Walk<'_, 'v> {
             }
             let is_strange = returned.any(|mark| !mark.is_empty() && !self.memory.gave_mark(mark));
             if is_strange || !answers.is_empty() {
-                self.refuse("A5", "thinking that is not as it was given");
+                self.refuse("A5", "thinking that differs from the original");
             } else {
-                self.refuse("A6", "what stands before the thinking changed since it was made");
+                self.refuse("A6", "the prefix of the thinking changed");
             }
         } else if self.at > self.cycle {
             let mut owed = answers.iter().filter(|answer| made_calls(answer, blocks)).peekable();
             if owed.peek().is_some() && !owed.any(|answer| is_faithful(answer, blocks)) {
-                self.refuse("A5", "the thinking that the calls were made with is not there");
+                self.refuse("A5", "the thinking of the calls is missing");
             }
         }
     }
 }
 
-/// Says whether a message has the thinking of an answer, up to where it was changed and no
-/// further: what was thought behind a change was thought of something else.
-fn is_faithful(answer: &Thought, blocks: &[Block<'_, '_>]) -> bool {
+/// Returns whether a message has an answer's thinking up to its first changed block, and none
+/// after it, because later thinking was based on the original.
+fn is_faithful(answer: &ThinkingAnswer, blocks: &[Block<'_, '_>]) -> bool {
     let given: Vec<_> =
         answer.blocks.iter().filter_map(|it| json::read(it.as_bytes()).ok()).collect();
     let same = given.iter().zip(blocks).take_while(|(given, block)| *given == block.value).count();
@@ -294,7 +294,7 @@ fn is_faithful(answer: &Thought, blocks: &[Block<'_, '_>]) -> bool {
     is_kept && !blocks[same..].iter().any(|it| is_thinking(it.value))
 }
 
-fn made_calls(answer: &Thought, blocks: &[Block<'_, '_>]) -> bool {
+fn made_calls(answer: &ThinkingAnswer, blocks: &[Block<'_, '_>]) -> bool {
     let is_made = |block: &Block<'_, '_>| {
         block.kind == "tool_use" && answer.calls.iter().any(|id| id == block.value.word("id"))
     };

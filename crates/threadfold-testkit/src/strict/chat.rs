@@ -1,4 +1,4 @@
-//! Judges requests to OpenAI's Chat Completions.
+//! Validates requests to OpenAI's Chat Completions.
 
 use super::{Refusal, json::Value};
 
@@ -44,7 +44,7 @@ fn unanswered(waiting: &[&str], before: usize) -> Option<Refusal> {
     (!waiting.is_empty()).then(|| Refusal::new("O1", found))
 }
 
-/// Returns what is wrong with a message by itself.
+/// Returns the violations of a single message.
 fn misshapen(message: &Value<'_>) -> Option<String> {
     let content = message.get("content");
     let is_said = content.is_some_and(|it| it.as_text().is_some() || is_parts(it));
@@ -67,7 +67,7 @@ fn misshapen(message: &Value<'_>) -> Option<String> {
             };
             (!calls.iter().all(is_call)).then(|| "a call that is none".to_owned())
         }
-        role => Some(format!("`{role}` says nothing, or may not speak")),
+        role => Some(format!("`{role}` has no content, or is not allowed")),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     TestkitError,
     model::{
         anthropic::Anthropic,
-        http::{self, HttpRequest, Then},
+        http::{self, ConnectionFate, HttpRequest},
         openai::OpenAi,
         protocol::Protocol,
         server::serve_with,
@@ -25,12 +25,12 @@ use crate::{
     },
 };
 
-use super::{Endpoint, Refusal, StrictProvider, answer::Told};
+use super::{Endpoint, Refusal, StrictProvider, answer::WireAnswer};
 
-/// A running strict provider, which stops when it is dropped.
+/// A running strict provider; dropping it stops it.
 ///
-/// It answers 400 in the provider's form to a request that breaks a rule, and names the rule;
-/// to any other a small answer, as a stream if that is asked for.
+/// It answers a request that violates a rule with 400 in the provider's format, and names the rule;
+/// any other with a short answer, as a stream if requested.
 pub struct StrictServer {
     provider: Arc<StrictProvider>,
     counts: Arc<Counts>,
@@ -46,7 +46,7 @@ struct Counts {
 }
 
 impl StrictServer {
-    /// Starts a provider that has given out nothing yet.
+    /// Starts a provider without earlier answers.
     pub fn start() -> Result<Self, TestkitError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .map_err(TestkitError::io("listen on 127.0.0.1"))?;
@@ -76,12 +76,12 @@ impl StrictServer {
         format!("http://{}", self.address)
     }
 
-    /// Returns the judgement behind the address.
+    /// Returns the validation behind the address.
     pub fn provider(&self) -> &StrictProvider {
         &self.provider
     }
 
-    /// Returns how many requests were taken so far.
+    /// Returns how many requests were accepted so far.
     pub fn taken(&self) -> u64 {
         self.counts.taken.load(Ordering::Relaxed)
     }
@@ -95,7 +95,7 @@ impl StrictServer {
 impl Drop for StrictServer {
     fn drop(&mut self) {
         self.stage.stop();
-        // The server looks up when a connection comes; it may also have ended by itself.
+        // The server notices the stop at its next connection; it may also have ended by itself.
         TcpStream::connect(self.address).ok();
         if let Some(server) = self.server.take() {
             server.join().ok();
@@ -108,7 +108,7 @@ fn converse(provider: &StrictProvider, counts: &Counts, stream: &TcpStream) -> i
     while let Some(request) = http::read_request(stream)? {
         let then = request.then;
         reply(provider, counts, stream, &request)?;
-        if then == Then::Close {
+        if then == ConnectionFate::Close {
             break;
         }
     }
@@ -135,8 +135,8 @@ fn reply(
     }
     let number = counts.taken.fetch_add(1, Ordering::Relaxed) + 1;
     match provider.tell(endpoint, &request.body, number) {
-        Told::Whole(body) => write(200, &body),
-        Told::Events(events) => {
+        WireAnswer::Whole(body) => write(200, &body),
+        WireAnswer::Events(events) => {
             http::start_stream(stream, then)?;
             for event in events {
                 http::write_chunk(stream, &event)?;
@@ -146,7 +146,7 @@ fn reply(
     }
 }
 
-/// Returns the body of a refusal, in the words of the provider.
+/// Returns the body of a refusal, in the provider's format.
 fn refusal(endpoint: Endpoint, refusals: &[Refusal]) -> Value {
     let message = refusals.iter().map(Refusal::to_string).collect::<Vec<_>>().join("; ");
     match endpoint {

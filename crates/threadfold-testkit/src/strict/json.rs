@@ -1,17 +1,17 @@
-//! JSON as a strict provider reads it: a request's own spelling is kept beside what it says.
+//! JSON as a strict provider reads it: a request's spelling is kept beside its value.
 //!
-//! It is a reader of its own, so that what it refuses does not hang on what others let pass.
+//! It is an independent parser, so that its strictness does not depend on another one's leniency.
 
 use std::borrow::Cow;
 use std::str::Chars;
 
-/// Deeper than any request that means something, and far from the end of a thread's stack.
+/// Deeper than any meaningful request, and far from overflowing a thread's stack.
 const DEPTH_LIMIT: usize = 300;
 
-/// A value and how it was spelt.
+/// A value and its original spelling.
 #[derive(Clone, Debug)]
 pub(super) struct Value<'a> {
-    /// The value as it stands in the request.
+    /// The text of the value in the request.
     pub(super) text: &'a str,
     body: Body<'a>,
 }
@@ -26,7 +26,7 @@ enum Body<'a> {
     Object(Vec<(Cow<'a, str>, Value<'a>)>),
 }
 
-/// Reads one value, and nothing behind it.
+/// Parses one value, with nothing after it.
 pub(super) fn read(bytes: &[u8]) -> Result<Value<'_>, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let mut reader = Reader { text, at: 0, depth: 0 };
@@ -39,7 +39,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value<'_>, String> {
 }
 
 impl<'a> Value<'a> {
-    /// Returns a field of an object; `null` counts as absent, and of equal names the last holds.
+    /// Returns a field of an object; `null` counts as absent, and the last of equal names wins.
     pub(super) fn get(&self, name: &str) -> Option<&Value<'a>> {
         let Body::Object(fields) = &self.body else { return None };
         let found = fields.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value);
@@ -74,13 +74,13 @@ impl<'a> Value<'a> {
         self.get(name).and_then(Value::as_list).unwrap_or_default()
     }
 
-    /// Says whether a field is there and false.
+    /// Returns whether a field is present and false.
     pub(super) fn denies(&self, name: &str) -> bool {
         matches!(self.get(name).map(|it| &it.body), Some(Body::Bool(false)))
     }
 }
 
-/// Two values are equal if they say the same, however they are spelt.
+/// Two values are equal if they mean the same, whatever their spelling.
 impl PartialEq for Value<'_> {
     fn eq(&self, other: &Self) -> bool {
         match (&self.body, &other.body) {
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes a sign, with the space before it.
+    /// Consumes a token, with the white space before it.
     fn take(&mut self, sign: u8) -> bool {
         self.skip_space();
         let is_there = self.peek() == Some(sign);
@@ -266,7 +266,7 @@ fn unescape(spelt: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Reads what stands behind `\u`: a letter, or the two halves of one.
+/// Parses the digits after `\u`: one code unit, or a surrogate pair.
 fn escaped(letters: &mut Chars<'_>) -> Result<char, String> {
     let mut units = vec![unit(letters)?];
     if matches!(units[0], 0xd800..=0xdbff) && letters.as_str().starts_with("\\u") {

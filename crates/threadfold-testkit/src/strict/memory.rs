@@ -1,28 +1,28 @@
-//! What a strict provider remembers to have given out.
+//! A strict provider's record of its answers.
 
 use std::{
     collections::{HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use super::{Keeping, json::Value};
+use super::{ResponseStorage, json::Value};
 
-/// What was given out so far.
+/// The answers so far.
 #[derive(Default)]
 pub(super) struct Memory {
-    /// The answers, by the prefix that they were made over.
-    answers: HashMap<Prefix, Vec<Thought>>,
-    /// The marks of all thinking.
+    /// The answers, by the prefix of their request.
+    answers: HashMap<Prefix, Vec<ThinkingAnswer>>,
+    /// The signatures of all thinking.
     marks: HashSet<String>,
-    /// The items of responses that may come back.
+    /// The items of responses that may be sent back.
     items: Vec<GivenItem>,
-    /// Where the items of an id, and the reasoning of a content, stand among them.
+    /// The positions of items by id, and of reasoning by encrypted content.
     by_name: HashMap<String, Vec<usize>>,
-    /// The responses that were stored, with the calls that they made.
+    /// The stored responses, with their calls.
     stored: HashMap<String, Vec<String>>,
 }
 
-/// All that stands before a message: the system prompt, the tools and the messages, by bytes.
+/// Everything before a message: the system prompt, the tools and the messages, by bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Prefix(u64);
 
@@ -43,11 +43,11 @@ fn hash(it: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// An answer as far as it thought.
-pub(super) struct Thought {
-    /// The blocks up to the last thinking that something followed, as they were given.
+/// The thinking of an answer.
+pub(super) struct ThinkingAnswer {
+    /// The blocks up to the last thinking that is followed by something, as given.
     pub(super) blocks: Vec<String>,
-    /// The calls that it made.
+    /// Its calls.
     pub(super) calls: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct GivenItem {
     pub(super) is_stored: bool,
     /// The reasoning right before it.
     pub(super) before: Option<usize>,
-    /// What came right behind it.
+    /// The item right after it.
     pub(super) after: Option<usize>,
 }
 
@@ -68,8 +68,8 @@ impl Memory {
     pub(super) fn gave_message(&mut self, request: &Value<'_>, answer: &Value<'_>) {
         let prefix = request.items("messages").iter().fold(Prefix::start(request), Prefix::then);
         let blocks = answer.items("content");
-        // Thinking that nothing follows cannot come back, for no message may end with it, and
-        // empty text cannot come back either.
+        // Trailing thinking cannot be sent back, because no message may end with it, and neither
+        // can empty text.
         let is_said = |it: &Value<'_>| {
             !is_thinking(it) && (it.word("type") != "text" || !it.word("text").trim().is_empty())
         };
@@ -77,23 +77,23 @@ impl Memory {
         let thought = blocks[..said].iter().rposition(is_thinking).map_or(0, |last| last + 1);
         self.marks.extend(blocks.iter().filter_map(mark).map(str::to_owned));
         let calls = blocks.iter().filter(|it| it.word("type") == "tool_use");
-        self.answers.entry(prefix).or_default().push(Thought {
+        self.answers.entry(prefix).or_default().push(ThinkingAnswer {
             blocks: blocks[..thought].iter().map(|it| it.text.to_owned()).collect(),
             calls: calls.map(|it| it.word("id").to_owned()).collect(),
         });
     }
 
-    /// Returns the answers that were made over a prefix.
-    pub(super) fn answers(&self, prefix: Prefix) -> &[Thought] {
+    /// Returns the answers for a prefix.
+    pub(super) fn answers(&self, prefix: Prefix) -> &[ThinkingAnswer] {
         self.answers.get(&prefix).map_or(&[], Vec::as_slice)
     }
 
-    /// Says whether thinking of this mark was given out.
+    /// Returns whether thinking with this signature was given.
     pub(super) fn gave_mark(&self, mark: &str) -> bool {
         self.marks.contains(mark)
     }
 
-    pub(super) fn gave_response(&mut self, response: &Value<'_>, keeping: Keeping) {
+    pub(super) fn gave_response(&mut self, response: &Value<'_>, keeping: ResponseStorage) {
         let output = response.items("output");
         let first = self.items.len();
         for (place, item) in output.iter().enumerate() {
@@ -111,19 +111,19 @@ impl Memory {
                 id: item.word("id").to_owned(),
                 call: item.word("call_id").to_owned(),
                 encrypted: item.word("encrypted_content").to_owned(),
-                is_stored: keeping == Keeping::Stored,
+                is_stored: keeping == ResponseStorage::Stored,
                 before: is_behind_reasoning.then(|| at - 1),
                 after: (place + 1 < output.len()).then_some(at + 1),
             });
         }
-        if keeping == Keeping::Stored {
+        if keeping == ResponseStorage::Stored {
             let calls = output.iter().filter(|it| it.word("type") == "function_call");
             let calls = calls.map(|it| it.word("call_id").to_owned()).collect();
             self.stored.insert(response.word("id").to_owned(), calls);
         }
     }
 
-    /// Returns the items that have this id or this encrypted content.
+    /// Returns the items with this id or this encrypted content.
     pub(super) fn items_named<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a GivenItem> {
         self.by_name.get(name).into_iter().flatten().map(|at| &self.items[*at])
     }
@@ -132,18 +132,18 @@ impl Memory {
         self.items.get(at?)
     }
 
-    /// Returns the calls of a response that was stored.
+    /// Returns the calls of a stored response.
     pub(super) fn stored(&self, response: &str) -> Option<&[String]> {
         self.stored.get(response).map(Vec::as_slice)
     }
 }
 
-/// Says whether a block is thinking, to be read or not.
+/// Returns whether a block is thinking, readable or redacted.
 pub(super) fn is_thinking(block: &Value<'_>) -> bool {
     mark_name(block).is_some()
 }
 
-/// Returns what the provider knows its thinking by.
+/// Returns the signature or data that identifies thinking.
 pub(super) fn mark<'a>(block: &'a Value<'_>) -> Option<&'a str> {
     mark_name(block).map(|name| block.word(name))
 }

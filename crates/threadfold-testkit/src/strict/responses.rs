@@ -1,4 +1,4 @@
-//! Judges requests to OpenAI's Responses.
+//! Validates requests to OpenAI's Responses.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,8 @@ use super::{
 };
 
 pub(super) fn judge(request: &Value<'_>, memory: &Memory) -> Vec<Refusal> {
-    let mut judge = Judge { memory, is_stored: !request.denies("store"), refusals: Vec::new() };
+    let mut judge =
+        ResponsesValidator { memory, is_stored: !request.denies("store"), refusals: Vec::new() };
     if request.word("model").is_empty() {
         judge.refusals.push(Refusal::shape("`model` is not there"));
     }
@@ -33,14 +34,14 @@ pub(super) fn judge(request: &Value<'_>, memory: &Memory) -> Vec<Refusal> {
     judge.refusals
 }
 
-struct Judge<'m> {
+struct ResponsesValidator<'m> {
     memory: &'m Memory,
-    /// The request may name what was stored.
+    /// The request may refer to stored items.
     is_stored: bool,
     refusals: Vec<Refusal>,
 }
 
-/// Returns an item's kind; a message may leave it out.
+/// Returns an item's type; a message may omit it.
 fn kind<'v>(item: &'v Value<'_>) -> &'v str {
     match item.word("type") {
         "" if !item.word("role").is_empty() => "message",
@@ -48,7 +49,7 @@ fn kind<'v>(item: &'v Value<'_>) -> &'v str {
     }
 }
 
-/// Says whether these are words and pictures as a tool's output may have them.
+/// Returns whether these are text and images that a tool's output may contain.
 fn are_inputs(parts: &[Value<'_>]) -> bool {
     let has = |part: &Value<'_>, name| part.get(name).is_some_and(|it| it.as_text().is_some());
     let is_input = |part: &Value<'_>| match part.word("type") {
@@ -59,12 +60,12 @@ fn are_inputs(parts: &[Value<'_>]) -> bool {
     !parts.is_empty() && parts.iter().all(is_input)
 }
 
-impl<'m> Judge<'m> {
+impl<'m> ResponsesValidator<'m> {
     fn refuse(&mut self, rule: &'static str, at: usize, found: impl Into<String>) {
         self.refusals.push(Refusal::new(rule, format!("input.{at}: {}", found.into())));
     }
 
-    /// Judges what an item is by itself.
+    /// Validates an item by itself.
     fn item(&mut self, at: usize, item: &Value<'_>) {
         let has = |name: &str| item.get(name).is_some_and(|it| it.as_text().is_some());
         let is_whole = match kind(item) {
@@ -97,7 +98,7 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// Judges whether reasoning can be read again.
+    /// Validates that reasoning can be read again.
     fn reasoning(&mut self, at: usize, item: &Value<'_>) {
         let encrypted = item.word("encrypted_content");
         let is_known = match encrypted {
@@ -105,7 +106,7 @@ impl<'m> Judge<'m> {
             _ => self.memory.items_named(encrypted).any(|it| it.encrypted == encrypted),
         };
         if !is_known {
-            self.refuse("O4", at, "reasoning whose content is not here, and was not stored");
+            self.refuse("O4", at, "reasoning without content that was not stored");
         }
     }
 
@@ -135,7 +136,7 @@ impl<'m> Judge<'m> {
                 }
                 "function_call_output" => match waiting.iter().position(|it| *it == call) {
                     Some(place) => _ = waiting.swap_remove(place),
-                    None => self.refuse("O2", at, format!("no call `{call}` waits for an output")),
+                    None => self.refuse("O2", at, format!("`{call}` is not an open call")),
                 },
                 _ => {}
             }
@@ -145,7 +146,7 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// Judges whether reasoning and its items stand as they were given.
+    /// Validates that reasoning and its items are in their original order.
     fn order(&mut self, items: &[Value<'_>]) {
         let mut ids = HashSet::new();
         for (at, item) in items.iter().enumerate() {
@@ -160,13 +161,13 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// Reasoning is followed by what it was followed by.
+    /// Reasoning must be followed by its original successor.
     fn followed(&mut self, at: usize, item: &Value<'_>, next: Option<&Value<'_>>) {
         let encrypted = item.word("encrypted_content");
         let name = if encrypted.is_empty() { item.word("id") } else { encrypted };
         let mut given =
             self.memory.items_named(name).filter(|it| it.kind == "reasoning").peekable();
-        // What was never given out is not known here, and refused for that.
+        // Unknown items are refused elsewhere.
         if given.peek().is_none() {
             return;
         }
@@ -180,7 +181,7 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// An item that comes back by its name has the reasoning before it that it was made with.
+    /// An item that is sent back by id must be preceded by its original reasoning.
     fn led(&mut self, at: usize, id: &str, before: Option<&Value<'_>>) {
         let mut given = self.memory.items_named(id).filter(|it| it.id == id).peekable();
         if id.is_empty() || given.peek().is_none() {
@@ -191,12 +192,12 @@ impl<'m> Judge<'m> {
             None => true,
         };
         if !given.any(fits) {
-            self.refuse("O3", at, format!("`{id}` without the reasoning that it was made with"));
+            self.refuse("O3", at, format!("`{id}` without its reasoning"));
         }
     }
 }
 
-/// Says whether an item is the one that was given. It may have lost its name, but not changed it.
+/// Returns whether an item is the given one. Its id may be missing, but not different.
 fn is_given(given: &GivenItem, item: &Value<'_>) -> bool {
     let is_named = |name: &str, was: &str| name.is_empty() || name == was;
     match kind(item) {

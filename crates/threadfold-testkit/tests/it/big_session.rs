@@ -1,33 +1,47 @@
-//! The made-up sessions are in order: the same bytes each time, and nothing odd in them.
+//! Generated sessions are reproducible and have no anomalies.
 
 use std::collections::BTreeMap;
 
 use threadfold_convert::lines::lines;
-use threadfold_convert::{Agent, claude, opencode};
+use threadfold_convert::{Agent, claude, codex, opencode};
 use threadfold_core::{ConversationState, Payload, SessionEvent, SessionId};
 use threadfold_fold::{
     Fold, Record, SessionFile, Slices, file_records, parse_transcript, stream_records,
 };
-use threadfold_testkit::big_session::{Written, write_bus, write_stream, write_transcript};
+use threadfold_testkit::big_session::{
+    TranscriptCounts, write_bus, write_newer_bus, write_rollout, write_stream, write_transcript,
+};
 use threadfold_testkit::naive_load;
 
 const SIZE: u64 = 3_000_000;
 
-fn transcript() -> (Written, Vec<u8>) {
+fn transcript() -> (TranscriptCounts, Vec<u8>) {
     let mut bytes = Vec::new();
     let written = write_transcript(SIZE, &mut bytes).expect("memory can be written to");
     (written, bytes)
 }
 
-fn stream() -> (Written, Vec<u8>) {
+fn stream() -> (TranscriptCounts, Vec<u8>) {
     let mut bytes = Vec::new();
     let written = write_stream(SIZE, &mut bytes).expect("memory can be written to");
     (written, bytes)
 }
 
-fn bus() -> (Written, Vec<u8>) {
+fn bus() -> (TranscriptCounts, Vec<u8>) {
     let mut bytes = Vec::new();
     let written = write_bus(SIZE, &mut bytes).expect("memory can be written to");
+    (written, bytes)
+}
+
+fn newer_bus() -> (TranscriptCounts, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let written = write_newer_bus(SIZE, &mut bytes).expect("memory can be written to");
+    (written, bytes)
+}
+
+fn rollout() -> (TranscriptCounts, Vec<u8>) {
+    let mut bytes = Vec::new();
+    let written = write_rollout(SIZE, &mut bytes).expect("memory can be written to");
     (written, bytes)
 }
 
@@ -62,7 +76,7 @@ fn kinds(state: &ConversationState) -> BTreeMap<String, usize> {
     kinds
 }
 
-fn written_kinds(written: &Written) -> BTreeMap<String, usize> {
+fn written_kinds(written: &TranscriptCounts) -> BTreeMap<String, usize> {
     [
         ("user_message", written.prompts),
         ("assistant_text", written.texts),
@@ -77,15 +91,16 @@ fn written_kinds(written: &Written) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn the_same_size_gives_the_same_bytes() {
+fn the_same_size_generates_the_same_bytes() {
     assert!(transcript() == transcript());
     assert!(stream() == stream());
     assert!(bus() == bus());
+    assert!(rollout() == rollout());
 }
 
 #[test]
 fn the_size_is_near_what_was_asked() {
-    for (written, bytes) in [transcript(), stream(), bus()] {
+    for (written, bytes) in [transcript(), stream(), bus(), newer_bus(), rollout()] {
         assert_eq!(written.bytes, bytes.len() as u64);
         assert_eq!(written.lines, bytes.iter().filter(|byte| **byte == b'\n').count() as u64);
         assert!(written.bytes >= SIZE && written.bytes < SIZE * 3 / 2, "{written:?}");
@@ -93,7 +108,7 @@ fn the_size_is_near_what_was_asked() {
 }
 
 #[test]
-fn lines_are_as_long_as_those_of_people() {
+fn line_lengths_match_real_sessions() {
     let (_, bytes) = transcript();
     let mut lengths: Vec<_> = lines(&bytes).map(|line| line.bytes.len()).collect();
     lengths.sort_unstable();
@@ -120,15 +135,26 @@ fn a_stream_folds_to_what_was_written() {
 
 #[test]
 fn a_bus_folds_to_what_was_written() {
-    let (written, bytes) = bus();
-    assert_eq!(kinds(&fold(&stream_events(opencode::AGENT, &bytes))), written_kinds(&written));
+    for (written, bytes) in [bus(), newer_bus()] {
+        assert_eq!(kinds(&fold(&stream_events(opencode::AGENT, &bytes))), written_kinds(&written));
+    }
 }
 
 #[test]
-fn the_naive_loader_gives_the_same_state() {
+fn a_rollout_folds_to_what_was_written() {
+    let (written, bytes) = rollout();
+    let state = parse_transcript(codex::AGENT, &[SessionFile { path: "s.jsonl", bytes: &bytes }]);
+    assert_eq!(kinds(&state), written_kinds(&written));
+    assert_eq!(naive_load::load_rollout(&bytes), state);
+}
+
+#[test]
+fn the_naive_loader_builds_the_same_state() {
     let (_, bytes) = transcript();
     assert_eq!(naive_load::load(&bytes), fold(&transcript_events(&bytes)));
     assert_eq!(naive_load::parse_only(&bytes), lines(&bytes).count());
     let (_, bytes) = bus();
     assert_eq!(naive_load::load_bus(&bytes), fold(&stream_events(opencode::AGENT, &bytes)));
+    let (_, bytes) = newer_bus();
+    assert_eq!(naive_load::load_newer_bus(&bytes), fold(&stream_events(opencode::AGENT, &bytes)));
 }

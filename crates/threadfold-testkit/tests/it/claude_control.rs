@@ -1,16 +1,16 @@
-//! Real Claude Code is spoken to, stopped and resumed in the middle.
+//! A real Claude Code is driven, interrupted and resumed.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use threadfold_testkit::{
-    AgentHome, ClaudeCode, Input, Place, RunOptions, Running, Script, ScriptedModel, Step,
+    AgentHome, ClaudeCode, ClaudeProcess, Input, Place, RunOptions, Script, ScriptedModel, Step,
     TestkitError,
 };
 
 use crate::real::{SESSION, claude, json as parse, said};
 
-/// A model whose one long answer stops within its text, once its first block is finished.
+/// A model whose answer stops in the middle of the text after the first block.
 fn held_model() -> ScriptedModel {
     let middle = Place::Within { block: 1, deltas: 1 };
     let step = Step::new()
@@ -33,20 +33,20 @@ fn user_line(name: &str) -> String {
     json!({ "type": "user", "message": { "role": "user", "content": content } }).to_string()
 }
 
-/// Reads until `wanted` says yes to a line.
-fn read_until(running: &mut Running<'_>, wanted: impl Fn(&Value) -> bool) {
+/// Reads until `wanted` returns true for a line.
+fn read_until(running: &mut ClaudeProcess<'_>, wanted: impl Fn(&Value) -> bool) {
     assert!(running.any(|line| wanted(&parse(&line.unwrap()))));
 }
 
 /// Reads until the first delta of the second block, where the model stops.
-fn read_to_the_hold(running: &mut Running<'_>) {
+fn read_to_the_hold(running: &mut ClaudeProcess<'_>) {
     read_until(running, |line| {
         line["event"]["type"] == "content_block_delta" && line["event"]["index"] == 1
     });
 }
 
 #[test]
-fn a_killed_run_says_nothing_more_and_can_be_resumed() {
+fn a_killed_run_emits_nothing_more_and_can_be_resumed() {
     let Some(claude) = claude() else { return };
     let (model, home) = (held_model(), AgentHome::new().unwrap());
     let options = RunOptions::new(&home, model.base_url(), prompt("held")).session_id(SESSION);
@@ -83,7 +83,7 @@ fn a_killed_run_says_nothing_more_and_can_be_resumed() {
 }
 
 #[test]
-fn an_interrupted_run_keeps_what_was_said_and_ends_by_itself() {
+fn an_interrupted_run_preserves_its_output_and_exits() {
     let Some(claude) = claude() else { return };
     let (model, home) = (held_model(), AgentHome::new().unwrap());
     let options = RunOptions::new(&home, model.base_url(), prompt("held"));
@@ -99,7 +99,7 @@ fn an_interrupted_run_keeps_what_was_said_and_ends_by_itself() {
 }
 
 #[test]
-fn prompts_go_in_one_after_the_other() {
+fn prompts_are_sent_one_after_the_other() {
     let Some(claude) = claude() else { return };
     let (model, home) = (held_model(), AgentHome::new().unwrap());
     model.release("never");

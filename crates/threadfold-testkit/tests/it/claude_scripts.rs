@@ -1,4 +1,4 @@
-//! Real Claude Code plays the ready scripts.
+//! A real Claude Code plays the prepared scripts.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::real::play;
 const DONE: &str = "init … result completed exit 0";
 
 #[test]
-fn text_is_said_once() {
+fn text_is_emitted_once() {
     let Some(session) = play("text") else { return };
     assert_eq!(session.frame(), DONE);
     assert_eq!(
@@ -18,7 +18,7 @@ fn text_is_said_once() {
 }
 
 #[test]
-fn thinking_is_kept_in_its_place() {
+fn thinking_keeps_its_position() {
     let Some(session) = play("thinking") else {
         return;
     };
@@ -58,7 +58,7 @@ fn tools_really_run() {
 }
 
 #[test]
-fn parallel_tools_end_in_an_order_of_their_own() {
+fn parallel_tools_finish_in_any_order() {
     let Some(session) = play("parallel") else {
         return;
     };
@@ -116,7 +116,7 @@ fn a_subagent_works_in_the_background() {
 }
 
 #[test]
-fn refused_requests_are_made_again() {
+fn refused_requests_are_retried() {
     let Some(session) = play("error_retry") else {
         return;
     };
@@ -128,7 +128,7 @@ fn refused_requests_are_made_again() {
 }
 
 #[test]
-fn an_answer_goes_on_after_a_lost_connection() {
+fn an_answer_continues_after_a_lost_connection() {
     let Some(session) = play("drop_midstream") else {
         return;
     };
@@ -147,7 +147,7 @@ fn a_tool_runs_once_although_the_connection_was_lost_after_it() {
 }
 
 #[test]
-fn an_error_within_a_stream_is_overcome() {
+fn an_error_within_a_stream_is_retried() {
     let Some(session) = play("error_midstream") else {
         return;
     };
@@ -159,7 +159,7 @@ fn an_error_within_a_stream_is_overcome() {
 }
 
 #[test]
-fn a_request_that_is_refused_for_ever_ends_the_run() {
+fn a_permanently_refused_request_ends_the_run() {
     let Some(session) = play("error400") else {
         return;
     };
@@ -168,7 +168,7 @@ fn a_request_that_is_refused_for_ever_ends_the_run() {
 }
 
 #[test]
-fn an_answer_that_is_too_long_goes_on() {
+fn an_answer_that_is_too_long_is_continued() {
     let Some(session) = play("maxtokens") else {
         return;
     };
@@ -176,7 +176,7 @@ fn an_answer_that_is_too_long_goes_on() {
     assert_eq!(session.main(), ["This answer is too long to", "end in one go."]);
 }
 
-/// Returns what a subagent of the ready scripts says.
+/// Returns the text of a subagent in the ready scripts.
 fn worker(name: &str) -> Vec<String> {
     vec![
         "(I am the subagent.)".to_owned(),

@@ -1,4 +1,4 @@
-//! A client so plain that it shows what was on the wire.
+//! A minimal HTTP client that shows the bytes on the wire.
 
 use std::{
     io::{Read, Write},

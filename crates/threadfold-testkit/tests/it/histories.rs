@@ -1,8 +1,8 @@
-//! Histories cut at every event: once repaired, every provider takes them.
+//! Histories truncated at every event: once repaired, every provider accepts them.
 //!
 //! Each history is repaired and rendered for three providers. Each request must pass the core's
-//! validator, keep what stood before the first defect byte for byte, and be taken over HTTP by the
-//! strict provider, which was told what it gave out in the run and judges by rules of its own.
+//! validator, leave everything before the first defect unchanged byte for byte, and be accepted over
+//! HTTP by the strict provider, which knows what it sent in the run and checks independently.
 //! `cargo nextest run -p threadfold-testkit -E 'test(histories)' --no-capture` prints the counts.
 
 use proptest::prelude::Strategy;
@@ -11,10 +11,10 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use threadfold_core::{Payload, SessionEvent};
 use threadfold_testkit::loops::{plausible_loop, sound_loop};
 
-use self::court::{Counts, Court};
-use self::run::{Given, Run};
+use self::check::{Checker, Counts};
+use self::run::{AnswerForm, Run};
 
-mod court;
+mod check;
 mod live;
 mod run;
 mod transcripts;
@@ -38,42 +38,42 @@ fn seeded(strategy: &impl Strategy<Value = Vec<SessionEvent>>, seed: u64) -> Vec
 fn sound(seeds: std::ops::Range<u64>) -> Counts {
     let runs = seeds.map(|seed| {
         let name = format!("r{seed}");
-        Run::of_events(&name, seeded(&sound_loop(&name), seed), Given::AsAnswered)
+        Run::of_events(&name, seeded(&sound_loop(&name), seed), AnswerForm::AsAnswered)
     });
-    Court::open().try_all(runs.collect())
+    Checker::open().check_all(runs.collect())
 }
 
 #[test]
-fn of_sound_loops_are_taken() {
+fn histories_of_sound_loops_are_accepted_1() {
     sound(0..500).report("sound loops 0..500", SOUND);
 }
 
 #[test]
-fn of_more_sound_loops_are_taken() {
+fn histories_of_sound_loops_are_accepted_2() {
     sound(500..1_000).report("sound loops 500..1000", SOUND);
 }
 
 #[test]
-fn of_still_more_sound_loops_are_taken() {
+fn histories_of_sound_loops_are_accepted_3() {
     sound(1_000..1_500).report("sound loops 1000..1500", SOUND);
 }
 
 #[test]
-fn of_odd_loops_are_taken() {
-    // Nobody answers a request without a message.
+fn histories_of_odd_loops_are_accepted() {
+    // A request without a message gets no answer.
     let asks = |events: &Vec<SessionEvent>| match events.first().map(|it| &it.payload) {
         Some(Payload::TurnStarted(said)) => !said.messages.is_empty(),
         _ => false,
     };
     let loops = (0..600).map(|seed| seeded(&plausible_loop(), seed)).filter(asks).enumerate();
-    let runs =
-        loops.map(|(at, events)| Run::of_events(&format!("odd{at}"), events, Given::AsRendered));
-    Court::open().try_all(runs.collect()).report("odd loops", PLAUSIBLE);
+    let runs = loops
+        .map(|(at, events)| Run::of_events(&format!("odd{at}"), events, AnswerForm::AsRendered));
+    Checker::open().check_all(runs.collect()).report("odd loops", PLAUSIBLE);
 }
 
 #[test]
-fn of_recorded_sessions_are_taken() {
+fn histories_of_recorded_sessions_are_accepted() {
     let mut runs = live::recorded();
     runs.extend(transcripts::all());
-    Court::open().try_all(runs).report("recorded sessions", RECORDED);
+    Checker::open().check_all(runs).report("recorded sessions", RECORDED);
 }

@@ -9,14 +9,22 @@ mod claude_control;
 mod claude_scripts;
 mod client;
 mod histories;
+mod known_gap_rows;
 mod model_anthropic;
 mod model_faults;
 mod model_openai;
 #[cfg(unix)]
+mod oracle;
+mod parity_codex;
 mod parity_live;
+mod parity_mutations;
 #[cfg(unix)]
 mod parity_opencode;
+#[cfg(unix)]
+mod parity_opencode_newer;
 mod real;
+#[cfg(unix)]
+mod recording;
 #[cfg(unix)]
 mod store_crash;
 mod strict;

@@ -1,8 +1,8 @@
-//! The scripted model speaks Anthropic Messages.
+//! The scripted model implements Anthropic Messages.
 
 use serde_json::{Value, json};
 use threadfold_testkit::{
-    ModelRequest, Played, Script, ScriptedModel, Step, StopReason, SubagentTool, Usage,
+    ModelRequest, PlayedStep, Script, ScriptedModel, Step, StopReason, SubagentTool, Usage,
     ready_scripts,
 };
 
@@ -21,7 +21,7 @@ fn prompt(text: &str) -> Value {
     json!([{ "role": "user", "content": text }])
 }
 
-/// Says an event in a line.
+/// Formats an event as one line.
 fn line(event: &Value) -> String {
     let kind = event["type"].as_str().unwrap();
     match kind {
@@ -101,7 +101,7 @@ fn a_stream_has_its_events_in_the_order_of_the_provider() {
 }
 
 #[test]
-fn a_request_that_does_not_stream_gets_the_whole_message() {
+fn a_request_without_streaming_gets_the_complete_message() {
     let step = Step::new()
         .text("Hello.")
         .tool_use("Read", json!({ "file_path": "a" }))
@@ -164,7 +164,8 @@ fn steps_are_counted_from_the_last_directive_and_not_from_tool_results() {
     );
 
     let played: Vec<_> = model.requests().into_iter().map(|it| it.played).collect();
-    let play = |script: &str, step| Some(Played { script: script.to_owned(), step, attempt: 1 });
+    let play =
+        |script: &str, step| Some(PlayedStep { script: script.to_owned(), step, attempt: 1 });
     assert_eq!(played, [play("nested", 1), play("outer", 0)]);
 }
 
@@ -179,7 +180,7 @@ fn a_subagent_is_started_with_the_tool_of_the_agents_version() {
 }
 
 #[test]
-fn ids_are_never_used_twice() {
+fn ids_are_never_reused() {
     let step = Step::new().tool_use("Bash", json!({}));
     let model = model(Script::new("again").step(step));
 
@@ -201,7 +202,7 @@ fn ids_are_never_used_twice() {
 }
 
 #[test]
-fn what_is_not_scripted_gets_a_plain_answer() {
+fn an_unscripted_request_gets_a_plain_answer() {
     let model = model(Script::new("short").step(Step::new().text("Hi.")));
     let text = |response: &Response| -> String {
         let events = response.events();

@@ -1,4 +1,4 @@
-//! The scripted model fails as it is told to.
+//! Fault injection in the scripted model.
 
 use std::{
     io::Read,
@@ -27,7 +27,7 @@ fn two_blocks() -> Step {
     Step::new().text("one").text("two").chunk_chars(1)
 }
 
-/// Says how a response ends: its last event, and whether the connection was lost after it.
+/// Returns how a response ends: its last event, and whether the connection was lost after it.
 fn ending(response: &Response) -> String {
     let events = response.events();
     let last = events.last().unwrap();
@@ -39,7 +39,7 @@ fn ending(response: &Response) -> String {
 }
 
 #[test]
-fn a_connection_is_cut_at_the_place_that_was_said() {
+fn a_connection_is_cut_at_the_scripted_position() {
     let cut_at = |place| {
         let step = two_blocks().fault(Attempts::Every, Fault::cut(place));
         ending(&ask(&model(step)))
@@ -63,7 +63,7 @@ fn an_error_event_ends_the_stream_in_good_order() {
 }
 
 #[test]
-fn a_refusal_has_its_status_and_says_when_to_come_back() {
+fn a_refusal_has_a_status_and_a_retry_delay() {
     let step = two_blocks()
         .fault(Attempts::Only(1), Fault::rate_limit(17))
         .fault(Attempts::First(3), Fault::status(529))
@@ -91,7 +91,7 @@ fn a_refusal_has_its_status_and_says_when_to_come_back() {
 }
 
 #[test]
-fn a_request_that_does_not_stream_fails_as_a_whole() {
+fn a_request_without_streaming_fails_completely() {
     let whole = json!({ "messages": [{ "role": "user", "content": "[[play:x]]" }] });
     let step = two_blocks()
         .fault(Attempts::Only(1), Fault::overloaded(Place::Start))
@@ -149,7 +149,7 @@ fn a_model_stops_in_the_middle_of_an_answer_when_it_is_dropped() {
 }
 
 #[test]
-fn waiting_for_a_request_that_does_not_come_ends() {
+fn waiting_for_a_request_times_out() {
     let model = model(two_blocks());
     let wait = model.wait_for(Duration::from_millis(1), |it| !it.is_empty());
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The scripted model speaks OpenAI Chat Completions.
+//! The scripted model implements OpenAI Chat Completions.
 
 use serde_json::{Value, json};
 use threadfold_testkit::{Attempts, Fault, Place, Script, ScriptedModel, Step};
@@ -63,7 +63,7 @@ fn a_stream_has_its_chunks_in_the_order_of_the_provider() {
 }
 
 #[test]
-fn a_request_that_does_not_stream_gets_the_whole_message() {
+fn a_request_without_streaming_gets_the_complete_message() {
     let response = ask(&model(step()), json!(false));
     assert_eq!(
         response.json()["choices"][0],

@@ -6,7 +6,7 @@ use serde_json::json;
 use threadfold_convert::claude;
 use threadfold_convert::lines::lines;
 use threadfold_core::{ConversationState, SessionId};
-use threadfold_fold::parity::{Comparison, Lack, Verdict, compare, replay};
+use threadfold_fold::parity::{Comparison, RunGap, SideState, Verdict, compare_sides, replay};
 use threadfold_fold::{
     Fold, Record, RecordKind, SessionFile, Slices, SourceRole, SourceSpec, file_records,
     parse_transcript,
@@ -20,7 +20,7 @@ use threadfold_testkit::{
 use crate::real::{SESSION, claude};
 
 /// A run of the real program, folded from both sides.
-struct Folded {
+struct LiveRun {
     comparison: Comparison,
     /// How many times the state was seen to grow while the program ran.
     seen_growing: usize,
@@ -30,7 +30,7 @@ struct Folded {
 
 /// What a run is given besides its script.
 #[derive(Default)]
-struct Setting {
+struct RunSetup {
     /// The agent's own settings.
     settings: Option<serde_json::Value>,
     /// Messages for standard input in place of a prompt.
@@ -39,11 +39,11 @@ struct Setting {
     file: Option<(&'static str, Vec<u8>)>,
 }
 
-/// Plays a script with the words of subagents forwarded.
-fn fold_live(script: &str, setting: Setting) -> Option<Folded> {
+/// Plays a script with the text of subagents forwarded.
+fn fold_live(script: &str, setting: RunSetup) -> Option<LiveRun> {
     let claude = claude()?;
     let home = AgentHome::new().unwrap();
-    Some(fold_in(&claude, &home, script, setting, &["--session-id", SESSION]))
+    Some(fold_in(&claude, &home, &scripts(), (script, setting), &["--session-id", SESSION]))
 }
 
 fn scripts() -> ScriptedModel {
@@ -68,11 +68,10 @@ fn scripts() -> ScriptedModel {
 fn fold_in(
     claude: &ClaudeCode,
     home: &AgentHome,
-    script: &str,
-    setting: Setting,
+    model: &ScriptedModel,
+    (script, setting): (&str, RunSetup),
     arguments: &[&str],
-) -> Folded {
-    let model = scripts();
+) -> LiveRun {
     if let Some(settings) = setting.settings {
         let folder = home.path().join(".claude");
         fs::create_dir_all(&folder).unwrap();
@@ -132,8 +131,11 @@ fn fold_in(
         &file_records(claude::AGENT, STREAM + 1, &files),
     );
     assert!(replayed.holds(), "{script}: {replayed:?}");
-    let comparison = compare(claude::AGENT, &state, &told);
-    Folded { comparison, seen_growing, stream: state, transcript: told }
+    let session = SessionId::from(session.as_str());
+    let stored = file_records(claude::AGENT, STREAM + 1, &files);
+    let sides = [&records, &stored].map(|it| SideState::fold(claude::AGENT, &session, it));
+    let comparison = compare_sides(claude::AGENT, &sides[0], &sides[1]);
+    LiveRun { comparison, seen_growing, stream: state, transcript: told }
 }
 
 /// The number of the source that the stream is.
@@ -146,7 +148,7 @@ fn push(fold: &mut Fold, record: &Record, script: &str) {
     assert_eq!(step.oddities, [], "{script}: {:?}", step.events);
 }
 
-/// Says whether a turn is over, after which nothing more is said to the agent.
+/// Returns whether the turn ended and no more input follows.
 fn is_result(line: &[u8]) -> bool {
     let line: serde_json::Value = serde_json::from_slice(line).unwrap();
     line["type"] == "result"
@@ -163,14 +165,14 @@ fn answer_to(line: &[u8]) -> Option<String> {
     })
 }
 
-/// Returns the session that a stream says it is.
+/// Returns the session id that a stream reports.
 fn events_session(streamed: &[Vec<u8>]) -> String {
     let first: serde_json::Value = serde_json::from_slice(&streamed[0]).unwrap();
     first["session_id"].as_str().unwrap().to_owned()
 }
 
 fn assert_equal(script: &str) {
-    let Some(Folded { comparison, seen_growing, .. }) = fold_live(script, Setting::default())
+    let Some(LiveRun { comparison, seen_growing, .. }) = fold_live(script, RunSetup::default())
     else {
         return;
     };
@@ -205,7 +207,9 @@ equal! {
 
 #[test]
 fn a_refused_request_is_an_error_block_on_both_sides() {
-    let Some(Folded { comparison, .. }) = fold_live("error400", Setting::default()) else { return };
+    let Some(LiveRun { comparison, .. }) = fold_live("error400", RunSetup::default()) else {
+        return;
+    };
     assert_eq!(comparison.differences, []);
     assert!(comparison.blocks > 0);
 }
@@ -214,8 +218,8 @@ fn a_refused_request_is_an_error_block_on_both_sides() {
 fn hooks_have_other_names_in_stream_and_file() {
     let hook = json!({"matcher": "", "hooks": [{"type": "command", "command": "echo hooked"}]});
     let settings = json!({"hooks": {"PreToolUse": [hook.clone()], "SessionStart": [hook]}});
-    let setting = Setting { settings: Some(settings), ..Setting::default() };
-    let Some(Folded { comparison, .. }) = fold_live("tools", setting) else { return };
+    let setting = RunSetup { settings: Some(settings), ..RunSetup::default() };
+    let Some(LiveRun { comparison, .. }) = fold_live("tools", setting) else { return };
     assert_eq!(comparison.differences, []);
     let explained: Vec<_> = comparison.explained.keys().copied().collect();
     assert!(explained.contains(&"hooks-in-stream"), "{explained:?}");
@@ -223,27 +227,27 @@ fn hooks_have_other_names_in_stream_and_file() {
 }
 
 #[test]
-fn a_denial_is_told_by_the_stream_and_by_the_calls_result() {
+fn a_denial_is_in_the_stream_and_in_the_calls_result() {
     let settings = json!({"permissions": {"deny": ["Bash(touch denied.txt)"]}});
-    let setting = Setting { settings: Some(settings), ..Setting::default() };
-    let Some(Folded { comparison, .. }) = fold_live("denied", setting) else { return };
+    let setting = RunSetup { settings: Some(settings), ..RunSetup::default() };
+    let Some(LiveRun { comparison, .. }) = fold_live("denied", setting) else { return };
     assert_eq!(comparison.differences, []);
     assert!(comparison.explained.contains_key("denials-in-stream"), "{:?}", comparison.explained);
 }
 
 #[test]
-fn a_question_waits_in_the_stream_and_is_not_kept() {
+fn a_pending_question_is_in_the_stream_and_not_in_the_transcript() {
     let Some(claude) = claude() else { return };
     let home = AgentHome::new().unwrap();
     let line = json!({"type": "user",
         "message": {"role": "user", "content": "[[play:denied]] please run"}});
-    let setting = Setting {
+    let setting = RunSetup {
         settings: Some(json!({"permissions": {"ask": ["Bash(touch denied.txt)"]}})),
         lines: vec![line.to_string()],
-        ..Setting::default()
+        ..RunSetup::default()
     };
     let arguments = ["--session-id", SESSION, "--permission-prompt-tool", "stdio"];
-    let folded = fold_in(&claude, &home, "denied", setting, &arguments);
+    let folded = fold_in(&claude, &home, &scripts(), ("denied", setting), &arguments);
     assert_eq!(folded.comparison.differences, []);
     let state = serde_json::to_value(&folded.stream).unwrap();
     let asked = state["blocks"].as_array().unwrap().iter().find(|it| it["type"] == "permission");
@@ -262,7 +266,7 @@ fn a_picture_that_a_person_sends_is_equal() {
         "source": {"type": "base64", "media_type": "image/png", "data": DOT}});
     let words = json!({"type": "text", "text": "[[play:text]] what is this?"});
     let line = json!({"type": "user", "message": {"role": "user", "content": [words, picture]}});
-    let setting = Setting { lines: vec![line.to_string()], ..Setting::default() };
+    let setting = RunSetup { lines: vec![line.to_string()], ..RunSetup::default() };
     let Some(folded) = fold_live("picture", setting) else { return };
     assert_eq!(folded.comparison.differences, []);
     let state = serde_json::to_value(&folded.transcript).unwrap();
@@ -272,9 +276,9 @@ fn a_picture_that_a_person_sends_is_equal() {
 }
 
 #[test]
-fn a_picture_that_a_tool_gives_is_equal() {
+fn an_image_returned_by_a_tool_is_equal() {
     let dot = base64(DOT);
-    let setting = Setting { file: Some(("dot.png", dot)), ..Setting::default() };
+    let setting = RunSetup { file: Some(("dot.png", dot)), ..RunSetup::default() };
     let Some(folded) = fold_live("picture", setting) else { return };
     assert_eq!(folded.comparison.differences, []);
     for state in [&folded.stream, &folded.transcript] {
@@ -301,14 +305,17 @@ fn base64(text: &str) -> Vec<u8> {
 fn a_resumed_and_a_forked_session_lack_only_the_earlier_turns() {
     let Some(claude) = claude() else { return };
     let home = AgentHome::new().unwrap();
-    let first = fold_in(&claude, &home, "tools", Setting::default(), &["--session-id", SESSION]);
+    // One model for all runs: a message id never occurs twice in a session.
+    let model = scripts();
+    let setting = RunSetup::default();
+    let first = fold_in(&claude, &home, &model, ("tools", setting), &["--session-id", SESSION]);
     assert_eq!(first.comparison.verdict(), Verdict::Equal);
     for arguments in [&["--resume", SESSION][..], &["--resume", SESSION, "--fork-session"]] {
-        let next = fold_in(&claude, &home, "text", Setting::default(), arguments);
+        let next = fold_in(&claude, &home, &model, ("text", RunSetup::default()), arguments);
         assert_eq!(next.comparison.differences, [], "{arguments:?}");
         assert_eq!(next.comparison.verdict(), Verdict::Partial, "{arguments:?}");
         let lacking: Vec<_> = next.comparison.lacking.keys().copied().collect();
-        assert_eq!(lacking, [Lack::EarlierTurns], "{arguments:?}");
+        assert_eq!(lacking, [RunGap::EarlierTurns], "{arguments:?}");
         assert!(next.transcript.blocks().len() > first.transcript.blocks().len());
     }
 }

@@ -10,24 +10,22 @@ use rusqlite::{Connection, OpenFlags};
 use serde_json::Value;
 use threadfold_convert::opencode;
 use threadfold_core::SessionId;
-use threadfold_fold::parity::{Verdict, compare, replay};
+use threadfold_fold::parity::{SideState, Verdict, compare_sides, replay};
 use threadfold_fold::{
     Fold, Record, RecordKind, SessionFile, Slices, SourceRole, SourceSpec, file_records,
-    parse_transcript,
 };
 use threadfold_testkit::{
     AgentHome, Availability, Events, OpenCode, ScriptedModel, Server, opencode_scripts,
     report_skipped,
 };
 
-/// After the last word of a turn OpenCode sums up, for which there is no sign of an end.
+/// After the last text of a turn OpenCode writes summaries, whose end is not signalled.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Scripts whose exports are looked at; each export is a start of the whole program, and tells what
-/// the server's answers tell.
+/// Scripts whose exports are compared; each export starts the program and equals the API's answers.
 const EXPORTED: [&str; 2] = ["subagent", "held_tool"];
 
-/// Returns OpenCode, or says loudly that the test is skipped.
+/// Returns OpenCode, or reports that the test is skipped.
 fn opencode() -> Option<OpenCode> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     match OpenCode::find(&target.join("agents")).unwrap() {
@@ -39,14 +37,14 @@ fn opencode() -> Option<OpenCode> {
     }
 }
 
-/// A form of what is kept: its name, and its files by path.
-type Kept = (&'static str, Vec<(String, Vec<u8>)>);
+/// A stored format: its name, and its files by path.
+type StoredFormat = (&'static str, Vec<(String, Vec<u8>)>);
 
-/// The number of the source that the bus is.
+/// The source number of the bus.
 const BUS: u32 = 1;
 
-/// A bus that is folded while it is heard.
-struct Heard {
+/// A bus that is folded while it is received.
+struct LiveBus {
     name: &'static str,
     fold: Fold,
     records: Vec<Record>,
@@ -54,13 +52,13 @@ struct Heard {
     seen_growing: usize,
 }
 
-impl Heard {
+impl LiveBus {
     fn new(name: &'static str) -> Self {
         let fold = Fold::new(SessionId::from(""), Slices::default());
-        let mut heard = Self { name, fold, records: Vec::new(), seen_growing: 0 };
+        let mut bus = Self { name, fold, records: Vec::new(), seen_growing: 0 };
         let spec = SourceSpec::new(opencode::AGENT, SourceRole::Stream, "bus");
-        heard.push_record(Record::new(RecordKind::Source, BUS, 0, spec.to_json()));
-        heard
+        bus.push_record(Record::new(RecordKind::Source, BUS, 0, spec.to_json()));
+        bus
     }
 
     fn push(&mut self, line: Vec<u8>) {
@@ -87,20 +85,20 @@ struct Run<'a> {
     folder: PathBuf,
     session: String,
     events: Events,
-    heard: Heard,
+    bus: LiveBus,
 }
 
 impl<'a> Run<'a> {
     fn start(server: &'a Server<'a>, home: &AgentHome, name: &'static str) -> Self {
         let folder = home.project().join(name);
         fs::create_dir(&folder).unwrap();
-        let mut heard = Heard::new(name);
+        let mut bus = LiveBus::new(name);
         let mut events = server.events(&folder).unwrap();
-        // Only who is connected hears what is said.
-        heard.push(events.next().unwrap().unwrap());
+        // Events reach only connected clients.
+        bus.push(events.next().unwrap().unwrap());
         let session = server.create_session(&folder).unwrap();
         server.prompt(&folder, &session, &format!("[[play:{name}]] please run")).unwrap();
-        Self { server, folder, session, events, heard }
+        Self { server, folder, session, events, bus }
     }
 
     fn wait_for(&mut self, what: impl Fn(&Value) -> bool) {
@@ -108,12 +106,12 @@ impl<'a> Run<'a> {
             let line = line.unwrap();
             let data = line.strip_prefix(b"data:").unwrap_or(&line);
             let found = serde_json::from_slice(data).is_ok_and(|event| what(&event));
-            self.heard.push(line);
+            self.bus.push(line);
             if found {
                 return;
             }
         }
-        panic!("{}: the bus ended", self.heard.name);
+        panic!("{}: the bus ended", self.bus.name);
     }
 
     fn wait_for_idle(&mut self) {
@@ -126,17 +124,17 @@ impl<'a> Run<'a> {
 
     fn listen_until_silence(&mut self) {
         while let Some(line) = self.events.next_within(SILENCE) {
-            self.heard.push(line);
+            self.bus.push(line);
         }
     }
 
     /// Returns what is kept of the session and its children, in each form.
-    fn kept(&self) -> Vec<Kept> {
+    fn stored(&self) -> Vec<StoredFormat> {
         let mut sessions = vec![self.session.clone()];
         sessions.extend(self.server.descendants(&self.folder, &self.session).unwrap());
         let (mut exports, mut answers) = (Vec::new(), Vec::new());
         for (number, session) in sessions.iter().enumerate() {
-            if EXPORTED.contains(&self.heard.name) {
+            if EXPORTED.contains(&self.bus.name) {
                 let export = self.server.export(&self.folder, session).unwrap();
                 exports.push((format!("{number}.export.json"), export));
             }
@@ -160,28 +158,28 @@ impl<'a> Run<'a> {
         ]
     }
 
-    /// Checks that bus and store tell one state, however they are interleaved.
+    /// Checks that bus and store fold to one state, however they are interleaved.
     fn assert_equal(mut self) {
-        let kept = self.kept();
-        // What was said while the store was read is in it.
+        let kept = self.stored();
+        // Events sent while the store was read are in it.
         while let Some(line) = self.events.next_within(Duration::ZERO) {
-            self.heard.push(line);
+            self.bus.push(line);
         }
-        self.heard.finish();
-        let Heard { name, fold, records, seen_growing } = &self.heard;
-        let state = fold.conversation();
+        self.bus.finish();
+        let LiveBus { name, records, seen_growing, .. } = &self.bus;
         for (form, files) in kept.iter().filter(|(_, files)| !files.is_empty()) {
             let files: Vec<_> =
                 files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-            let told = parse_transcript(opencode::AGENT, &files);
-            let comparison = compare(opencode::AGENT, state, &told);
+            let session = SessionId::from(self.session.as_str());
+            let stored = file_records(opencode::AGENT, BUS + 1, &files);
+            let sides = [records, &stored].map(|it| SideState::fold(opencode::AGENT, &session, it));
+            let comparison = compare_sides(opencode::AGENT, &sides[0], &sides[1]);
             assert_eq!(comparison.differences, [], "{name} {form}");
             assert_eq!(comparison.verdict(), Verdict::Equal, "{name}: {:?}", comparison.lacking);
             assert!(comparison.blocks > 0, "{name} {form}");
             // A request that is refused at once leaves nothing to grow.
             assert!(*name == "error400" || *seen_growing > comparison.blocks, "{name} {form}");
-            let files = file_records(opencode::AGENT, BUS + 1, &files);
-            let replayed = replay(&SessionId::from(self.session.as_str()), records, &files);
+            let replayed = replay(&session, records, &stored);
             assert!(replayed.holds(), "{name} {form}: {replayed:?}");
         }
     }

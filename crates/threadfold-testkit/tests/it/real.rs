@@ -1,15 +1,16 @@
-//! What tests of a real Claude Code share: finding it, running it, retelling what it said.
+//! What tests of a real Claude Code share: finding it, running it, and extracting its texts.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::Value;
 use threadfold_testkit::{
-    AgentHome, Availability, ClaudeCode, Finished, Input, RunOptions, ScriptedModel, report_skipped,
+    AgentHome, Availability, ClaudeCode, Input, ProcessOutput, RunOptions, ScriptedModel,
+    report_skipped,
 };
 
 pub(crate) const SESSION: &str = "5e550000-0000-4000-8000-000000000001";
 
-/// Returns Claude Code, or says loudly that the test is skipped.
+/// Returns Claude Code, or reports that the test is skipped.
 pub(crate) fn claude() -> Option<ClaudeCode> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     match ClaudeCode::find(&target.join("agents")).unwrap() {
@@ -24,7 +25,7 @@ pub(crate) fn claude() -> Option<ClaudeCode> {
 /// A run to the end of a ready script.
 pub(crate) struct Session {
     home: AgentHome,
-    finished: Finished,
+    finished: ProcessOutput,
     stream: Vec<Value>,
     pub(crate) requests: usize,
 }
@@ -49,7 +50,7 @@ pub(crate) fn play(name: &str) -> Option<Session> {
 }
 
 impl Session {
-    /// Says how it began and ended: the first and last lines of the stream, and the exit code.
+    /// Returns how it started and ended: the first and last lines of the stream, and the exit code.
     pub(crate) fn frame(&self) -> String {
         let [first, last] = [self.stream.first(), self.stream.last()].map(Option::unwrap);
         let code = self.finished.status.code();
@@ -62,7 +63,7 @@ impl Session {
         )
     }
 
-    /// Returns what was said in the main conversation.
+    /// Returns the texts of the main conversation.
     ///
     /// The stream and the transcript must agree.
     pub(crate) fn main(&self) -> Vec<String> {
@@ -76,7 +77,7 @@ impl Session {
         streamed
     }
 
-    /// Returns what was said in each subagent's conversation, sorted.
+    /// Returns the texts of each subagent's conversation, sorted.
     ///
     /// The stream and the transcripts must agree.
     pub(crate) fn subagents(&self) -> Vec<Vec<String>> {

@@ -1,4 +1,4 @@
-//! A store's process that is killed, that shares its file, that may not write more.
+//! A store whose process is killed, shares its file, or loses write permission.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -8,18 +8,18 @@ use std::process::{Command, Stdio};
 use threadfold_core::SessionId;
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{ChangePosition, LogStore, Maintenance, Store};
-use threadfold_testkit::crash::{Acknowledged, Control, can_cut, cut_power, kill};
 use threadfold_testkit::report_skipped;
+use threadfold_testkit::store_crash::{AcknowledgedWrites, Control, can_cut, cut_power, kill};
 use threadfold_testkit::store_suite::{read_all, run};
 
 type Result = std::result::Result<(), Box<dyn Error + Send + Sync>>;
 
 fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_crash"))
+    Path::new(env!("CARGO_BIN_EXE_store-crash"))
 }
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost_by_two_hundred_kills() -> Result {
+fn no_acknowledged_write_is_lost_by_two_hundred_kills() -> Result {
     let folder = tempfile::tempdir()?;
     let sum = kill(program(), &folder.path().join("store.db"), 200, 7)?;
     assert!(sum.acknowledged > 1000, "{sum:?}");
@@ -27,7 +27,7 @@ fn nothing_that_was_acknowledged_is_lost_by_two_hundred_kills() -> Result {
 }
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost_by_a_power_cut() -> Result {
+fn no_acknowledged_write_is_lost_by_a_power_cut() -> Result {
     if let Err(error) = can_cut() {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("no target folder")?;
         report_skipped(target, "power cuts", &error.to_string())?;
@@ -55,11 +55,11 @@ fn two_processes_write_to_one_file() -> Result {
                 .spawn()
         })
         .collect::<std::result::Result<_, _>>()?;
-    let mut acknowledged: Vec<Acknowledged> = Vec::new();
+    let mut acknowledged: Vec<AcknowledgedWrites> = Vec::new();
     let mut errors = BTreeSet::new();
     for child in children {
         let output = child.wait_with_output()?;
-        let mut heard = Acknowledged::default();
+        let mut heard = AcknowledgedWrites::default();
         heard.hear_all(&output.stdout[..])?;
         acknowledged.push(heard);
         errors.insert(String::from_utf8(output.stderr)?);
@@ -82,12 +82,12 @@ fn two_processes_write_to_one_file() -> Result {
         }
     });
     let all = errors.into_iter().collect::<String>();
-    assert!(all.is_empty() || all.contains("is written by"), "{all}");
+    assert!(all.is_empty() || all.contains("being written by"), "{all}");
     Ok(())
 }
 
 #[test]
-fn what_another_process_writes_wakes_who_waits_for_any_session() -> Result {
+fn a_write_of_another_process_wakes_waiters_for_any_session() -> Result {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("store.db");
     run(async {
@@ -112,7 +112,7 @@ fn what_another_process_writes_wakes_who_waits_for_any_session() -> Result {
 }
 
 #[test]
-fn a_process_that_may_not_write_more_acknowledges_nothing_more() -> Result {
+fn a_process_at_its_file_size_limit_acknowledges_nothing() -> Result {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("store.db");
     // The shell's unit is 512 or 1024 bytes; either way the limit is soon reached.
@@ -121,7 +121,7 @@ fn a_process_that_may_not_write_more_acknowledges_nothing_more() -> Result {
     let said = String::from_utf8(output.stderr)?;
     assert!(!output.status.success());
     assert!(said.contains("cannot write to"), "{said}");
-    let mut acknowledged = Acknowledged::default();
+    let mut acknowledged = AcknowledgedWrites::default();
     acknowledged.hear_all(&output.stdout[..])?;
     assert!(acknowledged.count > 10);
     run(async {

@@ -1,4 +1,4 @@
-//! The strict provider, tested: what it takes, what it refuses, and that it refuses every rule.
+//! Tests of the strict provider: accepted requests, refused requests, and coverage of every rule.
 
 pub(crate) mod client;
 mod conversations;

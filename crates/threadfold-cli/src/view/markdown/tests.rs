@@ -1,4 +1,4 @@
-//! Markdown as it is drawn, without colours but where they are the point.
+//! Tests how Markdown is drawn, without colours except where they matter.
 
 use insta::assert_snapshot;
 
@@ -30,7 +30,7 @@ fn headings_paragraphs_and_rules() {
 }
 
 #[test]
-fn lists_nest_and_wrap_under_their_words() {
+fn lists_nest_and_wrap_under_their_text() {
     assert_snapshot!(drawn("Look:\n- one is a longer item that wraps\n  - below\n    1. deep\n    2. deeper\n- [x] done\n- [ ] open\n\nAfter.\n\n9. nine\n10. ten", 24), @"
     Look:
 
@@ -77,7 +77,7 @@ fn code_keeps_its_lines() {
 }
 
 #[test]
-fn links_show_where_they_lead() {
+fn links_show_their_target() {
     assert_snapshot!(drawn("[the docs](https://example.com/a) <https://example.com> ![a cat](cat.png) <a@example.com>", 100), @"the docs (https://example.com/a) https://example.com [image: a cat] (cat.png) a@example.com");
 }
 
@@ -134,7 +134,7 @@ fn colours_are_those_of_the_terminal() {
 }
 
 #[test]
-fn what_is_nested_without_end_ends() {
+fn deep_nesting_is_bounded() {
     let text = format!("{}deep", "> ".repeat(5_000));
     assert!(drawn(&text, 40).lines().all(|line| line.chars().count() < 80));
     drawn(&"* ".repeat(5_000), 40);

@@ -21,6 +21,8 @@ pub(in crate::claude) struct Message<'a> {
     pub(in crate::claude) content: Content<'a>,
     #[serde(borrow)]
     pub(in crate::claude) usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(in crate::claude) stop_reason: Option<Str<'a>>,
 }
 
 /// The content of a message.

@@ -14,6 +14,9 @@ pub(in crate::opencode) struct StoredObject<'a> {
     pub(in crate::opencode) table: Option<Str<'a>>,
     #[serde(borrow)]
     pub(in crate::opencode) row: Option<&'a RawValue>,
+    /// The table of version 2 that has the session as well: this row is later than its copy.
+    #[serde(borrow)]
+    pub(in crate::opencode) after: Option<Str<'a>>,
     /// An export: the session, and its messages.
     #[serde(borrow)]
     pub(in crate::opencode) info: Option<&'a RawValue>,
@@ -148,6 +151,8 @@ pub(in crate::opencode) struct ToolState<'a> {
     pub(in crate::opencode) title: Option<Str<'a>>,
     #[serde(borrow)]
     pub(in crate::opencode) metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(in crate::opencode) attachments: Option<&'a RawValue>,
     pub(in crate::opencode) time: Option<Time>,
 }
 

@@ -53,24 +53,29 @@ impl ConversationState {
 enum Item {
     Text(String),
     /// A block, and whether it is the first of its conversation.
-    Block(Arc<Entry>, bool),
+    Block(Entry, bool),
 }
 
 #[derive(Serialize)]
 struct SubagentHead<'a> {
     names: &'a Names,
     runs: &'a [Run],
+    active: RankSet,
     idle: RankSet,
     #[serde(skip_serializing_if = "is_false")]
     united: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    internal: bool,
 }
 
 fn subagent(index: usize, subagent: &Subagent) -> impl Iterator<Item = Item> + Send + use<> {
     let head = json(&SubagentHead {
         names: &subagent.names,
         runs: &subagent.runs,
+        active: subagent.active,
         idle: subagent.idle,
         united: subagent.united,
+        internal: subagent.internal,
     });
     let comma = if index > 0 { "," } else { "" };
     // Omits the closing brace, so that the conversation becomes one more field of the object.
@@ -147,14 +152,14 @@ impl<I> Parts<I> {
         };
         let Some(spilled) = entry.spilled() else {
             self.gather_text(comma);
-            return self.gather_text(&json(&BlockText { id: &entry.id, facts: &entry.facts() }));
+            return self.gather_text(&json(&BlockText { id: &entry.id(), facts: &entry.facts() }));
         };
         match &mut self.spilled {
             Some((store, _, end)) if spilled.follows(*end, store) => *end = spilled.end(),
             _ => {
                 self.gather_text(comma);
                 self.flush();
-                self.spilled = Some((spilled.store().clone(), spilled.place, spilled.end()));
+                self.spilled = Some((spilled.store().clone(), spilled.place(), spilled.end()));
             }
         }
     }

@@ -44,11 +44,11 @@ impl ConversationState {
         json: &str,
         store: &Arc<dyn SpillStore>,
     ) -> Result<Self, SnapshotError> {
-        let SnapshotText { version, main, subagents } = serde_json::from_str(json)?;
+        let SnapshotText { version, main, subagents } = read_json(json)?;
         restore(version, &main, &subagents, |settled, slot, facts| {
             let mut read = 0;
             for_each(facts.blocks, |text| {
-                insert(settled, slot, serde_json::from_str(text)?)?;
+                insert(settled, slot, read_json(text)?)?;
                 read += text.len();
                 if read >= BATCH {
                     read = 0;
@@ -78,6 +78,11 @@ fn restore<B>(
     let mut state = ConversationState::default();
     let settled = state.settled_mut();
     for (index, facts) in subagents.iter().enumerate() {
+        for run in &facts.runs {
+            for (count, order) in settled.run_counts.iter_mut().zip(run.order) {
+                *count = (*count).max(order.map_or(0, |order| order + 1));
+            }
+        }
         if !facts.united {
             for run in &facts.runs {
                 settled.calls.insert(run.tool_use_id.clone(), index);
@@ -90,14 +95,25 @@ fn restore<B>(
             conversation: Conversation::named(facts.conversation.name.clone()),
             names: facts.names.clone(),
             runs: facts.runs.clone(),
+            active: facts.active,
             idle: facts.idle,
             united: facts.united,
+            internal: facts.internal,
         }));
     }
+    settled.derive_interruptions();
     let of_subagents = subagents.iter().map(|facts| &facts.conversation).enumerate();
     let of_subagents = of_subagents.map(|(index, facts)| (Slot::Subagent(index), facts));
     for (slot, facts) in std::iter::once((Slot::Main, main)).chain(of_subagents) {
         restore_blocks(settled, slot, facts)?;
+        let is_usual = facts.aliases.is_empty()
+            && facts.removed.is_empty()
+            && facts.calls.is_empty()
+            && facts.results.is_empty()
+            && facts.compacted.iter().all(Option::is_none);
+        if is_usual && !has_rare_calls(settled.conversation(slot)) {
+            continue;
+        }
         let rare = Arc::make_mut(&mut settled.conversation_mut(slot).rare);
         rare.aliases = facts.aliases.iter().cloned().collect();
         rare.removed = facts.removed.iter().cloned().collect();
@@ -108,6 +124,11 @@ fn restore<B>(
     Ok(state)
 }
 
+/// Returns whether restoring the blocks has filled a table that the snapshot has as empty.
+fn has_rare_calls(conversation: &Conversation) -> bool {
+    !conversation.rare.calls.is_empty() || !conversation.rare.results.is_empty()
+}
+
 /// Appends a block to its conversation.
 fn insert(settled: &mut SettledState, slot: Slot, block: BlockFacts) -> Result<(), SnapshotError> {
     let BlockFacts { id, facts } = block;
@@ -116,8 +137,11 @@ fn insert(settled: &mut SettledState, slot: Slot, block: BlockFacts) -> Result<(
         return Err(SnapshotError::DuplicateBlock { block: id, conversation });
     }
     let run = settled.run(facts.call.as_ref());
+    if let Some(call) = facts.call_of_block() {
+        settled.note_caller(call, slot);
+    }
     let conversation = settled.conversation_mut(slot);
-    let shown = facts.show(&id, &conversation.name, run.as_ref());
+    let shown = facts.show(&id, &conversation.name, run.as_ref(), conversation.is_interrupted);
     conversation.insert(conversation.len(), id, facts, shown);
     Ok(())
 }
@@ -127,9 +151,9 @@ fn for_each<'a>(
     list: &'a RawValue,
     each: impl FnMut(&'a str) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
-    struct Each<F>(F);
+    struct ElementVisitor<F>(F);
 
-    impl<'a, F: FnMut(&'a str) -> Result<(), SnapshotError>> Visitor<'a> for Each<F> {
+    impl<'a, F: FnMut(&'a str) -> Result<(), SnapshotError>> Visitor<'a> for ElementVisitor<F> {
         type Value = Result<(), SnapshotError>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -148,6 +172,11 @@ fn for_each<'a>(
 
     serde::Deserializer::deserialize_seq(
         &mut serde_json::Deserializer::from_str(list.get()),
-        Each(each),
-    )?
+        ElementVisitor(each),
+    )
+    .map_err(|error| SnapshotError::unreadable(&error))?
+}
+
+fn read_json<'a, T: serde::Deserialize<'a>>(json: &'a str) -> Result<T, SnapshotError> {
+    serde_json::from_str(json).map_err(|error| SnapshotError::unreadable(&error))
 }

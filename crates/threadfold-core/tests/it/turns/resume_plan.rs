@@ -113,6 +113,8 @@ fn a_mismatch_names_the_changed_parts() {
     let tools = Json::parse(r#" [ "Bash" ] "#).unwrap();
     let other = Json::parse(r#"["Read"]"#).unwrap();
     let today = Setup {
+        namespace: Some("prompts"),
+        key: Some("coder"),
         system: Some("You write code."),
         tools: Some(&tools),
         provider: "anthropic",
@@ -128,4 +130,8 @@ fn a_mismatch_names_the_changed_parts() {
     assert_eq!(parts, [SetupPart::SystemPrompt, SetupPart::Model]);
     assert_eq!(mismatch(Setup { tools: Some(&other), ..today }).1, [SetupPart::Tools]);
     assert_eq!(mismatch(Setup { provider: "openai", ..today }).1, [SetupPart::Model]);
+    let (text, parts) = mismatch(Setup { namespace: Some("bills"), key: Some("add-up"), ..today });
+    let names = "the prompt's namespace and the prompt's key";
+    assert_eq!(text, format!("{names} changed since the conversation started"));
+    assert_eq!(parts, [SetupPart::PromptNamespace, SetupPart::PromptKey]);
 }

@@ -1,4 +1,4 @@
-//! A session of Claude Code while it is read: its main file, and subagents' files that appear late.
+//! The content of a Claude Code session: its main file, and subagents' files that may appear late.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use super::claude_files;
 use crate::error::EngineError;
 use crate::files::{FileFollower, InputFile, Intake, check_readable, stamp_of};
-use crate::found::{Follow, SessionContent, Stamp};
+use crate::found_session::{Follow, SessionContent, Stamp};
 use crate::session::Session;
 
-/// How often new files are looked for: listing a folder of thousands takes long.
+/// How often to look for new files; listing a folder of thousands is slow.
 const RELIST_EVERY: Duration = Duration::from_millis(500);
 
 /// The files of a session.
@@ -22,9 +22,9 @@ pub(super) struct ClaudeContent {
     /// Main files of the same session in other folders: Claude Code copies a session when it is
     /// resumed elsewhere.
     copies: Vec<PathBuf>,
-    /// Something beside the main file may be a subagent's.
+    /// A file beside the main file may belong to a subagent.
     may_have_subagents: bool,
-    /// The main file was lost, and the rest is still there.
+    /// The main file is missing, and only the other files are left.
     is_orphaned: bool,
 }
 
@@ -34,8 +34,8 @@ impl ClaudeContent {
         Self { main, copies, may_have_subagents: true, is_orphaned: false }
     }
 
-    /// Returns a session of which nothing lies beside the main file: in a folder of thousands it
-    /// takes long to look for it.
+    /// Returns a session that consists of its main file alone, because searching a folder of
+    /// thousands for subagents' files is slow.
     pub(super) fn without_subagents(main: &Path) -> Self {
         Self { may_have_subagents: false, ..Self::of_main(main) }
     }
@@ -83,7 +83,7 @@ impl SessionContent for ClaudeContent {
     fn with_copy(&self, other: &Path) -> Option<Arc<dyn SessionContent>> {
         let length = |path: &Path| path.metadata().map_or(0, |it| it.len());
         let mut content = Self { may_have_subagents: true, ..self.clone() };
-        // The longest leads: it has most of what the others have.
+        // The longest copy comes first, because it contains most of the others.
         let mut copy = other.to_owned();
         if length(&copy) > length(&content.main) {
             std::mem::swap(&mut copy, &mut content.main);
@@ -130,10 +130,10 @@ impl Follow for ClaudeFollower {
         Ok(intake)
     }
 
-    async fn keep_unfinished(&mut self, session: &mut Session) -> Result<Intake, EngineError> {
+    async fn flush_unterminated(&mut self, session: &mut Session) -> Result<Intake, EngineError> {
         let mut intake = Intake::default();
         for follower in &mut self.followers {
-            intake.add(follower.keep_unfinished(session).await?);
+            intake.add(follower.flush_unterminated(session).await?);
         }
         Ok(intake)
     }

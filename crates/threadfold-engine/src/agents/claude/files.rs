@@ -1,4 +1,4 @@
-//! The files that a session of Claude Code lies in.
+//! Finds the files of a Claude Code session.
 
 use std::fs;
 use std::io::{self, Read};
@@ -14,16 +14,16 @@ use super::SUBAGENT;
 use crate::error::EngineError;
 use crate::files::{Form, InputFile, noted};
 
-/// As much of a file as is read to see whose it is.
+/// How many bytes of a file are read to find its owner.
 const FIRST_LINE: usize = 64 << 10;
 
-/// The largest file beside a session that is one record.
+/// The maximum size of a file beside a session that is read as one record.
 const LARGEST_DOCUMENT: u64 = 64 << 20;
 
-/// Returns the files of the session whose main file is `main`, notes first: those of its
-/// subagents stand beside it or below its folder. All else below its folder is kept with it.
+/// Returns the files of the session whose main file is `main`, notes first. Subagents' files are
+/// beside it or below its folder; everything else below its folder belongs to the session, too.
 pub fn claude_files(main: &Path) -> Result<Vec<InputFile>, EngineError> {
-    // A bare name and the same name with `./` are one file, and what lies beside it has a folder.
+    // A bare name has no parent folder, so `name` is treated as `./name`.
     let here = Path::new(".").join(main);
     let main = if main.parent().is_some_and(|it| it.as_os_str().is_empty()) { &here } else { main };
     let folder = match main.parent() {
@@ -71,7 +71,7 @@ pub fn claude_files(main: &Path) -> Result<Vec<InputFile>, EngineError> {
     Ok(notes)
 }
 
-/// Returns the main file alone, for a session that has no other.
+/// Returns only the main file, for a session without others.
 pub(super) fn main_file(main: &Path) -> InputFile {
     let folder = main.parent().unwrap_or(Path::new(""));
     input_file(folder, SourceRole::Main, main, Form::Lines)
@@ -84,7 +84,7 @@ fn input_file(folder: &Path, kind: SourceRole, path: &Path, form: Form) -> Input
     InputFile { spec, path: path.to_owned(), form }
 }
 
-/// Returns the folders that hold what belongs to a session: its own, if that is surely one.
+/// Returns the folders that belong to a session: its own, if it certainly is one.
 fn folders_of_session(own: &Path) -> Vec<PathBuf> {
     let name = own.file_name().unwrap_or_default().to_string_lossy();
     match is_session_name(&name) {
@@ -93,7 +93,7 @@ fn folders_of_session(own: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Says whether a subagent's file names this session in its first line.
+/// Returns whether the first line of a subagent's file names this session.
 fn is_of(path: &Path, session: &str) -> Result<bool, EngineError> {
     let unreadable = |source: io::Error| EngineError::File { path: path.to_owned(), source };
     let mut first = Vec::new();
@@ -102,7 +102,7 @@ fn is_of(path: &Path, session: &str) -> Result<bool, EngineError> {
     Ok(lines(&first).next().is_none_or(|line| belongs_to(line.bytes, session)))
 }
 
-/// How far down files are looked for.
+/// How deep to search for files.
 #[derive(Clone, Copy)]
 enum Depth {
     Here,
@@ -110,7 +110,7 @@ enum Depth {
 }
 
 fn list(folder: &Path, depth: Depth, paths: &mut Vec<PathBuf>) {
-    // A folder that is not there holds no subagents.
+    // A missing folder holds no subagents.
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let path = entry.path();

@@ -1,4 +1,4 @@
-//! Sessions of OpenCode while they are read: rows of a database, or files of the older folder.
+//! The content of OpenCode sessions: rows of a database, or files of the older folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use threadfold_fold::{Record, RecordKind, Source, SourceRole, SourceSpec};
 
 use super::database::{OpencodeDb, RowFollower};
 use super::storage::{Storage, StorageFile};
-use super::{AgentHome, Opencode};
+use super::{AgentAccess, Opencode};
 use crate::error::EngineError;
 use crate::files::{FileFollower, Form, InputFile, Intake, check_readable, stamp_of};
-use crate::found::{Follow, SessionContent, Stamp};
+use crate::found_session::{Follow, SessionContent, Stamp};
 use crate::session::Session;
 
-/// How often a database or a folder of many files is looked at.
+/// How often to poll a database or a folder of many files.
 const INTERVAL: Duration = Duration::from_millis(300);
 
 /// A session in a database.
@@ -111,7 +111,7 @@ fn input_file(file: &StorageFile) -> InputFile {
     InputFile { spec, path: file.path.clone(), form: Form::Document }
 }
 
-/// Reads the files of a session again at every poll.
+/// Reads the files of a session at every poll.
 struct StorageFollower {
     content: StorageContent,
 }
@@ -130,8 +130,8 @@ impl Follow for StorageFollower {
             if !files[..index].contains(file) {
                 intake.add(FileFollower::new(input).poll(session, progress).await?);
             } else if intake.records > 0 {
-                // What a session was reverted to is known only after its messages, so its file is
-                // read once more behind them.
+                // A revert can be applied only after the session's messages, so the session's
+                // file is read again after them.
                 let unreadable = |source| EngineError::File { path: file.path.clone(), source };
                 let bytes = fs::read(&file.path).map_err(unreadable)?;
                 let is_same = |it: &&Source| {

@@ -1,12 +1,14 @@
 //! OpenCode's database, read while OpenCode may be writing it.
 //!
-//! Nothing is written: not to the database, not to its log, and not to the memory that its users
-//! share. Rows are handed on as JSON objects; what they mean, the converter knows.
+//! Nothing is written: not to the database, not to its write-ahead log, and not to its shared
+//! memory. Rows are passed on as JSON objects; the converter interprets them.
 
 mod columns;
 mod connect;
 mod follow;
+mod newer;
 mod progress;
+mod unread;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,49 +16,50 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use self::columns::row_json;
-use self::connect::{Stillness, connect};
+use self::connect::{Isolation, connect};
 
 pub(crate) use self::follow::RowFollower;
-use crate::database::DatabaseError;
+pub(super) use self::unread::foreign;
+use crate::agent_database::DatabaseError;
 
-/// The last number that was read of each session's log.
+/// The last number read of each session's log.
 pub(super) type LogRead = BTreeMap<String, i64>;
 
-/// An open database. All that is read of it is as of one moment.
+/// An open database. All reads see one consistent snapshot.
 pub(super) struct OpencodeDb {
     connection: Connection,
     path: PathBuf,
-    stillness: Stillness,
+    isolation: Isolation,
     tables: Vec<String>,
 }
 
 /// A session as the database lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DbSession {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// The folder that was worked in.
+    /// Its working directory.
     pub directory: String,
-    /// When it changed last, in milliseconds.
+    /// When it last changed, in milliseconds.
     pub updated: Option<i64>,
 }
 
-type Each<'a, E> = dyn FnMut(&str) -> Result<(), E> + 'a;
+type RowCallback<'a, E> = dyn FnMut(&str) -> Result<(), E> + 'a;
 
 impl OpencodeDb {
     /// Opens a database for reading.
     pub(super) fn open(path: &Path) -> Result<Self, DatabaseError> {
-        let opened = connect(path).and_then(|(connection, stillness)| {
+        let opened = connect(path).and_then(|(connection, isolation)| {
             let tables = connection
                 .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")?
                 .query_map([], |row| row.get(0))?
                 .collect::<Result<Vec<String>, _>>()?;
-            Ok((connection, stillness, tables))
+            Ok((connection, isolation, tables))
         });
         let unreadable = |error| DatabaseError::unreadable(path, error);
-        let (connection, stillness, tables) = opened.map_err(unreadable)?;
-        let database = Self { connection, path: path.to_owned(), stillness, tables };
-        if !database.has("session") {
+        let (connection, isolation, tables) = opened.map_err(unreadable)?;
+        let database = Self { connection, path: path.to_owned(), isolation, tables };
+        if !database.has("session") && !database.has("session_v2") {
             let agent = threadfold_convert::opencode::AGENT.title();
             return Err(DatabaseError::Foreign { path: path.to_owned(), agent });
         }
@@ -71,19 +74,22 @@ impl OpencodeDb {
         DatabaseError::unreadable(&self.path, source)
     }
 
-    /// Returns the sessions that no other one made, by id.
+    /// Returns the sessions without a parent, by id.
     pub(super) fn root_sessions(&self) -> Result<Vec<DbSession>, DatabaseError> {
-        self.sessions("parent_id IS NULL OR parent_id NOT IN (SELECT id FROM session)")
+        self.sessions("parent_id IS NULL OR parent_id NOT IN (SELECT id FROM everything)")
     }
 
-    /// Returns the sessions that another one made, by id.
+    /// Returns the child sessions, by id.
     pub(super) fn child_sessions(&self) -> Result<Vec<DbSession>, DatabaseError> {
-        self.sessions("parent_id IN (SELECT id FROM session)")
+        self.sessions("parent_id IN (SELECT id FROM everything)")
     }
 
     fn sessions(&self, which: &str) -> Result<Vec<DbSession>, DatabaseError> {
-        let query =
-            format!("SELECT id, directory, time_updated FROM session WHERE {which} ORDER BY id");
+        let query = format!(
+            "WITH everything AS ({}) \
+             SELECT id, directory, time_updated FROM everything WHERE {which} ORDER BY id",
+            self.everything()
+        );
         let rows = self.connection.prepare(&query).and_then(|mut found| {
             found
                 .query_map([], |row| {
@@ -98,26 +104,52 @@ impl OpencodeDb {
         rows.map_err(|error| self.unreadable(error))
     }
 
-    /// Refuses what was read if somebody began to write where nobody was.
-    fn check_stillness(&self) -> Result<(), DatabaseError> {
-        self.stillness.check().map_err(|error| self.unreadable(error))
+    /// Returns a query of all sessions: those of version 2, and those that only version 1 has.
+    ///
+    /// After an update, both versions have the same sessions under the same ids. The row of a
+    /// session of version 2 does not change with its messages.
+    fn everything(&self) -> String {
+        let older = "SELECT id, parent_id, directory, time_updated FROM session";
+        let newer = "SELECT id, parent_id, directory, max(time_updated, coalesce((\
+                       SELECT max(time_updated) FROM session_message \
+                       WHERE session_id = session_v2.id), 0)) AS time_updated FROM session_v2";
+        match (self.has_newer(), self.has("session")) {
+            (true, true) => {
+                format!("{newer} UNION ALL {older} WHERE id NOT IN (SELECT id FROM session_v2)")
+            }
+            (true, false) => newer.to_owned(),
+            (false, true) => older.to_owned(),
+            // Its tables have other columns, which is reported.
+            (false, false) => {
+                "SELECT '' AS id, '' AS parent_id, '' AS directory, 0 AS time_updated WHERE 0"
+                    .to_owned()
+            }
+        }
     }
 
-    /// Returns a session and its children to any depth, parents first.
+    /// Fails if another process began to write while the database was read as immutable.
+    fn check_stillness(&self) -> Result<(), DatabaseError> {
+        self.isolation.check().map_err(|error| self.unreadable(error))
+    }
+
+    /// Returns a session and its descendants, parents first.
     pub(super) fn family(&self, id: &str) -> Result<Vec<String>, DatabaseError> {
-        // The bound ends circles, which only a damaged database has.
-        let query = "WITH RECURSIVE family(id, depth) AS (\
-                       SELECT id, 0 FROM session WHERE id = ?1 \
-                       UNION SELECT session.id, depth + 1 FROM session \
-                       JOIN family ON session.parent_id = family.id WHERE depth < 100) \
-                     SELECT id FROM family GROUP BY id ORDER BY min(depth), id DESC";
-        let ids = self.connection.prepare(query).and_then(|mut found| {
+        // The bound breaks cycles, which only a corrupt database has.
+        let query = format!(
+            "WITH RECURSIVE everything AS (SELECT id, parent_id FROM ({})), family(id, depth) AS (\
+               SELECT id, 0 FROM everything WHERE id = ?1 \
+               UNION SELECT everything.id, depth + 1 FROM everything \
+               JOIN family ON everything.parent_id = family.id WHERE depth < 100) \
+             SELECT id FROM family GROUP BY id ORDER BY min(depth), id DESC",
+            self.everything()
+        );
+        let ids = self.connection.prepare(&query).and_then(|mut found| {
             found.query_map([id], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()
         });
         ids.map_err(|error| self.unreadable(error))
     }
 
-    /// Returns the same; refused if the session is not there.
+    /// Returns the same, and fails if the session does not exist.
     pub(super) fn family_of(&self, id: &str) -> Result<Vec<String>, DatabaseError> {
         let family = self.family(id)?;
         match family.is_empty() {
@@ -129,10 +161,11 @@ impl OpencodeDb {
         }
     }
 
-    /// Says whether the log tells all of these sessions from their beginning. Of sessions that
-    /// are older than the log it tells the rest alone. What was read of it before is not looked
-    /// at again.
-    fn is_told_by_log(&self, family: &[String], read: &LogRead) -> Result<bool, DatabaseError> {
+    /// Returns whether the log covers all of these sessions from their beginning. For sessions that
+    /// are older than the log, it has only the rest. Entries that were read before are not checked
+    /// again, but the log must still have its beginning and what was read last: version 2 empties
+    /// it, and version 1 then goes on with numbers that it has used before.
+    fn is_covered_by_log(&self, family: &[String], read: &LogRead) -> Result<bool, DatabaseError> {
         if !self.has("message") || !self.has("part") {
             return Ok(true);
         }
@@ -149,6 +182,15 @@ impl OpencodeDb {
             let answer: Option<bool> = answer.map_err(|error| self.unreadable(error))?;
             Ok::<_, DatabaseError>(answer == Some(true))
         };
+        let is_kept = "SELECT EXISTS (SELECT 1 FROM event WHERE aggregate_id = ?1 AND seq = 0) \
+                       AND (SELECT max(seq) FROM event WHERE aggregate_id = ?1) >= ?2";
+        for (id, last) in read.iter().filter(|(id, _)| family.contains(id)) {
+            let kept = self.connection.query_row(is_kept, (id, last), |row| row.get(0));
+            let kept: Option<bool> = kept.map_err(|error| self.unreadable(error))?;
+            if kept != Some(true) {
+                return Ok(false);
+            }
+        }
         let mut is_logged = !read.is_empty();
         for id in family.iter().filter(|id| !read.contains_key(*id)) {
             if ask(query, id)? {
@@ -156,17 +198,17 @@ impl OpencodeDb {
             } else if !is_logged || ask(is_begun, id)? {
                 return Ok(false);
             }
-            // Else a child of a session that is in the log has said nothing yet.
+            // Otherwise a child of a session in the log has not emitted anything yet.
         }
         Ok(true)
     }
 
-    /// Hands on what the logs of these sessions say after what was read, and notes how far that is.
+    /// Passes on the log entries of these sessions after those already read, and updates `read`.
     pub(super) fn read_log<E: From<DatabaseError>>(
         &self,
         family: &[String],
         read: &mut LogRead,
-        each: &mut Each<'_, E>,
+        each: &mut RowCallback<'_, E>,
     ) -> Result<(), E> {
         if !self.has("event") {
             return Ok(());
@@ -187,13 +229,13 @@ impl OpencodeDb {
         Ok(())
     }
 
-    /// Hands on the rows of a session in a table that changed at this time or later.
+    /// Passes on a session's rows in a table that changed at this time or later.
     fn read_table<E: From<DatabaseError>>(
         &self,
         table: &str,
         session: &str,
         since: i64,
-        each: &mut Each<'_, E>,
+        each: &mut RowCallback<'_, E>,
     ) -> Result<(), E> {
         let key = if table == "session" { "id" } else { "session_id" };
         let query = match since {
@@ -217,7 +259,7 @@ impl OpencodeDb {
         query: &str,
         of: impl rusqlite::Params,
         make: &mut dyn FnMut(&rusqlite::Row<'_>, &[String]) -> rusqlite::Result<String>,
-        each: &mut Each<'_, E>,
+        each: &mut RowCallback<'_, E>,
     ) -> Result<(), E> {
         let failed = |error| E::from(self.unreadable(error));
         let mut found = self.connection.prepare(query).map_err(failed)?;

@@ -1,63 +1,77 @@
-//! A running server of OpenCode: its bus, heard again after every interruption.
+//! A running OpenCode server: reads its event bus, and reconnects after every interruption.
 //!
-//! The bus tells nothing twice: who connects late or again has missed something. So at every
-//! connection the session and its children are asked for as they are, and what was not said yet is
-//! told in the bus's own form before what comes next.
+//! The bus does not replay events, so a client that connects late or again has missed some. At
+//! every connection the current state of the session and its children is requested, and what is
+//! not in the log yet is added in the bus's own format before the next events.
+//!
+//! A server of version 2 has other paths, and answers on the old ones with a web page; see
+//! [`newer`].
 
 mod bus;
 mod catch_up;
 mod dedup;
+mod newer;
+mod password;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, Response, StatusCode, Url};
 use serde::Deserialize;
 use threadfold_convert::opencode::AGENT;
 use threadfold_core::{Json, SessionEvent, SessionId};
 use threadfold_fold::{Cutter, Record, RecordKind, SourceRole, SourceSpec, with_causes};
 
 use crate::error::EngineError;
-use crate::input::InputError;
+use crate::open_path::InputError;
 use crate::server::{Server, ServerError, Stop};
 use crate::session::Session;
 use dedup::Deduplicator;
+use password::Credentials;
 
-/// How long a connection may take.
+pub(super) use password::password;
+
+/// The timeout for a connection.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// How long a server may be silent: its bus says every ten seconds that it is there.
+/// The timeout without data: the bus sends a heartbeat every ten seconds.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long is waited before the next attempt, at first and at most.
+/// The delay before the next attempt, at first and at most.
 const WAITS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
 /// A server of OpenCode.
 #[derive(Clone, Debug)]
 pub struct OpencodeServer {
     client: Client,
+    /// Its address, without a user and a password.
     base: Url,
+    credentials: Option<Credentials>,
     silence: Duration,
+    /// It is one of version 2.
+    is_newer: Arc<AtomicBool>,
 }
 
-/// A session as a server tells it.
+/// A session as a server lists it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ServerSession {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// The folder that it works in.
+    /// Its working directory.
     pub directory: String,
-    /// The session that made it.
+    /// Its parent session.
     #[serde(default, rename = "parentID")]
     pub parent: Option<String>,
     /// Its title.
     #[serde(default)]
     pub title: Option<String>,
-    /// When it was made and last changed.
+    /// When it was created and last changed.
     #[serde(default)]
     pub time: ServerTime,
 }
 
-/// When a session was made and last changed, in milliseconds since 1970.
+/// When a session was created and last changed, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct ServerTime {
     /// Last changed.
@@ -67,27 +81,60 @@ pub struct ServerTime {
 
 impl OpencodeServer {
     /// Returns the server at an address.
+    ///
+    /// A user and a password in the address are used, and never shown or stored.
     pub fn new(address: &str) -> Result<Self, InputError> {
-        let refused = |reason: String| InputError::Address { address: address.to_owned(), reason };
+        let shown = password::without_password(address);
+        let refused = |reason: String| InputError::Address { address: shown.clone(), reason };
         let parsed = Url::parse(address).and_then(|url| match url.cannot_be_a_base() {
             true => Err(url::ParseError::RelativeUrlWithoutBase),
             false => Ok(url),
         });
-        let base = parsed.map_err(|error| refused(error.to_string()))?;
+        let mut base = parsed.map_err(|error| refused(error.to_string()))?;
+        let credentials = Credentials::take(&mut base);
         let client = Client::builder().connect_timeout(CONNECTING).no_proxy().build();
         let client = client.map_err(|error| refused(with_causes(&error)))?;
-        Ok(Self { client, base, silence: SILENCE })
+        let is_newer = Arc::default();
+        Ok(Self { client, base, credentials, silence: SILENCE, is_newer })
     }
 
-    /// Sets how long it may be silent while it is asked or heard.
+    /// Sets the password, unless the address has one.
+    pub fn with_password(mut self, password: Option<String>) -> Self {
+        self.credentials = self.credentials.or(password.map(Credentials::of_password));
+        self
+    }
+
+    fn is_newer(&self) -> bool {
+        self.is_newer.load(Ordering::Relaxed)
+    }
+
+    fn set_newer(&self) {
+        self.is_newer.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the address for messages.
+    fn address(&self) -> String {
+        self.base.to_string()
+    }
+
+    /// Sets the timeout without data, for requests and for the bus.
     pub fn with_silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
         self
     }
 
-    /// Returns the sessions that were not made by others, the one that changed last first.
+    /// Returns the sessions without a parent, the last changed first.
     pub async fn sessions(&self) -> Result<Vec<ServerSession>, ServerError> {
-        let mut all: Vec<ServerSession> = self.json("session", None).await?;
+        if self.is_newer() {
+            return self.newer_sessions().await;
+        }
+        let mut all: Vec<ServerSession> = match self.json("session", &[]).await {
+            Err(ServerError::Page { .. }) => {
+                self.recognize().await?;
+                return self.newer_sessions().await;
+            }
+            all => all?,
+        };
         all.retain(|session| session.parent.is_none());
         all.sort_by(|one, other| other.time.updated.total_cmp(&one.time.updated));
         Ok(all)
@@ -97,16 +144,22 @@ impl OpencodeServer {
     pub async fn session(&self, id: &str) -> Result<ServerSession, ServerError> {
         let no_session = |error| match error {
             ServerError::Unreachable { is_refusal: true, .. } => {
-                ServerError::NoSession { address: self.base.to_string(), session: id.to_owned() }
+                ServerError::NoSession { address: self.address(), session: id.to_owned() }
             }
             other => other,
         };
-        self.json(&format!("session/{}", segment(id)), None).await.map_err(no_session)
+        if !self.is_newer() {
+            match self.json(&format!("session/{}", segment(id)), &[]).await {
+                Err(ServerError::Page { .. }) => self.recognize().await?,
+                session => return session.map_err(no_session),
+            }
+        }
+        self.newer_session(id).await.map_err(no_session)
     }
 
-    /// Takes all that a session and its children say, until `stop` is done.
+    /// Reads everything that a session and its children emit, until `stop` is done.
     ///
-    /// When the server is gone it is waited for, and both are told in the log.
+    /// If the server goes away, retries until it is back, and logs both.
     pub async fn follow(
         &self,
         session: &mut Session,
@@ -115,17 +168,17 @@ impl OpencodeServer {
     ) -> Result<(), EngineError> {
         let mut stop = std::pin::pin!(stop);
         let mut wait = WAITS.0;
-        let mut hearing = Hearing::begin(session, of).await?;
+        let mut hearing = BusConnectionState::begin(session, of).await?;
         loop {
             let silence = tokio::select! {
                 () = &mut stop => return Ok(()),
                 silence = self.listen(session, of, &mut hearing) => silence?,
             };
-            if silence.heard_something {
+            if silence.has_received {
                 wait = WAITS.0;
             }
-            let why = format!("OpenCode cannot be heard: {}", silence.why);
-            hearing.tell(session, "ee:error", why).await?;
+            let why = format!("the OpenCode server cannot be reached: {}", silence.why);
+            hearing.log_status(session, "ee:error", why).await?;
             tokio::select! {
                 () = &mut stop => return Ok(()),
                 () = tokio::time::sleep(wait) => {}
@@ -137,41 +190,51 @@ impl OpencodeServer {
     async fn json<T: for<'de> Deserialize<'de>>(
         &self,
         path: &str,
-        directory: Option<&str>,
+        query: &[(&str, &str)],
     ) -> Result<T, ServerError> {
-        let bytes = self.bytes(path, directory).await?;
+        let mut response = self.get(path, query).await?;
+        // A server of version 2 answers on every path that it does not know with its web page.
+        let content = response.headers().get("content-type").and_then(|it| it.to_str().ok());
+        if content.is_some_and(|it| it.starts_with("text/html")) {
+            return Err(ServerError::Page { address: self.address() });
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = self.with_timeout(response.chunk()).await? {
+            bytes.extend_from_slice(&chunk);
+        }
         serde_json::from_slice(&bytes).map_err(|_| ServerError::NoSession {
-            address: self.base.to_string(),
+            address: self.address(),
             session: path.to_owned(),
         })
     }
 
-    async fn bytes(&self, path: &str, directory: Option<&str>) -> Result<Vec<u8>, ServerError> {
-        let mut response = self.get(path, directory).await?;
-        let mut bytes = Vec::new();
-        while let Some(chunk) = self.heard(response.chunk()).await? {
-            bytes.extend_from_slice(&chunk);
-        }
-        Ok(bytes)
-    }
-
-    async fn get(&self, path: &str, directory: Option<&str>) -> Result<Response, ServerError> {
+    async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Response, ServerError> {
         let mut url = self.base.clone();
         let base = url.path().trim_end_matches('/').to_owned();
         url.set_path(&format!("{base}/{path}"));
-        if let Some(directory) = directory {
-            url.query_pairs_mut().append_pair("directory", directory);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
         }
-        let asked = self.client.get(url).send();
-        self.heard(async { asked.await?.error_for_status() }).await
+        let mut request = self.client.get(url);
+        if let Some(Credentials { user, password }) = &self.credentials {
+            request = request.basic_auth(user, Some(password));
+        }
+        let response = self.with_timeout(request.send()).await?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            let has_password = self.credentials.is_some();
+            let (address, variable) = (self.address(), password::VARIABLES[0]);
+            return Err(ServerError::Unauthorized { address, has_password, variable });
+        }
+        let failed = |error| ServerError::unreachable(self.address(), error);
+        response.error_for_status().map_err(failed)
     }
 
-    /// Waits for an answer, or for more of one, as long as the server may be silent.
-    async fn heard<T>(
+    /// Waits for a response, or for more of one, until the timeout.
+    async fn with_timeout<T>(
         &self,
         answer: impl Future<Output = Result<T, reqwest::Error>>,
     ) -> Result<T, ServerError> {
-        let address = || self.base.to_string();
+        let address = || self.address();
         match tokio::time::timeout(self.silence, answer).await {
             Ok(answer) => answer.map_err(|error| ServerError::unreachable(address(), error)),
             Err(_) => Err(ServerError::Silent { address: address(), silence: self.silence }),
@@ -180,109 +243,145 @@ impl OpencodeServer {
 }
 
 /// How a connection ended.
-struct Silence {
-    heard_something: bool,
+struct Disconnect {
+    has_received: bool,
     why: String,
 }
 
-impl Silence {
-    fn after(heard_something: bool, why: &ServerError) -> Self {
-        Self { heard_something, why: with_causes(why) }
+impl Disconnect {
+    fn after(has_received: bool, why: &ServerError) -> Self {
+        Self { has_received, why: with_causes(why) }
     }
 }
 
 impl OpencodeServer {
-    /// Listens until the connection ends.
+    /// Reads events until the connection ends.
     async fn listen(
         &self,
         session: &mut Session,
         of: &ServerSession,
-        hearing: &mut Hearing,
-    ) -> Result<Silence, EngineError> {
-        let mut response = match self.get("event", Some(&of.directory)).await {
+        hearing: &mut BusConnectionState,
+    ) -> Result<Disconnect, EngineError> {
+        let (path, query) = match self.is_newer() {
+            true => ("api/event", Vec::new()),
+            false => ("event", vec![("directory", of.directory.as_str())]),
+        };
+        let mut response = match self.get(path, &query).await {
             Ok(response) => response,
-            Err(error) => return Ok(Silence::after(false, &error)),
+            Err(error) => return Ok(Disconnect::after(false, &error)),
         };
-        let told = match self.catch_up(of, &mut hearing.family).await {
-            Ok(told) => told,
-            Err(error) => return Ok(Silence::after(false, &error)),
-        };
-        let mut lines = Lines::new();
-        let is_new = |line: &&[u8]| hearing.dedup.is_new(line);
-        let news: Vec<&[u8]> = told.split_inclusive(|byte| *byte == b'\n').filter(is_new).collect();
-        let taken = lines.take(&news.concat(), &mut hearing.family);
-        lines.keep(session, taken).await?;
-        let mut heard_something = false;
+        let mut lines = BusLineFilter::new();
+        if let Err(error) = self.catch_up_into(session, of, hearing, &mut lines).await? {
+            return Ok(Disconnect::after(false, &error));
+        }
+        let mut has_received = false;
         loop {
-            match self.heard(response.chunk()).await {
+            match self.with_timeout(response.chunk()).await {
                 Ok(Some(chunk)) => {
                     let taken = lines.take(&chunk, &mut hearing.family);
                     for cut in &taken {
                         hearing.dedup.is_new(&cut.bytes);
                     }
-                    heard_something |= !taken.is_empty();
+                    has_received |= !taken.is_empty();
                     lines.keep(session, taken).await?;
-                    hearing.tell(session, "ee:ready", "OpenCode is heard".to_owned()).await?;
+                    // The bus drops events of a slow reader.
+                    if hearing.dedup.has_gap
+                        && let Err(error) =
+                            self.catch_up_into(session, of, hearing, &mut lines).await?
+                    {
+                        return Ok(Disconnect::after(has_received, &error));
+                    }
+                    hearing
+                        .log_status(session, "ee:ready", "connected to OpenCode".to_owned())
+                        .await?;
                 }
                 Ok(None) => {
                     let why = "the connection was closed".to_owned();
-                    return Ok(Silence { heard_something, why });
+                    return Ok(Disconnect { has_received, why });
                 }
-                Err(error) => return Ok(Silence::after(heard_something, &error)),
+                Err(error) => return Ok(Disconnect::after(has_received, &error)),
             }
         }
     }
 }
 
-/// What is known of a session over all connections.
-struct Hearing {
-    /// It and its children.
-    family: BTreeSet<String>,
-    dedup: Deduplicator,
-    /// What was told last of how the server is.
-    told: Option<String>,
+impl OpencodeServer {
+    /// Adds what is not in the log yet of the server's current state.
+    async fn catch_up_into(
+        &self,
+        session: &mut Session,
+        of: &ServerSession,
+        hearing: &mut BusConnectionState,
+        lines: &mut BusLineFilter,
+    ) -> Result<Result<(), ServerError>, EngineError> {
+        let BusConnectionState { family, dedup, .. } = hearing;
+        let missed = match self.is_newer() {
+            true => self.newer_catch_up(&of.id, family, dedup).await,
+            false => self.catch_up(of, family).await,
+        };
+        let missed = match missed {
+            Ok(missed) => missed,
+            Err(error) => return Ok(Err(error)),
+        };
+        dedup.has_gap = false;
+        let is_new = |line: &&[u8]| dedup.is_new(line);
+        let news: Vec<&[u8]> =
+            missed.split_inclusive(|byte| *byte == b'\n').filter(is_new).collect();
+        let taken = lines.take_whole(&news.concat(), family);
+        lines.keep(session, taken).await?;
+        Ok(Ok(()))
+    }
 }
 
-impl Hearing {
+/// The state of a session across connections.
+struct BusConnectionState {
+    /// The ids of the session and its children.
+    family: BTreeSet<String>,
+    dedup: Deduplicator,
+    /// The last status written to the log.
+    last_status: Option<String>,
+}
+
+impl BusConnectionState {
     async fn begin(session: &mut Session, of: &ServerSession) -> Result<Self, EngineError> {
         let family = BTreeSet::from([of.id.clone()]);
-        Ok(Self { family, dedup: Deduplicator::of(session, &spec()).await?, told: None })
+        Ok(Self { family, dedup: Deduplicator::of(session, &spec()).await?, last_status: None })
     }
 
-    /// Tells in the log how the server is, if that is new.
-    async fn tell(
+    /// Writes the server's status to the log, if it changed.
+    async fn log_status(
         &mut self,
         session: &mut Session,
         kind: &str,
         status: String,
     ) -> Result<(), EngineError> {
-        if self.told.as_ref() == Some(&status) {
+        if self.last_status.as_ref() == Some(&status) {
             return Ok(());
         }
-        let said = Json::string(&status);
-        let line = format!(r#"{{"type":"{kind}","payload":{{"status":{said}}}}}"#);
+        let value = Json::string(&status);
+        let line = format!(r#"{{"type":"{kind}","payload":{{"status":{value}}}}}"#);
         debug_assert!(SessionEvent::from_json(&line).is_ok());
         let event = Record::new(RecordKind::Event, 0, 0, line);
         session.accept(vec![event]).await?;
-        self.told = Some(status);
+        self.last_status = Some(status);
         Ok(())
     }
 }
 
-/// The source that a bus is, in the log.
+/// The source of the bus in the log.
 fn spec() -> SourceSpec {
     SourceSpec::new(AGENT, SourceRole::Stream, "events.sse")
 }
 
-/// The lines of a connection that belong to a session, on their way into its log.
-struct Lines {
+/// The lines of a connection that belong to a session, before they are stored in its log.
+struct BusLineFilter {
     cutter: Cutter,
-    /// The part of the source that they are; nothing as long as there are none.
+    /// The part of the source that they belong to; `None` until the first line.
     source: Option<u32>,
     position: u64,
 }
 
-impl Lines {
+impl BusLineFilter {
     fn new() -> Self {
         Self { cutter: Cutter::new(0), source: None, position: 0 }
     }
@@ -290,6 +389,14 @@ impl Lines {
     fn take(&mut self, bytes: &[u8], family: &mut BTreeSet<String>) -> Vec<Record> {
         let mut cuts = Vec::new();
         self.cutter.push(bytes, &mut cuts);
+        cuts.retain(|cut| bus::is_of(&cut.bytes, family));
+        cuts
+    }
+
+    /// Returns lines that are complete, beside what was received of the next one.
+    fn take_whole(&mut self, bytes: &[u8], family: &mut BTreeSet<String>) -> Vec<Record> {
+        let mut cuts = Vec::new();
+        Cutter::new(0).push(bytes, &mut cuts);
         cuts.retain(|cut| bus::is_of(&cut.bytes, family));
         cuts
     }
@@ -309,18 +416,18 @@ impl Lines {
             }
         };
         self.source = Some(source);
-        // Lines of other sessions were left out, so positions are counted again.
+        // Lines of other sessions were dropped, so positions are counted again.
         let mut records = cuts;
         for record in &mut records {
             (record.source, record.position) = (source, self.position);
             self.position += record.bytes.len() as u64;
         }
-        session.accept(records).await?;
+        session.accept_in_batches(records).await?;
         Ok(())
     }
 }
 
-/// Returns a name as one segment of a path, whatever it holds.
+/// Returns a name as one percent-encoded segment of a URL path.
 fn segment(name: &str) -> String {
     let mut out = String::new();
     for byte in name.bytes() {
@@ -335,6 +442,10 @@ fn segment(name: &str) -> String {
 
 #[async_trait]
 impl Server for OpencodeServer {
+    fn address(&self) -> String {
+        OpencodeServer::address(self)
+    }
+
     async fn sessions(&self) -> Result<Vec<SessionId>, EngineError> {
         let sessions = OpencodeServer::sessions(self).await?;
         Ok(sessions.into_iter().map(|it| SessionId::from(it.id.as_str())).collect())

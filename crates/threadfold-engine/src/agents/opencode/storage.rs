@@ -1,4 +1,4 @@
-//! The folder of files that OpenCode kept before it had a database.
+//! The folder of files in which OpenCode stored sessions before it had a database.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::database::DbSession;
-use crate::database::DatabaseError;
+use crate::agent_database::DatabaseError;
 use crate::error::EngineError;
 
-/// The folder, with the files that tell of sessions read.
+/// The folder, with its session files already read.
 pub(super) struct Storage {
     folder: PathBuf,
     sessions: BTreeMap<String, SessionFacts>,
-    /// What could not be read, and why.
+    /// Files that could not be read, and why.
     pub(super) unreadable: Vec<(PathBuf, io::Error)>,
 }
 
-/// A file that holds a piece of a session.
+/// A file with a piece of a session.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct StorageFile {
     /// Its name within the folder.
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// It is kept with the session, and says nothing of it.
+    /// It is stored with the session, but the converter ignores it.
     pub(super) is_attached: bool,
 }
 
-/// What the file of a session tells of it, and where it is.
+/// The fields of a session's file, and its path.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct SessionFacts {
@@ -41,12 +41,12 @@ struct SessionFacts {
 }
 
 impl Storage {
-    /// Says whether a folder is laid out as OpenCode's.
+    /// Returns whether a folder has OpenCode's layout.
     pub(super) fn is_one(folder: &Path) -> bool {
         ["session", "message"].iter().all(|it| folder.join(it).is_dir())
     }
 
-    /// Looks for the sessions in a folder; none is there if the folder is not.
+    /// Finds the sessions in a folder; a missing folder has none.
     pub(super) fn open(folder: &Path) -> Self {
         let mut storage =
             Self { folder: folder.to_owned(), sessions: BTreeMap::new(), unreadable: Vec::new() };
@@ -61,16 +61,16 @@ impl Storage {
     fn add(&mut self, path: PathBuf) {
         let Some(id) = stem(&path) else { return };
         match fs::read(&path) {
-            // What is in a damaged file is for `view` to tell.
+            // `view` reports the content of a corrupt file.
             Ok(bytes) => {
-                let told: SessionFacts = serde_json::from_slice(&bytes).unwrap_or_default();
-                self.sessions.insert(id, SessionFacts { path, ..told });
+                let facts: SessionFacts = serde_json::from_slice(&bytes).unwrap_or_default();
+                self.sessions.insert(id, SessionFacts { path, ..facts });
             }
             Err(error) => self.unreadable.push((path, error)),
         }
     }
 
-    /// Returns what is in a folder, by name. That there is no such folder is no mistake.
+    /// Returns the entries of a folder, by name. A missing folder is not an error.
     fn list(&mut self, folder: &Path) -> Vec<PathBuf> {
         let listed = fs::read_dir(folder).map(|it| it.flatten().map(|entry| entry.path()));
         match listed {
@@ -88,31 +88,31 @@ impl Storage {
         }
     }
 
-    /// Returns the sessions that another one made, or those that none did.
+    /// Returns the child sessions, or the sessions without a parent.
     fn rows(&self, are_children: bool) -> Vec<(DbSession, PathBuf)> {
-        let is_child = |told: &SessionFacts| {
-            told.parent.as_ref().is_some_and(|parent| self.sessions.contains_key(parent))
+        let is_child = |facts: &SessionFacts| {
+            facts.parent.as_ref().is_some_and(|parent| self.sessions.contains_key(parent))
         };
-        let chosen = self.sessions.iter().filter(|(_, told)| is_child(told) == are_children);
+        let chosen = self.sessions.iter().filter(|(_, facts)| is_child(facts) == are_children);
         chosen
-            .map(|(id, told)| {
-                let directory = told.directory.clone();
-                (DbSession { id: id.clone(), directory, updated: None }, told.path.clone())
+            .map(|(id, facts)| {
+                let directory = facts.directory.clone();
+                (DbSession { id: id.clone(), directory, updated: None }, facts.path.clone())
             })
             .collect()
     }
 
-    /// Returns the sessions that no other one made, each with its file.
+    /// Returns the sessions without a parent, each with its file.
     pub(super) fn root_sessions(&self) -> Vec<(DbSession, PathBuf)> {
         self.rows(false)
     }
 
-    /// Returns the sessions that another one made, each with its file.
+    /// Returns the child sessions, each with its file.
     pub(super) fn child_sessions(&self) -> Vec<(DbSession, PathBuf)> {
         self.rows(true)
     }
 
-    /// Returns a session and its children to any depth, parents first.
+    /// Returns a session and its descendants, parents first.
     fn family(&self, root: &str) -> Vec<&str> {
         let mut ids: Vec<&str> =
             self.sessions.get_key_value(root).map(|(id, _)| id.as_str()).into_iter().collect();
@@ -137,10 +137,10 @@ impl Storage {
             let (path, session) = (self.folder.clone(), id.to_owned());
             return Err(DatabaseError::NoSession { path, session }.into());
         }
-        let told = family.iter().filter_map(|id| self.sessions.get(*id));
-        let sessions: Vec<_> = told.map(|it| it.path.clone()).collect();
-        // What tells of sessions comes before what tells of messages, and that before their parts.
-        // Sessions come once more at the end: what one was taken back to is known only then.
+        let facts = family.iter().filter_map(|id| self.sessions.get(*id));
+        let sessions: Vec<_> = facts.map(|it| it.path.clone()).collect();
+        // Sessions come before messages, and messages before their parts. Sessions come again at
+        // the end, because a revert applies only after the messages.
         let below = |kind: &str, owners: &[PathBuf]| -> Vec<PathBuf> {
             let folders = owners.iter().filter_map(|it| stem(it));
             let folders = folders.map(|it| self.folder.join(kind).join(it));
@@ -153,13 +153,14 @@ impl Storage {
 }
 
 impl Storage {
-    /// Returns what else is named after a session or its children: `<kind>/<session>.json`.
+    /// Returns other files named after a session or its children: `<kind>/<session>.json`.
     fn attached(&self, id: &str) -> Vec<PathBuf> {
         let kinds = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let kinds = kinds.filter(|it| it.file_type().is_ok_and(|it| it.is_dir()));
-        let is_told = |name: &str| ["session", "message", "part"].contains(&name);
+        let is_session_folder = |name: &str| ["session", "message", "part"].contains(&name);
         let mut folders: Vec<_> = kinds.map(|it| it.path()).collect();
-        folders.retain(|it| !is_told(&it.file_name().unwrap_or_default().to_string_lossy()));
+        folders
+            .retain(|it| !is_session_folder(&it.file_name().unwrap_or_default().to_string_lossy()));
         folders.sort();
         let files = |folder: &PathBuf| -> Vec<PathBuf> {
             self.family(id).iter().map(|id| folder.join(format!("{id}.json"))).collect()
@@ -175,7 +176,7 @@ impl Storage {
     }
 
     /// Returns the files of a session and its children, in the order to read them. A file may
-    /// come again at the end.
+    /// come twice.
     pub(super) fn files(&self, id: &str) -> Result<Vec<StorageFile>, EngineError> {
         let named = |(path, is_attached): (PathBuf, bool)| {
             let name = path.strip_prefix(&self.folder).unwrap_or(&path).to_string_lossy();
@@ -191,7 +192,7 @@ fn stem(path: &Path) -> Option<String> {
     path.file_stem().map(|it| it.to_string_lossy().into_owned())
 }
 
-/// Returns the files of a folder, by name; a folder that is not there holds nothing.
+/// Returns the files of a folder, by name; a missing folder is empty.
 fn listed(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();

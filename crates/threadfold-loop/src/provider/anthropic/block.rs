@@ -3,7 +3,7 @@
 use threadfold_core::{Fields, Json};
 
 use crate::provider::failure::Failure;
-use crate::provider::json::{get, list, read, text, word};
+use crate::provider::json::{get, list, read, string, text};
 
 /// A block that is still open.
 pub(super) struct Block {
@@ -39,20 +39,20 @@ pub(super) enum BlockDelta {
 impl Block {
     pub(super) fn new(index: usize, start: Json, part: usize) -> Result<Self, Failure> {
         let fields: Fields = read(&start)?;
-        let kind = word(&fields, "type");
+        let kind = string(&fields, "type");
         let (texts, citations) = (Vec::new(), Vec::new());
         Ok(Self { index, kind, part, start, fields, texts, input: String::new(), citations })
     }
 
-    pub(super) fn word(&self, name: &str) -> String {
-        word(&self.fields, name)
+    pub(super) fn string(&self, name: &str) -> String {
+        string(&self.fields, name)
     }
 
     /// Applies a delta. One of an unknown type appends its text fields to the fields of the same
     /// names, as all known types do.
     pub(super) fn add(&mut self, delta: &Json) -> Result<BlockDelta, Failure> {
         let delta: Fields = read(delta)?;
-        match &*word(&delta, "type") {
+        match &*string(&delta, "type") {
             "text_delta" => self.grow(&delta, "text").map(BlockDelta::Text),
             "thinking_delta" => self.grow(&delta, "thinking").map(BlockDelta::Thinking),
             "signature_delta" => {
@@ -102,8 +102,9 @@ impl Block {
         if self.texts.is_empty() && self.input.is_empty() && self.citations.is_empty() {
             return CompleteBlock::new(self.start);
         }
-        for (name, text) in &self.texts {
-            self.fields.insert(name, Json::string(text));
+        // A text may be as large as memory allows: none of its forms is held longer than needed.
+        for (name, text) in std::mem::take(&mut self.texts) {
+            self.fields.insert(&name, Json::string(&text));
         }
         if !self.citations.is_empty() {
             let mut citations = list(&self.fields, "citations")?;
@@ -116,7 +117,7 @@ impl Block {
             let input = Json::parse(&self.input).unwrap_or_else(|_| Json::string(&self.input));
             self.fields.insert("input", input);
         }
-        let mut whole = CompleteBlock::new(Json::of(&self.fields))?;
+        let mut whole = CompleteBlock::with_fields(Json::of(&self.fields), self.fields);
         if !is_blank {
             whole.arguments = self.input;
         }
@@ -127,12 +128,16 @@ impl Block {
 impl CompleteBlock {
     pub(super) fn new(item: Json) -> Result<Self, Failure> {
         let fields: Fields = read(&item)?;
-        let input = get(&fields, "input").map(Json::as_str);
-        let input = input.filter(|it| *it != r#""""#).unwrap_or("{}");
-        Ok(Self { arguments: input.to_owned(), item, fields })
+        Ok(Self::with_fields(item, fields))
     }
 
-    pub(super) fn word(&self, name: &str) -> String {
-        word(&self.fields, name)
+    fn with_fields(item: Json, fields: Fields) -> Self {
+        let input = get(&fields, "input").map(Json::as_str);
+        let input = input.filter(|it| *it != r#""""#).unwrap_or("{}");
+        Self { arguments: input.to_owned(), item, fields }
+    }
+
+    pub(super) fn string(&self, name: &str) -> String {
+        string(&self.fields, name)
     }
 }

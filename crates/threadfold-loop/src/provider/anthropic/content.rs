@@ -34,10 +34,12 @@ impl Content {
 
     pub(super) fn add(&mut self, block: CompleteBlock) -> Result<(), Failure> {
         self.items.push(block.item.clone());
-        match &*block.word("type") {
+        match &*block.string("type") {
             "text" => {
-                let part = MessagePart::text(&text(&block.fields, "text")?);
                 let is_plain = has_only(&block.fields, &["type", "text"]);
+                let words = text(&block.fields, "text")?;
+                drop(block.fields);
+                let part = MessagePart::text(&words);
                 self.parts.push(if is_plain { part } else { part.with_native(NATIVE, block.item) });
             }
             "thinking" if has_only(&block.fields, &["type", "thinking", "signature"]) => {
@@ -53,7 +55,7 @@ impl Content {
     }
 
     fn call(&mut self, block: CompleteBlock) -> Result<(), Failure> {
-        let (id, name) = (block.word("id"), block.word("name"));
+        let (id, name) = (block.string("id"), block.string("name"));
         if id.is_empty() || name.is_empty() {
             return Err(Failure::malformed("a call has no id or no name"));
         }

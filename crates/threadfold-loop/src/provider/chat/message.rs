@@ -6,7 +6,7 @@ use threadfold_core::{
 
 use crate::provider::Delta;
 use crate::provider::failure::Failure;
-use crate::provider::json::{get, list, number, read, text, word};
+use crate::provider::json::{get, list, number, read, string, text};
 
 /// The field names that servers use for reasoning; OpenAI itself does not report it.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
@@ -200,5 +200,5 @@ fn words(value: &Json) -> Result<String, Failure> {
         return Ok(read(value)?);
     }
     let parts: Vec<Fields> = read(value)?;
-    Ok(parts.iter().map(|part| word(part, "text")).collect())
+    Ok(parts.iter().map(|part| string(part, "text")).collect())
 }

@@ -6,7 +6,7 @@
 use threadfold_core::{ConversationMessage, Fields, Json, MessagePart, Role, ToolCall};
 
 use crate::provider::failure::Failure;
-use crate::provider::json::{list, read, text, word};
+use crate::provider::json::{list, read, string, text};
 use crate::provider::openai::NATIVE;
 
 /// Returns the message that consists of these items.
@@ -14,7 +14,7 @@ pub(super) fn message_of(items: &[Json]) -> Result<ConversationMessage, Failure>
     let mut message = ConversationMessage::new(Role::Assistant);
     for item in items {
         let fields: Fields = read(item)?;
-        let part = match &*word(&fields, "type") {
+        let part = match &*string(&fields, "type") {
             "message" => MessagePart::text(&words(&fields)?).with_native(NATIVE, item.clone()),
             "function_call" => {
                 message.tool_calls.push(call_of(&fields)?);

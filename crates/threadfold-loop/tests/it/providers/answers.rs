@@ -120,7 +120,7 @@ async fn thinking_signatures_and_opaque_items_are_preserved() {
 async fn deltas_match_the_parts_of_the_message() {
     for kind in KINDS {
         let (answer, deltas) = answered(kind, everything(kind)).await;
-        let begun = Delta::Begun { message: answer.message.message_id.clone() };
+        let begun = Delta::Started { message: answer.message.message_id.clone() };
         assert_eq!(deltas[0], begun, "{kind:?}");
 
         let mut parts = vec![String::new(); answer.message.content.len()];
@@ -135,7 +135,7 @@ async fn deltas_match_the_parts_of_the_message() {
                     let at = all.position(|it| it.call_id == *call && it.name == *name).unwrap();
                     calls[at].push_str(arguments);
                 }
-                Delta::Begun { .. } => panic!("it begins once"),
+                Delta::Started { .. } => panic!("it begins once"),
             }
         }
         for (part, heard) in answer.message.content.iter().zip(&parts) {

@@ -185,13 +185,45 @@ async fn an_endless_answer_is_given_up() {
     for (start, filling) in [("data: ", "x"), ("{\"a\":\"", "x"), ("", &*lines)] {
         let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{start}").into_bytes();
         let filling = filling.repeat(MEGABYTE / filling.len()).into_bytes();
-        let pieces = std::iter::once(head).chain(std::iter::repeat_n(filling, 100));
+        let pieces = std::iter::once(head).chain(std::iter::repeat_n(filling, 600));
         let received = failed(Kind::Anthropic, Reply::pieces(pieces)).await;
-        assert!(
-            received.ends_with("is incomplete: the response exceeds 67108864 bytes"),
-            "{received}"
-        );
+        let expected = match start {
+            "" => "is incomplete: the response exceeds 536870912 bytes",
+            _ => "has more than 6291456 bytes",
+        };
+        assert!(received.ends_with(expected), "{received}");
     }
+    // A stream of many pieces: what they say together counts.
+    let received = failed(Kind::Anthropic, Reply::pieces(streamed_answer(200).into_iter())).await;
+    assert!(received.ends_with("has more than 6291456 bytes"), "{received}");
+}
+
+/// Returns an answer of `count` pieces of 256 KiB, which ends.
+fn streamed_answer(count: usize) -> Vec<Vec<u8>> {
+    let event = |json: &str| format!("data: {json}\n\n").into_bytes();
+    let text = "x".repeat(256 << 10);
+    let piece = event(&format!(
+        r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"}}}}"#
+    ));
+    let mut pieces = vec![
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n".to_vec(),
+        event(r#"{"type":"message_start","message":{"id":"m","role":"assistant","content":[]}}"#),
+        event(
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+        ),
+    ];
+    pieces.extend(std::iter::repeat_n(piece, count));
+    pieces.push(event(r#"{"type":"content_block_stop","index":0}"#));
+    pieces.push(event(r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#));
+    pieces.push(event(r#"{"type":"message_stop"}"#));
+    pieces
+}
+
+#[tokio::test]
+async fn an_answer_of_6_megabytes_is_accepted() {
+    let answer =
+        text(Kind::Anthropic, Reply::pieces(streamed_answer(23).into_iter())).await.unwrap();
+    assert_eq!(answer.len(), 23 * (256 << 10));
 }
 
 #[tokio::test]

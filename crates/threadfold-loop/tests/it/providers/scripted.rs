@@ -90,7 +90,7 @@ async fn the_step_depends_only_on_the_request() {
 #[tokio::test]
 async fn it_is_streamed_word_by_word() {
     let (answer, deltas) = Conversation::new().ask(&provider()).await;
-    assert_eq!(deltas[0], Delta::Begun { message: answer.message.message_id.clone() });
+    assert_eq!(deltas[0], Delta::Started { message: answer.message.message_id.clone() });
     let text = |text: &str| Delta::Text { part: 1, text: text.to_owned() };
     assert_eq!(deltas[1], Delta::Thinking { part: 0, text: "Both ".to_owned() });
     assert_eq!(deltas[4..7], [text("I "), text("read "), text("both.")]);

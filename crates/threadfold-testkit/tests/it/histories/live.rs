@@ -15,7 +15,7 @@ use threadfold_testkit::{
     strict::{Endpoint, StrictServer},
 };
 
-use super::run::{Given, Run};
+use super::run::{AnswerForm, Run};
 use crate::strict::client::Client;
 
 const PROMPTS: [&str; 3] = ["look", "and at the é 😀", "thanks"];
@@ -34,7 +34,7 @@ pub(crate) fn recorded() -> Vec<Run> {
         let name = name(endpoint);
         let log = fs::read_to_string(path(name)).unwrap();
         let events = log.lines().map(|line| SessionEvent::from_json(line).unwrap()).collect();
-        Run::of_events(&format!("recorded {name}"), events, Given::AsAnswered)
+        Run::of_events(&format!("recorded {name}"), events, AnswerForm::AsAnswered)
     };
     Endpoint::ALL.map(run).into()
 }
@@ -44,7 +44,7 @@ fn path(name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_loop_with_the_strict_provider_is_never_refused_and_goes_as_recorded() {
+fn a_loop_with_the_strict_provider_is_never_refused_and_equals_the_recording() {
     let mut others = Vec::new();
     for endpoint in Endpoint::ALL {
         let log: String = talk(endpoint).iter().map(|it| format!("{}\n", Json::of(it))).collect();
@@ -62,7 +62,7 @@ fn a_loop_with_the_strict_provider_is_never_refused_and_goes_as_recorded() {
 /// Repair does not know that what was thought since was thought of the repaired history, and drops
 /// it. A loop that goes on behind an edit must keep the repaired messages, or be refused like this.
 #[test]
-fn thinking_behind_an_old_edit_is_dropped_though_it_was_made_after_it() {
+fn thinking_after_an_old_edit_is_dropped() {
     let server = StrictServer::start().unwrap();
     let mut client = Client::connect(&server);
     let mut ask = |history: &[ConversationMessage]| {

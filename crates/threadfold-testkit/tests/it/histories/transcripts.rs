@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 use serde_json::Value;
 use threadfold_core::{ConversationMessage, Json, MessagePart, Role, ToolCall};
 
-use super::run::{Answer, Cut, Run, Words};
+use super::run::{Answer, AnswerContent, HistoryPrefix, Run};
 
 /// Returns all recorded transcripts, those of subagents too.
 pub(crate) fn all() -> Vec<Run> {
@@ -53,7 +53,7 @@ fn read(path: &Path, name: &str) -> Run {
 }
 
 impl Reader {
-    fn line(&mut self, line: &Value) -> Option<Cut> {
+    fn line(&mut self, line: &Value) -> Option<HistoryPrefix> {
         let message = &line["message"];
         let content = match &message["content"] {
             Value::String(text) => vec![serde_json::json!({ "type": "text", "text": text })],
@@ -67,7 +67,7 @@ impl Reader {
                 None
             }
         };
-        Some(Cut { history: self.history.clone(), answer })
+        Some(HistoryPrefix { history: self.history.clone(), answer })
     }
 
     fn user(&mut self, block: &Value) {
@@ -126,7 +126,7 @@ impl Reader {
             });
         }
         let given = format!(r#"{{"content":[{}]}}"#, self.blocks.join(","));
-        let given = Words::Anthropic(Json::parse(&given).unwrap());
+        let given = AnswerContent::Anthropic(Json::parse(&given).unwrap());
         Answer { before: self.before.clone(), given }
     }
 }

@@ -1,4 +1,4 @@
-//! A client that asks one question after another on one connection.
+//! A client that sends several requests on one connection.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -1,4 +1,4 @@
-//! Loops that talk to the strict provider: what it gave out comes back, and is held to it.
+//! Loops that use the strict provider: returned items are verified.
 
 use serde_json::{Value, json};
 use threadfold_testkit::strict::{Endpoint, StrictServer};
@@ -17,7 +17,7 @@ fn refused(client: &mut Client, endpoint: Endpoint, body: &Value) -> String {
 }
 
 #[test]
-fn thinking_goes_back_as_it_was_given_and_over_what_it_was_made() {
+fn thinking_is_sent_back_unchanged_after_an_unchanged_prefix() {
     let server = StrictServer::start().unwrap();
     let client = &mut Client::connect(&server);
     let mut request = json!({
@@ -104,7 +104,7 @@ fn reasoning_goes_back_encrypted_with_the_items_that_were_made_with_it() {
 }
 
 #[test]
-fn a_stored_response_is_gone_on_from_by_its_id() {
+fn a_stored_response_is_continued_by_its_id() {
     let server = StrictServer::start().unwrap();
     let client = &mut Client::connect(&server);
     let first = json!({
@@ -142,7 +142,7 @@ fn a_stream_ends_as_its_provider_ends_one() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_as_such() {
+fn an_invalid_request_is_refused() {
     let server = StrictServer::start().unwrap();
     let mut client = Client::connect(&server);
     for endpoint in Endpoint::ALL {

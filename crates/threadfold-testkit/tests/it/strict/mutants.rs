@@ -1,9 +1,9 @@
-//! One mutant for each rule: a good request with one thing changed, which breaks that rule only.
+//! One mutant for each rule: a valid request with one change that violates only that rule.
 
 use threadfold_core::{
     ProviderRule, check_anthropic, check_anthropic_continuation, check_chat, check_responses,
 };
-use threadfold_testkit::strict::{Endpoint, Keeping, StrictProvider, StrictServer};
+use threadfold_testkit::strict::{Endpoint, ResponseStorage, StrictProvider, StrictServer};
 
 use super::client::Client;
 
@@ -15,7 +15,7 @@ const MESSAGES: &str = r#"{"model":"m","max_tokens":9,"system":"s","messages":[{
 
 const CHAT: &str = r#"{"model":"m","messages":[{"role":"user","content":"look"},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"Bash","arguments":"{}"}},{"id":"c2","type":"function","function":{"name":"Bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"out"},{"role":"tool","tool_call_id":"c2","content":"out"}]}"#;
 
-/// What was given out by Responses, and the request that goes back with it.
+/// An answer of Responses, and the next request, which contains it.
 const OUTPUT: &str = r#"{"id":"resp_1","output":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"AA=="},{"type":"function_call","id":"fc_1","call_id":"c1","name":"Bash","arguments":"{}"}]}"#;
 const STORED: &str = r#"{"id":"resp_0","output":[]}"#;
 const RESPONSES: &str = r#"{"model":"m","store":false,"previous_response_id":"resp_0","input":[{"type":"message","role":"user","content":"look"},{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"AA=="},{"type":"function_call","id":"fc_1","call_id":"c1","name":"Bash","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"out"}]}"#;
@@ -68,8 +68,8 @@ fn changed(request: &str, from: &str, to: &str) -> String {
 
 fn remember(provider: &StrictProvider) {
     provider.gave_message(ASKED.as_bytes(), ANSWERED.as_bytes());
-    provider.gave_response(OUTPUT.as_bytes(), Keeping::NotStored);
-    provider.gave_response(STORED.as_bytes(), Keeping::Stored);
+    provider.gave_response(OUTPUT.as_bytes(), ResponseStorage::NotStored);
+    provider.gave_response(STORED.as_bytes(), ResponseStorage::Stored);
 }
 
 /// Returns the rules that a request breaks, as the core's validator has it.
@@ -93,7 +93,7 @@ fn validated(endpoint: Endpoint, body: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_the_mutants_are_made_of_is_taken() {
+fn the_unmutated_requests_are_accepted() {
     let server = StrictServer::start().unwrap();
     remember(server.provider());
     let mut client = Client::connect(&server);

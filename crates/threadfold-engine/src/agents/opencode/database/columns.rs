@@ -1,14 +1,23 @@
-//! A row as one JSON object: columns by name, those that hold JSON as what they hold.
+//! A row as one JSON object: columns by name, with JSON columns embedded as JSON.
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use serde_json::value::RawValue;
 use threadfold_core::Json;
 
-/// Columns that hold JSON as text.
-const JSON: [&str; 6] = ["data", "metadata", "model", "permission", "revert", "summary_diffs"];
+/// Columns that contain JSON text.
+const JSON: [&str; 8] = [
+    "data",
+    "fork_boundary",
+    "metadata",
+    "model",
+    "payload",
+    "permission",
+    "revert",
+    "summary_diffs",
+];
 
-/// Returns a row as one line of JSON. Numbers inside JSON stay as they were written.
+/// Returns a row as one line of JSON. Numbers inside JSON keep their spelling.
 pub(super) fn row_json(row: &Row<'_>, names: &[String]) -> rusqlite::Result<String> {
     let mut object = String::from("{");
     for (place, name) in names.iter().enumerate() {
@@ -35,6 +44,6 @@ fn text_json(text: &str, may_be_json: bool) -> String {
     let is_json = may_be_json
         && text.trim_start().starts_with(['{', '['])
         && serde_json::from_str::<&RawValue>(text).is_ok();
-    // JSON has no line ends inside strings.
+    // Line ends in JSON occur only between tokens, never inside strings.
     if is_json { text.replace(['\n', '\r'], " ") } else { Json::string(text).as_str().to_owned() }
 }

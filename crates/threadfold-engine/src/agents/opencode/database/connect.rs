@@ -1,14 +1,14 @@
-//! Opening a database so that nothing is written, whatever state its files are in.
+//! Opens a database without writing anything, whatever state its files are in.
 //!
-//! In write-ahead mode a database is up to three files: `-wal` holds what is not in the database
-//! yet, `-shm` is memory that all who have it open share. An ordinary reader makes these files and
-//! leaves marks in them. This one does not:
+//! In write-ahead mode a database is up to three files: `-wal` holds changes that are not in the
+//! database yet, `-shm` is memory that all connections share. An ordinary reader creates these
+//! files and writes marks to them. This one does not:
 //!
 //! | files | opened | because |
 //! |---|---|---|
 //! | `-wal` and `-shm` | shared memory read-only | it is live, or was when OpenCode died |
-//! | `-wal` alone, with something in it | no shared memory | it was copied; who has it open has a `-shm` |
-//! | neither | as unchangeable | who has it open has a `-wal`; that none came is looked at again |
+//! | `-wal` alone, with something in it | no shared memory | it is a copy; an open database has a `-shm` |
+//! | neither | as immutable | an open database has a `-wal`; checked again after reading |
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,51 +20,51 @@ use rusqlite::config::DbConfig;
 use rusqlite::ffi;
 use rusqlite::{Connection, OpenFlags};
 
-/// How long a lock is waited for.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long to wait for a lock.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What must not appear while a database is read as unchangeable.
-pub(super) enum Stillness {
-    /// Others may write, and SQLite sees to it.
+/// Which file must not appear while a database is read as immutable.
+pub(super) enum Isolation {
+    /// Other processes may write; SQLite isolates the reads.
     Shared,
-    /// Nobody writes as long as this file is not there.
+    /// No process writes as long as this file does not exist.
     Without(PathBuf),
 }
 
-impl Stillness {
-    /// Says whether what was read can be relied on.
+impl Isolation {
+    /// Fails if the data that was read may be inconsistent.
     pub(super) fn check(&self) -> rusqlite::Result<()> {
         match self {
             Self::Without(wal) if length(wal).is_some_and(|length| length > 0) => {
-                Err(failure(ffi::SQLITE_BUSY, "somebody began to write while it was read"))
+                Err(failure(ffi::SQLITE_BUSY, "another process began to write while it was read"))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Opens a database for reading, and begins to read: all is as of one moment.
-pub(super) fn connect(path: &Path) -> rusqlite::Result<(Connection, Stillness)> {
-    // The files beside a link are beside what it leads to.
+/// Opens a database for reading, and begins a transaction: all reads see one snapshot.
+pub(super) fn connect(path: &Path) -> rusqlite::Result<(Connection, Isolation)> {
+    // SQLite's other files are beside the target of a link, not beside the link.
     let path = fs::canonicalize(path).map_err(unopened)?;
     let [wal, shm] = ["-wal", "-shm"].map(|suffix| {
         let mut name = OsString::from(&path);
         name.push(suffix);
         PathBuf::from(name)
     });
-    let (how, stillness, is_alone) = match (length(&wal), length(&shm)) {
-        _ if !is_write_ahead(&path)? => ("", Stillness::Shared, false),
-        (Some(_), Some(_)) => ("&readonly_shm=1", Stillness::Shared, false),
-        (Some(1..), None) if cfg!(unix) => ("&vfs=unix-none", Stillness::Shared, true),
-        (Some(1..), None) => ("", Stillness::Shared, false),
-        _ => ("&immutable=1", Stillness::Without(wal), false),
+    let (how, isolation, is_alone) = match (length(&wal), length(&shm)) {
+        _ if !is_write_ahead(&path)? => ("", Isolation::Shared, false),
+        (Some(_), Some(_)) => ("&readonly_shm=1", Isolation::Shared, false),
+        (Some(1..), None) if cfg!(unix) => ("&vfs=unix-none", Isolation::Shared, true),
+        (Some(1..), None) => ("", Isolation::Shared, false),
+        _ => ("&immutable=1", Isolation::Without(wal), false),
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(format!("{}?mode=ro{how}", uri(&path)), flags)?;
-    connection.busy_timeout(PATIENCE)?;
-    // The database is a stranger's: its views and functions are not run, its pages not believed.
+    connection.busy_timeout(LOCK_TIMEOUT)?;
+    // The database is untrusted: do not run its views and functions, and check its pages.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -72,16 +72,16 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<(Connection, Stillness)> 
         connection.query_row("PRAGMA locking_mode = EXCLUSIVE", [], |_| Ok(()))?;
     }
     connection.execute_batch("PRAGMA cell_size_check = ON; BEGIN")?;
-    Ok((connection, stillness))
+    Ok((connection, isolation))
 }
 
-/// Says whether a database is in write-ahead mode, as its header tells.
+/// Returns whether a database is in write-ahead mode, according to its header.
 fn is_write_ahead(path: &Path) -> rusqlite::Result<bool> {
     let mut header = [0; 20];
     match File::open(path).and_then(|mut file| file.read_exact(&mut header)) {
         Ok(()) if header.starts_with(b"SQLite format 3\0") => Ok(header[18] == 2),
         Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(unopened(error)),
-        _ => Err(failure(ffi::SQLITE_NOTADB, "it does not begin as one")),
+        _ => Err(failure(ffi::SQLITE_NOTADB, "its header is not that of a SQLite database")),
     }
 }
 
@@ -97,7 +97,7 @@ fn failure(code: i32, what: &str) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(what.to_owned()))
 }
 
-/// Returns a path as SQLite reads names of files with options behind them.
+/// Returns a path as a SQLite URI file name, with special characters escaped.
 fn uri(path: &Path) -> String {
     let mut uri = String::from("file://");
     let bytes = path.as_os_str().as_encoded_bytes();

@@ -1,11 +1,11 @@
-//! Which lines of a bus belong to a session: those of its folder are all on one.
+//! Filters the lines of a bus for one session; the bus carries all sessions of a folder.
 
 use std::collections::BTreeSet;
 
 use memchr::memmem;
 use serde::Deserialize;
 
-/// Says whether a line tells of one of these sessions; one that tells of a new child adds it.
+/// Returns whether a line names one of these sessions, and adds the child that it creates, if any.
 pub(super) fn is_of(line: &[u8], family: &mut BTreeSet<String>) -> bool {
     let names_one = family.iter().any(|id| memmem::find(line, id.as_bytes()).is_some());
     if names_one && let Some(child) = new_child(line, family) {
@@ -15,19 +15,32 @@ pub(super) fn is_of(line: &[u8], family: &mut BTreeSet<String>) -> bool {
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct BusEvent {
+    #[serde(default, rename = "type")]
+    kind: String,
     #[serde(default)]
     properties: Properties,
+    /// What an event of version 2 is about.
+    #[serde(default)]
+    data: EventData,
+}
+
+#[derive(Deserialize, Default)]
+struct EventData {
+    #[serde(default, rename = "sessionID")]
+    session: Option<String>,
+    #[serde(default, rename = "parentID")]
+    parent: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
 struct Properties {
     #[serde(default)]
-    info: Option<Info>,
+    info: Option<SessionInfo>,
 }
 
 #[derive(Deserialize)]
-struct Info {
+struct SessionInfo {
     id: String,
     #[serde(rename = "parentID")]
     parent: String,
@@ -36,6 +49,12 @@ struct Info {
 fn new_child(line: &[u8], family: &BTreeSet<String>) -> Option<String> {
     memmem::find(line, b"\"session.")?;
     let json = line.trim_ascii().strip_prefix(b"data:").unwrap_or(line);
-    let info = serde_json::from_slice::<Told>(json).ok()?.properties.info?;
-    family.contains(&info.parent).then_some(info.id)
+    let event = serde_json::from_slice::<BusEvent>(json).ok()?;
+    let (child, parent) = match event.properties.info {
+        Some(info) => (info.id, info.parent),
+        // The parent of a fork is the session that it copied, so only a creation counts.
+        None if event.kind == "session.created" => (event.data.session?, event.data.parent?),
+        None => return None,
+    };
+    family.contains(&parent).then_some(child)
 }

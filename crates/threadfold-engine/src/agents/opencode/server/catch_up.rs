@@ -1,4 +1,4 @@
-//! A session and its children as the server has them now, told in the bus's own form.
+//! The server's current state of a session and its children, in the bus's own format.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ struct Message {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ObjectId {
     id: String,
 }
 
 impl OpencodeServer {
-    /// Returns the lines that the bus would have said of all that is there.
+    /// Returns the lines with which the bus would have reported the current state.
     pub(super) async fn catch_up(
         &self,
         of: &ServerSession,
@@ -29,23 +29,27 @@ impl OpencodeServer {
     ) -> Result<Vec<u8>, ServerError> {
         let mut lines = Vec::new();
         let mut waiting = vec![of.id.clone()];
-        // Who names a parent as its child is not asked for ever.
+        // A cycle of parents must not be followed forever.
         let mut asked = BTreeSet::from([of.id.clone()]);
-        let directory = Some(of.directory.as_str());
+        let directory = &[("directory", of.directory.as_str())];
         while let Some(id) = waiting.pop() {
             let path = format!("session/{}", segment(&id));
             let info: Json = self.json(&path, directory).await?;
-            say(&mut lines, "session.updated", &format!(r#"{{"info":{info}}}"#));
+            push_event(&mut lines, "session.updated", &format!(r#"{{"info":{info}}}"#));
             let messages: Vec<Message> = self.json(&format!("{path}/message"), directory).await?;
             for message in messages {
                 let info = format!(r#"{{"info":{}}}"#, message.info);
-                say(&mut lines, "message.updated", &info);
+                push_event(&mut lines, "message.updated", &info);
                 for part in message.parts {
-                    say(&mut lines, "message.part.updated", &format!(r#"{{"part":{part}}}"#));
+                    push_event(
+                        &mut lines,
+                        "message.part.updated",
+                        &format!(r#"{{"part":{part}}}"#),
+                    );
                 }
             }
-            let children: Vec<Named> = self.json(&format!("{path}/children"), directory).await?;
-            for Named { id } in children {
+            let children: Vec<ObjectId> = self.json(&format!("{path}/children"), directory).await?;
+            for ObjectId { id } in children {
                 if asked.insert(id.clone()) {
                     family.insert(id.clone());
                     waiting.push(id);
@@ -56,12 +60,12 @@ impl OpencodeServer {
     }
 }
 
-fn say(lines: &mut Vec<u8>, kind: &str, properties: &str) {
-    let line = format!("data: {{\"type\":\"{kind}\",\"properties\":{properties}}}\n");
-    // JSON of the server may hold line ends between its tokens, and a line has only one.
-    let (content, _) = line.as_bytes().split_at(line.len() - 1);
-    lines.extend(
-        content.iter().map(|byte| if *byte == b'\n' || *byte == b'\r' { b' ' } else { *byte }),
-    );
+fn push_event(lines: &mut Vec<u8>, kind: &str, properties: &str) {
+    one_line(lines, &format!("data: {{\"type\":\"{kind}\",\"properties\":{properties}}}"));
+}
+
+/// Appends a line. The server's JSON may contain line ends between tokens, but a record is one line.
+pub(super) fn one_line(lines: &mut Vec<u8>, line: &str) {
+    lines.extend(line.bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
     lines.push(b'\n');
 }

@@ -1,0 +1,76 @@
+//! What an input is taken for: nobody gets an empty answer for a file that was not understood.
+
+use std::fs::File;
+
+use crate::env::{TestEnv, seen};
+
+fn prompt(number: usize, text: &str) -> String {
+    format!(
+        r#"{{"type":"user","uuid":"u{number}","sessionId":"s1","message":{{"role":"user","content":"{text}"}}}}"#
+    ) + "\n"
+}
+
+#[test]
+fn a_first_line_of_megabytes_is_recognized() {
+    for length in [1 << 20, 5 << 20] {
+        let env = TestEnv::new();
+        let text = prompt(1, &"x".repeat(length)) + &prompt(2, "second");
+        env.write("long.jsonl", &text);
+        env.write("corrupt.jsonl", format!("{{\"type\":\n{text}"));
+        for file in ["long.jsonl", "corrupt.jsonl"] {
+            let state = env.done(&["fold", file]);
+            assert_eq!(state.matches(r#""type":"user_message""#).count(), 2, "{file} {length}");
+            let input = File::open(env.path(file)).unwrap();
+            let piped = env.command(&["fold"]).stdin(input).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&piped.stdout), state, "{file} {length}");
+            assert!(env.done(&["view", file]).contains("second"), "{file} {length}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_an_unknown_agent_is_shown_with_the_assumed_format() {
+    let env = TestEnv::new();
+    env.write("turns.jsonl", "{\"type\":\"turn.started\"}\n{\"type\":\"item\",\"text\":\"hi\"}\n");
+    for arguments in [&["fold", "turns.jsonl"][..], &["view", "turns.jsonl"]] {
+        let seen = env.run(arguments);
+        assert!(seen.starts_with("exit 0\n") && seen.contains("turn.started"), "{seen}");
+        let note = "`turns.jsonl` is taken for a session of an unknown agent, and of its 2 \
+                    records, 2 are not understood, and shown as they are: `--from FORMAT` reads it \
+                    as something else";
+        assert!(seen.contains(note), "{seen}");
+    }
+}
+
+#[test]
+fn a_file_with_the_fields_of_a_rollout_is_not_taken_for_one() {
+    for line in [
+        r#"{"type":"message","payload":{"type":"message","role":"user"},"timestamp":"t"}"#,
+        r#"{"type":"event_msg","payload":{"type":"something_else"},"timestamp":"t"}"#,
+        r#"{"type":"response_item","payload":"text","timestamp":"t"}"#,
+        r#"{"type":"session_meta","payload":{"id":"s1"},"timestamp":"t"}"#,
+        r#"{"type":"item.completed","item":{"text":"hi"}}"#,
+        r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1"}}"#,
+    ] {
+        let env = TestEnv::new();
+        env.write("other.jsonl", format!("{line}\n").repeat(2));
+        let seen = env.run(&["fold", "other.jsonl"]);
+        assert!(!seen.contains("Codex") && seen.contains("\"unknown\""), "{line}: {seen}");
+    }
+}
+
+#[test]
+fn a_file_without_anything_to_show_is_reported() {
+    let env = TestEnv::new();
+    env.write("settings.jsonl", "{\"type\":\"mode\",\"sessionId\":\"s1\"}\n".repeat(3));
+    for arguments in [&["fold", "settings.jsonl"][..], &["view", "settings.jsonl"]] {
+        let seen =
+            seen(&env.command(arguments).args(["--from", "claude-transcript"]).output().unwrap());
+        assert!(
+            seen.contains(
+                "is taken for a session of Claude Code, and of its 3 records, none shows"
+            ),
+            "{seen}"
+        );
+    }
+}

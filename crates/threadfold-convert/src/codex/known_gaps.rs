@@ -1,0 +1,175 @@
+//! The known gaps of Codex: what it reports in only one of stream and rollout.
+//!
+//! `known_gaps.txt` lists them.
+
+use std::sync::LazyLock;
+
+use threadfold_core::{Block, BlockBody, Json, ToolResultBlock};
+
+use super::facts;
+use crate::agent::ParityTable;
+use crate::parity::{BlockPlace, FieldPlace, KnownGap, Side, parse};
+
+pub(super) const TABLE: ParityTable = ParityTable {
+    known_gaps: || &KNOWN_GAPS,
+    explain_block,
+    explain_field: |_, _| None,
+    is_shared: |_, _, _| true,
+    paired: &[],
+    paired_if_stored: &[],
+    cause_of: |_| None,
+    facts: facts::reader,
+    stores_subagents_apart: true,
+    // A record is written before it is reported.
+    loses_end_at_kill: false,
+    loses_end_at_signal: None,
+    omits_background: None,
+    is_unnamed: super::agent::is_unnamed,
+    field_gap,
+};
+
+static KNOWN_GAPS: LazyLock<Vec<KnownGap>> =
+    LazyLock::new(|| parse(include_str!("known_gaps.txt")));
+
+/// Returns whether the stream is of `codex exec`, which does not repeat prompts.
+fn is_exec(has_prompts: bool) -> bool {
+    !has_prompts
+}
+
+fn explain_block(place: &BlockPlace, block: &Block, side: Side) -> Option<&'static str> {
+    match side {
+        Side::Stream => explain_streamed(block),
+        Side::Transcript => explain_stored(place, block),
+    }
+}
+
+/// Returns the known gap of a block that only the stream has.
+fn explain_streamed(block: &Block) -> Option<&'static str> {
+    match &block.body {
+        BlockBody::Permission(_) => Some("questions-in-stream"),
+        BlockBody::Error(_) => Some("failures-in-stream"),
+        BlockBody::System(notice) => match &*notice.subtype {
+            "retry" => Some("retries-in-stream"),
+            "warning" => Some("warnings-in-stream"),
+            _ => None,
+        },
+        // What a script of the model calls has an id of its own.
+        BlockBody::ToolUse(_) | BlockBody::ToolResult(_) => {
+            let id = block.id.as_str().strip_prefix("result:").unwrap_or(block.id.as_str());
+            match () {
+                () if id.starts_with("exec-") => Some("script-calls-in-stream"),
+                () if id.starts_with("exec:exec_command:") => Some("script-calls-in-stream"),
+                // `codex exec` reports a resume as a wait.
+                () if id.starts_with("exec:wait_agent:") => Some("resumes-in-stream"),
+                () => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Returns the known gap of a block that only the rollout has.
+fn explain_stored(place: &BlockPlace, block: &Block) -> Option<&'static str> {
+    let has = |name: &str| block.metadata.get(name).is_some();
+    if place.is_uncalled {
+        return Some("reviews-in-file");
+    }
+    if place.depth > 0 && is_exec(place.has_prompts) {
+        return Some("subagents-in-file");
+    }
+    match &block.body {
+        BlockBody::UserMessage(_) if is_exec(place.has_prompts) => Some("prompts-in-file"),
+        BlockBody::System(notice) => match &*notice.subtype {
+            "agent_message" => Some("mail-in-file"),
+            "interrupted" if place.depth > 0 => Some("interrupted-subagents-in-file"),
+            "notice" | "command" | "task_notification" => Some("harness-notes-in-file"),
+            "compaction" | "interrupted" | "review_started" | "review_ended"
+            | "subagent_activity" | "plan"
+                if is_exec(place.has_prompts) =>
+            {
+                Some("notices-in-file")
+            }
+            _ => None,
+        },
+        BlockBody::AssistantText(_) if has("unlisted") => Some("injected-texts-in-file"),
+        BlockBody::Thinking(thinking) if thinking.redacted && is_exec(place.has_prompts) => {
+            Some("hidden-reasoning-in-file")
+        }
+        BlockBody::ToolUse(_) | BlockBody::ToolResult(_) if has("unlisted") => {
+            Some("unlisted-calls-in-file")
+        }
+        BlockBody::ToolUse(_) | BlockBody::ToolResult(_) if has("rejected") => {
+            Some("rejected-calls-in-file")
+        }
+        BlockBody::ToolUse(call) if block.interrupted && &*call.tool_name == "exec_command" => {
+            Some("calls-that-never-ran")
+        }
+        BlockBody::ToolUse(call)
+            if is_exec(place.has_prompts)
+                && matches!(
+                    &*call.tool_name,
+                    "view_image" | "image_generation" | "resume_agent"
+                ) =>
+        {
+            Some("calls-in-file")
+        }
+        // An image that was looked at, and a subagent that was resumed.
+        BlockBody::ToolResult(result) if is_exec(place.has_prompts) && is_silent(block, result) => {
+            Some("calls-in-file")
+        }
+        BlockBody::Subagent(_) if is_exec(place.has_prompts) => Some("subagents-in-file"),
+        BlockBody::ToolResult(_) if is_exec(place.has_prompts) => Some("late-results-in-file"),
+        _ => None,
+    }
+}
+
+fn field_gap(place: &FieldPlace<'_>) -> Option<&'static str> {
+    let is_exec = is_exec(place.has_prompts);
+    let stored = place.blocks.map(|(_, stored)| &stored.body);
+    let streamed = place.blocks.map(|(streamed, _)| streamed);
+    let has =
+        |name: &str| place.blocks.is_some_and(|(_, stored)| stored.metadata.get(name).is_some());
+    let is_server_call =
+        matches!(stored, Some(BlockBody::ToolUse(call)) if call.tool_name.starts_with("mcp__"));
+    match (place.side, place.field) {
+        (Some(Side::Transcript), "timestamp") => Some("times-in-file"),
+        (Some(Side::Transcript), "input" | "metadata.input") => Some("arguments-in-file"),
+        (Some(Side::Transcript), "signature") => Some("encrypted-reasoning-in-file"),
+        (Some(Side::Transcript), "metadata.raw") if is_exec => Some("raw-reasoning-in-file"),
+        (Some(Side::Transcript), "metadata.summary") => Some("summaries-in-file"),
+        (Some(Side::Transcript), "metadata.modelOutput") => Some("model-outputs-in-file"),
+        (Some(Side::Transcript), "metadata.aborted") => Some("interrupted-outputs-in-file"),
+        (Some(Side::Transcript), "metadata.rejected" | "output") if has("rejected") => {
+            Some("rejected-calls-in-file")
+        }
+        (Some(Side::Transcript), "durationMs" | "metadata.diffs") if is_exec => {
+            Some("details-in-file")
+        }
+        (Some(Side::Transcript), "inactive") if is_exec => Some("notices-in-file"),
+        (Some(Side::Stream), "durationMs" | "metadata.diffs") => Some("details-in-stream"),
+        (Some(Side::Stream), "isError") => Some("server-failures-in-stream"),
+        (None, "status") if is_server_call => Some("server-failures-in-stream"),
+        // The end of a subagent that nobody waited for.
+        (_, "status" | "output" | "interrupted")
+            if is_exec && (place.blocks.is_none() || is_subagent(stored)) =>
+        {
+            Some("subagents-in-file")
+        }
+        (Some(Side::Stream), "interrupted")
+            if is_exec && streamed.is_some_and(|it| it.interrupted) =>
+        {
+            Some("late-results-in-file")
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether a result says nothing of what a command would say.
+fn is_silent(block: &Block, result: &ToolResultBlock) -> bool {
+    let is_resumed = |it: &Json| it.as_str().contains("\"pending_init\"");
+    block.metadata.get("exitCode").is_none() && result.output.as_ref().is_none_or(is_resumed)
+}
+
+fn is_subagent(body: Option<&BlockBody>) -> bool {
+    matches!(body, Some(BlockBody::Subagent(_)))
+}

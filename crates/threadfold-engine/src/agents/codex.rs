@@ -1,0 +1,66 @@
+//! Codex: one file per thread, in one folder per day.
+
+mod compressed;
+mod content;
+mod enumerate;
+mod heads;
+mod places;
+
+use std::path::{Path, PathBuf};
+
+use threadfold_fold::{Agent, Detection, Shape};
+
+use super::{AgentAccess, Machine, other};
+use crate::discover::{Discovery, FolderTree};
+use crate::files::Form;
+use crate::found_session::FoundSession;
+use crate::open_path::{InputError, InputOptions, single_file};
+
+/// Codex.
+pub(crate) struct Codex;
+
+impl AgentAccess for Codex {
+    fn agent(&self) -> Agent {
+        threadfold_convert::codex::AGENT
+    }
+
+    fn variables(&self) -> &'static [&'static str] {
+        places::VARIABLES
+    }
+
+    fn places(&self, machine: &Machine<'_>) -> Vec<PathBuf> {
+        places::places(machine)
+    }
+
+    fn restore_folders(&self, machine: &Machine<'_>) -> Vec<PathBuf> {
+        places::restore_folders(machine)
+    }
+
+    fn enumerate(&self, place: &Path, found: &mut Discovery) {
+        enumerate::place(place, found);
+    }
+
+    fn claim(&self, tree: &mut FolderTree, found: &mut Discovery) {
+        enumerate::claim(tree, found);
+    }
+
+    fn open(
+        &self,
+        path: &Path,
+        input: Detection,
+        options: &InputOptions<'_>,
+    ) -> Result<Vec<FoundSession>, InputError> {
+        let file = single_file(path, input)?;
+        if input.shape() != Shape::Transcript || file.form == Form::Document {
+            return other::open_file(file, input, options);
+        }
+        if options.session.is_some() {
+            return Err(InputError::OneSession { path: path.to_owned() });
+        }
+        match enumerate::session_of_file(path) {
+            Some(session) => Ok(vec![session]),
+            // Its first record is missing, so nothing tells which files belong to it.
+            None => other::open_file(file, input, options),
+        }
+    }
+}

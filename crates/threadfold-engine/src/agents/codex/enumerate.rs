@@ -1,0 +1,83 @@
+//! Finds sessions of Codex: the threads that no other thread started.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use threadfold_convert::codex::layout::{roots, session_files};
+use threadfold_core::SessionId;
+
+use super::Codex;
+use super::content::CodexContent;
+use super::heads::{self, Rollout};
+use super::places::FOLDERS;
+use crate::agents::AgentAccess;
+use crate::discover::{Discovery, FolderTree, name_of};
+use crate::found_session::{FoundSession, IdOrigin};
+
+/// How deep the folders of days are: year, month, day.
+const DEPTH: usize = 3;
+
+/// Adds the sessions in Codex's home.
+pub(super) fn place(home: &Path, found: &mut Discovery) {
+    let mut paths = Vec::new();
+    for name in FOLDERS {
+        list(&home.join(name), DEPTH, found, &mut paths);
+    }
+    let rollouts = paths.iter().filter(|it| heads::is_named(it)).filter_map(|it| heads::read(it));
+    add(heads::sorted(rollouts.collect()), found);
+}
+
+fn list(folder: &Path, depth: usize, found: &mut Discovery, paths: &mut Vec<PathBuf>) {
+    for path in found.list(folder) {
+        match path.is_dir() {
+            true if depth > 0 => list(&path, depth - 1, found, paths),
+            true => {}
+            false => paths.push(path),
+        }
+    }
+}
+
+/// Adds the sessions that these files make.
+fn add(rollouts: Vec<Rollout>, found: &mut Discovery) {
+    let named = heads::named(&rollouts);
+    for root in roots(&named) {
+        let files = session_files(&named, &root);
+        let Some((main, _)) = files.first() else { continue };
+        let content = CodexContent::new(&rollouts[*main].path, &root, &rollouts);
+        found.add(session_of(&rollouts[*main].path, &root, content));
+    }
+}
+
+fn session_of(main: &Path, thread: &str, content: CodexContent) -> FoundSession {
+    FoundSession {
+        id: SessionId::from(thread),
+        naming: IdOrigin::Agent,
+        agent: Some(Codex.agent()),
+        project: String::new(),
+        place: main.to_owned(),
+        parent: None,
+        content: Arc::new(content),
+    }
+}
+
+/// Returns the session of a file that the user named; nothing if its first record is missing.
+pub(super) fn session_of_file(path: &Path) -> Option<FoundSession> {
+    let rollout = heads::read(path)?;
+    let thread = rollout.head.thread.clone();
+    Some(session_of(path, &thread, CodexContent::new(path, &thread, &[rollout])))
+}
+
+/// Claims rollouts from a folder that the user named, whatever their names.
+pub(super) fn claim(tree: &mut FolderTree, found: &mut Discovery) {
+    let mut names = BTreeSet::new();
+    let is_lines = |path: &Path| name_of(path).ends_with(".jsonl");
+    let mut rollouts = Vec::new();
+    for path in tree.matching(is_lines) {
+        // Another copy of a file is a session of its own, which the store compares with this one.
+        let rollout = heads::read(&path).filter(|it| names.insert(name_of(&it.path)));
+        rollouts.extend(rollout);
+    }
+    add(heads::sorted(rollouts), found);
+    tree.remove_claimed(found);
+}

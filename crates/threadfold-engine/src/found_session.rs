@@ -1,0 +1,128 @@
+//! A discovered session: its id, its location, and how to read it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use threadfold_core::SessionId;
+use threadfold_fold::Agent;
+
+use crate::error::EngineError;
+use crate::files::{InputFile, Intake};
+use crate::session::Session;
+
+/// A session outside the store: in an agent's folder, in a file, or in a database.
+#[derive(Clone)]
+pub struct FoundSession {
+    /// Its id.
+    pub id: SessionId,
+    /// Where the id comes from.
+    pub naming: IdOrigin,
+    /// Its agent; `None` for Threadfold's own events.
+    pub agent: Option<Agent>,
+    /// The project, as the agent spells it.
+    pub project: String,
+    /// Its main file, or the database or folder that contains it.
+    pub place: PathBuf,
+    /// Its parent session, if it is stored separately from it.
+    pub parent: Option<SessionId>,
+    /// Its content.
+    pub content: Arc<dyn SessionContent>,
+}
+
+/// Where a session's id comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdOrigin {
+    /// The agent assigned it: as a file's name, or in a field of its records.
+    Agent,
+    /// The agent assigned none, so it is derived from the content. Two sessions may begin alike.
+    Content,
+}
+
+/// The content of a session outside the store.
+pub trait SessionContent: Send + Sync {
+    /// Fails if it cannot be read, before anything is written to a store.
+    fn check(&self) -> Result<(), EngineError>;
+
+    /// Returns its files; none for rows of a database.
+    fn files(&self) -> Result<Vec<InputFile>, EngineError>;
+
+    /// Returns its size and time, without reading it.
+    fn stamp(&self) -> Stamp;
+
+    /// Returns a follower that reads what is new, any number of times.
+    fn follower(&self) -> Box<dyn Follow>;
+
+    /// Returns whether several copies of the session are read as one.
+    fn has_copies(&self) -> bool {
+        false
+    }
+
+    /// Returns the same content merged with another copy of the session.
+    fn with_copy(&self, _other: &Path) -> Option<Arc<dyn SessionContent>> {
+        None
+    }
+}
+
+/// Size and time of a session's content: any addition changes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// The number of files.
+    pub files: u64,
+    /// Their size in bytes; `None` for a database.
+    pub bytes: Option<u64>,
+    /// The latest modification time.
+    pub changed: Option<SystemTime>,
+}
+
+/// Reads a session's content into a session, continuing where its log ends.
+///
+/// Importing polls once, watching polls repeatedly.
+#[async_trait]
+pub trait Follow: Send {
+    /// Reads everything new. Unterminated lines wait for their end.
+    async fn poll(
+        &mut self,
+        session: &mut Session,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<Intake, EngineError>;
+
+    /// Stores unterminated last lines, as far as they were written.
+    async fn flush_unterminated(&mut self, _session: &mut Session) -> Result<Intake, EngineError> {
+        Ok(Intake::default())
+    }
+
+    /// Returns how long to wait between two polls.
+    fn interval(&self) -> Duration {
+        Duration::from_millis(50)
+    }
+}
+
+impl FoundSession {
+    /// Returns when it was last modified.
+    pub fn changed(&self) -> Option<SystemTime> {
+        self.content.stamp().changed
+    }
+
+    /// Returns its name for messages.
+    pub fn description(&self) -> String {
+        let place = self.place.display();
+        match self.content.files() {
+            Ok(files) if files.iter().any(|it| it.path == self.place) => format!("`{place}`"),
+            _ => format!("session `{}` of `{place}`", self.id),
+        }
+    }
+
+    /// Reads all of it into a session, including an unterminated last line.
+    pub async fn read_into(
+        &self,
+        session: &mut Session,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<Intake, EngineError> {
+        let mut follower = self.content.follower();
+        let mut intake = follower.poll(session, progress).await?;
+        intake.add(follower.flush_unterminated(session).await?);
+        Ok(intake)
+    }
+}

@@ -1,0 +1,187 @@
+//! Sends the frames of a session to one client: from its cursor on, or from a snapshot if the
+//! cursor cannot be continued.
+
+use std::sync::Arc;
+
+use threadfold_core::SessionId;
+use threadfold_fold::{Cursor, GENERATION, Slices};
+use threadfold_store::{LogHead, Store};
+
+use super::ListenOptions;
+use crate::error::EngineError;
+use crate::frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
+use crate::listeners::{Listener, MAX_BEHIND, SessionHandle, Update, view};
+use crate::load::{advance_fold, load_within};
+use crate::spill_file::Budget;
+
+/// Sends the frames of a session to one client.
+pub struct FrameListener {
+    handle: SessionHandle,
+    listener: Listener,
+    delivery: Delivery,
+    /// Why the client is not sent what it requested.
+    notice: Option<String>,
+    /// Records that the client missed and that only the store had, and the view after them.
+    missed: Option<(Vec<Arc<SharedStep>>, View)>,
+    /// The client has seen nothing yet, or cannot continue from its cursor.
+    needs_snapshot: bool,
+    /// The last record sent to the client, which may be behind the session.
+    /// Records that are not sent yet do not count.
+    seen: Cursor,
+}
+
+/// What a listener receives: frames for programs, states and changes for a terminal.
+#[derive(Clone, Debug)]
+pub enum Arrival {
+    /// The current view: at the beginning, and after a gap.
+    View(View),
+    /// Every step since the last arrival, and the view after them.
+    Steps(Vec<Arc<SharedStep>>, View),
+    /// No more arrivals follow.
+    End(String),
+}
+
+impl FrameListener {
+    pub(super) fn new(handle: SessionHandle, options: ListenOptions) -> Self {
+        let ListenOptions { after, delivery, reducer } = options;
+        let is_other = delivery == Delivery::Events && reducer.is_some_and(|it| it != REDUCER);
+        let notice = is_other.then(|| {
+            let asked = reducer.unwrap_or_default();
+            format!("the client has reducer {asked}, and this is reducer {REDUCER}: changes follow")
+        });
+        let delivery = if is_other { Delivery::Changes } else { delivery };
+        let needs_snapshot = after.is_none() || notice.is_some();
+        let seen = after.unwrap_or_else(|| Cursor { seq: 0, ..handle.cursor() });
+        let listener = handle.listen(&seen);
+        Self { listener, handle, delivery, notice, missed: None, needs_snapshot, seen }
+    }
+
+    /// Reads the records that the client missed from the store, if they are not buffered any more.
+    pub(super) async fn catch_up_from_store(
+        &mut self,
+        store: &dyn Store,
+        budget: Option<Budget>,
+    ) -> Result<(), EngineError> {
+        let after = self.seen.clone();
+        if self.needs_snapshot || after.generation != GENERATION {
+            return Ok(());
+        }
+        let session = self.handle.session().clone();
+        let is_stored = |head: LogHead| head.log == after.log && head.seq >= after.seq;
+        if after.seq > self.handle.cursor().seq
+            && store.head(&session).await?.is_some_and(is_stored)
+        {
+            // The client saw it elsewhere, before it was read here.
+            self.handle.wait_for(&after).await;
+        }
+        let now = self.handle.cursor();
+        let (first, head) = (self.handle.first_held(), now.seq);
+        let is_own = after.log == now.log && after.seq <= head;
+        if !is_own || after.seq + 1 >= first || head - after.seq > MAX_BEHIND {
+            return Ok(());
+        }
+        let loaded = load_within(store, &session, after.seq, Slices::default(), budget).await?;
+        let (mut fold, mut steps) = (loaded.fold, Vec::new());
+        let read = advance_fold(store, &mut fold, head, |_, step| {
+            steps.push(Arc::new(SharedStep::new(Arc::new(step))));
+            Ok::<(), EngineError>(())
+        });
+        let read = read.await;
+        // Checked after reading: a log id is never reused, so if it is unchanged, the records are
+        // of this log. Otherwise the listener detects that as well, and sends a gap.
+        if store.head(&session).await?.is_none_or(|head| head.log != after.log) {
+            return Ok(());
+        }
+        read?;
+        loaded.spill.map_or(Ok(()), |spill| spill.check())?;
+        if !steps.iter().any(|it| it.step.restored) {
+            let view = view(&after.log, &fold);
+            self.listener = self.handle.listen(&view.cursor());
+            self.missed = Some((steps, view));
+        }
+        Ok(())
+    }
+
+    /// Waits for what is new, for a client that draws it.
+    pub async fn next(&mut self) -> Arrival {
+        let arrival = if std::mem::take(&mut self.needs_snapshot) {
+            let view = self.handle.view();
+            self.listener = self.handle.listen(&view.cursor());
+            Arrival::View(view)
+        } else if let Some((steps, view)) = self.missed.take() {
+            Arrival::Steps(steps, view)
+        } else {
+            match self.listener.next().await {
+                Update::Steps(steps, view) => Arrival::Steps(steps, view),
+                Update::Gap(view) => Arrival::View(view),
+                Update::End(reason) => Arrival::End(reason),
+            }
+        };
+        if let Arrival::View(view) | Arrival::Steps(_, view) = &arrival {
+            self.seen = view.cursor();
+        }
+        arrival
+    }
+
+    /// Waits for the next frames, each as a line of JSON. The last one is an `end`, and nothing
+    /// follows it.
+    pub async fn next_frames(&mut self) -> Vec<Arc<str>> {
+        let (is_first, before) = (self.needs_snapshot, self.seen.clone());
+        let session = self.handle.session().clone();
+        match self.next().await {
+            Arrival::View(view) => {
+                let mut frames: Vec<Arc<str>> = Vec::new();
+                if !is_first {
+                    let reason = "the client is too far behind, or the session was restored";
+                    let (session_id, cursor) = (session.clone(), before.to_string());
+                    let gap = Frame::Gap { session_id, cursor, reason: reason.to_owned() };
+                    frames.push(gap.to_json().into());
+                }
+                let cursor = view.cursor().to_string();
+                frames.push(self.snapshot(session, cursor, &view).to_json().into());
+                frames
+            }
+            Arrival::Steps(steps, view) => steps
+                .iter()
+                .map(|it| {
+                    let cursor = Cursor { seq: it.step.seq, ..view.cursor() };
+                    it.json(&session, &cursor.to_string(), self.delivery)
+                })
+                .collect(),
+            Arrival::End(reason) => {
+                let cursor = self.seen.to_string();
+                vec![Frame::End { session_id: session, cursor, reason }.to_json().into()]
+            }
+        }
+    }
+
+    fn snapshot(&self, session_id: SessionId, cursor: String, view: &View) -> Frame {
+        let has_events = self.delivery == Delivery::Events;
+        Frame::Snapshot {
+            session_id,
+            cursor,
+            protocol: PROTOCOL,
+            reducer: REDUCER,
+            then: self.delivery,
+            notice: self.notice.clone(),
+            snapshot: has_events.then(|| view.snapshot.json().clone()),
+            state: (!has_events).then(|| threadfold_core::Json::of(&view.conversation)),
+        }
+    }
+
+    /// Returns a heartbeat frame.
+    pub fn heartbeat(&self) -> Frame {
+        let session_id = self.handle.session().clone();
+        Frame::Heartbeat { session_id, cursor: self.seen.to_string() }
+    }
+
+    /// Returns the cursor of the last record that was sent.
+    pub fn cursor(&self) -> &Cursor {
+        &self.seen
+    }
+
+    /// Returns the session's handle.
+    pub fn handle(&self) -> &SessionHandle {
+        &self.handle
+    }
+}

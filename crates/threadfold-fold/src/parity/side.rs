@@ -1,0 +1,111 @@
+//! One side of a comparison: the state that its records fold to, and what each record states.
+
+use std::collections::BTreeMap;
+
+use threadfold_convert::parity::Facts;
+use threadfold_convert::{Agent, Bundle, Feed, FeedKind, FeedLine};
+use threadfold_core::{ConversationState, SessionId, reduce};
+
+use crate::fold::Fold;
+use crate::record::{Record, RecordKind};
+use crate::slice::Slices;
+use crate::source::SourceSpec;
+
+/// One side of a comparison.
+#[derive(Clone, Debug)]
+pub struct SideState {
+    /// The state, as if every source ended here.
+    pub state: ConversationState,
+    /// What each record states.
+    pub facts: Facts,
+    /// The session that the records name.
+    pub session: Option<SessionId>,
+    /// How many events the records gave.
+    pub events: usize,
+}
+
+impl SideState {
+    /// Folds the records of one side, including declarations and ends of sources.
+    pub fn fold(agent: Agent, session: &SessionId, records: &[Record]) -> Self {
+        let mut fold = Fold::new(session.clone(), Slices::default()).conversation_only();
+        let mut events = 0;
+        for record in records {
+            let seq = fold.seq() + 1;
+            events += fold.push(&record.clone().at(seq)).events.len();
+        }
+        let (state, session) = (fold.settled(), fold.agent_session());
+        Self { state, facts: read_facts(agent, records), session, events }
+    }
+}
+
+impl SideState {
+    /// Folds the records of a stream that is compared with a transcript.
+    ///
+    /// A stream that names nothing gets the names of the transcript: the converter reads the
+    /// transcript first, and what that means is left out of the state.
+    pub fn fold_stream(
+        agent: Agent,
+        session: &SessionId,
+        stream: &[Record],
+        transcript: &[Record],
+    ) -> Self {
+        let mut lines = stream.iter().filter(|it| it.kind == RecordKind::Line);
+        if !lines.any(|it| agent.is_unnamed(it.bytes.trim_ascii())) {
+            return Self::fold(agent, session, stream);
+        }
+        let mut fold = Fold::new(session.clone(), Slices::default()).conversation_only();
+        let mut push = |record: &Record| {
+            let seq = fold.seq() + 1;
+            fold.push(&record.clone().at(seq)).events
+        };
+        transcript.iter().for_each(|record| {
+            push(record);
+        });
+        let (mut state, mut events) = (ConversationState::default(), 0);
+        for record in stream {
+            let found = push(record);
+            events += found.len();
+            state = found.iter().fold(state, reduce);
+        }
+        let session = fold.agent_session();
+        Self { state, facts: read_facts(agent, stream), session, events }
+    }
+}
+
+fn read_facts(agent: Agent, records: &[Record]) -> Facts {
+    let mut reader = agent.fact_reader();
+    let mut feeds: BTreeMap<u32, Feed> = BTreeMap::new();
+    for record in records {
+        if record.kind == RecordKind::Source {
+            let spec: Option<SourceSpec> = serde_json::from_slice(&record.bytes).ok();
+            let feed = spec.and_then(|spec| spec.feed("parity"));
+            feeds.extend(feed.map(|feed| (record.source, feed)));
+            continue;
+        }
+        let Some(feed) = feeds.get(&record.source) else { continue };
+        let mut push = |feed: &Feed, bytes: &[u8]| {
+            reader.push(&FeedLine { feed, number: 0, bytes: bytes.trim_ascii() });
+        };
+        match record.kind {
+            RecordKind::Line | RecordKind::Partial => push(feed, &record.bytes),
+            RecordKind::Document => {
+                let may_be_packed = matches!(feed.kind, FeedKind::Main | FeedKind::Stream);
+                match agent.unpack(&record.bytes).filter(|_| may_be_packed) {
+                    Some(Bundle::Lines(lines)) => {
+                        lines.split(|byte| *byte == b'\n').for_each(|line| push(feed, line));
+                    }
+                    Some(Bundle::Files(files)) => {
+                        for file in &files {
+                            let feed = Feed::new(agent, file.kind.clone(), "parity");
+                            let lines = file.bytes.split(|byte| *byte == b'\n');
+                            lines.for_each(|line| push(&feed, line));
+                        }
+                    }
+                    None => push(feed, &record.bytes),
+                }
+            }
+            _ => {}
+        }
+    }
+    reader.finish()
+}

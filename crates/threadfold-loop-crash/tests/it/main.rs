@@ -1,0 +1,66 @@
+//! A run that is killed at every point, resumed by two processes, or suspended beyond its lease.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
+use threadfold_loop_crash::{
+    Matrix, RaceResult, boundaries, control_fails, race, random_kills, zombie,
+};
+
+fn matrix() -> Matrix {
+    Matrix { program: env!("CARGO_BIN_EXE_crash-loop").into(), pace: 10 }
+}
+
+#[test]
+fn a_run_killed_at_every_write_repeats_nothing_and_loses_nothing() {
+    let report = boundaries(&matrix()).unwrap();
+    println!("{report}");
+    assert!(report.is_clean(), "{report}");
+    assert!(report.kills >= 60, "{report}");
+    assert!(report.decisions > 0, "no kill hit an unsafe tool: {report}");
+}
+
+#[test]
+fn runs_killed_100_times_at_random_repeat_nothing_and_lose_nothing() {
+    let report = random_kills(&matrix(), 100, 1).unwrap();
+    println!("{report}");
+    assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn runs_killed_another_100_times_at_random_repeat_nothing_and_lose_nothing() {
+    let report = random_kills(&matrix(), 100, 2).unwrap();
+    println!("{report}");
+    assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn a_loop_that_records_turns_after_tools_is_detected() {
+    let mut has_started_twice = false;
+    // Where a random kill hits depends on timing; every round runs something twice.
+    for seed in 3..9 {
+        let report = control_fails(&matrix(), 20, seed).unwrap();
+        println!("{report}");
+        assert!(!report.is_clean(), "{report}");
+        has_started_twice |= report.unsafe_twice > 0;
+        if has_started_twice {
+            break;
+        }
+    }
+    assert!(has_started_twice);
+}
+
+#[test]
+fn one_of_two_processes_that_resume_a_run_wins_100_times() {
+    let matrix = Matrix { pace: 2, ..matrix() };
+    for number in 0..100 {
+        let raced = race(&matrix).unwrap();
+        assert_eq!(raced, RaceResult { winners: 1, refused: 1, started_twice: 0 }, "race {number}");
+    }
+}
+
+#[test]
+fn a_process_suspended_beyond_its_lease_writes_nothing_more() {
+    let (ended, is_untouched) = zombie(&matrix()).unwrap();
+    assert_eq!(ended, Some(5), "it reports that it lost its lease");
+    assert!(is_untouched);
+}

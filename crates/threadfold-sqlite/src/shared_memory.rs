@@ -1,0 +1,100 @@
+//! Checks that there is disk space for SQLite's shared memory, the file `-shm`.
+//!
+//! SQLite extends that file by one byte in each of its 4 KiB pages, and then writes to it through a
+//! memory map. Where a block of the file system is smaller than a page, the rest of the page is a
+//! hole, and writing to a hole on a full disk kills the process with SIGBUS. So there must be room
+//! when SQLite writes to a page for the first time:
+//!
+//! - when the file is opened, where recovery writes to it;
+//! - for the first frame of the write-ahead log, and for the first of each 4,096 more, where SQLite
+//!   clears a region of 32 KiB. [`touch`] makes the first of these happen while a store is opened.
+//!
+//! The file itself is never opened here: closing it would release the locks that SQLite holds on it
+//! in this process, and another process would then truncate it under our memory map.
+
+use rusqlite::Connection;
+
+use crate::connect::Location;
+use crate::failure::Failure;
+
+/// Fails if there is no room for the shared memory.
+///
+/// It asks for the free space and writes nothing, because it is called for every connection.
+pub(crate) fn check_room(location: &Location) -> Result<(), Failure> {
+    system::check_room(location, system::Blocks::Any).map_err(|error| location.unwritable(error))
+}
+
+/// Fails if there is no room for another region of the shared memory, and the file system has
+/// blocks that are smaller than a page. It is called before each transaction, because the disk may
+/// have become full since the store was opened.
+pub(crate) fn check_room_for_write(location: &Location) -> Result<(), Failure> {
+    system::check_room(location, system::Blocks::Small).map_err(|error| location.unwritable(error))
+}
+
+/// Makes SQLite write to every page of the first region, now that there is room.
+pub(crate) fn touch(connection: &Connection) -> rusqlite::Result<()> {
+    // A frame is written although nothing changes. It need not be durable, so it is not synced. But
+    // it may start a checkpoint of what others wrote, which must be synced: hence not `OFF`.
+    connection.execute_batch("PRAGMA synchronous = NORMAL")?;
+    let version: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let written = connection.pragma_update(None, "user_version", version);
+    connection.execute_batch("PRAGMA synchronous = FULL")?;
+    written
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::io;
+    use std::path::Path;
+
+    use rustix::fs::statvfs;
+    use rustix::io::Errno;
+
+    use crate::connect::Location;
+
+    /// The room that opening a store may need: a region of the shared memory, and metadata.
+    const ROOM: u64 = 96 << 10;
+    /// The size of a page of memory, at least.
+    const PAGE: u64 = 4096;
+
+    /// The file systems on which there must be room.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Blocks {
+        Any,
+        /// Those with blocks that are smaller than a page.
+        Small,
+    }
+
+    pub(super) fn check_room(location: &Location, blocks: Blocks) -> io::Result<()> {
+        let folder = match location.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        // SQLite reports whatever else is wrong with the folder.
+        let Ok(found) = statvfs(folder) else { return Ok(()) };
+        let is_concerned = blocks == Blocks::Any || found.f_frsize < PAGE;
+        // A file system without a size, such as one over a network, does not know.
+        let is_full = found.f_blocks > 0 && found.f_bavail.saturating_mul(found.f_frsize) < ROOM;
+        match is_concerned && is_full {
+            true => Err(Errno::NOSPC.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Other systems fail a write to the file itself.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::io;
+
+    use crate::connect::Location;
+
+    pub(super) enum Blocks {
+        Any,
+        Small,
+    }
+
+    pub(super) fn check_room(_: &Location, _: Blocks) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! Group boundaries are content-defined: a group ends after a record with a certain hash, within
+//! bounds.
+//!
+//! The end depends on the record alone, so equal records make equal groups whatever precedes them.
+
+/// Smaller groups compress badly.
+const FEWEST_BYTES: usize = 64 << 10;
+/// Larger groups are slow to read for one record.
+const MOST_BYTES: usize = 1 << 20;
+const MOST_RECORDS: usize = 4096;
+/// One record in 64 ends a group that is large enough.
+const MASK: u8 = 0b11_1111;
+
+/// Decides, record by record, whether a group ends.
+#[derive(Default)]
+pub(super) struct GroupCutter {
+    bytes: usize,
+    /// Counts the extracted texts as well, which the group does not contain.
+    whole_bytes: usize,
+    records: usize,
+}
+
+impl GroupCutter {
+    pub(super) fn ends_with(&mut self, escaped: &[u8], whole: usize) -> bool {
+        self.bytes += escaped.len();
+        self.whole_bytes += whole;
+        self.records += 1;
+        let ends = self.whole_bytes >= MOST_BYTES
+            || self.records >= MOST_RECORDS
+            || (self.bytes >= FEWEST_BYTES && blake3::hash(escaped).as_bytes()[0] & MASK == 0);
+        if ends {
+            *self = Self::default();
+        }
+        ends
+    }
+}

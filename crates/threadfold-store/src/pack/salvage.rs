@@ -1,0 +1,262 @@
+//! Unpacks what is left of damaged rows and groups.
+//!
+//! Their checksums no longer match, so each record is judged by itself: it must be text, and JSON
+//! where it should be. Noise is neither. What cannot be judged is left out.
+
+use std::io::Read;
+
+use bytes::Bytes;
+use memchr::memchr;
+use serde::de::IgnoredAny;
+use threadfold_fold::{Record, RecordKind, StoredRecord, Timestamp};
+
+use super::escape::unescape;
+use super::meta::{RecordMeta, read_batches, read_meta};
+use super::number::Reader;
+use super::packer::PackedGroup;
+use super::{PackError, unpack_row};
+use crate::blob::BlobHash;
+
+/// Returns the records of a row that can still be read; its end may be missing.
+///
+/// Where records are lost, at least one number is left out.
+pub fn salvage_row(first: u64, count: u64, row: &[u8]) -> Vec<StoredRecord> {
+    if let Ok((_, records)) = unpack_row(first, count, row) {
+        return records;
+    }
+    let mut reader = Reader::new(row);
+    let start = match read_batches(&mut reader, first) {
+        Ok(_) => row.len() - reader.rest().len(),
+        Err(_) => 0,
+    };
+    number_found(first, count, find_records(&row[start..]))
+}
+
+/// Returns the records in a part of a row whose beginning is missing, numbered from 1.
+pub fn carve_records(part: &[u8]) -> Vec<StoredRecord> {
+    number_found(1, u64::MAX, find_records(part))
+}
+
+/// A record, and whether something before it is lost.
+type FoundRecord = (Record, bool);
+
+fn number_found(first: u64, count: u64, found: Vec<FoundRecord>) -> Vec<StoredRecord> {
+    let mut seq = first;
+    let mut records = Vec::new();
+    for (record, is_after_gap) in found {
+        seq += u64::from(is_after_gap);
+        if seq - first >= count {
+            break;
+        }
+        records.push(record.at(seq));
+        seq += 1;
+    }
+    records
+}
+
+/// Finds records one after another, and searches for the next one where one is damaged.
+fn find_records(bytes: &[u8]) -> Vec<FoundRecord> {
+    let (mut found, mut at, mut is_lost) = (Vec::new(), 0, false);
+    while at < bytes.len() {
+        match record_at(&bytes[at..], is_lost) {
+            Some((record, length)) => {
+                found.push((record, is_lost));
+                (at, is_lost) = (at + length, false);
+            }
+            None => (at, is_lost) = (at + 1, true),
+        }
+    }
+    found
+}
+
+/// Reads the record at the start of some bytes, and returns it with its length. During a search,
+/// only a complete line or a source is recognized.
+fn record_at(bytes: &[u8], is_search: bool) -> Option<(Record, usize)> {
+    let mut reader = Reader::new(bytes);
+    let kind = RecordKind::from_code(reader.byte().ok()?);
+    if is_search && !matches!(kind, RecordKind::Line | RecordKind::Source) {
+        return None;
+    }
+    let source = u32::try_from(reader.number().ok()?).ok()?;
+    let position = reader.number().ok()?;
+    let received = Timestamp(reader.signed().ok()?);
+    let length = reader.length().ok()?;
+    let content = reader.take(length).ok()?;
+    let is_found = match (is_search, kind) {
+        (true, RecordKind::Line) => content.first() == Some(&b'{') && is_intact(kind, content),
+        _ => is_intact(kind, content),
+    };
+    let record =
+        Record { kind, source, position, received, bytes: Bytes::copy_from_slice(content) };
+    is_found.then(|| (record, bytes.len() - reader.rest().len()))
+}
+
+/// Returns whether a record looks as it was written.
+fn is_intact(kind: RecordKind, content: &[u8]) -> bool {
+    let is_json = || serde_json::from_slice::<IgnoredAny>(content).is_ok();
+    match kind {
+        RecordKind::Line => {
+            let is_one_line = memchr(b'\n', content).is_none_or(|at| at + 1 == content.len());
+            let is_object = content.first() == Some(&b'{');
+            is_one_line && is_text(content) && (!is_object || is_json())
+        }
+        RecordKind::Document | RecordKind::Partial | RecordKind::Piece | RecordKind::LastPiece => {
+            is_text(content)
+        }
+        RecordKind::End => content.is_empty(),
+        RecordKind::Source | RecordKind::Event | RecordKind::Slice => is_json(),
+        // A mark follows the JSON of a loop's record, and it is checked by whoever relies on it.
+        RecordKind::Loop | RecordKind::Trust => content.first() == Some(&b'{'),
+        _ => false,
+    }
+}
+
+/// Returns whether bytes are text: UTF-8, without the control characters that noise has.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_control = |byte: &u8| *byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t');
+    std::str::from_utf8(bytes).is_ok() && !bytes.iter().any(is_control)
+}
+
+/// Returns the records of a group that can still be read; `packed.content` may be damaged, and may
+/// lack its end.
+pub fn salvage_group(
+    packed: &PackedGroup<'_>,
+    mut blob: impl FnMut(&BlobHash) -> Option<Vec<u8>>,
+) -> Vec<StoredRecord> {
+    let mut reader = Reader::new(packed.content);
+    let mut lengths = Vec::new();
+    for _ in 0..packed.count {
+        match reader.length() {
+            Ok(length) => lengths.push(length),
+            Err(_) => return Vec::new(),
+        }
+    }
+    let mut contents = Vec::new();
+    for length in &lengths {
+        let escaped = reader.take(*length).ok();
+        contents.push(escaped.and_then(|escaped| {
+            let mut find = |hash: &BlobHash| blob(hash).ok_or(PackError("a blob is missing"));
+            unescape(escaped, packed.session, &mut find).ok()
+        }));
+    }
+    // The length of a lost record is not known. A guess that is too large leaves a gap in its file;
+    // one that is too small would make the next record overwrite the one before.
+    let guess = |escaped: usize| escaped * packed.session.len().max(1);
+    let whole: Vec<usize> = contents
+        .iter()
+        .zip(&lengths)
+        .map(|(content, escaped)| content.as_ref().map_or(guess(*escaped), Vec::len))
+        .collect();
+    let Ok(metas) = read_meta(packed.meta, packed.first, packed.hash, &whole) else {
+        return Vec::new();
+    };
+    let records = metas.into_iter().zip(contents).zip(packed.first..);
+    records
+        .filter_map(|((meta, content), seq)| {
+            let RecordMeta { kind, source, position, received } = meta;
+            let bytes = Bytes::from(content.filter(|it| is_intact(kind, it))?);
+            Some(Record { kind, source, position, received, bytes }.at(seq))
+        })
+        .collect()
+}
+
+/// Reverses [`compress`](super::compress) as far as possible: up to the first damaged block.
+pub fn decompress_partly(compressed: &[u8], length: usize) -> Vec<u8> {
+    if compressed.len() >= length {
+        return compressed[..length].to_vec();
+    }
+    let mut out = Vec::new();
+    if let Ok(decoder) = zstd::stream::read::Decoder::new(compressed) {
+        // What was read before an error stays.
+        decoder.take(length as u64).read_to_end(&mut out).ok();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::BatchId;
+    use crate::pack::{Batch, Group, Packer, compress, pack_row};
+
+    fn lines(count: usize) -> Vec<Record> {
+        let mut position = 0;
+        let mut number = 7_u64;
+        (0..count)
+            .map(|line| {
+                number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let text = format!("{number:x}").repeat(8);
+                let bytes = Bytes::from(format!("{{\"n\":{line},\"text\":\"{text}\"}}\n"));
+                let record = Record::new(RecordKind::Line, 1, position, bytes);
+                position += record.bytes.len() as u64;
+                record
+            })
+            .collect()
+    }
+
+    fn noise(bytes: &mut [u8]) {
+        bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 167 + 13) as u8);
+    }
+
+    /// Checks that nothing is made up, and returns how many records were found. The position of a
+    /// record behind a damaged one may be a guess, which is never too small.
+    fn count(found: &[StoredRecord], all: &[Record]) -> usize {
+        let is_known = |it: &StoredRecord| {
+            let is_same = |known: &&Record| known.bytes == it.record.bytes;
+            all.iter().find(is_same).is_some_and(|known| known.position <= it.record.position)
+        };
+        assert!(found.iter().all(is_known));
+        assert!(found.is_sorted_by_key(|it| it.seq));
+        found.len()
+    }
+
+    #[test]
+    fn a_damaged_row_loses_the_records_at_the_damage() {
+        let all = lines(200);
+        let batch = Batch { id: BatchId([7; 16]), first: 5, count: 200 };
+        let row = pack_row(5, &[batch], &all);
+        for start in [0, 3, 30, 5_000, 20_000, row.len() - 4_096] {
+            let mut damaged = row.clone();
+            noise(&mut damaged[start..start + 4_096]);
+            let found = count(&salvage_row(5, 200, &damaged), &all);
+            assert!(found >= 160, "{found} with noise at {start}");
+            let cut = count(&salvage_row(5, 200, &row[..start]), &all);
+            assert!(cut + 1 >= 200 * start / row.len(), "{cut} of the first {start} bytes");
+            let carved = count(&carve_records(&row[start..]), &all);
+            assert!(carved + 2 >= 200 - 200 * start / row.len(), "{carved} from {start} on");
+        }
+    }
+
+    fn group(all: &[Record]) -> Group {
+        let mut packer = Packer::new("session", 1);
+        all.iter().find_map(|record| packer.push(record)).expect("there are enough for a group")
+    }
+
+    #[test]
+    fn a_damaged_group_loses_the_records_at_the_damage() {
+        let all = lines(6_000);
+        let Group { first, count: records, meta, hash, content, .. } = group(&all);
+        let compressed = compress(&content);
+        let found = |content: &[u8]| {
+            let packed = PackedGroup {
+                session: "session",
+                first,
+                count: records,
+                meta: &meta,
+                hash: &hash,
+                content,
+            };
+            count(&salvage_group(&packed, |_| None), &all)
+        };
+        assert_eq!(found(&content), records as usize);
+        assert!(found(&content[..content.len() * 3 / 4]) > records as usize / 2);
+        let mut damaged = content.clone();
+        let middle = content.len() / 2;
+        noise(&mut damaged[middle..middle + 4_096]);
+        let left = found(&damaged);
+        assert!(left > 10 && left < records as usize, "{left} of {records}");
+        assert_eq!(decompress_partly(&compressed, content.len()), content);
+        let half = decompress_partly(&compressed[..compressed.len() / 2], content.len());
+        assert!(content.starts_with(&half));
+    }
+}

@@ -1,0 +1,95 @@
+//! Compares every recorded pair below a folder, in many interleavings, and mutates every kind of
+//! field of it.
+//!
+//! Exit code 0: all pairs are equal or partial, fold to one state, and no mutation goes unseen. 1:
+//! something else was found, or there are no pairs. 2: the folder cannot be read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use threadfold_fold::parity::{RunGap, Verdict};
+use threadfold_testkit::parity_pairs::mutation_count::{MutationCount, count};
+use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let Some(folder) = arguments.next() else {
+        eprintln!("error: which folder?\nhint: `cargo xtask parity PATH`");
+        return ExitCode::from(2);
+    };
+    let share = arguments.next().and_then(|it| it.parse::<usize>().ok()).unwrap_or(1).max(1);
+    let pairs = match read_pairs(Path::new(&folder)) {
+        Ok(pairs) => pairs,
+        Err(error) => {
+            eprintln!("error: `{folder}` cannot be read\ncause: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut problems = compare(&pairs);
+    let total = mutate(&pairs, share);
+    let mut kinds: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    for unseen in &total.unseen {
+        let (pair, rest) = unseen.split_once(": ").unwrap_or(("", unseen));
+        let kind = rest.split(" (line").next().unwrap_or(rest);
+        kinds.entry(kind).or_insert((0, pair)).0 += 1;
+    }
+    for (kind, (times, pair)) in &kinds {
+        println!("unseen {times} times: {kind}, first in {pair}");
+    }
+    print!("{total}");
+    problems += total.unseen.len();
+    if problems == 0 && !pairs.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Compares each pair as it is, and prints what differs. Returns the number of problems.
+fn compare(pairs: &[RecordedPair]) -> usize {
+    let mut verdicts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut reasons: BTreeMap<RunGap, Vec<&str>> = BTreeMap::new();
+    let mut problems = 0;
+    for pair in pairs {
+        let (comparison, replayed) = (pair.compare(), pair.replay());
+        let verdict = comparison.verdict();
+        let state = if replayed.holds() { "one state" } else { "several states" };
+        let key = format!("{} {verdict:?}, {state}", pair.agent.name());
+        *verdicts.entry(key).or_default() += 1;
+        if verdict == Verdict::Different || !replayed.holds() {
+            problems += 1;
+            println!("{}: {verdict:?}, {state}", pair.name);
+            for difference in comparison.differences.iter().take(6) {
+                let block = difference.block.as_ref().map_or("", |block| block.as_str());
+                let short = |json: &Option<threadfold_core::Json>| {
+                    json.as_ref().map_or("nothing".to_owned(), |json| {
+                        json.as_str().chars().take(100).collect()
+                    })
+                };
+                let (stream, files) = (short(&difference.stream), short(&difference.transcript));
+                println!("  {} {block} {}", difference.conversation, difference.field);
+                println!("    stream {stream}\n    files  {files}");
+            }
+        }
+        for gap in comparison.lacking.keys() {
+            reasons.entry(*gap).or_default().push(&pair.name);
+        }
+        for (field, times) in &comparison.unlisted {
+            println!("{}: unlisted {field} ({times})", pair.name);
+        }
+    }
+    for (verdict, times) in &verdicts {
+        println!("{verdict}: {times}");
+    }
+    for (gap, names) in &reasons {
+        println!("partial: {}: {}", gap.description(), names.join(", "));
+    }
+    problems
+}
+
+fn mutate(pairs: &[RecordedPair], share: usize) -> MutationCount {
+    let mut total = MutationCount::default();
+    for (number, pair) in pairs.iter().enumerate() {
+        eprint!("\r{} of {} ", number + 1, pairs.len());
+        total.add(count(pair, |mutation| (mutation + number) % share == 0));
+    }
+    eprintln!();
+    total
+}

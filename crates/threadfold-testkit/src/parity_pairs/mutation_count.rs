@@ -1,0 +1,243 @@
+//! Counts which mutations a comparison detects, and which a known gap names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use threadfold_fold::parity::{Comparison, RunGap, Side, SideState, Verdict, compare_sides};
+
+use super::RecordedPair;
+use super::identity::{REPLACED_STEP, RawSide, parts};
+use super::mutate::{Change, Mutation, apply, json, mutations, records, texts, unwrapped};
+
+/// The records that a run may lack as a whole, for a reason that the comparison reports.
+pub const CONVERSATION: [&str; 5] =
+    ["user", "assistant", "synthetic/assistant", "tool_result", "meta"];
+
+/// The known gaps of fields that not every provider reports: a stream without one of them is that of
+/// another provider, which recordings show.
+pub const PROVIDER_GAPS: [&str; 1] = ["tier-in-file"];
+
+/// The result of mutating pairs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MutationCount {
+    /// Mutations that made the verdict `different`, or the pair unreadable.
+    pub caught: usize,
+    /// Mutations of what only one side has, by the known gap or gap of the run that names it.
+    pub excused: BTreeMap<String, usize>,
+    /// Mutations of an object's earlier state, which a later line replaces or an equal line repeats.
+    pub replaced: usize,
+    /// All others.
+    pub unseen: Vec<String>,
+}
+
+impl MutationCount {
+    /// Adds another count.
+    pub fn add(&mut self, other: Self) {
+        self.caught += other.caught;
+        self.replaced += other.replaced;
+        for (name, count) in other.excused {
+            *self.excused.entry(name).or_default() += count;
+        }
+        self.unseen.extend(other.unseen);
+    }
+
+    /// Returns how many mutations were made.
+    pub fn total(&self) -> usize {
+        self.caught + self.replaced + self.excused.values().sum::<usize>() + self.unseen.len()
+    }
+}
+
+impl fmt::Display for MutationCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} mutations", self.total())?;
+        writeln!(f, "unseen: {}", self.unseen.len())?;
+        writeln!(f, "caught: {}", self.caught)?;
+        writeln!(
+            f,
+            "replaced or repeated by another report of the same object: {}",
+            self.replaced
+        )?;
+        for (name, count) in &self.excused {
+            writeln!(f, "excused by {name}: {count}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Mutates a pair in every kind of field, or in those that `is_wanted` selects by number, and counts
+/// what is detected.
+pub fn count(pair: &RecordedPair, is_wanted: impl Fn(usize) -> bool) -> MutationCount {
+    let sides = Sides::new(pair);
+    let mut count = MutationCount::default();
+    if sides.base.verdict() == Verdict::Different {
+        count.unseen.push(format!("{}: different without a mutation", pair.name));
+        return count;
+    }
+    for (number, mutation) in mutations(pair).iter().enumerate() {
+        if is_wanted(number) {
+            sides.judge(pair, mutation, &mut count);
+        }
+    }
+    count
+}
+
+/// Both sides as they were recorded.
+struct Sides {
+    stream: SideState,
+    files: SideState,
+    base: Comparison,
+    raw_stream: RawSide,
+    raw_files: RawSide,
+}
+
+impl Sides {
+    fn new(pair: &RecordedPair) -> Self {
+        let (stream, files) = (pair.stream_side(), pair.file_side());
+        let base = compare_sides(pair.agent, &stream, &files);
+        Self {
+            base,
+            stream,
+            files,
+            raw_stream: raw(pair, Side::Stream),
+            raw_files: raw(pair, Side::Transcript),
+        }
+    }
+
+    fn judge(&self, pair: &RecordedPair, mutation: &Mutation, count: &mut MutationCount) {
+        let changed = apply(pair, mutation);
+        let side = match mutation.side {
+            Side::Stream => changed.stream_side(),
+            Side::Transcript => changed.file_side(),
+        };
+        let (stream, files) = match mutation.side {
+            Side::Stream => (&side, &self.files),
+            Side::Transcript => (&self.stream, &side),
+        };
+        let is_other_session = pair.agent.has_one_main_file() && stream.session != files.session;
+        let comparison = compare_sides(pair.agent, stream, files);
+        if side.events == 0 || is_other_session || comparison.verdict() == Verdict::Different {
+            count.caught += 1;
+            return;
+        }
+        let (own, other) = match mutation.side {
+            Side::Stream => (&self.raw_stream, &self.raw_files),
+            Side::Transcript => (&self.raw_files, &self.raw_stream),
+        };
+        let is_removal = mutation.change == Change::RemoveRecord;
+        let is_common = match is_removal {
+            true => other.has(&mutation.ids),
+            false => other.carries(&mutation.ids, &mutation.path, &mutation.value),
+        };
+        let kind = mutation.kind.as_str();
+        let is_object =
+            matches!(kind, "session" | "v2/session" | "message" | "part" | REPLACED_STEP);
+        let is_lost = is_removal || (mutation.path == "id" && mutation.change == Change::Remove);
+        let is_replaced = is_object && own.is_reported_after(&mutation.ids, mutation.line);
+        let is_repeated = is_lost && own.is_repeated(&mutation.ids, mutation.line);
+        // A message that was removed again is on the stream only.
+        let is_of_gone = mutation.message.as_ref().is_some_and(|message| {
+            !other.has(std::slice::from_ref(message)) && mutation.side == Side::Stream
+        });
+        let is_gone = is_of_gone || (is_object && !other.has(&mutation.ids));
+        let is_removed = own.has_removals() && is_gone;
+        if is_replaced || is_repeated || is_removed {
+            count.replaced += 1;
+        } else if let Some(gap) = self.lost_end(mutation, &comparison) {
+            *count.excused.entry(format!("run gap {gap:?}")).or_default() += 1;
+        } else if let Some(gap) = self.other_provider(mutation, &comparison) {
+            *count.excused.entry(gap.to_owned()).or_default() += 1;
+        } else if let Some(name) =
+            (!is_common).then(|| self.excuse(pair, mutation, other)).flatten()
+        {
+            *count.excused.entry(name).or_default() += 1;
+        } else {
+            count.unseen.push(format!(
+                "{}: {:?} {} {} {:?} (line {}){}",
+                pair.name,
+                mutation.side,
+                mutation.kind,
+                general(&mutation.path),
+                mutation.change,
+                mutation.line + 1,
+                if is_common { ", both sides have it" } else { "" },
+            ));
+        }
+    }
+
+    /// Returns the gap of the run that lists a record which was removed from the end of a file: nothing
+    /// distinguishes that file from the one of an agent that died one line earlier.
+    fn lost_end(&self, mutation: &Mutation, comparison: &Comparison) -> Option<RunGap> {
+        let is_removal = mutation.change == Change::RemoveRecord;
+        let gaps = [RunGap::FileEndsAtKill, RunGap::FileEndsAtSignal];
+        let is_lost =
+            is_removal && mutation.side == Side::Transcript && comparison.blocks < self.base.blocks;
+        gaps.into_iter().find(|gap| is_lost && comparison.lacking.contains_key(gap))
+    }
+
+    /// Returns the known gap that names the field, or what the run lacks on the other side.
+    fn excuse(&self, pair: &RecordedPair, mutation: &Mutation, other: &RawSide) -> Option<String> {
+        let version = self.files.facts.version.as_deref().or(self.stream.facts.version.as_deref());
+        // What is in a message that the agent wrote itself is not like others.
+        let is_own = mutation.kind == "synthetic/assistant" && mutation.path.starts_with("message");
+        let kinds: Vec<&str> = match is_own {
+            true => vec![&mutation.kind],
+            false => mutation.gap_kinds.iter().map(String::as_str).collect(),
+        };
+        let mut gaps = pair.agent.known_gaps().iter();
+        let named = gaps.find(|gap| {
+            let covers = match mutation.change {
+                // A record may be missing as a whole only if known gaps name its fields.
+                Change::RemoveRecord => {
+                    gap.whole && gap.side == mutation.side && kinds.contains(&gap.record)
+                }
+                _ => kinds.iter().any(|kind| gap.covers(kind, &mutation.path, mutation.side)),
+            };
+            // Where both sides have the record, only rows about its fields count.
+            let applies = !gap.whole || !other.has(&mutation.ids);
+            covers && applies && gap.versions.include(version)
+        });
+        // The run lacks whole records: a record that both sides have is not excused.
+        let is_lacking =
+            kinds.iter().any(|it| CONVERSATION.contains(it)) && !other.has(&mutation.ids);
+        let lacks = || {
+            let gaps = self.base.lacking.keys().filter(|gap| gap.side() == mutation.side);
+            let gaps = gaps.map(|gap| format!("{gap:?}")).collect::<Vec<_>>().join(", ");
+            (is_lacking && !gaps.is_empty()).then(|| format!("run gap {gaps}"))
+        };
+        named.map(|gap| gap.name.to_owned()).or_else(lacks)
+    }
+
+    /// Returns the known gap that depends on the provider, if the mutation made the stream one of
+    /// another provider.
+    fn other_provider(&self, mutation: &Mutation, comparison: &Comparison) -> Option<&'static str> {
+        let times = |it: &Comparison, gap| it.explained.get(gap).copied().unwrap_or(0);
+        let is_removed = mutation.change == Change::Remove && mutation.side == Side::Stream;
+        let mut gaps = PROVIDER_GAPS.into_iter();
+        gaps.find(|gap| is_removed && times(comparison, *gap) > times(&self.base, *gap))
+    }
+}
+
+/// Returns the raw records of one side.
+pub fn raw(pair: &RecordedPair, side: Side) -> RawSide {
+    let mut raw = RawSide::default();
+    for bytes in texts(pair, side) {
+        for (line, record) in records(bytes).into_iter().enumerate() {
+            if let Some(value) = json(record) {
+                let (_, inner) = unwrapped(&value);
+                debug_assert!(!parts(inner).is_empty() || inner.is_array());
+                raw.add(line, inner);
+            }
+        }
+    }
+    raw
+}
+
+/// Returns a path without the numbers of elements.
+pub fn general(path: &str) -> String {
+    let mut skip = false;
+    let keep = |letter: &char| {
+        skip = *letter == '[' || (skip && *letter != ']');
+        !skip && *letter != ']'
+    };
+    path.chars().filter(keep).collect()
+}

@@ -1,0 +1,132 @@
+//! Stream and rollout of recorded runs of Codex state the same, in all five versions.
+
+use std::path::Path;
+
+use threadfold_convert::codex;
+use threadfold_fold::parity::{RunGap, Verdict};
+use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
+
+fn pairs() -> Vec<RecordedPair> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pairs = read_pairs(&root.join("../threadfold-convert/tests/data/codex")).unwrap();
+    assert!(pairs.len() > 55, "only {} pairs were found", pairs.len());
+    assert!(pairs.iter().all(|pair| pair.agent == codex::AGENT));
+    pairs
+}
+
+fn pair(name: &str) -> RecordedPair {
+    pairs().into_iter().find(|pair| pair.name == name).unwrap()
+}
+
+/// The runs that lack something, and what.
+const PARTIAL: [(&str, RunGap); 1] = [("app_parallel@0.147.0", RunGap::ParallelOrder)];
+
+#[test]
+fn every_recorded_run_is_equal_or_lacks_exactly_what_it_must() {
+    let mut found = Vec::new();
+    for pair in pairs() {
+        let comparison = pair.compare();
+        assert_eq!(comparison.differences, [], "{}", pair.name);
+        assert!(comparison.blocks > 0, "{}", pair.name);
+        found.extend(comparison.lacking.keys().map(|gap| (pair.name.clone(), *gap)));
+    }
+    assert_eq!(found, PARTIAL.map(|(name, gap)| (name.to_owned(), gap)));
+}
+
+#[test]
+fn every_interleaving_of_stream_and_files_gives_one_state() {
+    for pair in pairs() {
+        let replayed = pair.replay();
+        assert!(replayed.tried > 3, "{}", pair.name);
+        assert!(replayed.holds(), "{}: {replayed:?}", pair.name);
+    }
+}
+
+/// Returns a pair whose stream has another text in place of one.
+fn tampered(name: &str, from: &str, to: &str) -> RecordedPair {
+    let mut changed = pair(name);
+    let stream = String::from_utf8(changed.stream).unwrap();
+    assert!(stream.contains(from), "{name} has no {from}");
+    changed.stream = stream.replacen(from, to, 1).into_bytes();
+    changed
+}
+
+#[test]
+fn a_change_of_either_view_is_seen() {
+    for (name, from, to) in [
+        // A text, a command, its output and its exit code; with and without names.
+        ("exec_parallel", "All three came back.", "All four came back."),
+        ("exec_parallel", "slow\\n", "quick\\n"),
+        ("exec_parallel", "\"exit_code\":0", "\"exit_code\":7"),
+        ("exec_parallel", "'echo fast'", "'echo last'"),
+        ("app_shell", "\"exitCode\": 3", "\"exitCode\": 4"),
+        ("app_reasoning", "Looking around", "Looking up"),
+        ("app_sub2", "Child B report.", "Child C report."),
+    ] {
+        let changed = match name.starts_with("app") {
+            // A text is in its deltas and in its item.
+            true => {
+                let mut changed = pair(name);
+                let stream = String::from_utf8(changed.stream).unwrap();
+                assert!(stream.contains(from), "{name} has no {from}");
+                changed.stream = stream.replace(from, to).into_bytes();
+                changed
+            }
+            false => tampered(name, from, to),
+        };
+        let verdict = changed.compare().verdict();
+        assert_eq!(verdict, Verdict::Different, "{name} {from}");
+    }
+}
+
+#[test]
+fn a_rollout_that_lost_a_record_is_different() {
+    let mut changed = pair("app_shell");
+    let (_, file) = &mut changed.files[0];
+    let text = String::from_utf8(file.clone()).unwrap();
+    let is_kept = |line: &&str| !line.contains("All three are done.");
+    *file = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect::<String>().into();
+    assert_eq!(changed.compare().verdict(), Verdict::Different);
+}
+
+#[test]
+fn a_long_output_without_its_middle_is_partial_and_another_output_is_different() {
+    let long: String = (1..3000).map(|number| format!("{number}\\n")).collect();
+    let cut = format!("{}…77 tokens truncated…{}", &long[..60], &long[long.len() - 60..]);
+    let mut changed = pair("app_text@0.128.0");
+    let stream = String::from_utf8(changed.stream.clone()).unwrap();
+    let ids = |key: &str| {
+        let start = stream.find(&format!("\"{key}\": \"")).unwrap() + key.len() + 5;
+        stream[start..].split('"').next().unwrap().to_owned()
+    };
+    let (thread, turn) = (ids("threadId"), ids("turnId"));
+    let item = format!(
+        r#"{{"dir":"server","msg":{{"method":"item/completed","params":{{"item":{{"type":"commandExecution","id":"call_1","command":"/bin/bash -lc 'seq 3000'","status":"completed","aggregatedOutput":"{long}","exitCode":0}},"threadId":"{thread}","turnId":"{turn}"}}}}}}"#
+    );
+    let end = stream.find("turn/completed").unwrap();
+    let end = stream[..end].rfind('\n').unwrap() + 1;
+    changed.stream = format!("{}{item}\n{}", &stream[..end], &stream[end..]).into_bytes();
+    for (output, verdict) in [
+        (cut.clone(), Verdict::Partial),
+        (cut.replace("2999", "2998"), Verdict::Different),
+        (cut.replace("truncated", "gone"), Verdict::Different),
+    ] {
+        let mut pair = changed.clone();
+        let file = String::from_utf8(pair.files[0].1.clone()).unwrap();
+        let time = "2026-11-16T12:00:00.000Z";
+        let call = format!(
+            r#"{{"timestamp":"{time}","type":"response_item","payload":{{"type":"function_call","name":"exec_command","arguments":"{{\"cmd\":\"seq 3000\"}}","call_id":"call_1"}}}}"#
+        );
+        let told =
+            format!("Wall time: 0.1 seconds\\nProcess exited with code 0\\nOutput:\\n{output}");
+        let result = format!(
+            r#"{{"timestamp":"{time}","type":"response_item","payload":{{"type":"function_call_output","call_id":"call_1","output":"{told}"}}}}"#
+        );
+        let end = file.find("task_complete").unwrap();
+        let end = file[..end].rfind('\n').unwrap() + 1;
+        pair.files[0].1 =
+            format!("{}{call}\n{result}\n{}", &file[..end], &file[end..]).into_bytes();
+        let comparison = pair.compare();
+        assert_eq!(comparison.verdict(), verdict, "{:?}", comparison.differences);
+    }
+}

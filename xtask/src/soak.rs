@@ -1,0 +1,66 @@
+//! `cargo xtask soak`: runs a check over all its data, which the tests run on a share, and writes the
+//! report that is committed below `docs`.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+
+use crate::shell;
+
+/// Which check to run.
+#[derive(Args)]
+pub(crate) struct SoakArgs {
+    /// The check
+    name: SoakCheck,
+}
+
+/// A check that takes minutes.
+#[derive(Clone, Copy, ValueEnum)]
+enum SoakCheck {
+    /// Mutate every kind of field of every recorded pair; writes `docs/mutations-report.md`
+    Mutations,
+}
+
+/// Runs a check and returns its exit code: 0 ok, 1 findings, 2 unreadable.
+pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
+    match args.name {
+        SoakCheck::Mutations => mutations(),
+    }
+}
+
+const MUTATIONS: &str = "\
+# Mutations of recorded pairs
+
+What `cargo xtask soak mutations` found: every kind of field of every kind of record on both sides of the recorded pairs was changed, one at a time, and every record was removed.
+A mutation is *caught* if the verdict of `verify` becomes `different` or the records cannot be read, and *excused* if a row of `known_gaps.txt`, or a gap of the run that the verdict lists, names what only one side has.
+A mutation of an object's earlier state, which a later record of the same file replaces, or of a record that the file repeats, changes no meaning and is counted apart.
+Everything else is *unseen*, and there must be none.
+";
+
+fn mutations() -> Result<ExitCode> {
+    let mut report = format!("{MUTATIONS}\nRun on {}.\n", commit()?);
+    let mut worst = 0;
+    for agent in ["claude", "opencode"] {
+        let run =
+            "cargo run --quiet --locked --release --package threadfold-testkit --bin parity --";
+        let folder = shell::root().join("crates/threadfold-convert/tests/data").join(agent);
+        let (code, output) = shell::output(shell::command(run).arg(folder))?;
+        print!("{output}");
+        worst = worst.max(code);
+        report += &format!("\n## {agent}\n\n```text\n{output}```\n");
+    }
+    let path = shell::root().join("docs/mutations-report.md");
+    fs::write(&path, report).with_context(|| format!("`{}` cannot be written", path.display()))?;
+    Ok(ExitCode::from(worst))
+}
+
+/// Returns the commit that is checked out, with its date.
+fn commit() -> Result<String> {
+    let commit = shell::read(&mut shell::command("git log -1 --format=%h,%cs"))?;
+    let (hash, date) = commit.trim().split_once(',').context("`git log` gave no commit")?;
+    let changed = shell::read(&mut shell::command("git status --porcelain -- crates"))?;
+    let state = if changed.is_empty() { "" } else { " with uncommitted changes" };
+    Ok(format!("commit {hash} of {date}{state}"))
+}
