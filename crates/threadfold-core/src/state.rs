@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use imbl::Vector;
+use imbl::{OrdSet, Vector};
 use serde::{Deserialize, Serialize};
 
 use crate::block::Block;
@@ -28,6 +28,7 @@ mod view;
 
 pub(crate) use conversation::{Conversation, Map};
 pub(crate) use entry::{Entry, Facts, RANKS};
+pub(crate) use interruption::CacheTrust;
 pub(crate) use open::{OPEN_LIMIT, OpenText};
 pub(crate) use order::Occurrence;
 pub use snapshot::{SnapshotError, SnapshotPart, StateSnapshot};
@@ -75,6 +76,9 @@ pub(crate) struct SettledState {
     /// Maps a tool call to the subagents' conversations that contain it. A conversation may have
     /// lost the call since.
     pub(crate) callers: Map<ToolUseId, Vec<Slot>>,
+    /// Pairs of subagents, of which the first one's conversation contains a call of the second.
+    /// It may have lost the call since. Derived from the runs.
+    pub(crate) inside: OrdSet<(usize, usize)>,
     /// How many runs each rank has reported.
     pub(crate) run_counts: [u32; 2],
 }
@@ -132,6 +136,7 @@ impl Default for ConversationState {
             calls: Map::default(),
             names: Map::default(),
             callers: Map::default(),
+            inside: OrdSet::new(),
             run_counts: [0; 2],
         };
         Self {
@@ -187,6 +192,20 @@ impl SettledState {
         if slot != Slot::Main && !self.callers.get(call).is_some_and(is_known) {
             self.callers.entry(call.clone()).or_default().push(slot);
         }
+    }
+
+    /// Records that a conversation contains a call of a subagent.
+    pub(crate) fn add_edge(&mut self, index: usize, call: &ToolUseId, slot: Slot) {
+        self.subagent_mut(index).run_mut(call).add_edge(slot);
+        if let Slot::Subagent(caller) = slot {
+            self.inside.insert((caller, index));
+        }
+    }
+
+    /// Returns the subagents that a subagent's conversation calls, and some that it called before.
+    pub(crate) fn called_inside(&self, caller: usize) -> Vec<usize> {
+        let inside = self.inside.range((caller, 0)..=(caller, usize::MAX));
+        inside.map(|&(_, index)| index).collect()
     }
 
     /// Returns the view of the run that this call started.

@@ -1,7 +1,7 @@
 //! Carries an interruption into everything that the interrupted run contains, and back out of it.
 
 use crate::id::ToolUseId;
-use crate::state::{Slot, SubagentHeader};
+use crate::state::{CacheTrust, Slot, SubagentHeader};
 
 use super::step::Step;
 
@@ -9,6 +9,7 @@ use super::step::Step;
 ///
 /// `before` is the header that readers saw last, if they saw one.
 pub(super) fn update(step: &mut Step<'_>, index: usize, before: Option<&SubagentHeader>) {
+    let mut trust = CacheTrust::Valid;
     let mut waiting = vec![(index, before.cloned())];
     while let Some((index, before)) = waiting.pop() {
         let cut_off = step.settled().runs_cut_off(index);
@@ -30,23 +31,27 @@ pub(super) fn update(step: &mut Step<'_>, index: usize, before: Option<&Subagent
         }
         changed.iter().for_each(|call| step.refresh_call(call));
         let slot = Slot::Subagent(index);
-        let is_interrupted = step.settled().is_interrupted(index);
+        let is_interrupted = step.settled().is_interrupted(index, trust);
         if step.conversation(slot).is_interrupted != is_interrupted {
-            waiting.extend(inner_headers(step, slot));
+            waiting.extend(inner_headers(step, index));
             step.state.settle_conversation(slot);
             step.conversation_mut(slot).is_interrupted = is_interrupted;
+            if !is_interrupted {
+                trust = CacheTrust::Falling;
+            }
             refresh_open(step, slot);
         }
     }
 }
 
-/// Returns the subagents that a conversation calls, with their headers.
-fn inner_headers(step: &Step<'_>, slot: Slot) -> Vec<(usize, Option<SubagentHeader>)> {
+/// Returns the subagents that a subagent's conversation calls, with their headers.
+///
+/// They are found by their runs and not by blocks: the block of a call that is being added is not
+/// there yet, and events can claim calls that no block shows.
+fn inner_headers(step: &Step<'_>, index: usize) -> Vec<(usize, Option<SubagentHeader>)> {
     let settled = step.settled();
-    let mut inner = settled.called_from(slot);
-    inner.sort_unstable();
-    inner.dedup();
-    inner.into_iter().map(|index| (index, Some(settled.subagents[index].header()))).collect()
+    let inner = settled.called_inside(index).into_iter();
+    inner.map(|index| (index, Some(settled.subagents[index].header()))).collect()
 }
 
 /// Recomputes the blocks that are open, or that only the interruption closed.

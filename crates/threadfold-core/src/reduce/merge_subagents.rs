@@ -25,6 +25,11 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
     }
     for run in &young.runs {
         settled.calls.insert(run.tool_use_id.clone(), elder);
+        for &slot in &run.edges {
+            if let Slot::Subagent(caller) = slot {
+                settled.inside.insert((caller, elder));
+            }
+        }
     }
     let target = settled.subagent_mut(elder);
     if let Some(name) = &young.names.agent_id {
@@ -72,14 +77,15 @@ pub(super) fn unite(step: &mut Step<'_>, elder: usize, younger: usize) {
             .map(|entry| entry.shown().into_owned())
             .collect(),
     });
-    update_interruptions(step, elder, &entries);
+    update_interruptions(step, elder, younger);
 }
 
 /// Updates the subagent and those that it called as the younger one: what contains them changed.
-fn update_interruptions(step: &mut Step<'_>, elder: usize, entries: &[Entry]) {
-    let called =
-        entries.iter().filter_map(|entry| step.settled().calls.get(entry.call()?).copied());
-    let mut indexes: Vec<usize> = called.chain([elder]).collect();
+fn update_interruptions(step: &mut Step<'_>, elder: usize, younger: usize) {
+    let mut indexes = step.settled().called_inside(elder);
+    indexes.append(&mut step.settled().called_inside(younger));
+    indexes.push(elder);
+    indexes.retain(|&index| !step.settled().subagents[index].united);
     indexes.sort_unstable();
     indexes.dedup();
     for index in indexes {
@@ -116,7 +122,7 @@ fn move_edges(step: &mut Step<'_>, entries: &[Entry], elder: usize, younger: usi
         };
         let run = settled.subagent_mut(index).run_mut(call);
         run.edges.retain(|&slot| slot != Slot::Subagent(younger));
-        run.add_edge(Slot::Subagent(elder));
+        settled.add_edge(index, call, Slot::Subagent(elder));
     }
 }
 

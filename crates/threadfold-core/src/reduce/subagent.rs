@@ -152,7 +152,7 @@ pub(super) fn add_edge(step: &mut Step<'_>, call: &ToolUseId, slot: Slot) -> Opt
     let subagent = &step.settled().subagents[index];
     if !subagent.run(call)?.edges.contains(&slot) {
         let before = subagent.header();
-        step.state.settled_mut().subagent_mut(index).run_mut(call).edges.push(slot);
+        step.state.settled_mut().add_edge(index, call, slot);
         remove_stand_ins(step, index, call, slot);
         interruption::update(step, index, Some(&before));
         step.refresh_call(call);
@@ -264,8 +264,8 @@ fn place_call(
             places.push(caller);
         }
     }
-    let run = step.state.settled_mut().subagent_mut(index).run_mut(call);
-    places.iter().for_each(|&slot| run.add_edge(slot));
+    let settled = step.state.settled_mut();
+    places.iter().for_each(|&slot| settled.add_edge(index, call, slot));
     places
 }
 

@@ -6,19 +6,30 @@
 
 use super::{SettledState, Slot};
 
+/// How far the caches can be trusted while they are updated.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum CacheTrust {
+    /// What is cached as interrupted is interrupted.
+    Valid,
+    /// An interruption ended, and conversations around may still be cached as interrupted.
+    Falling,
+}
+
 impl SettledState {
     /// Returns whether the run of a subagent is interrupted, by itself or from outside.
     ///
     /// Trusts the caches of the conversations around it, so that the answer costs the same at every
     /// depth of nesting.
-    pub(crate) fn is_interrupted(&self, index: usize) -> bool {
+    pub(crate) fn is_interrupted(&self, index: usize, trust: CacheTrust) -> bool {
         if self.is_interrupted_by_itself(index) {
             return true;
         }
         let is_inside = self.callers(index).any(|slot| self.is_known_interrupted(slot));
+        let is_trusted =
+            trust == CacheTrust::Valid && !self.subagents[index].conversation.is_interrupted;
         // Events can claim that two runs contain each other, and then each would keep the other
         // interrupted after the cause is gone.
-        is_inside && (!self.subagents[index].conversation.is_interrupted || self.has_cause(index))
+        is_inside && (is_trusted || self.has_cause(index))
     }
 
     fn is_interrupted_by_itself(&self, index: usize) -> bool {
@@ -72,6 +83,13 @@ impl SettledState {
 
     /// Derives all caches, for a state that was just restored.
     pub(crate) fn derive_interruptions(&mut self) {
+        for index in 0..self.subagents.len() {
+            for slot in self.subagents[index].runs.iter().flat_map(|run| &run.edges) {
+                if let Slot::Subagent(caller) = *slot {
+                    self.inside.insert((caller, index));
+                }
+            }
+        }
         let mut inside = vec![Vec::new(); self.subagents.len()];
         for index in 0..self.subagents.len() {
             for slot in self.callers(index) {
