@@ -116,11 +116,14 @@ fn prompts_of_one_letter() {
 
 #[test]
 fn one_message_of_many_empty_parts() {
-    let parts = vec!["{}"; 20_000].join(",");
-    let text = format!(
-        r#"{{"type":"assistant","uuid":"1","sessionId":"s","message":{{"id":"m","role":"assistant","content":[{parts}]}}}}"#
-    );
-    check("many empty parts", (text + "\n").as_bytes());
+    // As many as are converted, and more, which are kept as one record.
+    for count in [16_384, 150_000] {
+        let parts = vec!["{}"; count].join(",");
+        let text = format!(
+            r#"{{"type":"assistant","uuid":"1","sessionId":"s","message":{{"id":"m","role":"assistant","content":[{parts}]}}}}"#
+        );
+        check("many empty parts", (text + "\n").as_bytes());
+    }
 }
 
 #[test]

@@ -371,3 +371,16 @@ fn a_helper_below_a_late_turn_of_the_main_file_is_read_and_active() {
     let expected = "[acompact-1 success internal]\n  h1 user_message \"summarize\"\n  n1:0 assistant_text \"A summary.\"\n  n2:0 assistant_text \"More.\"\n";
     assert!(shown.ends_with(expected), "{shown}");
 }
+
+#[test]
+fn a_message_with_more_blocks_than_any_real_one_is_kept_as_one_record() {
+    let blocks_of = |count: usize| {
+        let content = vec![text("a"); count];
+        let bytes = jsonl(&[answer("a1", "u1", "m1", json!(content))]);
+        let files = [SessionFile { path: &main_path(), bytes: &bytes }];
+        let state = parse_transcript(claude::AGENT, &files);
+        state.blocks().iter().map(|it| it.body.kind().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(blocks_of(16_384), vec!["assistant_text"; 16_384]);
+    assert_eq!(blocks_of(16_385), ["unknown"]);
+}

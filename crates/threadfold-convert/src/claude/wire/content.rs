@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::SharedText;
 use crate::borrowed::Str;
+
+/// How many blocks a message may have. Each takes memory out of proportion to its bytes, so a record
+/// with more is kept as a whole, like any record that is not understood.
+const MOST_BLOCKS: usize = 1 << 14;
 
 /// A message from or to the model.
 #[derive(Debug, Deserialize)]
@@ -100,6 +104,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
                 // The agent writes one line per block.
                 let mut blocks = Vec::with_capacity(1);
                 while let Some(element) = list.next_element::<Element<'de>>()? {
+                    if blocks.len() == MOST_BLOCKS {
+                        return Err(A::Error::custom("a message has too many blocks"));
+                    }
                     blocks.push(element.0);
                 }
                 Ok(Content::Blocks(blocks))
