@@ -19,7 +19,7 @@ pub(crate) fn clear(list: &Path) -> Result<()> {
     }
 }
 
-/// Returns the reasons of this run's skipped tests, each once with its count.
+/// Returns why tests were skipped in this run: each distinct reason with its count.
 pub(crate) fn read(list: &Path) -> Result<Vec<String>> {
     match fs::read_to_string(list) {
         Ok(text) => Ok(summarize(&text)),

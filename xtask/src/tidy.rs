@@ -12,7 +12,7 @@ mod finding;
 mod header;
 mod ignored;
 mod included;
-mod pure;
+mod pure_dependencies;
 mod pure_lints;
 mod size;
 mod workspace;
@@ -72,15 +72,15 @@ fn check_pure_crates(members: &[Member]) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut trees = Vec::new();
     for member in members.iter().filter(|it| crates::is_pure(&it.name)) {
-        trees.push((member, pure::read_tree(&member.name)?));
+        trees.push((member, pure_dependencies::read_tree(&member.name)?));
 
         let path = member.manifest.path.replace("Cargo.toml", "clippy.toml");
         let text = fs::read_to_string(shell::root().join(&path)).unwrap_or_default();
         findings.extend(pure_lints::check(&SourceFile { path, text }));
     }
 
-    let list = fs::read_to_string(shell::root().join(pure::LIST))
-        .with_context(|| format!("`{}` cannot be read", pure::LIST))?;
-    findings.extend(pure::check(&list, &trees));
+    let list = fs::read_to_string(shell::root().join(pure_dependencies::LIST))
+        .with_context(|| format!("`{}` cannot be read", pure_dependencies::LIST))?;
+    findings.extend(pure_dependencies::check(&list, &trees));
     Ok(findings)
 }

@@ -129,8 +129,8 @@ pub(crate) fn settle(store: &OpenStore, found: &mut FoundSession) -> Result<(), 
     Ok(())
 }
 
-/// Reads sessions into the store at once, and counts the bytes that were read; returns what came of
-/// each, in their order.
+/// Reads sessions into the store at once, and counts the bytes that were read; returns the
+/// result of each, in order.
 ///
 /// Each write waits for the disk, and one sync serves all that wait at the time: thousands of short
 /// sessions, one after another, would take minutes.

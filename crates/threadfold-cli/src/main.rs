@@ -8,9 +8,9 @@ mod import;
 mod input;
 mod printable;
 mod progress;
+mod provider_keys;
 mod run;
 mod runtime;
-mod secrets;
 mod sessions;
 mod store;
 mod surroundings;
@@ -26,7 +26,7 @@ use clap::Parser;
 
 use crate::commands::Command;
 
-/// Show, store and run sessions of AI agents
+/// Show and store sessions of AI agents, and run agent loops that survive crashes
 #[derive(Parser)]
 #[command(name = "threadfold", version, arg_required_else_help = true)]
 struct Args {

@@ -153,7 +153,7 @@ pub(crate) fn recorded_run(
     store.wait(RecordedRun::read(&*store.shared(), session, key))
 }
 
-/// Returns why a run from elsewhere is not resumed, and how it can be.
+/// Returns why an untrusted run is not resumed, and how it can be.
 pub(crate) fn explain_untrusted(
     store: &OpenStore,
     session: SessionId,

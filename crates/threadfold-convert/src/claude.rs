@@ -28,7 +28,7 @@ mod live;
 mod memory;
 mod notifications;
 mod permission;
-mod retold;
+mod repeated_history;
 mod subagents;
 mod tasks;
 mod transcript;

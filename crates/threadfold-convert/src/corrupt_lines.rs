@@ -61,8 +61,8 @@ pub(crate) fn too_long(
 
 /// Returns a block that carries a record without an id.
 ///
-/// Its id is its position, feed, line and the `nth` event of the line, so that converting the same
-/// bytes again gives the same block.
+/// Its id consists of the feed's source, the line's number and `nth`, the event's index in the line,
+/// so that converting the same bytes again gives the same block.
 pub(crate) fn unknown_block(record: &FeedLine<'_>, nth: usize, content: Json) -> Block {
     let source = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
     let id = format!("line:{source}:{}:{nth}", record.number);

@@ -21,7 +21,7 @@ use step::Step;
 
 /// Returns `state` with one event applied.
 ///
-/// Total and deterministic: an event that does not fit leaves the state equal. To keep the old
+/// Total and deterministic: an event that does not apply leaves the state unchanged. To keep the old
 /// state, clone it first, which is O(1). To get the outcome or the changes of a step, use
 /// [`ConversationState::apply`] or [`ConversationState::apply_with`].
 ///

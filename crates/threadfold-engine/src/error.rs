@@ -53,7 +53,7 @@ pub enum EngineError {
         kind: &'static str,
     },
     /// Store the other source under an id of its own.
-    #[error("session `{session}` is a run of an agent loop, and takes no other sources")]
+    #[error("session `{session}` belongs to an agent loop: other sources cannot be added")]
     IsRun {
         /// The session.
         session: SessionId,

@@ -36,7 +36,8 @@ pub struct FoundSession {
 pub enum IdOrigin {
     /// The agent assigned it: as a file's name, or in a field of its records.
     Agent,
-    /// The agent assigned none, so it is derived from the content. Two sessions may begin alike.
+    /// The agent assigned no id, so it is derived from the content. Sessions with the same
+    /// beginning get the same id.
     Content,
 }
 

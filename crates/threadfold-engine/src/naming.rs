@@ -88,7 +88,7 @@ impl<'a> SessionNames<'a> {
 }
 
 impl SessionNames<'_> {
-    /// Returns whether a stored session began as a run of our own loop. Its first record tells.
+    /// Returns whether a stored session began as a run of our own loop. Its first record decides.
     async fn is_run(&self, entry: &SessionEntry) -> Result<bool, EngineError> {
         let limit = Limit { until: 1, ..Limit::default() };
         let first = self.store.read(&entry.session, 0, limit).await?;

@@ -197,8 +197,7 @@ impl FileHead {
         self.bytes.starts_with(b"SQLite format 3\0")
     }
 
-    /// Detects a file's format. An unrecognized file is accepted line by line if its name suggests
-    /// records.
+    /// Detects a file's format. An unrecognized file is accepted line by line if it is text.
     fn recognize(&self, path: &Path, any: bool) -> Result<Detection, InputError> {
         let path = || path.to_owned();
         match detect(&self.bytes) {

@@ -27,7 +27,7 @@ mod list;
 #[cfg(unix)]
 mod process_group;
 mod read;
-mod replace;
+mod replace_file;
 mod search;
 #[cfg(unix)]
 mod shell;

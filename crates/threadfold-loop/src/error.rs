@@ -25,7 +25,7 @@ pub enum LoopError {
         /// The calls with an unknown outcome.
         calls: Vec<ToolIdempotencyError>,
     },
-    /// End the named process, then retry; or decide otherwise.
+    /// Kill the process that the cause names, then retry; or choose another decision.
     #[error("call `{call}` of tool `{tool}` cannot be retried while it may still be running")]
     StillRunning {
         /// The call.
@@ -35,8 +35,8 @@ pub enum LoopError {
         /// What is left of it.
         source: ToolError,
     },
-    /// Look at the session, then trust it or leave it.
-    #[error("session `{session}` is history from elsewhere: {why}")]
+    /// Inspect the session, then trust it or do not resume it.
+    #[error("session `{session}` is an untrusted run: {why}")]
     Untrusted {
         /// The session.
         session: SessionId,

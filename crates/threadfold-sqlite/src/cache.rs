@@ -12,7 +12,7 @@ use crate::bursts::{self, Redistribution};
 use crate::failure::Failure;
 use crate::schema::{first_of, last_place, place};
 
-/// With more sessions than this, the cache is emptied.
+/// The maximum number of cached sessions; beyond it, the cache is cleared.
 const MOST: usize = 8192;
 
 /// A session, as the writer last saw it.

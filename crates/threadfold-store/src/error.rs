@@ -87,7 +87,7 @@ pub enum StoreError {
         what: String,
     },
     /// Use a newer version of this program.
-    #[error("{place} has version {found}, and this program supports up to version {known}")]
+    #[error("{place} has version {found}, but this program supports only up to version {known}")]
     Newer {
         /// The store.
         place: String,

@@ -40,8 +40,9 @@ use crate::TestkitError;
 /// A running model, which stops when it is dropped.
 ///
 /// It implements Anthropic Messages at `/v1/messages`, OpenAI Chat Completions at
-/// `/v1/chat/completions` and OpenAI Responses at `/v1/responses`. A request without a directive gets a short text, one that names no
-/// known script gets status 400, and one past the end of its script gets a text that reports it.
+/// `/v1/chat/completions` and OpenAI Responses at `/v1/responses`. A request without a directive gets
+/// a short text, one that names no known script gets status 400, and one past the end of its script
+/// gets a text which states that the script is over.
 pub struct ScriptedModel {
     stage: Arc<Stage>,
     address: SocketAddr,

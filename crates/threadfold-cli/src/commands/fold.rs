@@ -16,7 +16,7 @@ use crate::input::{FoldedInput, InputArgs, fold_input};
 use crate::printable::{printable, write_json, write_json_text};
 use crate::runtime::Waiter;
 
-/// Fold a session into the state of its conversations
+/// Fold a session and print the resulting state
 ///
 /// Reads what an agent emits or stores, or Threadfold's own events, and prints the state as one
 /// line of JSON. The format is detected, and files that belong to the session are included. A line

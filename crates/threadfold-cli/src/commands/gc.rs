@@ -11,7 +11,7 @@ use clap::Args;
 /// Younger data may belong to a snapshot that another process is still writing.
 const GRACE: Duration = Duration::from_secs(60 * 60);
 
-/// Free the space of data that no session uses any more
+/// Free space used by data that no session references
 ///
 /// The store's file does not shrink; new data reuses the space. `backup` writes a compact copy.
 /// Data from the last hour is kept.

@@ -26,18 +26,18 @@ use crate::view::{count, size};
 /// not stop the others.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// What to import: sessions by id or prefix, agents' files, files of events, OpenCode's
-    /// database, or folders with any of these; default: every session that `list` finds. Files of
-    /// unknown agents are stored line by line
+    /// What to import: sessions by id or prefix, agents' files, Threadfold event files, OpenCode's
+    /// database, or folders of these; default: every session that `list` finds. A text file in an
+    /// unknown format is stored line by line
     #[arg(value_name = "SESSION|FILE|FOLDER")]
     sessions: Vec<String>,
     /// Read the files in this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     from: Option<Detection>,
-    /// Import this session, if an OpenCode file contains several
+    /// Import only this session of an OpenCode file that contains several
     #[arg(long = "session", value_name = "ID", requires = "sessions")]
     of_session: Option<String>,
-    /// Import every file, even in an unknown format: those are stored line by line
+    /// Also import files of folders that would be skipped because their format is unknown
     #[arg(long, requires = "sessions", conflicts_with = "from")]
     any: bool,
     /// Print one JSON object per line

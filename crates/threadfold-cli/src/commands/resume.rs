@@ -10,8 +10,8 @@ use threadfold_loop::{Decision, Resume, Trust};
 
 use super::run::{LimitArgs, print_count};
 use crate::error::{CommandError, listed, print_note};
+use crate::provider_keys;
 use crate::run::{self, Consent, MarkArgs, ProviderArg, RecordedRun, RunSetup, Show};
-use crate::secrets;
 use crate::store::{OpenStore, StoreArgs};
 
 /// Resume a run that stopped, was killed, or needs a decision
@@ -99,7 +99,7 @@ impl OverrideArgs {
 }
 
 pub(crate) fn run(args: &ResumeArgs) -> Result<(), CommandError> {
-    secrets::take();
+    provider_keys::take();
     let results = results(args)?;
     let store = args.store.open()?;
     let session = session(args, &store)?;

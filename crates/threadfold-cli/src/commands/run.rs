@@ -9,8 +9,8 @@ use threadfold_core::SessionId;
 use threadfold_loop::{Resume, Trust};
 
 use crate::error::{CommandError, print_note};
+use crate::provider_keys;
 use crate::run::{self, MarkArgs, ProviderArg, RunSetup, Show};
-use crate::secrets;
 use crate::store::{OpenStore, StoreArgs};
 
 /// Run an agent loop that can be killed and resumed
@@ -111,7 +111,7 @@ impl LimitArgs {
 }
 
 pub(crate) fn run(args: &RunArgs) -> Result<(), CommandError> {
-    secrets::take();
+    provider_keys::take();
     let prompt = prompt(args)?;
     let setup = setup(args)?;
     let key = args.marks.key()?;

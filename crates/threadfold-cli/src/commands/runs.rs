@@ -46,7 +46,7 @@ pub(crate) fn run(args: &RunsArgs) -> Result<(), CommandError> {
             None => writeln!(out, "  {}", printable(&run.waits_for))?,
         }
         if run.is_imported {
-            writeln!(out, "  history from elsewhere: only `resume --trust` continues it")?;
+            writeln!(out, "  untrusted: only `resume --trust` continues it")?;
         }
     }
     if runs.is_empty() {

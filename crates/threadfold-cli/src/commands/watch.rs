@@ -22,8 +22,8 @@ const REDUCER_TEXT: &str = "1";
 /// Watch a session live
 ///
 /// Everything is stored before it is shown. If another process is writing the session, follows it
-/// read-only, and takes over when that process is gone. Of a server, follows the latest session, or
-/// waits for the first one. Ctrl-C stops.
+/// read-only, and takes over when that process is gone. Given a server, follows its latest session,
+/// or waits for the first one. Ctrl-C stops.
 #[derive(Args)]
 pub(crate) struct WatchArgs {
     /// What to watch: an agent's file, a session's id or a prefix of it, the address of an OpenCode

@@ -16,13 +16,14 @@ pub(crate) struct Output {
     place: Place,
     /// The first write error.
     failed: Option<io::Error>,
-    /// Lists the temporary file, in case that this process is killed.
+    /// Lists the temporary file, in case this process is killed.
     _listed: UnfinishedFiles,
 }
 
 /// Where the bytes are written until the file is complete.
 enum Place {
-    /// To a temporary file beside the target, which did not exist and must not be replaced.
+    /// To a temporary file beside the target. The target did not exist at the start; if it
+    /// exists at the end, it is not overwritten.
     New { unfinished: PathBuf },
     /// To a temporary file beside the existing one, which it then replaces.
     Beside { unfinished: PathBuf, target: PathBuf },

@@ -1,4 +1,4 @@
-//! Asks before a run from elsewhere is continued: everything it would use is named first.
+//! Asks for consent before an untrusted run is resumed, after listing everything it would use.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -10,7 +10,7 @@ use threadfold_loop::McpConfig;
 use super::setup::{ProviderArg, RunSetup};
 use super::show::short;
 use crate::error::{CommandError, print_note};
-use crate::secrets;
+use crate::provider_keys;
 
 /// How a person agrees to what is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum Consent {
     Given,
 }
 
-/// Lists what a run from elsewhere would use, and asks whether to continue it.
+/// Lists what an untrusted run would use, and asks whether to continue it.
 pub(crate) fn ask_to_trust(
     session: &SessionId,
     why: &str,
@@ -29,7 +29,7 @@ pub(crate) fn ask_to_trust(
     turns: &TurnState,
     consent: Consent,
 ) -> Result<(), CommandError> {
-    print_note(format_args!("session {session} is history from elsewhere: {why}"));
+    print_note(format_args!("session {session} is an untrusted run: {why}"));
     print_note("to continue it, the program would use:");
     for (name, value) in setup.uses() {
         print_note(format_args!("  {name:<9} {value}"));
@@ -45,7 +45,7 @@ pub(crate) fn ask_to_trust(
     }
     if !io::stdin().is_terminal() {
         return Err(CommandError::new(
-            anyhow!("nobody can be asked: standard input is not a terminal"),
+            anyhow!("cannot ask for consent: standard input is not a terminal"),
             "add `--yes` to agree to what is listed; options such as `--base-url`, `--key-file` and `--tools` replace it",
         ));
     }
@@ -96,8 +96,8 @@ impl RunSetup {
     /// Returns the variable of the provider's key.
     pub(super) fn key_variable(&self) -> Option<&'static str> {
         match self.provider {
-            ProviderArg::Anthropic => Some(secrets::ANTHROPIC),
-            ProviderArg::Openai | ProviderArg::OpenaiResponses => Some(secrets::OPENAI),
+            ProviderArg::Anthropic => Some(provider_keys::ANTHROPIC),
+            ProviderArg::Openai | ProviderArg::OpenaiResponses => Some(provider_keys::OPENAI),
             ProviderArg::Scripted | ProviderArg::Demo => None,
         }
     }

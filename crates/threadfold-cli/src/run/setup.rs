@@ -17,7 +17,7 @@ use threadfold_loop::{
 
 use super::demo;
 use crate::error::{CommandError, print_note};
-use crate::secrets;
+use crate::provider_keys;
 use crate::store::OpenStore;
 
 /// The provider of the model
@@ -174,17 +174,17 @@ impl RunSetup {
         };
         Ok(match self.provider {
             ProviderArg::Anthropic => {
-                let key = self.key(secrets::ANTHROPIC)?;
+                let key = self.key(provider_keys::ANTHROPIC)?;
                 let address = address("https://api.anthropic.com");
                 Arc::new(Anthropic::new(&address, key).map_err(unfit)?)
             }
             ProviderArg::Openai => {
-                let key = self.key(secrets::OPENAI)?;
+                let key = self.key(provider_keys::OPENAI)?;
                 let address = address("https://api.openai.com/v1");
                 Arc::new(OpenAiChat::new(&address, key).map_err(unfit)?)
             }
             ProviderArg::OpenaiResponses => {
-                let key = self.key(secrets::OPENAI)?;
+                let key = self.key(provider_keys::OPENAI)?;
                 let address = address("https://api.openai.com/v1");
                 Arc::new(OpenAiResponses::new(&address, key).map_err(unfit)?)
             }
@@ -197,7 +197,7 @@ impl RunSetup {
         let hint = format!("set `{variable}`, or pass a file with the key with `--key-file`");
         let key = match &self.key_file {
             Some(path) => Key::from_file(path),
-            None => Key::new(&secrets::key(variable)),
+            None => Key::new(&provider_keys::key(variable)),
         };
         let key = key.map_err(|error| CommandError::new(error, hint))?;
         if key.is_exposed() {

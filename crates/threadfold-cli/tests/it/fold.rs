@@ -424,7 +424,7 @@ fn help_lists_commands_and_options() {
     assert_snapshot!(TestEnv::new().run(&["--help"]), @"
     exit 0
     --- stdout
-    Show, store and run sessions of AI agents
+    Show and store sessions of AI agents, and run agent loops that survive crashes
 
     Usage: threadfold <COMMAND>
 
@@ -438,9 +438,9 @@ fn help_lists_commands_and_options() {
       rm       Remove sessions from the store, with all their records
       reindex  Rebuild snapshots and summaries with the current converters
       doctor   Check the store for corruption
-      gc       Free the space of data that no session uses any more
+      gc       Free space used by data that no session references
       backup   Copy the store to a file, as a consistent snapshot
-      fold     Fold a session into the state of its conversations
+      fold     Fold a session and print the resulting state
       verify   Verify that a stream and a transcript fold to the same state
       watch    Watch a session live
       run      Run an agent loop that can be killed and resumed
@@ -456,7 +456,7 @@ fn help_lists_commands_and_options() {
     assert_snapshot!(TestEnv::new().run(&["fold", "--help"]), @"
     exit 0
     --- stdout
-    Fold a session into the state of its conversations
+    Fold a session and print the resulting state
 
     Reads what an agent emits or stores, or Threadfold's own events, and prints the state as one line of
     JSON. The format is detected, and files that belong to the session are included. A line that cannot

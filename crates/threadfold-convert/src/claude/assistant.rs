@@ -13,7 +13,7 @@ use super::commands::streamed_output;
 use super::emitter::Emitter;
 use super::live::abandon_previews;
 use super::memory::{LineEntry, call_id, key};
-use super::retold::{
+use super::repeated_history::{
     Novelty, compare_named, compare_result, compare_text, emit_reworded, end_repetition,
     is_known_text, is_latest_message, is_new_record, remember_latest_message, repeat,
     repeats_message, text_name,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use threadfold_core::{BlockId, ConversationId, Json, Placement, ToolUseId};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::retold::Retellings;
+use super::repeated_history::RepeatedHistory;
 
 /// A map whose hasher has no random seed, so that iteration order does not differ between runs.
 #[expect(clippy::disallowed_types, reason = "the hasher is a fixed one")]
@@ -70,7 +70,7 @@ pub(super) struct Memory {
     pub(super) agents: Map<Arc<str>, Arc<str>>,
     /// What the files contained so far, to recognize repeated history.
     #[serde(default)]
-    pub(super) retellings: Retellings,
+    pub(super) retellings: RepeatedHistory,
     /// Calls without an id, by the line that contains the only one.
     #[serde(with = "crate::pairs", default)]
     pub(super) nameless: HashKeyMap<Arc<str>>,

@@ -10,7 +10,9 @@ use super::internal::mark_internal;
 use super::live::emit_notice;
 use super::memory::key;
 use super::notifications::{convert_task_notification, is_task_notification};
-use super::retold::{is_known_repetition, is_new_record, observe_text, remember_candidate};
+use super::repeated_history::{
+    is_known_repetition, is_new_record, observe_text, remember_candidate,
+};
 use super::subagents::{conversation_of, emit_known_subagents, opening};
 use super::tasks::convert_queued_start;
 use super::turns::{begin_turn, deactivate_left_turn, remember_line, remember_parent, turn_of};

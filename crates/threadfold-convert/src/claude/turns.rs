@@ -4,7 +4,7 @@ use threadfold_core::{BlockId, ContextChange, ContextChanged, Payload};
 
 use super::emitter::Emitter;
 use super::memory::{LineEntry, key};
-use super::retold::telling_of;
+use super::repeated_history::telling_of;
 use super::wire::{Content, Line};
 
 /// Begins a turn with a prompt, and returns its number.

@@ -11,7 +11,7 @@ use super::emitter::Emitter;
 use super::harness_tags::{self, Author};
 use super::memory::{call_id, key};
 use super::permission::resolve_by_result;
-use super::retold::{Novelty, compare_result, emit_reworded, is_new_record, repeat};
+use super::repeated_history::{Novelty, compare_result, emit_reworded, is_new_record, repeat};
 use super::subagents::convert_agent_result;
 use super::wire::{Content, ContentBlock, ImageSource, Line, SharedText, named};
 

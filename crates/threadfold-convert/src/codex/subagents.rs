@@ -21,7 +21,8 @@ pub(super) struct SpawnReport<'a> {
 
 /// Emits that a call of the current thread started a subagent.
 ///
-/// It is in the background: the call returns at once, and the caller's turn may end before it.
+/// The subagent runs in the background: the call returns at once, and the caller's turn may end
+/// first.
 pub(super) fn emit_spawned(emitter: &mut Emitter<'_>, spawn: &SpawnReport<'_>) {
     let caller = emitter.thread.clone();
     let known = Spawn { call: spawn.call.into(), caller };

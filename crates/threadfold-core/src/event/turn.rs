@@ -39,7 +39,7 @@ objects! {
         /// The items that the turn appends to the request's list, each verbatim as sent: the
         /// previous turn's answer, the results of its calls, the messages.
         items: Vec<Json> = "items",
-        /// The request's list starts over with these items; earlier items are not sent.
+        /// Whether `items` replace the request's list instead of extending it.
         restart: bool = "restart",
         /// Withdraws the previous turn's prompt, which got no answer and is not sent again.
         withdraws: bool = "withdraws",

@@ -32,7 +32,7 @@ pub enum SliceError {
         item_type: String,
     },
     /// Pass items that the slice can deserialize.
-    #[error("the items do not fit slice `{name}`")]
+    #[error("the items cannot be deserialized for slice `{name}`")]
     Unfit {
         /// The slice.
         name: String,

@@ -141,7 +141,7 @@ impl SourceSpec {
         }
     }
 
-    /// Returns the feed for the converter; nothing if the source is not converted.
+    /// Returns the feed for the converter; `None` if the source is not converted.
     pub(crate) fn feed(&self, name: &str) -> Option<Feed> {
         let subagent =
             || self.agent_id.clone().unwrap_or_else(|| AgentId::from(self.name.as_str()));

@@ -15,7 +15,7 @@ use threadfold_core::CallKey;
 use super::blocking;
 use super::call_mark;
 use super::folder::{Folder, explain, shown};
-use super::replace::{Mark, replace};
+use super::replace_file::{Mark, replace};
 use crate::tool::{self, Probe, Tool, ToolContext, ToolError, ToolOutput};
 
 /// The maximum size of a file in bytes.

@@ -6,7 +6,7 @@ use threadfold_core::Effect;
 
 use super::blocking;
 use super::folder::{Folder, shown};
-use super::replace::{Mark, replace};
+use super::replace_file::{Mark, replace};
 use crate::tool::{self, Tool, ToolContext, ToolError, ToolOutput};
 
 const DESCRIPTION: &str = "Creates a file and its parent folders, or replaces its content \

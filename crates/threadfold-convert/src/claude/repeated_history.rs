@@ -20,7 +20,7 @@ use super::wire::{ContentBlock, Line};
 /// What the files of a session have contained so far, to recognize what they contain again.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Retellings {
+pub(super) struct RepeatedHistory {
     /// What was read, by hash: where a text is within its message, and the words of a call or a
     /// result.
     #[serde(with = "crate::pairs")]
@@ -29,15 +29,15 @@ pub(super) struct Retellings {
     #[serde(with = "crate::pairs")]
     messages: HashKeyMap<u32>,
     #[serde(with = "crate::pairs")]
-    conversations: Map<ConversationId, Retelling>,
+    conversations: Map<ConversationId, ConversationRepetition>,
     /// The number of the latest telling.
     latest: u32,
 }
 
-/// How one conversation is being told.
+/// How far a conversation repeats its history.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Retelling {
+struct ConversationRepetition {
     /// The telling of the latest line.
     telling: u32,
     /// Texts in the user role that were read before in the same words. If a message follows that
