@@ -1,4 +1,6 @@
-//! Compares a session outside the store with its stored copy.
+//! Compares a session outside the store with its stored copy, for lists and views.
+//!
+//! An import reads the files and decides by their content: see `files/identify.rs`.
 
 use std::cmp::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
