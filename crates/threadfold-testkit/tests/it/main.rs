@@ -29,5 +29,7 @@ mod real;
 #[cfg(unix)]
 mod recording;
 #[cfg(unix)]
+mod recording_codex;
+#[cfg(unix)]
 mod store_crash;
 mod strict;
