@@ -8,7 +8,7 @@ use threadfold_core::{Block, BlockBody, Json, ToolResultBlock};
 
 use super::facts;
 use crate::agent::ParityTable;
-use crate::parity::{BlockPlace, FieldPlace, KnownGap, Side, parse};
+use crate::parity::{BlockPlace, FieldPlace, KnownGap, PlaceNotice, Side, parse};
 
 pub(super) const TABLE: ParityTable = ParityTable {
     known_gaps: || &KNOWN_GAPS,
@@ -24,7 +24,7 @@ pub(super) const TABLE: ParityTable = ParityTable {
     loses_end_at_kill: false,
     loses_end_at_signal: None,
     omits_background: None,
-    is_unnamed: super::agent::is_unnamed,
+    is_unnamed: Some(super::agent::is_unnamed),
     field_gap,
 };
 
@@ -38,13 +38,13 @@ fn is_exec(has_prompts: bool) -> bool {
 
 fn explain_block(place: &BlockPlace, block: &Block, side: Side) -> Option<&'static str> {
     match side {
-        Side::Stream => explain_streamed(block),
+        Side::Stream => explain_streamed(place, block),
         Side::Transcript => explain_stored(place, block),
     }
 }
 
 /// Returns the known gap of a block that only the stream has.
-fn explain_streamed(block: &Block) -> Option<&'static str> {
+fn explain_streamed(place: &BlockPlace, block: &Block) -> Option<&'static str> {
     match &block.body {
         BlockBody::Permission(_) => Some("questions-in-stream"),
         BlockBody::Error(_) => Some("failures-in-stream"),
@@ -57,6 +57,7 @@ fn explain_streamed(block: &Block) -> Option<&'static str> {
         BlockBody::ToolUse(_) | BlockBody::ToolResult(_) => {
             let id = block.id.as_str().strip_prefix("result:").unwrap_or(block.id.as_str());
             match () {
+                () if is_in_review(&place.notices) => Some("review-calls-in-stream"),
                 () if id.starts_with("exec-") => Some("script-calls-in-stream"),
                 () if id.starts_with("exec:exec_command:") => Some("script-calls-in-stream"),
                 // `codex exec` reports a resume as a wait.
@@ -146,7 +147,10 @@ fn field_gap(place: &FieldPlace<'_>) -> Option<&'static str> {
             Some("details-in-file")
         }
         (Some(Side::Transcript), "inactive") if is_exec => Some("notices-in-file"),
-        (Some(Side::Stream), "durationMs" | "metadata.diffs") => Some("details-in-stream"),
+        (Some(Side::Stream), "durationMs" | "metadata.diffs") => match place.history {
+            Some("legacy") => Some("legacy-details-in-stream"),
+            _ => Some("details-in-stream"),
+        },
         (Some(Side::Stream), "isError") => Some("server-failures-in-stream"),
         (None, "status") if is_server_call => Some("server-failures-in-stream"),
         // The end of a subagent that nobody waited for.
@@ -162,6 +166,14 @@ fn field_gap(place: &FieldPlace<'_>) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Returns whether a place is inside a review, or beside one.
+fn is_in_review(notices: &[PlaceNotice]) -> bool {
+    let is_start = |it: &&PlaceNotice| it.subtype == "review_started";
+    let (beside, earlier): (Vec<_>, Vec<_>) = notices.iter().partition(|it| it.is_beside);
+    let last = earlier.into_iter().rfind(|it| it.subtype.starts_with("review_"));
+    last.as_ref().is_some_and(is_start) || beside.iter().any(is_start)
 }
 
 /// Returns whether a result says nothing of what a command would say.
