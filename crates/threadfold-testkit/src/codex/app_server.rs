@@ -143,6 +143,14 @@ impl AppServer<'_> {
         Ok(())
     }
 
+    /// Reads until nothing comes for this long.
+    pub fn linger(&mut self, silence: Duration) -> Result<(), TestkitError> {
+        while let NextLine::Line(line) = self.process.next_within(silence) {
+            self.receive(&line)?;
+        }
+        Ok(())
+    }
+
     /// Waits until a file exists, and reads messages meanwhile.
     pub fn wait_for_file(&mut self, path: &Path) -> Result<(), TestkitError> {
         let start = Instant::now();

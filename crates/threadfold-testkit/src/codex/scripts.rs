@@ -109,6 +109,9 @@ fn commands() -> Vec<Script> {
             .step(run(Step::new().text("I look."), "printf 'one\\ntwo\\n'"))
             .step(run(Step::new().thinking("**Next**\n\nWrite.", "c2ln"), "echo made > made.txt"))
             .step(done.clone()),
+        Script::new("review")
+            .step(run(Step::new(), "cat given.txt"))
+            .step(Step::new().text("There is nothing to criticize.")),
         Script::new("failing")
             .step(run(Step::new().text("I try."), "echo before; echo wrong >&2; exit 3"))
             .step(done.clone()),
@@ -249,7 +252,7 @@ fn faults() -> Vec<Script> {
             .step(run(Step::new().text("This takes long."), "echo begun; touch begun; sleep 40"))
             .step(Step::new().text("It is over.")),
         Script::new("slow_tool")
-            .step(run(Step::new().text("This takes long."), "echo begun; sleep 3; echo end"))
+            .step(run(Step::new().text("This takes long."), "echo begun; sleep 2; echo end"))
             .step(Step::new().text("It is over.")),
         Script::new("held_parallel")
             .step(run(run(Step::new(), "echo begun; sleep 1; touch begun; sleep 40"), "echo fast"))

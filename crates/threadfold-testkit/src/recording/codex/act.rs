@@ -17,6 +17,8 @@ pub enum Act {
     WaitFor(&'static str),
     /// Waits for the end of the turn that was begun.
     WaitForEnd,
+    /// Reads until nothing comes for a while: old versions do not report the turns of subagents.
+    Linger,
     /// Adds words to the running turn.
     Steer(&'static str),
     /// Interrupts the running turn, and waits for its end.

@@ -18,6 +18,8 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(90);
 /// How long the start of a command is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long nothing comes once subagents have ended.
+const SILENCE: Duration = Duration::from_millis(2_500);
 /// How often the time is looked at.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -50,7 +52,8 @@ pub fn record<T>(
         View::AppServer => play_app_server(codex, &options, scenario, &home)?,
     };
     let transcripts = set_apart(&home).map_err(TestkitError::io("set the rollouts apart"))?;
-    let lines = outputs.iter_mut().flat_map(|it| std::mem::take(&mut it.lines)).collect();
+    let lines = outputs.iter_mut().flat_map(|it| std::mem::take(&mut it.lines));
+    let lines = lines.map(without_host).collect();
     let last = outputs.last().expect("a scenario has a process");
     keep(&Recording {
         scenario: scenario.name.clone(),
@@ -66,6 +69,15 @@ pub fn record<T>(
         lines,
         transcripts,
     })
+}
+
+/// Replaces the name of this machine, which the app-server reports.
+fn without_host(line: Vec<u8>) -> Vec<u8> {
+    const KEY: &str = "\"serverName\":\"";
+    let Ok(text) = std::str::from_utf8(&line) else { return line };
+    let Some((before, rest)) = text.split_once(KEY) else { return line };
+    let Some((_, after)) = rest.split_once('"') else { return line };
+    format!("{before}{KEY}host\"{after}").into_bytes()
 }
 
 /// Moves the rollouts to a folder of their own, without settings and databases.
@@ -130,6 +142,7 @@ fn play_exec(
                     outputs.push(process.finish()?);
                 }
             }
+            Act::Linger => {}
             other => unreachable!("`codex exec` has no way to do {other:?}"),
         }
     }
@@ -242,6 +255,7 @@ impl Client<'_> {
             }
             Act::WaitFor(method) => server.wait_for(method, |it| it["method"] == *method).map(drop),
             Act::WaitForEnd => server.wait_for_end(&thread),
+            Act::Linger => server.linger(SILENCE),
             Act::Steer(words) => {
                 let input = json!([{"type": "text", "text": words}]);
                 let params =
@@ -254,7 +268,7 @@ impl Client<'_> {
                 server.wait_for_end(&thread)
             }
             Act::Review => {
-                let target = json!({"type": "custom", "instructions": prompt_of("tools")});
+                let target = json!({"type": "custom", "instructions": prompt_of("review")});
                 let params = json!({"threadId": thread, "target": target, "delivery": "inline"});
                 server.request("review/start", &params)?;
                 server.wait_for_end(&thread)
@@ -290,5 +304,18 @@ impl Client<'_> {
         }
         self.turn = server.start_turn(&self.thread, &input)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_does_not_name_the_machine() {
+        let line = br#"{"params":{"status":"disabled","serverName":"my-laptop","id":null}}"#;
+        let expected = br#"{"params":{"status":"disabled","serverName":"host","id":null}}"#;
+        assert_eq!(without_host(line.to_vec()), expected);
+        assert_eq!(without_host(b"{\"id\":1}".to_vec()), b"{\"id\":1}");
     }
 }

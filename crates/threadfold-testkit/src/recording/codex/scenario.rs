@@ -125,7 +125,8 @@ pub fn scenarios(abilities: &Abilities) -> Vec<Scenario> {
         all.push(played("view_image").needs("view_image"));
         all.push(Scenario::new(view, "image", [Act::PlayWithImage("text")]));
         for name in ["subagent", "subagents_parallel", "subagent_error"] {
-            all.push(played(name).may_lack(&[RunGap::ParallelOrder]));
+            let acts = [Act::Play(name), Act::Linger];
+            all.push(Scenario::new(view, name, acts).may_lack(&[RunGap::ParallelOrder]));
         }
         for name in ["code_shell", "code_parallel", "code_subagent", "code_nested"] {
             all.push(played(name).code_mode());
@@ -142,7 +143,8 @@ pub fn scenarios(abilities: &Abilities) -> Vec<Scenario> {
             ],
         ));
         for (name, stop) in [("kill_tool", Stop::Kill), ("sigterm_tool", Stop::Terminate)] {
-            all.push(in_tool(view, name, Act::Stop(stop)));
+            let scenario = in_tool(view, name, Act::Stop(stop));
+            all.push(scenario.may_lack(&[RunGap::StreamEndsAtKill]));
         }
         all.push(in_tool(view, "resume_after_kill", Act::Restart(Stop::Kill)).then("text"));
     }
