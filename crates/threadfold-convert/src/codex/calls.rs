@@ -268,6 +268,8 @@ fn wait_result(
             None => answer.get("timed_out").map(|_| Default::default()),
         }
     });
+    // Live views report a wait as failed if a subagent did.
+    let is_error = states.iter().flatten().any(|(_, state)| state.status == "errored");
     let output = match &states {
         Some(states) => {
             subagents::emit_states(emitter, states);
@@ -275,7 +277,7 @@ fn wait_result(
         }
         None => raw.map(Json::from),
     };
-    ResultReport { output, ..ResultReport::default() }
+    ResultReport { output, is_error, ..ResultReport::default() }
 }
 
 /// Returns the result of closing or resuming a subagent: its state.

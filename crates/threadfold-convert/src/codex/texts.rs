@@ -73,6 +73,9 @@ impl ReasoningReport {
         );
         if let Some(raw) = raw.filter(|_| !self.summary.is_empty()) {
             block.metadata.insert("raw", Json::string(raw));
+        } else if raw.is_some() {
+            // `codex exec` prints the summary alone, so that it lacks such a block.
+            block.metadata.insert("unsummarized", Json::of(&true));
         }
         block
     }
