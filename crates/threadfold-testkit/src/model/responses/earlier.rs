@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 
 /// Returns `arguments` with its placeholders replaced: `"{{agents}}"` by the list of the subagents
-/// that the request mentions, `"{{agent}}"` by the last of them, `"{{process}}"` by the last
-/// process that is still running.
+/// that the request mentions, `"{{first agent}}"` and `"{{agent}}"` by the first and the last of them,
+/// `"{{process}}"` by the last process that is still running.
 pub(super) fn fill(arguments: &str, request: &Value) -> String {
     if !arguments.contains("{{") {
         return arguments.to_owned();
@@ -24,10 +24,11 @@ pub(super) fn fill(arguments: &str, request: &Value) -> String {
         .filter_map(|it| serde_json::from_str::<Value>(it).ok())
         .filter_map(|it| it["agent_id"].as_str().map(str::to_owned))
         .collect();
-    let last = json!(agents.last());
+    let [first, last] = [agents.first(), agents.last()].map(|it| json!(it));
     let process = outputs.iter().rev().find_map(|it| process_in(it)).unwrap_or_default();
     arguments
         .replace("\"{{agents}}\"", &json!(agents).to_string())
+        .replace("\"{{first agent}}\"", &first.to_string())
         .replace("\"{{agent}}\"", &last.to_string())
         .replace("\"{{process}}\"", &process.to_string())
 }
@@ -52,6 +53,7 @@ mod tests {
         ] });
         let filled = |arguments: &str| fill(arguments, &request);
         assert_eq!(filled(r#"{"ids":"{{agents}}"}"#), r#"{"ids":["a1","a2"]}"#);
+        assert_eq!(filled(r#"{"id":"{{first agent}}"}"#), r#"{"id":"a1"}"#);
         assert_eq!(filled(r#"{"id":"{{agent}}"}"#), r#"{"id":"a2"}"#);
         assert_eq!(filled(r#"{"session_id":"{{process}}"}"#), r#"{"session_id":417}"#);
         assert_eq!(filled(r#"{"cmd":"ls"}"#), r#"{"cmd":"ls"}"#);
