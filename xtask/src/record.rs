@@ -33,6 +33,8 @@ enum RecordedAgent {
     Claude,
     /// OpenCode
     Opencode,
+    /// Codex
+    Codex,
 }
 
 impl RecordedAgent {
@@ -40,6 +42,7 @@ impl RecordedAgent {
         match self {
             Self::Claude => "claude",
             Self::Opencode => "opencode",
+            Self::Codex => "codex",
         }
     }
 }

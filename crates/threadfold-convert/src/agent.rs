@@ -80,8 +80,8 @@ pub(crate) struct ParityTable {
     /// The versions whose stream omits what background subagents do.
     pub(crate) omits_background: Option<Versions>,
     /// Returns whether a line is of a stream that names nothing, so that its blocks get the names of
-    /// the transcript.
-    pub(crate) is_unnamed: fn(&[u8]) -> bool,
+    /// the transcript. Such a stream repeats no prompts, and the agent's other streams do.
+    pub(crate) is_unnamed: Option<fn(&[u8]) -> bool>,
     /// Returns the known gap that explains a field on one side only, where that depends on more than
     /// the type of the block.
     pub(crate) field_gap: fn(&FieldPlace<'_>) -> Option<&'static str>,

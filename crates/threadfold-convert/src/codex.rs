@@ -25,6 +25,7 @@ mod live;
 mod memory;
 mod names;
 mod outputs;
+mod reviews;
 mod subagents;
 mod texts;
 mod tools;

@@ -49,7 +49,7 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
         loses_end_at_kill: false,
         loses_end_at_signal: None,
         omits_background: None,
-        is_unnamed: |_| false,
+        is_unnamed: None,
         field_gap: |_| None,
     },
 });

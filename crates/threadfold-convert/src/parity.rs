@@ -43,10 +43,21 @@ pub struct BlockPlace {
     pub called_with: Option<String>,
     /// The call returns before the subagent ends.
     pub is_background: bool,
-    /// The stream repeats the prompts of the main conversation.
+    /// The stream repeats the prompts of the turn.
     pub has_prompts: bool,
+    /// The notices of the transcript up to the place of a block that only the stream has.
+    pub notices: Vec<PlaceNotice>,
     /// The agent's version, if it is known.
     pub version: Option<String>,
+}
+
+/// A notice of the transcript, before the place of a block that only the stream has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceNotice {
+    /// Its subtype.
+    pub subtype: String,
+    /// No block that both sides have is between the notice and that place.
+    pub is_beside: bool,
 }
 
 /// A field that the two sides of a block or of a subagent do not share.
@@ -60,10 +71,12 @@ pub struct FieldPlace<'a> {
     pub side: Option<Side>,
     /// The depth of nesting: 0 for the main conversation, 1 for its subagents.
     pub depth: usize,
-    /// The stream repeats the prompts of the main conversation.
+    /// The stream repeats the prompts of the turn.
     pub has_prompts: bool,
     /// The agent's version, if it is known.
     pub version: Option<&'a str>,
+    /// The form of the stored history, where one version has several.
+    pub history: Option<&'a str>,
 }
 
 /// Reads the records of one side, and states what each field of each record is.
@@ -117,7 +130,13 @@ impl Agent {
     /// Returns whether a line is of a stream that names nothing, so that its blocks get the names of
     /// the transcript.
     pub fn is_unnamed(self, line: &[u8]) -> bool {
-        (self.parity().is_unnamed)(line)
+        self.parity().is_unnamed.is_some_and(|is_unnamed| is_unnamed(line))
+    }
+
+    /// Returns whether one of the agent's views names nothing and repeats no prompts, while the others
+    /// always do.
+    pub fn has_unnamed_view(self) -> bool {
+        self.parity().is_unnamed.is_some()
     }
 
     /// Returns a gap's name if it holds for this version of the agent.

@@ -259,8 +259,9 @@ fn compare_fields(
                 _ => Some(Side::Transcript),
             },
             depth: pair.depth,
-            has_prompts: shared.has_prompts,
+            has_prompts: shared.has_prompts(pair, block.map(|(_, id)| id)),
             version: pair.run.version.as_deref(),
+            history: pair.run.history.as_deref(),
         };
         if let Some(gap) = pair.run.agent.explain_place(&place) {
             *comparison.explained.entry(gap).or_default() += 1;

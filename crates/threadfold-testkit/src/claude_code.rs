@@ -4,7 +4,6 @@
 //! everywhere and cannot incur cost.
 
 mod options;
-mod run;
 
 use std::{
     env, fs,
@@ -12,13 +11,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-pub use self::{
-    options::{Input, RunOptions},
-    run::{ClaudeProcess, NextLine, ProcessOutput},
-};
+pub use self::options::{Input, RunOptions};
 use crate::{
-    AgentHome, Availability, TestkitError,
+    AgentHome, AgentProcess, Availability, ProcessOutput, TestkitError,
     install::{self, Package},
+    process::{self, ProcessSetup},
 };
 
 /// A real Claude Code that can be run.
@@ -117,8 +114,23 @@ impl ClaudeCode {
     }
 
     /// Starts a run, whose lines are read as they arrive.
-    pub fn start<'a>(&self, options: &RunOptions<'a>) -> Result<ClaudeProcess<'a>, TestkitError> {
-        run::start(self.program(), options)
+    pub fn start<'a>(&self, options: &RunOptions<'a>) -> Result<AgentProcess<'a>, TestkitError> {
+        let setup = ProcessSetup {
+            home: options.home,
+            transcripts: options.home.transcript_root(),
+            limit: options.limit,
+            stdin: match options.input {
+                Input::Prompt(_) => Stdio::null(),
+                Input::Lines(_) => Stdio::piped(),
+            },
+        };
+        let mut running = process::start(options.complete(self.program()), setup)?;
+        if let Input::Lines(lines) = &options.input {
+            for line in lines {
+                running.send_line(line)?;
+            }
+        }
+        Ok(running)
     }
 
     /// Runs to the end.

@@ -58,11 +58,20 @@ impl AgentHome {
         self.home.join(".claude").join("projects")
     }
 
+    /// Returns the folder of Codex, with its configuration and its sessions.
+    pub fn codex(&self) -> PathBuf {
+        self.home.join(".codex")
+    }
+
     /// Returns the transcripts (`*.jsonl`) of all sessions and their subagents, sorted.
     pub fn transcripts(&self) -> Result<Vec<PathBuf>, TestkitError> {
-        let root = self.transcript_root();
+        self.files_below(&self.transcript_root())
+    }
+
+    /// Returns the files (`*.jsonl`) below a folder of the home, sorted.
+    pub(crate) fn files_below(&self, root: &Path) -> Result<Vec<PathBuf>, TestkitError> {
         let mut found = Vec::new();
-        collect(&root, &mut found)
+        collect(root, &mut found)
             .map_err(TestkitError::io(format!("list `{}`", root.display())))?;
         found.sort();
         Ok(found)

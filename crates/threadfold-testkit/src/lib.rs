@@ -12,7 +12,7 @@
 //! ```text
 //! test ─► ScriptedModel (127.0.0.1) ◄─ HTTP ─ real agent ─► stdout lines, transcript files
 //!             ▲                                  ▲
-//!          Script                ClaudeCode, OpenCode, AgentHome
+//!          Script                ClaudeCode, OpenCode, Codex, AgentHome
 //! ```
 //!
 //! [`recording`] plays scenarios that way, and writes and verifies a recording of each.
@@ -36,6 +36,8 @@
 pub mod big_session;
 #[cfg(unix)]
 mod claude_code;
+#[cfg(unix)]
+pub mod codex;
 mod delegating_store;
 mod error;
 #[cfg(unix)]
@@ -50,6 +52,8 @@ pub mod naive_load;
 pub mod opencode;
 pub mod oracle;
 pub mod parity_pairs;
+#[cfg(unix)]
+mod process;
 pub mod raw_count;
 #[cfg(unix)]
 pub mod recording;
@@ -64,7 +68,9 @@ pub mod story;
 pub mod strict;
 
 #[cfg(unix)]
-pub use claude_code::{ClaudeCode, ClaudeProcess, Input, NextLine, ProcessOutput, RunOptions};
+pub use claude_code::{ClaudeCode, Input, RunOptions};
+#[cfg(unix)]
+pub use codex::{AppServer, Codex, CodexModel, CodexOptions, CodexTools, codex_scripts};
 pub use delegating_store::{DelegatingStore, StoreCall, StoreHooks};
 pub use error::TestkitError;
 #[cfg(unix)]
@@ -80,4 +86,6 @@ pub use model::{
 pub use opencode::{
     Events, NewerServer, OpenCode, Server, opencode_newer_scripts, opencode_scripts,
 };
+#[cfg(unix)]
+pub use process::{AgentProcess, NextLine, ProcessOutput};
 pub use skip::report_skipped;

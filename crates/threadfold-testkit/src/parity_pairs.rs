@@ -180,10 +180,10 @@ fn processes(folder: &Path) -> io::Result<Vec<u8>> {
         let path = entry?.path();
         streams.extend(Some(path).filter(|it| it.extension().is_some_and(|it| it == "jsonl")));
     }
-    // `stream.jsonl` is the first process, `stream.2.jsonl` the second.
+    // `stream.jsonl` is the first process, `stream.2.jsonl` the second; those of another view follow.
     streams.sort_by_key(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        (name.matches('.').count(), name)
+        (name.starts_with("appserver"), name.matches('.').count(), name)
     });
     let mut all = Vec::new();
     for path in streams {

@@ -11,6 +11,7 @@
 
 mod abridge;
 pub mod claude;
+pub mod codex;
 pub mod opencode;
 mod table;
 mod verify;

@@ -29,7 +29,7 @@ pub(super) const TABLE: ParityTable = ParityTable {
     loses_end_at_kill: true,
     loses_end_at_signal: Some(Versions::seen("2.1.50", "2.1.325").after("2.0.76")),
     omits_background: Some(Versions::seen("2.1.50", "2.1.100").after("2.0.76").before("2.1.160")),
-    is_unnamed: |_| false,
+    is_unnamed: None,
     field_gap: |_| None,
 };
 

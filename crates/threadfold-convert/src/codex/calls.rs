@@ -9,6 +9,7 @@ use threadfold_core::Json;
 use super::emitter::Emitter;
 use super::items::{search_input, states_output};
 use super::memory::Call;
+use super::names;
 use super::outputs::{self, ModelOutput};
 use super::subagents::{self, SpawnReport};
 use super::tools::{self, CallReport, ResultReport};
@@ -46,13 +47,12 @@ pub(super) fn convert_call(emitter: &mut Emitter<'_>, kind: &str, item: &Object<
     let content = content_of(emitter, &call, patch.as_deref(), arguments.as_ref());
     let is_known = emitter.thread().calls.contains_key(&*id);
     let replaces = match content {
-        Some(content) if emitter.conversation.is_main() && !is_known => {
-            emitter.memory.names.store(&name, &content, &id)
-        }
-        _ => {
-            emitter.memory.names.note_place(&id);
+        Some(content) if !is_known => names::store(emitter, &name, &content, &id),
+        _ if emitter.conversation.is_main() => {
+            emitter.memory.names.note_main_place(&id);
             None
         }
+        _ => None,
     };
     let remembered = Call {
         name,
@@ -268,6 +268,8 @@ fn wait_result(
             None => answer.get("timed_out").map(|_| Default::default()),
         }
     });
+    // Live views report a wait as failed if a subagent did.
+    let is_error = states.iter().flatten().any(|(_, state)| state.status == "errored");
     let output = match &states {
         Some(states) => {
             subagents::emit_states(emitter, states);
@@ -275,7 +277,7 @@ fn wait_result(
         }
         None => raw.map(Json::from),
     };
-    ResultReport { output, ..ResultReport::default() }
+    ResultReport { output, is_error, ..ResultReport::default() }
 }
 
 /// Returns the result of closing or resuming a subagent: its state.
@@ -333,7 +335,7 @@ pub(super) fn convert_provider_call(emitter: &mut Emitter<'_>, kind: &str, item:
     emitter.thread().calls.insert(call.id.clone(), remembered);
     let content = call.input.as_ref().map(Json::canonical).unwrap_or_default();
     let replaces = match emitter.conversation.is_main() && is_search {
-        true => emitter.memory.names.store(&name, &content, &call.id),
+        true => names::store(emitter, &name, &content, &call.id),
         false => None,
     };
     emitter.emit_renamed(tools::call_block(&call), replaces);

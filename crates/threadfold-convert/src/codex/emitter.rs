@@ -78,6 +78,11 @@ impl Emitter<'_> {
         self.upsert(block, Placement::Unspecified, None);
     }
 
+    /// Emits a block again, under a name that also replaces another one that the stream gave it.
+    pub(super) fn emit_again_as(&mut self, block: Block, replaces: BlockId) {
+        self.upsert(block, Placement::Unspecified, Some(replaces));
+    }
+
     /// Emits a block right after another one, such as a result after its call: calls run in
     /// parallel, and the order in which they end is not that of any file.
     pub(super) fn emit_after(&mut self, before: &BlockId, block: Block, replaces: Option<BlockId>) {

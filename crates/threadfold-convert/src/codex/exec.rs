@@ -8,6 +8,7 @@ use threadfold_core::{Block, BlockId, BlockStatus, Json, Placement, SystemBlock}
 
 use super::emitter::Emitter;
 use super::items::{self, Stage};
+use super::memory::StoredName;
 use super::subagents::{self, SpawnReport};
 use super::texts::{self, ReasoningReport};
 use super::tools;
@@ -67,32 +68,49 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, line: &Line<'_>) -> bool {
 
 /// Adopts the names that files gave to blocks of the stream since the last line.
 fn adopt_names(emitter: &mut Emitter<'_>) {
-    for (own, name) in std::mem::take(&mut emitter.memory.names.renamings) {
+    let main = emitter.thread.clone();
+    for (own, stored) in std::mem::take(&mut emitter.memory.names.renamings) {
         let result = |id: &str| BlockId::from(format!("result:{id}"));
+        let name = stored.name;
+        let last = emitter.memory.names.last_placed();
         let thread = emitter.thread();
-        if let Some(call) = thread.calls.remove(&own) {
-            thread.calls.insert(name.clone(), call);
+        let call = thread.calls.remove(&own);
+        let tail = match &thread.tail {
+            Some(tail) if tail.as_str() == &*own => Some(BlockId::from(&*name)),
+            Some(tail) if *tail == result(&own) => Some(result(&name)),
+            _ => None,
+        };
+        match (&stored.thread, tail) {
+            (None, Some(tail)) => thread.tail = Some(tail),
+            // The block is in the conversation of a subagent now.
+            (Some(_), Some(_)) => thread.tail = last,
+            (_, None) => {}
         }
-        match &thread.tail {
-            Some(tail) if tail.as_str() == &*own => thread.tail = Some(BlockId::from(&*name)),
-            Some(tail) if *tail == result(&own) => thread.tail = Some(result(&name)),
-            _ => {}
+        let of = stored.thread.unwrap_or_default();
+        if !of.is_empty() {
+            emitter.turn_to(&of);
+        }
+        if let Some(call) = call {
+            emitter.thread().calls.insert(name.clone(), call);
         }
         // The block has a place now.
-        emitter.memory.names.place(&name);
+        emitter.memory.names.place(&of, &name);
+        emitter.turn_to(&main);
     }
 }
 
 fn end_failed(emitter: &mut Emitter<'_>, message: &str) {
     let key = emitter.memory.names.next_key("error", message);
     let name = emitter.memory.names.resolve(&key);
-    emit_placed(emitter, error_block(BlockId::from(&*name), message));
+    emit_placed(emitter, error_block(BlockId::from(&*name.name), message));
     end_turn(emitter, &TurnEnd { turn: None, error: None, is_interrupted: false });
 }
 
 /// Emits a block in the place that the files give it.
 fn emit_placed(emitter: &mut Emitter<'_>, block: Block) {
-    match emitter.memory.names.place(block.id.as_str()) {
+    let is_main = emitter.conversation.is_main();
+    let order = if is_main { "".into() } else { emitter.thread.clone() };
+    match emitter.memory.names.place(&order, block.id.as_str()) {
         Some(before) => {
             let thread = emitter.thread();
             // The result of a call stands right after it.
@@ -109,8 +127,9 @@ fn emit_placed(emitter: &mut Emitter<'_>, block: Block) {
     }
 }
 
-/// Returns the name of an item: the same one each time that it is reported.
-fn name_of(emitter: &mut Emitter<'_>, item: &Item<'_>, kind: &str, content: &str) -> Arc<str> {
+/// Returns the name of an item: the same one each time that it is reported. What follows is about
+/// the thread that the item belongs to.
+fn name_of(emitter: &mut Emitter<'_>, item: &Item<'_>, kind: &str, content: &str) -> StoredName {
     let own: Arc<str> = item.id().unwrap_or_default().as_ref().into();
     let names = &mut emitter.memory.names;
     let key = match names.items.get(&own) {
@@ -121,7 +140,11 @@ fn name_of(emitter: &mut Emitter<'_>, item: &Item<'_>, kind: &str, content: &str
             key
         }
     };
-    names.resolve(&key)
+    let stored = names.resolve(&key);
+    if let Some(thread) = &stored.thread {
+        emitter.turn_to(thread);
+    }
+    stored
 }
 
 /// Converts an item. Returns whether its kind is known.
@@ -129,14 +152,24 @@ fn convert_item(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: Stage) -> boo
     match item.kind {
         ItemKind::AgentMessage => {
             let text = item.words();
-            let name = name_of(emitter, item, "text", &text);
+            let name = name_of(emitter, item, "text", &text).name;
             emitter.thread().last_text = Some(text.as_str().into());
             emit_placed(emitter, texts::text_block(&BlockId::from(&*name), &text));
         }
         ItemKind::Reasoning => {
-            let reasoning = ReasoningReport::of_item(item);
-            let name = name_of(emitter, item, "reasoning", &reasoning.summary);
-            emit_placed(emitter, reasoning.block(BlockId::from(&*name)));
+            let mut reasoning = ReasoningReport::of_item(item);
+            let stored = name_of(emitter, item, "reasoning", &reasoning.summary);
+            if let Some(part) = stored.part {
+                let block = format!("{} {}", emitter.thread, stored.name);
+                let names = &mut emitter.memory.names;
+                reasoning.summary = names.join_part(&block, part, &reasoning.summary);
+            }
+            let block = reasoning.block(BlockId::from(&*stored.name));
+            match stored.part {
+                // It has its place since the first part.
+                Some(1..) => emitter.emit_again(block),
+                _ => emit_placed(emitter, block),
+            }
         }
         ItemKind::TodoList => {
             if let Some(list) = item.get("items") {
@@ -145,7 +178,7 @@ fn convert_item(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: Stage) -> boo
         }
         ItemKind::Error => {
             let message = item.text("message").unwrap_or_default();
-            let name = name_of(emitter, item, "warning", &message);
+            let name = name_of(emitter, item, "warning", &message).name;
             let (subtype, message) = ("warning".into(), Some((&*message).into()));
             emitter.emit_block(Block::new(&*name, SystemBlock { subtype, message }));
         }
@@ -162,7 +195,7 @@ fn convert_call(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: Stage) -> boo
     let Some(tool) = items::tool_name(item) else { return false };
     let call = items::call_of(item, "", &tool);
     let Some(content) = items::content_of(item, &call) else { return false };
-    let id = name_of(emitter, item, &tool, &content);
+    let id = name_of(emitter, item, &tool, &content).name;
     let call = tools::CallReport { id: id.clone(), ..call };
     let is_new = !emitter.thread().calls.contains_key(&id);
     if is_new {
@@ -170,7 +203,7 @@ fn convert_call(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: Stage) -> boo
         emitter.thread().calls.insert(id.clone(), remembered);
         emit_placed(emitter, tools::call_block(&call));
     }
-    if stage == Stage::Started {
+    if stage == Stage::Started || is_unfinished(item) {
         return true;
     }
     if item.kind == ItemKind::Collaboration {
@@ -185,6 +218,14 @@ fn convert_call(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: Stage) -> boo
     }
     tools::emit_result(emitter, &id, items::result_of(item));
     true
+}
+
+/// Returns whether a command was still running when its process ended: the end of the stream completes
+/// it without an exit code.
+fn is_unfinished(item: &Item<'_>) -> bool {
+    let has_no_code = item.fields().signed("exit_code").is_none();
+    let is_completed = item.text("status").as_deref() == Some("completed");
+    item.kind == ItemKind::Command && has_no_code && is_completed
 }
 
 /// Emits that a call started a subagent, once files have named the call: only then do they agree on

@@ -144,6 +144,8 @@ impl Reader {
         if text(record, "type") == Some("session_meta") {
             let version = text(payload, "cli_version").map(str::to_owned);
             self.facts.version = self.facts.version.take().or(version);
+            let history = text(payload, "history_mode").map(str::to_owned);
+            self.facts.history = self.facts.history.take().or(history);
             self.facts.sessions.extend(text(payload, "id").map(str::to_owned));
         }
         if text(record, "type") == Some("session_meta") {

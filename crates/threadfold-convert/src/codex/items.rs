@@ -9,6 +9,8 @@ use threadfold_core::{
 
 use super::compaction;
 use super::emitter::Emitter;
+use super::names;
+use super::outputs;
 use super::subagents::{self, SpawnReport};
 use super::tools::{self, CallReport, ResultReport};
 use super::wire::{AgentState, Item, ItemKind, Object, with_underscores};
@@ -102,7 +104,8 @@ pub(super) fn result_of(item: &Item<'_>) -> ResultReport {
     match item.kind {
         ItemKind::Command => {
             let output = item.text("aggregated_output").filter(|it| !it.is_empty());
-            result.output = output.as_deref().map(Json::string);
+            let output = output.as_deref().map(|it| &it[outputs::preamble(it)..]);
+            result.output = output.map(Json::string);
             result.exit_code = item.fields().signed("exit_code");
             result.is_error |= result.exit_code.is_some_and(|it| it != 0);
             result.is_rejected = status.as_deref() == Some("declined");
@@ -247,11 +250,8 @@ fn convert_search(emitter: &mut Emitter<'_>, item: &Item<'_>, own: &str, stage: 
 
 /// Notes the name of a call that only items report, for a stream without names.
 fn store_name(emitter: &mut Emitter<'_>, item: &Item<'_>, call: &CallReport) -> Option<BlockId> {
-    if emitter.is_stream || !emitter.conversation.is_main() {
-        return None;
-    }
     let content = content_of(item, call)?;
-    emitter.memory.names.store(&call.name, &content, &call.id)
+    names::store(emitter, &call.name, &content, &call.id)
 }
 
 /// Returns the content by which a stream without names finds a call.

@@ -4,11 +4,11 @@
 
 use std::sync::LazyLock;
 
-use threadfold_core::{Block, BlockBody, Json, ToolResultBlock};
+use threadfold_core::{Block, BlockBody, Fields, Json, ToolResultBlock};
 
 use super::facts;
 use crate::agent::ParityTable;
-use crate::parity::{BlockPlace, FieldPlace, KnownGap, Side, parse};
+use crate::parity::{BlockPlace, FieldPlace, KnownGap, PlaceNotice, Side, parse};
 
 pub(super) const TABLE: ParityTable = ParityTable {
     known_gaps: || &KNOWN_GAPS,
@@ -24,7 +24,7 @@ pub(super) const TABLE: ParityTable = ParityTable {
     loses_end_at_kill: false,
     loses_end_at_signal: None,
     omits_background: None,
-    is_unnamed: super::agent::is_unnamed,
+    is_unnamed: Some(super::agent::is_unnamed),
     field_gap,
 };
 
@@ -38,13 +38,13 @@ fn is_exec(has_prompts: bool) -> bool {
 
 fn explain_block(place: &BlockPlace, block: &Block, side: Side) -> Option<&'static str> {
     match side {
-        Side::Stream => explain_streamed(block),
+        Side::Stream => explain_streamed(place, block),
         Side::Transcript => explain_stored(place, block),
     }
 }
 
 /// Returns the known gap of a block that only the stream has.
-fn explain_streamed(block: &Block) -> Option<&'static str> {
+fn explain_streamed(place: &BlockPlace, block: &Block) -> Option<&'static str> {
     match &block.body {
         BlockBody::Permission(_) => Some("questions-in-stream"),
         BlockBody::Error(_) => Some("failures-in-stream"),
@@ -57,6 +57,7 @@ fn explain_streamed(block: &Block) -> Option<&'static str> {
         BlockBody::ToolUse(_) | BlockBody::ToolResult(_) => {
             let id = block.id.as_str().strip_prefix("result:").unwrap_or(block.id.as_str());
             match () {
+                () if is_in_review(&place.notices) => Some("review-calls-in-stream"),
                 () if id.starts_with("exec-") => Some("script-calls-in-stream"),
                 () if id.starts_with("exec:exec_command:") => Some("script-calls-in-stream"),
                 // `codex exec` reports a resume as a wait.
@@ -92,7 +93,9 @@ fn explain_stored(place: &BlockPlace, block: &Block) -> Option<&'static str> {
             _ => None,
         },
         BlockBody::AssistantText(_) if has("unlisted") => Some("injected-texts-in-file"),
-        BlockBody::Thinking(thinking) if thinking.redacted && is_exec(place.has_prompts) => {
+        BlockBody::Thinking(thinking)
+            if (thinking.redacted || has("unsummarized")) && is_exec(place.has_prompts) =>
+        {
             Some("hidden-reasoning-in-file")
         }
         BlockBody::ToolUse(_) | BlockBody::ToolResult(_) if has("unlisted") => {
@@ -119,6 +122,9 @@ fn explain_stored(place: &BlockPlace, block: &Block) -> Option<&'static str> {
         }
         BlockBody::Subagent(_) if is_exec(place.has_prompts) => Some("subagents-in-file"),
         BlockBody::ToolResult(_) if is_exec(place.has_prompts) => Some("late-results-in-file"),
+        BlockBody::ToolResult(_) if loses_ends(place.version.as_deref()) => {
+            Some("late-results-in-file")
+        }
         _ => None,
     }
 }
@@ -146,7 +152,10 @@ fn field_gap(place: &FieldPlace<'_>) -> Option<&'static str> {
             Some("details-in-file")
         }
         (Some(Side::Transcript), "inactive") if is_exec => Some("notices-in-file"),
-        (Some(Side::Stream), "durationMs" | "metadata.diffs") => Some("details-in-stream"),
+        (Some(Side::Stream), "durationMs" | "metadata.diffs") => match place.history {
+            Some("legacy") => Some("legacy-details-in-stream"),
+            _ => Some("details-in-stream"),
+        },
         (Some(Side::Stream), "isError") => Some("server-failures-in-stream"),
         (None, "status") if is_server_call => Some("server-failures-in-stream"),
         // The end of a subagent that nobody waited for.
@@ -156,12 +165,80 @@ fn field_gap(place: &FieldPlace<'_>) -> Option<&'static str> {
             Some("subagents-in-file")
         }
         (Some(Side::Stream), "interrupted")
-            if is_exec && streamed.is_some_and(|it| it.interrupted) =>
+            if (is_exec || loses_ends(place.version))
+                && streamed.is_some_and(|it| it.interrupted) =>
         {
             Some("late-results-in-file")
         }
+        (None, "input") if is_same_image(place) => Some("image-paths-in-stream"),
+        (None, "output") | (Some(Side::Stream), "metadata.exitCode") if is_still_running(place) => {
+            Some("later-outputs-in-stream")
+        }
+        (None, "output") if lacks_beginning(place) => Some("first-outputs-in-file"),
         _ => None,
     }
+}
+
+/// Returns whether the app-server of a version can lose the end of a command that takes longer than
+/// a moment.
+fn loses_ends(version: Option<&str>) -> bool {
+    minor(version).is_some_and(|it| (110..140).contains(&it))
+}
+
+/// Returns whether files of a version have no items, and live views report a command late.
+fn has_no_items(version: Option<&str>) -> bool {
+    minor(version).is_some_and(|it| it < 157)
+}
+
+fn minor(version: Option<&str>) -> Option<u32> {
+    version?.split('.').nth(1)?.parse().ok()
+}
+
+/// Returns whether both sides name one image: the live view by its absolute path, the file as the
+/// model did.
+fn is_same_image(place: &FieldPlace<'_>) -> bool {
+    let path = |block: &Block| -> Option<String> {
+        let BlockBody::ToolUse(call) = &block.body else { return None };
+        let input: Fields = serde_json::from_str(call.input.as_ref()?.as_str()).ok()?;
+        let is_image = &*call.tool_name == "view_image";
+        serde_json::from_str(input.get("path").filter(|_| is_image)?.as_str()).ok()
+    };
+    place.blocks.and_then(|(streamed, stored)| Some((path(streamed)?, path(stored)?))).is_some_and(
+        |(streamed, stored)| !stored.starts_with('/') && streamed.ends_with(&format!("/{stored}")),
+    )
+}
+
+/// Returns whether the file has the result of a command that was still running.
+fn is_still_running(place: &FieldPlace<'_>) -> bool {
+    let has_ended = |block: &Block| block.metadata.get("exitCode").is_some();
+    has_no_items(place.version)
+        && place.blocks.is_some_and(|(streamed, stored)| has_ended(streamed) && !has_ended(stored))
+}
+
+/// Returns whether the streamed output is the end of the stored one.
+fn lacks_beginning(place: &FieldPlace<'_>) -> bool {
+    let output = |block: &Block| -> Option<String> {
+        let BlockBody::ToolResult(result) = &block.body else { return None };
+        let is_command = block.metadata.get("exitCode").is_some();
+        serde_json::from_str(result.output.as_ref().filter(|_| is_command)?.as_str()).ok()
+    };
+    has_no_items(place.version)
+        && place
+            .blocks
+            .and_then(|(streamed, stored)| Some((output(streamed)?, output(stored)?)))
+            .is_some_and(|(streamed, stored)| {
+                // What a command wrote at once, before it was reported, ends with its line.
+                let beginning = stored.strip_suffix(&streamed);
+                !streamed.is_empty() && beginning.is_some_and(|it| it.ends_with('\n'))
+            })
+}
+
+/// Returns whether a place is inside a review, or beside one.
+fn is_in_review(notices: &[PlaceNotice]) -> bool {
+    let is_start = |it: &&PlaceNotice| it.subtype == "review_started";
+    let (beside, earlier): (Vec<_>, Vec<_>) = notices.iter().partition(|it| it.is_beside);
+    let last = earlier.into_iter().rfind(|it| it.subtype.starts_with("review_"));
+    last.as_ref().is_some_and(is_start) || beside.iter().any(is_start)
 }
 
 /// Returns whether a result says nothing of what a command would say.

@@ -74,6 +74,9 @@ pub(super) struct Thread {
     pub(super) has_compaction_record: bool,
     /// The last text or reasoning that an item reported, whose response item is due.
     pub(super) itemized: Option<BlockId>,
+    /// A review is running, and this is the last prompt in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) review_prompt: Option<Arc<str>>,
 }
 
 /// A response item that may turn out to be no part of the conversation, or to be reported again.
@@ -167,6 +170,17 @@ pub(super) struct FileState {
     pub(super) base_end: Option<u64>,
     /// The tail before the file was read, where its blocks are placed before all others.
     pub(super) is_base: bool,
+    /// The file is of a review, whose calls live views report in the conversation that asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) review: Option<Review>,
+}
+
+/// A review that has a file of its own.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Review {
+    /// The last block of the review in the conversation that asked for it.
+    pub(super) tail: Option<BlockId>,
 }
 
 /// Records that were copied from another thread.
@@ -184,9 +198,9 @@ pub(super) struct Names {
     /// Files of this session may have a stream without names.
     pub(super) is_needed: bool,
     /// The file's name for each content.
-    pub(super) stored: BTreeMap<Arc<str>, Arc<str>>,
-    /// The position of each name in the files.
-    pub(super) places: BTreeMap<Arc<str>, u32>,
+    pub(super) stored: BTreeMap<Arc<str>, StoredName>,
+    /// The order of the blocks of each thread; the main one's name is empty.
+    pub(super) orders: BTreeMap<Arc<str>, BlockOrder>,
     /// How often each content occurred in files.
     pub(super) stored_counts: BTreeMap<Arc<str>, u32>,
     /// The stream's own name for each content that no file has had yet.
@@ -195,12 +209,37 @@ pub(super) struct Names {
     pub(super) streamed_counts: BTreeMap<Arc<str>, u32>,
     /// The items of the current process.
     pub(super) items: BTreeMap<Arc<str>, Arc<str>>,
-    /// The blocks that the stream placed, by their position in the files.
-    pub(super) placed: BTreeMap<u32, BlockId>,
+    /// The parts of reasoning that the stream has reported, by its name.
+    pub(super) parts: BTreeMap<Arc<str>, BTreeMap<u32, Arc<str>>>,
     /// Names that the stream has not adopted yet: its own, and the files'.
-    pub(super) renamings: Vec<(Arc<str>, Arc<str>)>,
+    pub(super) renamings: Vec<(Arc<str>, StoredName)>,
     /// The stream's names of calls that files have renamed, by the call's id.
     pub(super) renamed: BTreeMap<Arc<str>, Arc<str>>,
+    /// The stream's names of calls that files have moved to a subagent, by the call's id.
+    pub(super) moved: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// The name of a block in the files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StoredName {
+    pub(super) name: Arc<str>,
+    /// The thread of a subagent, if it is not the main one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) thread: Option<Arc<str>>,
+    /// Which part of the block this is, if the stream reports parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) part: Option<u32>,
+}
+
+/// The order of the blocks of one thread.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BlockOrder {
+    /// The position of each name in the files, with room between two of them.
+    pub(super) places: BTreeMap<Arc<str>, u64>,
+    /// The blocks that the stream placed, by their position in the files.
+    pub(super) placed: BTreeMap<u64, BlockId>,
 }
 
 impl Thread {

@@ -82,9 +82,12 @@ fn split_header(text: &str) -> Option<(ModelOutput<'static>, usize)> {
 }
 
 /// Returns the length of the lines that precede an output that was cut in its middle.
-fn preamble(output: &str) -> usize {
-    let Some(rest) = output.strip_prefix("Warning: truncated output ") else { return 0 };
-    rest.find("\n\n").map_or(0, |end| output.len() - rest.len() + end + 2)
+pub(super) fn preamble(output: &str) -> usize {
+    let starts = ["Warning: truncated output ", "Total output lines: "];
+    let Some(rest) = starts.iter().find_map(|it| output.strip_prefix(it)) else { return 0 };
+    let end = rest.find("\n\n").map_or(0, |end| output.len() - rest.len() + end + 2);
+    // A command may print the same words.
+    if output[end..].contains(" truncated…") { end } else { 0 }
 }
 
 /// Reads the form of older versions: `{"output", "metadata": {"exit_code"}}`.

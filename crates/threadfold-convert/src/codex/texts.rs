@@ -6,12 +6,13 @@ use threadfold_core::{AssistantTextBlock, Block, BlockId, Json, SystemBlock, Thi
 
 use super::emitter::Emitter;
 use super::memory::Held;
+use super::names;
 use super::wire::{Item, Object, content_text};
 
 /// Emits a text of the model.
 pub(super) fn emit_text(emitter: &mut Emitter<'_>, own: Option<&str>, text: &str) -> BlockId {
     let id = emitter.thread().name("text", own);
-    let replaces = store_name(emitter, "text", text, &id);
+    let replaces = names::store(emitter, "text", text, id.as_str());
     emitter.thread().last_text = Some(text.into());
     emitter.emit_renamed(text_block(&id, text), replaces);
     id
@@ -22,17 +23,11 @@ pub(super) fn text_block(id: &BlockId, text: &str) -> Block {
     Block::new(id.clone(), AssistantTextBlock { content: text.into(), model: None })
 }
 
-/// Notes the name of a text, for a stream without names.
-fn store_name(emitter: &mut Emitter<'_>, kind: &str, text: &str, id: &BlockId) -> Option<BlockId> {
-    if emitter.is_stream || !emitter.conversation.is_main() {
-        return None;
-    }
-    emitter.memory.names.store(kind, text, id.as_str())
-}
-
 /// Reasoning, as one view reports it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReasoningReport {
+    /// The parts of the summary.
+    pub(super) parts: Vec<String>,
     pub(super) summary: String,
     pub(super) raw: Option<String>,
     pub(super) encrypted: Option<Arc<str>>,
@@ -40,7 +35,8 @@ pub(super) struct ReasoningReport {
 
 impl ReasoningReport {
     pub(super) fn of_item(item: &Item<'_>) -> Self {
-        Self { summary: item.summary(), raw: item.raw_reasoning(), encrypted: None }
+        let summary = item.summary();
+        Self { parts: Vec::new(), summary, raw: item.raw_reasoning(), encrypted: None }
     }
 
     /// Reads a response item, which has the provider's encrypted form as well.
@@ -50,8 +46,10 @@ impl ReasoningReport {
             parts.iter().filter_map(|it| it.text("text")).map(|it| it.into_owned()).collect()
         };
         let raw = texts("content");
+        let parts = texts("summary");
         Self {
-            summary: texts("summary").join("\n"),
+            summary: parts.join("\n"),
+            parts,
             raw: (!raw.is_empty()).then(|| raw.join("\n")),
             encrypted: item.text("encrypted_content").map(|it| (&*it).into()),
         }
@@ -75,6 +73,9 @@ impl ReasoningReport {
         );
         if let Some(raw) = raw.filter(|_| !self.summary.is_empty()) {
             block.metadata.insert("raw", Json::string(raw));
+        } else if raw.is_some() {
+            // `codex exec` prints the summary alone, so that it lacks such a block.
+            block.metadata.insert("unsummarized", Json::of(&true));
         }
         block
     }
@@ -87,12 +88,36 @@ pub(super) fn emit_reasoning(
     reasoning: &ReasoningReport,
 ) -> BlockId {
     let id = emitter.thread().name(reasoning.kind(), own);
-    let replaces = match reasoning.summary.is_empty() {
-        true => None,
-        false => store_name(emitter, "reasoning", &reasoning.summary, &id),
-    };
-    emitter.emit_renamed(reasoning.block(id.clone()), replaces);
+    let mut replaced = store_reasoning(emitter, &id, reasoning).into_iter();
+    emitter.emit_renamed(reasoning.block(id.clone()), replaced.next());
+    for part in replaced {
+        emitter.emit_again_as(reasoning.block(id.clone()), part);
+    }
     id
+}
+
+/// Notes the name of reasoning, for a stream without names. Returns the names that the stream gave it.
+///
+/// Versions whose files have no turns print each part of a summary as an item.
+fn store_reasoning(
+    emitter: &mut Emitter<'_>,
+    id: &BlockId,
+    reasoning: &ReasoningReport,
+) -> Vec<BlockId> {
+    if reasoning.summary.is_empty() {
+        return Vec::new();
+    }
+    let is_whole = reasoning.parts.len() < 2 || emitter.thread().turn.is_some();
+    if is_whole {
+        let name = names::store(emitter, "reasoning", &reasoning.summary, id.as_str());
+        return name.into_iter().collect();
+    }
+    let parts = (0..).zip(&reasoning.parts);
+    parts
+        .filter_map(|(number, part)| {
+            names::store_part(emitter, "reasoning", part, id.as_str(), Some(number))
+        })
+        .collect()
 }
 
 /// Converts a message among the response items.
@@ -225,7 +250,9 @@ pub(super) fn flush_announced(emitter: &mut Emitter<'_>) {
     }
     let parts = std::mem::take(&mut emitter.thread().announced_reasoning);
     if !parts.is_empty() {
-        let reasoning = ReasoningReport { summary: parts.join("\n"), ..ReasoningReport::default() };
+        let parts: Vec<String> = parts.iter().map(|it| it.to_string()).collect();
+        let summary = parts.join("\n");
+        let reasoning = ReasoningReport { parts, summary, ..ReasoningReport::default() };
         emit_reasoning(emitter, None, &reasoning);
     }
 }

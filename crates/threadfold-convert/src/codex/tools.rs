@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use threadfold_core::{Block, BlockId, BlockStatus, Fields, Json, ToolResultBlock, ToolUseBlock};
+use threadfold_core::{
+    Block, BlockId, BlockRemove, BlockStatus, ConversationId, Fields, Json, Payload, RemoveReason,
+    ToolResultBlock, ToolUseBlock,
+};
 
 use super::emitter::Emitter;
 use super::wire::Change;
@@ -88,8 +91,20 @@ pub(super) fn emit_result(emitter: &mut Emitter<'_>, call: &str, result: ResultR
         },
     );
     block.metadata = metadata;
-    let renamed = emitter.memory.names.renamed.get(call).filter(|_| !emitter.is_stream);
-    let replaces = renamed.map(|key| BlockId::from(format!("result:{key}")));
+    let names = &emitter.memory.names;
+    let (renamed, moved) = match (emitter.is_stream, emitter.conversation.is_main()) {
+        (true, _) => (None, None),
+        (false, true) => (names.renamed.get(call), None),
+        (false, false) => (None, names.moved.get(call)),
+    };
+    let result = |key: &Arc<str>| BlockId::from(format!("result:{key}"));
+    let replaces = renamed.map(result);
+    if let Some(block_id) = moved.map(result) {
+        // The stream had reported the call of a subagent in the main conversation.
+        let reason = RemoveReason::Superseded;
+        let removal = Payload::BlockRemove(BlockRemove { block_id, reason });
+        emitter.emit_to(&ConversationId::main(), removal);
+    }
     emitter.emit_after(&BlockId::from(call), block, replaces);
 }
 

@@ -12,7 +12,9 @@ use super::calls;
 use super::compaction;
 use super::emitter::{Emitter, conversation_of};
 use super::items::{self, Stage};
-use super::memory::{Copied, End, FileState};
+use super::memory::{Copied, End, FileState, Review};
+use super::names;
+use super::reviews;
 use super::subagents;
 use super::texts::{self, ReasoningReport};
 use super::wire::{Item, ItemKind, Line, Object, SessionMeta, Tokens, content_text};
@@ -22,7 +24,7 @@ use crate::record::{Feed, FeedKind};
 pub(super) fn convert(emitter: &mut Emitter<'_>, feed: &Feed, line: &Line<'_>) -> bool {
     let (Some(kind), Some(payload)) = (line.kind.as_deref(), line.payload) else { return false };
     if kind == "session_meta" {
-        return convert_meta(emitter, feed, payload);
+        return convert_meta(emitter, feed, line.ordinal, payload);
     }
     let name = file_name(feed);
     if is_skipped(emitter, &name, kind, line.ordinal, payload) {
@@ -30,7 +32,11 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, feed: &Feed, line: &Line<'_>) -
     }
     emitter.timestamp = line.timestamp.as_deref().map(Into::into);
     match kind {
-        "response_item" => convert_response(emitter, payload),
+        "response_item" => {
+            let is_known = convert_response(emitter, payload);
+            reviews::repeat_call(emitter, &name, payload);
+            is_known
+        }
         "event_msg" => convert_event(emitter, line.ordinal, payload),
         "turn_context" => {
             if let Some(context) = Object::read(payload) {
@@ -75,7 +81,12 @@ pub(super) fn enter(emitter: &mut Emitter<'_>, feed: &Feed) {
     emitter.thread = thread;
 }
 
-fn convert_meta(emitter: &mut Emitter<'_>, feed: &Feed, payload: &RawValue) -> bool {
+fn convert_meta(
+    emitter: &mut Emitter<'_>,
+    feed: &Feed,
+    ordinal: Option<u64>,
+    payload: &RawValue,
+) -> bool {
     let Some(meta) = SessionMeta::read(payload) else { return false };
     let Some(id) = meta.id.as_deref() else { return false };
     let name = file_name(feed);
@@ -98,6 +109,11 @@ fn convert_meta(emitter: &mut Emitter<'_>, feed: &Feed, payload: &RawValue) -> b
     let mut file = FileState { thread: Some(id.into()), ..FileState::default() };
     file.base_end = base_end;
     file.is_base = base_end.is_some();
+    let is_of_root =
+        meta.parent.is_some() && meta.parent.as_deref() == emitter.memory.root.as_deref();
+    if meta.is_review && is_of_root && !is_root && ordinal.is_none() {
+        file.review = Some(Review::default());
+    }
     if meta.parent.is_some() && !is_root {
         file.copied = meta.own_from.map(|until| Copied { until: Some(until) });
     }
@@ -348,6 +364,7 @@ fn convert_tool_event(emitter: &mut Emitter<'_>, kind: &str, event: Object<'_>) 
         }
         _ => return false,
     };
+    reviews::note(emitter, item_kind);
     let item = Item::of_event(item_kind, event);
     match item_kind {
         // These name the call, and its response item has reported it.
@@ -412,9 +429,15 @@ fn convert_user(emitter: &mut Emitter<'_>, event: &Object<'_>) {
         emitter.thread().begin_turn(None, None);
     }
     let text = event.text("message").unwrap_or_default();
+    if reviews::is_repeated_prompt(emitter, &text) {
+        return;
+    }
     let mut images: Vec<String> = event.texts("images").iter().map(|it| it.to_string()).collect();
     images.extend(event.texts("local_images").iter().map(|it| it.to_string()));
     let block = items::user_block(emitter, &[&text], &images);
+    if emitter.conversation.is_main() {
+        emitter.memory.names.note_main_place(block.id.as_str());
+    }
     emitter.emit_block(block);
 }
 
@@ -447,7 +470,7 @@ pub(super) fn end_turn(emitter: &mut Emitter<'_>, end: &TurnEnd<'_>) {
     if let Some(error) = end.error {
         let id = format!("error:{turn}");
         let replaces = match !emitter.is_stream && emitter.conversation.is_main() {
-            true => emitter.memory.names.store("error", error, &id),
+            true => names::store(emitter, "error", error, &id),
             false => None,
         };
         emitter.emit_renamed(error_block(id.as_str().into(), error), replaces);

@@ -25,7 +25,7 @@ pub(super) const TABLE: ParityTable = ParityTable {
     loses_end_at_kill: false,
     loses_end_at_signal: None,
     omits_background: None,
-    is_unnamed: |_| false,
+    is_unnamed: None,
     field_gap: |_| None,
 };
 

@@ -40,6 +40,8 @@ pub struct Facts {
     pub queued_prompts: BTreeSet<String>,
     /// The sessions of a stream that left one and began another, in their order; otherwise none.
     pub successive_sessions: Vec<String>,
+    /// The form of the history, where one version of the agent has several.
+    pub history: Option<String>,
     /// Calls that were at work at the same time, in groups.
     pub parallel_calls: Vec<BTreeSet<String>>,
     /// The variant of a record, where known gaps depend on it: one of a subagent, or one that the

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use threadfold_convert::Agent;
-use threadfold_convert::parity::{BlockPlace, Facts};
+use threadfold_convert::parity::{BlockPlace, Facts, PlaceNotice};
 use threadfold_core::{
     Block, BlockBody, BlockId, Blocks, Content, ConversationId, ConversationState, SubagentHeader,
     SubagentRef, ToolUseId,
@@ -54,6 +54,12 @@ pub(super) struct Run {
     pub(super) stored_sessions: BTreeSet<String>,
     /// Calls of one response of the model, which ran at the same time.
     pub(super) parallel_calls: Vec<BTreeSet<String>>,
+    /// Blocks of a view that repeats no prompts, where the stream has another view as well.
+    unprompted: BTreeSet<BlockId>,
+    /// Whether the view repeats prompts; nothing if a view of this agent may or may not.
+    repeats_prompts: Option<bool>,
+    /// The form of the stored history, where one version has several.
+    pub(super) history: Option<String>,
 }
 
 impl Run {
@@ -82,6 +88,9 @@ impl Run {
             lacks_last_session: lacks(streamed.successive_sessions.last()),
             stored_sessions: stored.sessions.clone(),
             parallel_calls: stored.parallel_calls.clone(),
+            unprompted: stream.unnamed.clone(),
+            repeats_prompts: agent.has_unnamed_view().then_some(!stream.is_unnamed),
+            history: stored.history.clone(),
         }
     }
 
@@ -108,6 +117,9 @@ impl Run {
             lacks_last_session: false,
             stored_sessions: BTreeSet::new(),
             parallel_calls: Vec::new(),
+            unprompted: BTreeSet::new(),
+            repeats_prompts: None,
+            history: None,
         }
     }
 }
@@ -128,7 +140,9 @@ pub(super) struct Shared {
     /// The stream has text of a subagent that it has only if forwarding was enabled.
     pub(super) forwards_text: bool,
     /// The stream repeats prompts of the main conversation.
-    pub(super) has_prompts: bool,
+    has_prompts: bool,
+    /// Blocks of turns that a view reports which repeats no prompts, beside one that does.
+    unprompted: BTreeSet<BlockId>,
     /// Conversations of subagents that were stopped before their end.
     pub(super) stopped: BTreeSet<ConversationId>,
     /// Calls of subagents whose outcome was streamed after everything that the file has.
@@ -145,11 +159,52 @@ impl Shared {
         Self {
             earlier: earlier_blocks(pairs),
             forwards_text: streamed.any(|block| is_words(&block)),
-            has_prompts: collect_blocks(main.stream).iter().any(is_prompt),
+            has_prompts: main
+                .run
+                .repeats_prompts
+                .unwrap_or_else(|| collect_blocks(main.stream).iter().any(is_prompt)),
+            unprompted: unprompted_blocks(main),
             stopped: stopped_conversations(pairs),
             lost_outcomes: pairs.iter().flat_map(lost_outcomes).collect(),
         }
     }
+}
+
+impl Shared {
+    /// Returns whether the stream repeats the prompts of the turn that a block is in: one of this
+    /// conversation, or the call that started it.
+    pub(super) fn has_prompts(&self, pair: &Pair<'_>, block: Option<&BlockId>) -> bool {
+        let caller = || pair.headers.iter().flatten().find_map(|it| it.tool_use_id.as_ref());
+        let block = match pair.depth {
+            0 => block.cloned(),
+            _ => caller().map(BlockId::from),
+        };
+        self.has_prompts && !block.is_some_and(|block| self.unprompted.contains(&block))
+    }
+}
+
+/// Returns the blocks of the turns that a view without prompts reports, if the stream has another view
+/// as well. A turn is what follows a prompt in the transcript.
+fn unprompted_blocks(main: &Pair<'_>) -> BTreeSet<BlockId> {
+    let unnamed = &main.run.unprompted;
+    if unnamed.is_empty() {
+        return BTreeSet::new();
+    }
+    let streamed: BTreeSet<_> = collect_blocks(main.stream).into_iter().map(|it| it.id).collect();
+    let transcript = collect_blocks(main.transcript);
+    let mut blocks = BTreeSet::new();
+    let mut is_unprompted = true;
+    let is_prompt = |block: &Block| matches!(block.body, BlockBody::UserMessage(_));
+    for turn in transcript.chunk_by(|_, next| !is_prompt(next)) {
+        let mut common = turn.iter().filter(|it| streamed.contains(&it.id)).peekable();
+        if common.peek().is_some() {
+            is_unprompted = common.all(|it| unnamed.contains(&it.id));
+        }
+        if is_unprompted {
+            blocks.extend(turn.iter().map(|it| it.id.clone()));
+        }
+    }
+    blocks
 }
 
 /// Returns the conversations of subagents that were stopped, and of those that they waited for.
@@ -296,6 +351,28 @@ impl<'a> Sides<'a> {
         }
     }
 
+    /// Returns the notices of the transcript before the next common block after a block of the stream.
+    fn notices_before(&self, block: &Block) -> Vec<PlaceNotice> {
+        let Some(place) = self.stream.iter().position(|it| it.id == block.id) else {
+            return Vec::new();
+        };
+        let stored_place = |streamed: &Block| {
+            self.in_transcript.get(&streamed.id)?;
+            self.transcript.iter().position(|it| it.id == streamed.id)
+        };
+        let before = self.stream[..place].iter().rev().find_map(stored_place);
+        let after = self.stream[place..].iter().find_map(stored_place);
+        let end = after.unwrap_or(self.transcript.len());
+        let notice = |(number, block): (usize, &Block)| match &block.body {
+            BlockBody::System(body) => Some(PlaceNotice {
+                subtype: body.subtype.to_string(),
+                is_beside: before.is_none_or(|before| number > before),
+            }),
+            _ => None,
+        };
+        self.transcript[..end].iter().enumerate().filter_map(notice).collect()
+    }
+
     /// Returns what known gaps may ask about the place of a block that only one side has.
     pub(super) fn place(&self, block: &Block) -> BlockPlace {
         let stored = self.pair.headers[1].as_ref();
@@ -309,7 +386,8 @@ impl<'a> Sides<'a> {
             is_first: self.transcript.first().is_some_and(|first| first.id == block.id),
             called_with: stored.and_then(|header| header.prompt.as_deref()).map(str::to_owned),
             is_background: self.pair.is_background(),
-            has_prompts: self.shared.has_prompts,
+            has_prompts: self.shared.has_prompts(self.pair, Some(&block.id)),
+            notices: self.notices_before(block),
             version: self.pair.run.version.clone(),
         }
     }

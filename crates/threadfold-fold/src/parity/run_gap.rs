@@ -98,6 +98,7 @@ impl RunGap {
 pub(super) fn of(sides: &Sides<'_>, block: &Block, side: Side) -> Option<RunGap> {
     match side {
         Side::Transcript if sides.shared.earlier.contains(&block.id) => Some(RunGap::EarlierTurns),
+        Side::Transcript if is_unreported_stop(sides, block) => Some(RunGap::StreamEndsAtKill),
         Side::Transcript if sides.pair.depth == 0 => None,
         Side::Transcript if is_unforwarded(sides, block) => Some(RunGap::SubagentWords),
         Side::Transcript => ends_interruption(sides, block).then_some(RunGap::SubagentInterruption),
@@ -108,6 +109,14 @@ pub(super) fn of(sides: &Sides<'_>, block: &Block, side: Side) -> Option<RunGap>
         Side::Stream if !is_after_end_of_file(sides, block) => None,
         Side::Stream => lost_end(sides.pair.run),
     }
+}
+
+/// Returns whether a block is the mark of a stop at the end of the file, and the stream ended before
+/// the agent could report it.
+fn is_unreported_stop(sides: &Sides<'_>, block: &Block) -> bool {
+    let is_mark = matches!(&block.body, BlockBody::System(body) if &*body.subtype == "interrupted");
+    let is_last = sides.transcript.last().is_some_and(|last| last.id == block.id);
+    sides.pair.depth == 0 && sides.pair.run.was_cut_off && is_mark && is_last
 }
 
 /// Returns whether a block is the end of an interrupted subagent, which is stored and not streamed:

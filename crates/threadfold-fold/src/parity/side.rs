@@ -1,10 +1,10 @@
 //! One side of a comparison: the state that its records fold to, and what each record states.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use threadfold_convert::parity::Facts;
 use threadfold_convert::{Agent, Bundle, Feed, FeedKind, FeedLine};
-use threadfold_core::{ConversationState, SessionId, reduce};
+use threadfold_core::{BlockId, ConversationState, Payload, SessionId, reduce};
 
 use crate::fold::Fold;
 use crate::record::{Record, RecordKind};
@@ -22,6 +22,11 @@ pub struct SideState {
     pub session: Option<SessionId>,
     /// How many events the records gave.
     pub events: usize,
+    /// The stream is of a view that names nothing, and repeats no prompts.
+    pub is_unnamed: bool,
+    /// The blocks of lines that name nothing, where a stream has such lines and others: a session
+    /// that was continued in another view.
+    pub unnamed: BTreeSet<BlockId>,
 }
 
 impl SideState {
@@ -34,7 +39,9 @@ impl SideState {
             events += fold.push(&record.clone().at(seq)).events.len();
         }
         let (state, session) = (fold.settled(), fold.agent_session());
-        Self { state, facts: read_facts(agent, records), session, events }
+        let unnamed = BTreeSet::new();
+        let (facts, is_unnamed) = (read_facts(agent, records), false);
+        Self { state, facts, session, events, is_unnamed, unnamed }
     }
 }
 
@@ -49,8 +56,10 @@ impl SideState {
         stream: &[Record],
         transcript: &[Record],
     ) -> Self {
-        let mut lines = stream.iter().filter(|it| it.kind == RecordKind::Line);
-        if !lines.any(|it| agent.is_unnamed(it.bytes.trim_ascii())) {
+        let is_unnamed = |record: &Record| {
+            record.kind == RecordKind::Line && agent.is_unnamed(record.bytes.trim_ascii())
+        };
+        if !stream.iter().any(is_unnamed) {
             return Self::fold(agent, session, stream);
         }
         let mut fold = Fold::new(session.clone(), Slices::default()).conversation_only();
@@ -62,13 +71,25 @@ impl SideState {
             push(record);
         });
         let (mut state, mut events) = (ConversationState::default(), 0);
+        let (mut unnamed, mut is_mixed) = (BTreeSet::new(), false);
         for record in stream {
             let found = push(record);
             events += found.len();
+            let blocks = found.iter().filter_map(|event| match &event.payload {
+                Payload::BlockUpsert(upsert) => Some(upsert.block.id.clone()),
+                _ => None,
+            });
+            match is_unnamed(record) {
+                true => unnamed.extend(blocks),
+                false => is_mixed |= blocks.count() > 0,
+            }
             state = found.iter().fold(state, reduce);
         }
-        let session = fold.agent_session();
-        Self { state, facts: read_facts(agent, stream), session, events }
+        if !is_mixed {
+            unnamed.clear();
+        }
+        let (session, facts) = (fold.agent_session(), read_facts(agent, stream));
+        Self { state, facts, session, events, is_unnamed: !is_mixed, unnamed }
     }
 }
 

@@ -74,8 +74,10 @@ impl Options {
 mod unix {
     use threadfold_convert::Agent;
     use threadfold_fold::parity::Verdict;
-    use threadfold_testkit::recording::{Recording, Verification, claude, opencode, table, verify};
-    use threadfold_testkit::{Availability, ClaudeCode, OpenCode, TestkitError};
+    use threadfold_testkit::recording::{
+        Recording, Verification, claude, codex, opencode, table, verify,
+    };
+    use threadfold_testkit::{Availability, ClaudeCode, Codex, OpenCode, TestkitError};
 
     use super::*;
 
@@ -83,6 +85,7 @@ mod unix {
         let (agent, record): (Agent, fn(&Options) -> _) = match options.agent.as_str() {
             "claude" => (threadfold_convert::claude::AGENT, record_claude),
             "opencode" => (threadfold_convert::opencode::AGENT, record_opencode),
+            "codex" => (threadfold_convert::codex::AGENT, record_codex),
             other => return Err(format!("there are no scenarios of `{other}`").into()),
         };
         let failed = match options.only_verify {
@@ -117,6 +120,21 @@ mod unix {
         for scenario in scenarios.iter().filter(|it| options.wants(it.name())) {
             eprintln!("recording {}", scenario.name());
             let written = claude::record(&claude, &abilities, scenario, |it| options.write(it));
+            if let Err(error) = written {
+                failed.push(format!("{}: {error}", scenario.name()));
+            }
+        }
+        Ok(failed)
+    }
+
+    fn record_codex(options: &Options) -> Result<Vec<String>, Box<dyn Error>> {
+        let codex = found(Codex::find_version(&options.agents, &options.version)?)?;
+        let abilities = codex::Abilities::probe(&codex)?;
+        let mut failed = Vec::new();
+        let scenarios = codex::scenarios(&abilities);
+        for scenario in scenarios.iter().filter(|it| options.wants(it.name())) {
+            eprintln!("recording {}", scenario.name());
+            let written = codex::record(&codex, &abilities, scenario, |it| options.write(it));
             if let Err(error) = written {
                 failed.push(format!("{}: {error}", scenario.name()));
             }

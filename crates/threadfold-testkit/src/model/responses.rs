@@ -1,7 +1,12 @@
 //! Implements OpenAI Responses.
 //!
 //! Thinking is sent as the summary of a reasoning item, and its signature as that item's
-//! encrypted content; redacted thinking is a reasoning item without a summary.
+//! encrypted content; redacted thinking is a reasoning item without a summary. A call without an
+//! id, given as a [`Block::Item`], gets one; so custom tools and namespaces need no blocks of
+//! their own.
+
+mod deltas;
+mod earlier;
 
 use serde_json::{Value, json};
 
@@ -33,12 +38,16 @@ impl Protocol for Responses {
         for item in request["input"].as_array().into_iter().flatten() {
             let kind = item["type"].as_str().unwrap_or("message");
             let role = item["role"].as_str();
-            let is_models =
-                role == Some("assistant") || (kind != "message" && kind != "function_call_output");
+            let is_models = match kind {
+                "message" => role == Some("assistant"),
+                _ => kind == "reasoning" || kind.ends_with("_call"),
+            };
             match role {
                 _ if is_models && was_models => {}
                 _ if is_models => turns.push(Turn::Assistant),
                 Some("user") => turns.push(Turn::User(text_of(&item["content"]))),
+                // Mail of another agent is a subagent's prompt.
+                _ if kind == "agent_message" => turns.push(Turn::User(mail(&item["content"]))),
                 _ => turns.push(Turn::Other),
             }
             was_models = is_models;
@@ -97,35 +106,32 @@ fn item_pieces(
     tool_id: &str,
     pieces: &mut Vec<Piece>,
 ) {
-    let (kind, text) = match block {
-        Block::Text(text) => ("response.output_text.delta", text.clone()),
-        Block::Thinking { text, .. } => ("response.reasoning_summary_text.delta", text.clone()),
-        Block::ToolUse { .. } | Block::WrittenToolUse { .. } => {
-            ("response.function_call_arguments.delta", block.arguments())
-        }
-        Block::RedactedThinking(_) | Block::Item(_) => ("", String::new()),
-    };
     let whole = item(answer, index, block, tool_id);
-    let mut begun = whole.clone();
-    for (name, empty) in [("content", json!([])), ("summary", json!([])), ("arguments", json!(""))]
-    {
-        if begun.get(name).is_some() && !matches!(block, Block::Item(_)) {
-            begun[name] = empty;
+    let event = |kind: &str, fields: Value| {
+        let mut event = json!({ "type": kind, "output_index": index, "item_id": whole["id"] });
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            event[name] = value.clone();
         }
-    }
-    // Encrypted content is sent with the end of an item, not before.
-    if begun.get("encrypted_content").is_some() {
-        begun["encrypted_content"] = json!("");
-    }
-    let said = |kind: &str, name: &str, value: Value| json!({ "type": kind, "output_index": index, "item_id": whole["id"], name: value });
+        event
+    };
     let within = |deltas| Some(Place::Within { block: index, deltas });
-    pieces.push(piece(&said("response.output_item.added", "item", begun), within(0)));
-    let chunks = if kind.is_empty() { Vec::new() } else { answer.step.chunks(&text) };
-    for (count, chunk) in (1..).zip(chunks) {
-        pieces.push(piece(&said(kind, "delta", json!(chunk)), within(count)));
+    let added = json!({ "item": deltas::begun(&whole) });
+    pieces.push(piece(&event("response.output_item.added", added), within(0)));
+    let mut count = 0;
+    for delta in deltas::deltas(&whole, answer.step) {
+        count += usize::from(delta.is_delta);
+        let reaches = within(count).filter(|_| delta.is_delta);
+        pieces.push(piece(&event(delta.kind, delta.fields), reaches));
     }
-    let done = said("response.output_item.done", "item", whole.clone());
+    let done = event("response.output_item.done", json!({ "item": whole }));
     pieces.push(piece(&done, Some(Place::After { block: index })));
+}
+
+/// Returns the text of a mail, which a real provider would encrypt.
+fn mail(content: &Value) -> String {
+    let parts = content.as_array().into_iter().flatten();
+    let texts = parts.filter_map(|it| it["text"].as_str().or(it["encrypted_content"].as_str()));
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn items(answer: &Answer<'_>) -> Vec<Value> {
@@ -161,9 +167,23 @@ fn item(answer: &Answer<'_>, index: usize, block: &Block, tool_id: &str) -> Valu
             "status": "completed",
             "call_id": tool_id,
             "name": name,
-            "arguments": block.arguments(),
+            "arguments": earlier::fill(&block.arguments(), answer.request),
         }),
-        Block::Item(item) => item.clone(),
+        Block::Item(given) => {
+            let mut item = given.clone();
+            let is_call = block.is_call();
+            let prefix = if is_call { "fc" } else { "item" };
+            if item.get("id").is_none() && item["type"] != "image_generation_call" {
+                item["id"] = json!(id(prefix));
+            }
+            if is_call && item.get("call_id").is_none() {
+                item["call_id"] = json!(tool_id);
+            }
+            if let Some(arguments) = item["arguments"].as_str() {
+                item["arguments"] = json!(earlier::fill(arguments, answer.request));
+            }
+            item
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::fault::{Attempts, Fault, Place};
 
@@ -117,6 +117,22 @@ impl Step {
     #[must_use]
     pub fn tool_use(self, name: impl Into<String>, input: Value) -> Self {
         self.block(Block::ToolUse { name: name.into(), input })
+    }
+
+    /// Adds a call of a tool that takes text, not JSON; only Responses has such tools.
+    #[must_use]
+    pub fn custom_tool_use(self, name: &str, input: &str) -> Self {
+        let item = json!({ "type": "custom_tool_call", "name": name, "input": input });
+        self.block(Block::Item(item))
+    }
+
+    /// Adds a call of a tool in a namespace; only Responses has namespaces.
+    #[must_use]
+    pub fn tool_use_in(self, namespace: &str, name: &str, input: &Value) -> Self {
+        let arguments = input.to_string();
+        let item = json!({ "type": "function_call", "namespace": namespace, "name": name,
+            "arguments": arguments });
+        self.block(Block::Item(item))
     }
 
     /// Adds a block.
@@ -250,7 +266,13 @@ pub enum Block {
 impl Block {
     /// Returns whether it calls one of the agent's tools.
     pub(crate) fn is_call(&self) -> bool {
-        matches!(self, Self::ToolUse { .. } | Self::WrittenToolUse { .. })
+        match self {
+            Self::ToolUse { .. } | Self::WrittenToolUse { .. } => true,
+            Self::Item(item) => {
+                item["type"] == "function_call" || item["type"] == "custom_tool_call"
+            }
+            _ => false,
+        }
     }
 
     /// Returns the arguments of a tool call, as the model writes them.

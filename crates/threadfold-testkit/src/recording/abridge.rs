@@ -37,12 +37,25 @@ fn abridged_record(line: &[u8]) -> Option<Value> {
     let is_vendors = match kind.as_str() {
         // Newer versions repeat an attachment beside it, as it was `rendered` for the model.
         "attachment" => !is_conversation(&record["attachment"]),
+        "session_meta" | "turn_context" | "world_state" => true,
+        "response_item" => is_instruction(&record["payload"]),
         _ => kind.starts_with("api-request"),
     };
     if is_vendors {
         shorten(&mut record);
     }
+    let kept = record.pointer_mut("/payload/replacement_history").and_then(Value::as_array_mut);
+    for item in kept.into_iter().flatten() {
+        if is_instruction(item) {
+            shorten(item);
+        }
+    }
     (record != before).then_some(record)
+}
+
+/// Returns whether an item of Codex is its maker's: instructions, and the tools of code mode.
+fn is_instruction(item: &Value) -> bool {
+    item["role"] == "developer" || item["type"] == "additional_tools"
 }
 
 fn is_conversation(attachment: &Value) -> bool {
@@ -120,6 +133,31 @@ mod tests {
 
         let request = abridged(&json!({"type": "api-request-blob", "data": {"text": long}}));
         assert_eq!(request["data"]["text"], short);
+    }
+
+    #[test]
+    fn instructions_in_a_rollout_are_shortened_and_prompts_are_not() {
+        let long = "You are an agent. ".repeat(20);
+        let short = "You are an agent. You are an agent. You <320 more characters>";
+        let message = |role: &str, text: &str| {
+            let content = json!([{"type": "input_text", "text": text}]);
+            json!({"type": "message", "role": role, "content": content})
+        };
+        let item = |role, text| json!({"type": "response_item", "payload": message(role, text)});
+        assert_eq!(abridged(&item("developer", &long)), item("developer", short));
+        assert_eq!(abridged(&item("user", &long)), item("user", &long));
+
+        let meta = |text: &str| {
+            let instructions = json!({"text": text});
+            json!({"type": "session_meta", "payload": {"id": "t1", "base_instructions": instructions}})
+        };
+        assert_eq!(abridged(&meta(&long)), meta(short));
+
+        let compacted = |text: &str| {
+            let history = json!([message("developer", text), message("user", &long)]);
+            json!({"type": "compacted", "payload": {"replacement_history": history}})
+        };
+        assert_eq!(abridged(&compacted(&long)), compacted(short));
     }
 
     #[test]

@@ -90,9 +90,9 @@ pub fn record(
             fs::create_dir_all(folder)
                 .map_err(TestkitError::io(format!("create `{}`", folder.display())))?;
         }
-        let (session, lines) = play(&server, &folder, scenario)?;
-        write_answers(&server, &folder, &session, &transcripts)?;
-        keep(&recording(opencode, scenario, session, lines, transcripts))?;
+        let (session, mut bus) = play(&server, &folder, scenario)?;
+        bus.settle(|| write_answers(&server, &folder, &session, &transcripts))?;
+        keep(&recording(opencode, scenario, session, bus.lines, transcripts))?;
     }
     Ok(())
 }
@@ -120,12 +120,12 @@ fn recording(
     }
 }
 
-/// Returns the session, and the lines of its bus.
+/// Returns the session, and its bus.
 fn play(
     server: &Server<'_>,
     folder: &Path,
     scenario: &Scenario,
-) -> Result<(String, Vec<Vec<u8>>), TestkitError> {
+) -> Result<(String, Bus), TestkitError> {
     let mut bus = Bus { events: server.events(folder)?, lines: Vec::new() };
     // The first event is sent to every new listener: from then on nothing is missed.
     bus.read_until(|_| true)?;
@@ -138,10 +138,7 @@ fn play(
     bus.read_until(|event| {
         event["type"] == "session.idle" && event["properties"]["sessionID"] == *session
     })?;
-    while let Some(line) = bus.events.next_within(SILENCE) {
-        bus.lines.push(line);
-    }
-    Ok((session, bus.lines))
+    Ok((session, bus))
 }
 
 /// A bus that is being read.
@@ -151,6 +148,24 @@ struct Bus {
 }
 
 impl Bus {
+    /// Reads the answers, again and again until the bus is silent: what the server returns must not
+    /// be newer than what it reported.
+    fn settle(
+        &mut self,
+        mut read: impl FnMut() -> Result<(), TestkitError>,
+    ) -> Result<(), TestkitError> {
+        loop {
+            while let Some(line) = self.events.next_within(SILENCE) {
+                self.lines.push(line);
+            }
+            read()?;
+            match self.events.next_within(SILENCE) {
+                Some(line) => self.lines.push(line),
+                None => return Ok(()),
+            }
+        }
+    }
+
     fn read_until(&mut self, is_it: impl Fn(&Value) -> bool) -> Result<(), TestkitError> {
         for line in self.events.by_ref() {
             let line = line?;

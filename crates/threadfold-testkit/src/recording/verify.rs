@@ -135,12 +135,21 @@ fn transcript_of(agent: Agent, session: &str, folder: &Path) -> io::Result<Vec<(
         return Ok(files.map_or_else(Vec::new, |it| it.files));
     }
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        files.push((path.to_string_lossy().into_owned(), fs::read(&path)?));
-    }
+    read_files(folder, &mut files)?;
     files.sort();
     Ok(files)
+}
+
+fn read_files(folder: &Path, files: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read_files(&path, files)?;
+        } else {
+            files.push((path.to_string_lossy().into_owned(), fs::read(&path)?));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the sessions that the stream names, in their order: a command may begin another one.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use threadfold_testkit::{
-    AgentHome, ClaudeCode, ClaudeProcess, Input, Place, RunOptions, Script, ScriptedModel, Step,
+    AgentHome, AgentProcess, ClaudeCode, Input, Place, RunOptions, Script, ScriptedModel, Step,
     TestkitError,
 };
 
@@ -34,12 +34,12 @@ fn user_line(name: &str) -> String {
 }
 
 /// Reads until `wanted` returns true for a line.
-fn read_until(running: &mut ClaudeProcess<'_>, wanted: impl Fn(&Value) -> bool) {
+fn read_until(running: &mut AgentProcess<'_>, wanted: impl Fn(&Value) -> bool) {
     assert!(running.any(|line| wanted(&parse(&line.unwrap()))));
 }
 
 /// Reads until the first delta of the second block, where the model stops.
-fn read_to_the_hold(running: &mut ClaudeProcess<'_>) {
+fn read_to_the_hold(running: &mut AgentProcess<'_>) {
     read_until(running, |line| {
         line["event"]["type"] == "content_block_delta" && line["event"]["index"] == 1
     });

@@ -13,9 +13,12 @@ mod known_gap_rows;
 mod model_anthropic;
 mod model_faults;
 mod model_openai;
+mod model_responses;
 #[cfg(unix)]
 mod oracle;
 mod parity_codex;
+#[cfg(unix)]
+mod parity_codex_live;
 mod parity_live;
 mod parity_mutations;
 #[cfg(unix)]
@@ -25,6 +28,8 @@ mod parity_opencode_newer;
 mod real;
 #[cfg(unix)]
 mod recording;
+#[cfg(unix)]
+mod recording_codex;
 #[cfg(unix)]
 mod store_crash;
 mod strict;

@@ -19,7 +19,10 @@ fn pair(name: &str) -> RecordedPair {
 }
 
 /// The runs that lack something, and what.
-const PARTIAL: [(&str, RunGap); 1] = [("app_parallel@0.147.0", RunGap::ParallelOrder)];
+const PARTIAL: [(&str, RunGap); 2] = [
+    ("app_parallel@0.147.0", RunGap::ParallelOrder),
+    ("app_sigterm_tool", RunGap::StreamEndsAtKill),
+];
 
 #[test]
 fn every_recorded_run_is_equal_or_lacks_exactly_what_it_must() {
@@ -62,6 +65,13 @@ fn a_change_of_either_view_is_seen() {
         ("app_shell", "\"exitCode\": 3", "\"exitCode\": 4"),
         ("app_reasoning", "Looking around", "Looking up"),
         ("app_sub2", "Child B report.", "Child C report."),
+        // A part of reasoning, which this version prints as an item of its own.
+        ("exec_turns@0.98.0", "**Second part**", "**Third part**"),
+        // What a subagent did, which this version mixes into the stream.
+        ("exec_sub2@0.98.0", "about it", "about that"),
+        ("exec_sub2@0.98.0", "child\\nREADME.md", "child\\nLICENSE"),
+        // A call of a review, whose own file has it.
+        ("app_review@0.147.0", "1 insertion(+)", "2 insertions(+)"),
     ] {
         let changed = match name.starts_with("app") {
             // A text is in its deltas and in its item.
@@ -79,13 +89,52 @@ fn a_change_of_either_view_is_seen() {
     }
 }
 
+/// Returns lines without those that contain a text.
+fn without(bytes: &[u8], text: &str) -> Vec<u8> {
+    let lines = std::str::from_utf8(bytes).unwrap().lines();
+    let kept: String =
+        lines.filter(|line| !line.contains(text)).map(|line| format!("{line}\n")).collect();
+    assert!(kept.len() < bytes.len(), "no line contains {text}");
+    kept.into_bytes()
+}
+
 #[test]
 fn a_rollout_that_lost_a_record_is_different() {
-    let mut changed = pair("app_shell");
-    let (_, file) = &mut changed.files[0];
-    let text = String::from_utf8(file.clone()).unwrap();
-    let is_kept = |line: &&str| !line.contains("All three are done.");
-    *file = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect::<String>().into();
+    for (name, file, text) in [
+        ("app_shell", 0, "All three are done."),
+        // The file of a review.
+        ("app_review@0.147.0", 1, "function_call"),
+        // The file of a subagent, whose items are in the stream.
+        ("exec_sub2@0.98.0", 1, "Child thinks"),
+    ] {
+        let mut changed = pair(name);
+        changed.files[file].1 = without(&changed.files[file].1, text);
+        assert_eq!(changed.compare().verdict(), Verdict::Different, "{name} {text}");
+    }
+}
+
+#[test]
+fn only_calls_of_a_review_are_in_the_stream_alone() {
+    let mut changed = pair("app_review@0.98.0");
+    assert_eq!(changed.compare().explained["review-calls-in-stream"], 2);
+    // The same call, before the review.
+    let stream = String::from_utf8(changed.stream).unwrap();
+    let call = |line: &&str| line.contains("call_0692") && !line.contains("codex/event/");
+    let calls: Vec<&str> = stream.lines().filter(call).collect();
+    let moved = calls.join("\n").replace("call_0692", "call_1692");
+    let first = stream.find("\"item/completed\"").unwrap();
+    let first = first + stream[first..].find('\n').unwrap() + 1;
+    changed.stream = format!("{}{moved}\n{}", &stream[..first], &stream[first..]).into_bytes();
+    let comparison = changed.compare();
+    assert_eq!(comparison.verdict(), Verdict::Different, "{:?}", comparison.explained);
+}
+
+#[test]
+fn a_session_that_another_view_continues_lacks_prompts_only_where_no_view_repeats_them() {
+    let whole = pair("exec_upgrade_from_0.128");
+    assert_eq!(whole.compare().explained["prompts-in-file"], 2);
+    let mut changed = whole.clone();
+    changed.stream = without(&changed.stream, "userMessage");
     assert_eq!(changed.compare().verdict(), Verdict::Different);
 }
 

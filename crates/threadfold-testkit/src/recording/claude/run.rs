@@ -14,7 +14,7 @@ use super::{
     scenario::{Forwarding, Messages, Permissions, RunSession},
 };
 use crate::{
-    AgentHome, ClaudeCode, ClaudeProcess, Input, NextLine, RunOptions, ScriptedModel, TestkitError,
+    AgentHome, AgentProcess, ClaudeCode, Input, NextLine, RunOptions, ScriptedModel, TestkitError,
     ready_scripts, recording::Recording,
 };
 
@@ -134,7 +134,7 @@ fn play(
 
 /// A run that is being played.
 struct Player<'a> {
-    process: ClaudeProcess<'a>,
+    process: AgentProcess<'a>,
     run: &'a Run,
     home: &'a AgentHome,
     model: &'a ScriptedModel,

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Bus, SILENCE, Scenario, recording};
+use super::{Bus, Scenario, recording};
 use crate::recording::Recording;
 use crate::{AgentHome, OpenCode, ScriptedModel, TestkitError, opencode_newer_scripts};
 
@@ -35,16 +35,16 @@ pub(super) fn record(
             server.interrupt(&session)?;
         }
         bus.read_until(|event| is_end(event) && event["data"]["sessionID"] == *session)?;
-        while let Some(line) = bus.events.next_within(SILENCE) {
-            bus.lines.push(line);
-        }
-        let mut sessions = vec![session.clone()];
-        sessions.extend(server.descendants(&session)?);
-        for (number, session) in sessions.iter().enumerate() {
-            let path = transcripts.join(format!("{number:03}.export.json"));
-            fs::write(&path, server.export(session)?)
-                .map_err(TestkitError::io(format!("write `{}`", path.display())))?;
-        }
+        bus.settle(|| {
+            let mut sessions = vec![session.clone()];
+            sessions.extend(server.descendants(&session)?);
+            for (number, session) in sessions.iter().enumerate() {
+                let path = transcripts.join(format!("{number:03}.export.json"));
+                fs::write(&path, server.export(session)?)
+                    .map_err(TestkitError::io(format!("write `{}`", path.display())))?;
+            }
+            Ok(())
+        })?;
         keep(&recording(opencode, scenario, session, bus.lines, transcripts))?;
     }
     Ok(())

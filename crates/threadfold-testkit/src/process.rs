@@ -1,4 +1,4 @@
-//! A run of Claude Code: its lines as they arrive, signals, and its end.
+//! A run of a real agent: its lines as they arrive, signals, and its end.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -15,15 +15,14 @@ use rustix::{
     process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid},
 };
 
-use super::{Input, RunOptions};
-use crate::TestkitError;
+use crate::{AgentHome, TestkitError};
 
 /// A started run, as an iterator over the lines of its standard output.
 ///
 /// A line comes without its line feed. At the time limit the run is killed, and the iterator
 /// yields [`TestkitError::TimedOut`] once. Dropping a run kills it.
-pub struct ClaudeProcess<'a> {
-    options: RunOptions<'a>,
+pub struct AgentProcess<'a> {
+    setup: ProcessSetup<'a>,
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<io::Result<Vec<u8>>>,
@@ -56,26 +55,33 @@ pub struct ProcessOutput {
     pub lines: Vec<Vec<u8>>,
     /// Standard error.
     pub stderr: Vec<u8>,
-    /// All transcripts of the home, sorted.
+    /// All transcripts of the agent in the home, sorted.
     pub transcripts: Vec<PathBuf>,
     /// Its duration.
     pub took: Duration,
 }
 
-pub(super) fn start<'a>(
-    program: Command,
-    options: &RunOptions<'a>,
-) -> Result<ClaudeProcess<'a>, TestkitError> {
-    let stdin = match options.input {
-        Input::Prompt(_) => Stdio::null(),
-        Input::Lines(_) => Stdio::piped(),
-    };
-    let mut command = options.complete(program);
+/// What a run needs besides its command.
+pub(crate) struct ProcessSetup<'a> {
+    /// The home, which must outlive the run.
+    pub(crate) home: &'a AgentHome,
+    /// The folder of the transcripts.
+    pub(crate) transcripts: PathBuf,
+    /// The time limit.
+    pub(crate) limit: Duration,
+    /// Whether standard input is open.
+    pub(crate) stdin: Stdio,
+}
+
+pub(crate) fn start<'a>(
+    mut command: Command,
+    mut setup: ProcessSetup<'a>,
+) -> Result<AgentProcess<'a>, TestkitError> {
     let doing = format!("start `{}`", command.get_program().to_string_lossy());
     // Its own process group, so that its child processes end with it.
     let mut child = command
         .process_group(0)
-        .stdin(stdin)
+        .stdin(std::mem::replace(&mut setup.stdin, Stdio::null()))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -98,8 +104,8 @@ pub(super) fn start<'a>(
         bytes
     });
 
-    let mut running = ClaudeProcess {
-        options: options.clone(),
+    Ok(AgentProcess {
+        setup,
         stdin: child.stdin.take(),
         child,
         lines,
@@ -108,22 +114,16 @@ pub(super) fn start<'a>(
         timed_out: false,
         reaped: false,
         seen: Vec::new(),
-    };
-    if let Input::Lines(lines) = &options.input {
-        for line in lines {
-            running.send_line(line)?;
-        }
-    }
-    Ok(running)
+    })
 }
 
-impl ClaudeProcess<'_> {
+impl AgentProcess<'_> {
     /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Writes a line to standard input, which [`Input::Lines`] keeps open.
+    /// Writes a line to standard input.
     pub fn send_line(&mut self, line: &str) -> Result<(), TestkitError> {
         let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe.into());
         stdin
@@ -131,7 +131,7 @@ impl ClaudeProcess<'_> {
             .map_err(TestkitError::io("write to the agent"))
     }
 
-    /// Closes standard input, after which Claude Code exits when it is idle.
+    /// Closes standard input, after which an agent exits when it is idle.
     pub fn close_stdin(&mut self) {
         self.stdin = None;
     }
@@ -181,7 +181,7 @@ impl ClaudeProcess<'_> {
             status,
             lines: std::mem::take(&mut self.seen),
             stderr: stderr.unwrap_or_default(),
-            transcripts: self.options.home.transcripts()?,
+            transcripts: self.setup.home.files_below(&self.setup.transcripts)?,
             took,
         })
     }
@@ -217,11 +217,11 @@ impl ClaudeProcess<'_> {
     }
 
     fn rest(&self) -> Duration {
-        self.options.limit.saturating_sub(self.started.elapsed())
+        self.setup.limit.saturating_sub(self.started.elapsed())
     }
 }
 
-impl Iterator for ClaudeProcess<'_> {
+impl Iterator for AgentProcess<'_> {
     type Item = Result<Vec<u8>, TestkitError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -239,15 +239,15 @@ impl Iterator for ClaudeProcess<'_> {
                 self.timed_out = true;
                 end_group(Pid::from_child(&self.child));
                 Some(Err(TestkitError::TimedOut {
-                    what: "the end of a run of Claude Code".to_owned(),
-                    limit: self.options.limit,
+                    what: "the end of a run of an agent".to_owned(),
+                    limit: self.setup.limit,
                 }))
             }
         }
     }
 }
 
-impl Drop for ClaudeProcess<'_> {
+impl Drop for AgentProcess<'_> {
     fn drop(&mut self) {
         if !self.reaped {
             end_group(Pid::from_child(&self.child));
