@@ -8,7 +8,7 @@ use threadfold_core::{Block, BlockBody, Fields, Json, ToolResultBlock};
 
 use super::facts;
 use crate::agent::ParityTable;
-use crate::parity::{BlockPlace, FieldPlace, KnownGap, PlaceNotice, Side, parse};
+use crate::parity::{BlockPlace, FieldPlace, KnownGap, PlaceNotice, RecordName, Side, parse};
 
 pub(super) const TABLE: ParityTable = ParityTable {
     known_gaps: || &KNOWN_GAPS,
@@ -16,8 +16,11 @@ pub(super) const TABLE: ParityTable = ParityTable {
     explain_field: |_, _| None,
     is_shared: |_, _, _| true,
     paired: &[],
-    paired_if_stored: &[],
-    cause_of: |_| None,
+    paired_if_stored: &["prompt"],
+    cause_of: |record| {
+        // Only one of the live views repeats prompts.
+        (record.kind == "prompt").then(|| RecordName::new("view", "app-server"))
+    },
     facts: facts::reader,
     stores_subagents_apart: true,
     // A record is written before it is reported.

@@ -14,7 +14,7 @@ mod item;
 mod object;
 
 pub(super) use item::{
-    AgentState, Change, Item, ItemKind, agent_states, script_of, with_underscores,
+    AgentState, Change, Item, ItemKind, agent_states, script_of, split_words, with_underscores,
 };
 pub(super) use object::Object;
 

@@ -28,11 +28,12 @@ fn main() -> ExitCode {
     };
     let mut problems = compare(&pairs);
     let total = mutate(&pairs, share);
-    let mut kinds: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+    let mut kinds: BTreeMap<String, (usize, &str)> = BTreeMap::new();
     for unseen in &total.unseen {
         let (pair, rest) = unseen.split_once(": ").unwrap_or(("", unseen));
         let kind = rest.split(" (line").next().unwrap_or(rest);
-        kinds.entry(kind).or_insert((0, pair)).0 += 1;
+        let common = if rest.ends_with("both sides have it") { " on both sides" } else { "" };
+        kinds.entry(format!("{kind}{common}")).or_insert((0, pair)).0 += 1;
     }
     for (kind, (times, pair)) in &kinds {
         println!("unseen {times} times: {kind}, first in {pair}");

@@ -223,8 +223,8 @@ fn opencode<'a>(kind: &str, object: &'a Value, at: Vec<Step>) -> RawPart<'a> {
     RawPart { kind: kind.to_owned(), ids, message: None, at, object }
 }
 
-/// Returns a record of Codex. Its views spell one thing in different places, so nothing identifies
-/// it on both sides by its path.
+/// Returns a record of Codex: an item or a call has one id in the app-server and in the file, and so
+/// does a turn. `codex exec` numbers its items, so that only its own records have these names.
 fn codex(record: &Value) -> Option<RawPart<'_>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let joined = |kind: &str, detail: Option<String>| match detail {
@@ -258,7 +258,21 @@ fn codex(record: &Value) -> Option<RawPart<'_>> {
     } else {
         return None;
     };
-    Some(RawPart { kind, ids: Vec::new(), message: None, at: Vec::new(), object: record })
+    let id = |name: &str, value: &Value| {
+        value.as_str().filter(|it| it.len() > 4).map(|it| format!("{name} {it}"))
+    };
+    let (params, is_turn) =
+        (&message["params"], kind.contains("task_") || kind.starts_with("turn/"));
+    let ids = [
+        id("item", &params["item"]["id"]),
+        id("item", &payload["item"]["id"]),
+        id("item", &payload["call_id"]),
+        id("exec", &record["item"]["id"]),
+        id("turn", &params["turn"]["id"]),
+        id("turn", &payload["turn_id"]).filter(|_| is_turn),
+    ];
+    let ids = ids.into_iter().flatten().collect();
+    Some(RawPart { kind, ids, message: None, at: Vec::new(), object: record })
 }
 
 fn claude(record: &Value) -> RawPart<'_> {
@@ -331,6 +345,13 @@ fn shape(path: &str) -> String {
     }
     // What an event is about has another name in the log, and an object is inside its row there.
     let own = ["properties.", "data."].iter().find_map(|it| out.strip_prefix(it)).unwrap_or(&out);
+    // So are the items and turns of Codex.
+    let codex = ["msg.params.", "payload."].iter().find_map(|it| own.strip_prefix(it));
+    let own = codex.map_or(own, |it| {
+        let inner = ["item.", "turn."].iter().find_map(|name| it.strip_prefix(name));
+        // An item of the app-server repeats the times of its message.
+        inner.filter(|it| !it.ends_with("edAtMs")).unwrap_or(it)
+    });
     match own {
         "message.content" => "message.content.text",
         "aborted" => "isAbortedMidStream",

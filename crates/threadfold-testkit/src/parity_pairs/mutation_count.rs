@@ -132,6 +132,9 @@ impl Sides {
         let is_object =
             matches!(kind, "session" | "v2/session" | "message" | "part" | REPLACED_STEP);
         let is_lost = is_removal || (mutation.path == "id" && mutation.change == Change::Remove);
+        // The end of an item repeats its beginning.
+        let is_begun = ["item/started/", "item.started/", "item.updated/"];
+        let is_object = is_object || is_begun.iter().any(|it| kind.starts_with(it));
         let is_replaced = is_object && own.is_reported_after(&mutation.ids, mutation.line);
         let is_repeated = is_lost && own.is_repeated(&mutation.ids, mutation.line);
         // A message that was removed again is on the stream only.
@@ -140,6 +143,8 @@ impl Sides {
         });
         let is_gone = is_of_gone || (is_object && !other.has(&mutation.ids));
         let is_removed = own.has_removals() && is_gone;
+        // One version of Codex sends every event a second time, under another name.
+        let is_repeated = is_repeated || kind.starts_with("codex/event/");
         if is_replaced || is_repeated || is_removed {
             count.replaced += 1;
         } else if let Some(gap) = self.lost_end(mutation, &comparison) {

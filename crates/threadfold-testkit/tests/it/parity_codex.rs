@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde_json::Value;
 use threadfold_convert::codex;
 use threadfold_fold::parity::{RunGap, Verdict};
 use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
@@ -110,6 +111,75 @@ fn a_rollout_that_lost_a_record_is_different() {
         let mut changed = pair(name);
         changed.files[file].1 = without(&changed.files[file].1, text);
         assert_eq!(changed.compare().verdict(), Verdict::Different, "{name} {text}");
+    }
+}
+
+/// Changes one value of the first line that contains a text.
+fn with_value(lines: &[u8], text: &str, pointer: &str) -> Vec<u8> {
+    let mut is_done = false;
+    let mut out = String::new();
+    for line in std::str::from_utf8(lines).unwrap().lines() {
+        let mut record: Value = serde_json::from_str(line).unwrap();
+        let found = record.pointer_mut(pointer).filter(|it| !is_done && !it.is_null());
+        match found.filter(|_| line.contains(text)) {
+            Some(value) => {
+                *value = match value.as_u64() {
+                    Some(number) => Value::from(number + 1),
+                    None => Value::from(format!("{}~", value.as_str().unwrap())),
+                };
+                is_done = true;
+                out += &format!("{record}\n");
+            }
+            None => out += &format!("{line}\n"),
+        }
+    }
+    assert!(is_done, "no {text} has {pointer}");
+    out.into_bytes()
+}
+
+#[test]
+fn what_no_block_shows_is_compared() {
+    for (text, pointer) in [
+        ("task_complete", "/payload/duration_ms"),
+        ("task_started", "/payload/turn_id"),
+        ("task_started", "/payload/started_at"),
+        ("CommandExecution", "/payload/item/process_id"),
+        ("CommandExecution", "/payload/item/parsed_cmd/0/type"),
+        ("CommandExecution", "/payload/started_at_ms"),
+        ("UserMessage", "/payload/item/id"),
+        ("total_token_usage", "/payload/info/total_token_usage/reasoning_output_tokens"),
+        ("world_state", "/ordinal"),
+    ] {
+        let mut changed = pair("app_shell");
+        changed.files[0].1 = with_value(&changed.files[0].1, text, pointer);
+        assert_eq!(changed.compare().verdict(), Verdict::Different, "file {text} {pointer}");
+    }
+    for (text, pointer) in [
+        ("turn/completed", "/msg/params/turn/completedAt"),
+        ("turn/started", "/msg/params/turn/startedAt"),
+        ("item/agentMessage/delta", "/msg/params/delta"),
+        ("item/started", "/msg/params/startedAtMs"),
+        ("item/completed", "/msg/params/turnId"),
+        ("item/completed", "/msg/params/completedAtMs"),
+        ("thread/tokenUsage/updated", "/msg/params/tokenUsage/total/totalTokens"),
+    ] {
+        let mut changed = pair("app_shell");
+        changed.stream = with_value(&changed.stream, text, pointer);
+        assert_eq!(changed.compare().verdict(), Verdict::Different, "stream {text} {pointer}");
+    }
+}
+
+#[test]
+fn a_numbered_file_that_lost_any_record_is_different() {
+    let whole = pair("app_shell");
+    let file = String::from_utf8(whole.files[0].1.clone()).unwrap();
+    let lines: Vec<&str> = file.lines().collect();
+    for lost in 1..lines.len() - 1 {
+        let mut changed = whole.clone();
+        let kept = lines.iter().enumerate().filter(|(number, _)| *number != lost);
+        let kept: String = kept.map(|(_, line)| format!("{line}\n")).collect();
+        changed.files[0].1 = kept.into_bytes();
+        assert_eq!(changed.compare().verdict(), Verdict::Different, "without line {lost}");
     }
 }
 

@@ -257,7 +257,7 @@ pub(in crate::codex) fn script_of(command: &RawValue) -> Option<String> {
 }
 
 /// Splits a command line as a shell would; nothing if a quote is not closed.
-fn split_words(line: &str) -> Option<Vec<String>> {
+pub(in crate::codex) fn split_words(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut is_word) = (Vec::new(), String::new(), false);
     let mut letters = line.chars();
     while let Some(letter) = letters.next() {
