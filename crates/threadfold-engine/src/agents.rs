@@ -74,6 +74,11 @@ pub(crate) trait AgentAccess: Sync {
         None
     }
 
+    /// Recognizes a file whose bytes are not those of a format, such as a compressed one.
+    fn recognize_packed(&self, _file: &Path) -> Option<Detection> {
+        None
+    }
+
     /// Returns the agent's server at an address, if it has servers.
     fn server(
         &self,

@@ -329,6 +329,11 @@ impl FolderTree {
         self.claimed = found.sessions.len();
     }
 
+    /// Removes a file that a session has in another form.
+    pub(crate) fn remove_file(&mut self, path: &Path) {
+        self.files.remove(&ByDepth(path.to_owned()));
+    }
+
     fn next_file(&mut self) -> Option<PathBuf> {
         self.files.pop_first().map(|it| it.0)
     }

@@ -200,7 +200,8 @@ impl FileHead {
     /// Detects a file's format. An unrecognized file is accepted line by line if it is text.
     fn recognize(&self, path: &Path, any: bool) -> Result<Detection, InputError> {
         let path = || path.to_owned();
-        match detect(&self.bytes) {
+        let found = detect(&self.bytes).or_else(|| recognize_packed(&path()));
+        match found {
             Some(found) => Ok(found),
             None if any => Ok(Detection::unknown()),
             None if self.head().is_before_first_record() => {
@@ -217,7 +218,13 @@ pub fn detect_input(path: &Path) -> Result<Option<Detection>, EngineError> {
     if path.is_dir() {
         return Ok(agents::all().find_map(|row| row.recognize_folder(path)));
     }
-    Ok(detect(&FileHead::read(path)?.bytes))
+    let head = FileHead::read(path)?;
+    Ok(detect(&head.bytes).or_else(|| recognize_packed(path)))
+}
+
+/// Recognizes a file that an agent stores in another form, such as a compressed one.
+fn recognize_packed(path: &Path) -> Option<Detection> {
+    agents::all().find_map(|row| row.recognize_packed(path))
 }
 
 /// Returns whether a file ends before its first record is complete, so that its format is unknown.

@@ -86,6 +86,31 @@ fn a_compressed_rollout_is_the_same_session() {
 }
 
 #[test]
+fn a_compressed_rollout_outside_the_home_is_the_same_session() {
+    let env = TestEnv::new();
+    let files = rollouts("app_sub2");
+    let (mut plain, mut packed) = (String::new(), String::new());
+    for (path, bytes) in &files {
+        let name = path.rsplit('/').next().unwrap();
+        env.write(&format!("plain/{name}"), bytes.clone());
+        env.write(&format!("packed/{name}.zst"), zstd::encode_all(bytes.as_slice(), 3).unwrap());
+        if path.contains(&thread(&files[0].0)) {
+            (plain, packed) = (format!("plain/{name}"), format!("packed/{name}.zst"));
+        }
+    }
+    let hash = env.done(&["fold", &plain, "--hash"]);
+    assert_eq!(env.done(&["fold", &packed, "--hash"]), hash);
+    assert_eq!(env.done(&["view", &packed]), env.done(&["view", &plain]));
+    env.done(&["import", "packed"]);
+    let id = thread(&files[0].0);
+    assert_eq!(env.done(&["list", "--json"]).lines().count(), 1);
+    env.done(&["export", &id, "--output", "out"]);
+    let exported: Vec<_> = files_below(&env.path("out")).into_values().collect();
+    assert_eq!(exported.len(), files.len());
+    assert!(exported.iter().all(|it| files.iter().any(|(_, bytes)| bytes == it)));
+}
+
+#[test]
 fn both_live_views_are_equal_to_the_rollout() {
     for (name, stream, said) in [
         ("exec_parallel", "stream.jsonl", "equal: 8 blocks, 0 subagents"),

@@ -44,6 +44,12 @@ impl AgentAccess for Codex {
         enumerate::claim(tree, found);
     }
 
+    fn recognize_packed(&self, file: &Path) -> Option<Detection> {
+        let is_rollout = heads::is_compressed(file) && heads::read(file).is_some();
+        let format = self.agent().format(Shape::Transcript).filter(|_| is_rollout)?;
+        Some(Detection { agent: Some(self.agent()), format })
+    }
+
     fn open(
         &self,
         path: &Path,

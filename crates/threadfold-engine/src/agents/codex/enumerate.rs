@@ -71,12 +71,16 @@ pub(super) fn session_of_file(path: &Path) -> Option<FoundSession> {
 /// Claims rollouts from a folder that the user named, whatever their names.
 pub(super) fn claim(tree: &mut FolderTree, found: &mut Discovery) {
     let mut names = BTreeSet::new();
-    let is_lines = |path: &Path| name_of(path).ends_with(".jsonl");
+    let is_lines = |path: &Path| name_of(path).ends_with(".jsonl") || heads::is_compressed(path);
     let mut rollouts = Vec::new();
     for path in tree.matching(is_lines) {
         // Another copy of a file is a session of its own, which the store compares with this one.
-        let rollout = heads::read(&path).filter(|it| names.insert(name_of(&it.path)));
+        let rollout = heads::read(&path).filter(|it| names.insert(heads::plain_name(&it.path)));
         rollouts.extend(rollout);
+    }
+    // A session has decompressed copies of these files.
+    for packed in rollouts.iter().filter(|it| heads::is_compressed(&it.path)) {
+        tree.remove_file(&packed.path);
     }
     add(heads::sorted(rollouts), found);
     tree.remove_claimed(found);
