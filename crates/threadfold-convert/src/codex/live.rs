@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use threadfold_core::work::visit;
 use threadfold_core::{
     Block, BlockId, ContextChange, Json, Payload, PermissionRequested, PermissionResolved,
     SystemBlock,
@@ -15,7 +16,7 @@ use super::compaction;
 use super::emitter::Emitter;
 use super::items::{self, Stage};
 use super::memory::OpenText;
-use super::texts::{self, ReasoningReport};
+use super::texts::{self, MOST_PENDING, ReasoningReport};
 use super::transcript::{TurnEnd, begin_turn, emit_usage, end_turn, roll_back};
 use super::wire::{Item, ItemKind, Line, Object, Tokens};
 
@@ -321,9 +322,14 @@ fn finish_text(emitter: &mut Emitter<'_>, text: ClosedText, block: impl FnOnce(B
 fn open_text(emitter: &mut Emitter<'_>, item: &str, is_reasoning: bool) -> usize {
     let has_no_ids = emitter.memory.has_no_ids;
     let thread = emitter.thread();
-    if let Some(at) = thread.open.iter().position(|it| *it.item == *item) {
+    if let Some(at) = thread.open.iter().inspect(|_| visit()).position(|it| *it.item == *item) {
         return at;
     }
+    // No agent writes so many texts at once: nobody will complete these.
+    if thread.open.len() == MOST_PENDING {
+        emitter.abandon_texts();
+    }
+    let thread = emitter.thread();
     let kind = if is_reasoning { "reasoning" } else { "text" };
     let others = thread.open.iter().filter(|it| it.is_reasoning == is_reasoning).count() as u32;
     let number = thread.counts.get(kind).copied().unwrap_or(0) + others + 1;

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use threadfold_core::work::visit;
 use threadfold_core::{AssistantTextBlock, Block, BlockId, Json, SystemBlock, ThinkingBlock};
 
 use super::emitter::Emitter;
 use super::memory::Held;
 use super::names;
 use super::wire::{Item, Object, content_text};
+
+/// The most texts that wait for another record of theirs: a file has that record a few lines further.
+pub(super) const MOST_PENDING: usize = 64;
 
 /// Emits a text of the model.
 pub(super) fn emit_text(emitter: &mut Emitter<'_>, own: Option<&str>, text: &str) -> BlockId {
@@ -146,7 +150,7 @@ fn convert_answer(emitter: &mut Emitter<'_>, id: Option<&str>, text: &str) {
         thread.itemized = None;
         return;
     }
-    if let Some(at) = thread.announced.iter().position(|it| **it == *text) {
+    if let Some(at) = thread.announced.iter().inspect(|_| visit()).position(|it| **it == *text) {
         thread.announced.drain(..=at);
         emit_text(emitter, id, text);
         return;
@@ -210,7 +214,11 @@ pub(super) fn flush(emitter: &mut Emitter<'_>) {
             let mut block = text_block(&id, &held.text);
             block.metadata.insert("unlisted", Json::of(&true));
             emitter.emit_again(block);
-            emitter.thread().unannounced.push(held.text);
+            let unannounced = &mut emitter.thread().unannounced;
+            if unannounced.len() == MOST_PENDING {
+                unannounced.remove(0);
+            }
+            unannounced.push(held.text);
         }
     }
     emitter.timestamp = now;
@@ -232,8 +240,11 @@ pub(super) fn announce(emitter: &mut Emitter<'_>, text: &str) {
         }
         None => {
             flush(emitter);
+            if emitter.thread().announced.len() == MOST_PENDING {
+                flush_announced(emitter);
+            }
             let thread = emitter.thread();
-            match thread.unannounced.iter().position(|it| **it == *text) {
+            match thread.unannounced.iter().inspect(|_| visit()).position(|it| **it == *text) {
                 Some(at) => {
                     thread.unannounced.remove(at);
                 }

@@ -63,15 +63,24 @@ impl Conversation {
     }
 
     /// Spreads the labels around `position` over the smallest range that has enough room.
+    ///
+    /// Labels at the end advance by a few steps only: if they were spread up to the largest number,
+    /// a few rounds would leave no room for the next block.
     fn make_room(&mut self, position: usize) {
         let mut reach = 16;
         loop {
             let start = position.saturating_sub(reach);
             let end = (position + reach).min(self.entries.len());
             let whole = start == 0 && end == self.entries.len();
+            let count = (end - start + 2) as Label;
+            let last = self.entries.back().map_or(FIRST, |entry| entry.label);
+            let beyond = last.saturating_add(STEP.saturating_mul(count));
+            let high = self.entries.get(end).map_or(beyond, |entry| entry.label);
             let low = start.checked_sub(1).map_or(0, |at| self.entries[at].label);
-            let high = self.entries.get(end).map_or(Label::MAX, |entry| entry.label);
-            let step = (high - low) / (end - start + 2) as Label;
+            let (low, step) = match whole {
+                true => (FIRST, STEP.min((Label::MAX - FIRST) / (count + 1))),
+                false => (low, (high - low) / count),
+            };
             if step >= ROOM || whole {
                 for (count, at) in (start..end).enumerate() {
                     visit();
@@ -81,7 +90,9 @@ impl Conversation {
                     self.index.insert(&entry.id(), entry.label);
                     self.entries.set(at, entry);
                 }
-                return;
+                if whole || self.free_label(position).is_some() {
+                    return;
+                }
             }
             reach *= 4;
         }

@@ -380,6 +380,41 @@ fn turns_calls_and_texts_of_a_rollout() {
 }
 
 #[test]
+fn texts_of_a_rollout_that_nothing_confirms() {
+    let answer = |text: &str| {
+        let content = format!(r#"[{{"type":"output_text","text":"{text}"}}]"#);
+        let message = format!(r#"{{"type":"message","role":"assistant","content":{content}}}"#);
+        stored("response_item", &message)
+    };
+    let event = |kind: &str, field: &str, text: &str| {
+        stored("event_msg", &format!(r#"{{"type":"{kind}","{field}":"{text}"}}"#))
+    };
+    check("events of other texts", &rollout(), |number| {
+        let other = event("agent_message", "message", &format!("b{number}"));
+        [answer(&format!("a{number}")), other].join("\n")
+    });
+    check("announced texts", &rollout(), |number| {
+        event("agent_message", "message", &format!("a{number}"))
+    });
+}
+
+#[test]
+fn texts_of_the_app_server_that_never_end() {
+    check("deltas of many items", &exec(), |number| {
+        let delta = format!(
+            r#"{{"method":"item/agentMessage/delta","params":{{"threadId":"t","turnId":"u","itemId":"m{number}","delta":"a"}}}}"#
+        );
+        let warning = r#"{"method":"warning","params":{"threadId":"t","message":"w"}}"#;
+        format!("{delta}\n{warning}")
+    });
+    check("questions without an answer", &exec(), |number| {
+        format!(
+            r#"{{"id":{number},"method":"item/tool/requestUserInput","params":{{"threadId":"t","itemId":"m{number}","questions":[]}}}}"#
+        )
+    });
+}
+
+#[test]
 fn items_without_names() {
     check("equal texts", &exec(), |number| {
         format!(
