@@ -3,6 +3,7 @@
 //! Importing and tailing are the same: a file is read from where its source's log ends to the end
 //! of the file. Tailing repeats that.
 
+mod growing_set;
 mod identify;
 
 use std::fs::{File, Metadata};
@@ -18,6 +19,7 @@ use crate::error::EngineError;
 use crate::found_session::{Follow, SessionContent, Stamp};
 use crate::session::Session;
 
+pub(crate) use growing_set::GrowingSetFollower;
 pub(crate) use identify::has_file;
 use identify::{DocumentMatch, FileMatch};
 

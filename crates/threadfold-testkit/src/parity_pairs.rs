@@ -131,7 +131,10 @@ fn read_pairs_of(folder: &Path) -> io::Result<Vec<RecordedPair>> {
     if !events.is_file() {
         return Ok(Vec::new());
     }
-    let mut stream = fs::read(events)?;
+    // A server that crashed and was started again has a stream before and one after.
+    let earlier = folder.join("events.sse.before_crash.jsonl");
+    let mut stream = if earlier.is_file() { fs::read(earlier)? } else { Vec::new() };
+    stream.extend(fs::read(events)?);
     let files = exports(folder)?;
     if !files.is_empty() {
         // A fork is a session of its own beside the one that it copied.

@@ -2,18 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use async_trait::async_trait;
 
 use super::claude_files;
 use crate::error::EngineError;
-use crate::files::{FileFollower, InputFile, Intake, check_readable, stamp_of};
+use crate::files::{GrowingSetFollower, InputFile, check_readable, stamp_of};
 use crate::found_session::{Follow, SessionContent, Stamp};
-use crate::session::Session;
-
-/// How often to look for new files; listing a folder of thousands is slow.
-const RELIST_EVERY: Duration = Duration::from_millis(500);
 
 /// The files of a session.
 #[derive(Clone, Debug)]
@@ -72,8 +65,8 @@ impl SessionContent for ClaudeContent {
     }
 
     fn follower(&self) -> Box<dyn Follow> {
-        let (content, followers) = (self.clone(), Vec::new());
-        Box::new(ClaudeFollower { content, followers, listed: None })
+        let is_same = |one: &InputFile, other: &InputFile| one.path == other.path;
+        Box::new(GrowingSetFollower::new(Arc::new(self.clone()), is_same))
     }
 
     fn has_copies(&self) -> bool {
@@ -91,50 +84,5 @@ impl SessionContent for ClaudeContent {
         content.copies.push(copy);
         content.copies.sort();
         Some(Arc::new(content))
-    }
-}
-
-/// Follows all files of a session.
-struct ClaudeFollower {
-    content: ClaudeContent,
-    followers: Vec<FileFollower>,
-    listed: Option<Instant>,
-}
-
-impl ClaudeFollower {
-    fn list(&mut self) -> Result<(), EngineError> {
-        self.listed = Some(Instant::now());
-        for file in self.content.files()? {
-            if !self.followers.iter().any(|it| it.file().path == file.path) {
-                self.followers.push(FileFollower::new(file));
-            }
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Follow for ClaudeFollower {
-    async fn poll(
-        &mut self,
-        session: &mut Session,
-        progress: &mut (dyn FnMut(u64) + Send),
-    ) -> Result<Intake, EngineError> {
-        if self.listed.is_none_or(|listed| listed.elapsed() >= RELIST_EVERY) {
-            self.list()?;
-        }
-        let mut intake = Intake::default();
-        for follower in &mut self.followers {
-            intake.add(follower.poll(session, progress).await?);
-        }
-        Ok(intake)
-    }
-
-    async fn flush_unterminated(&mut self, session: &mut Session) -> Result<Intake, EngineError> {
-        let mut intake = Intake::default();
-        for follower in &mut self.followers {
-            intake.add(follower.flush_unterminated(session).await?);
-        }
-        Ok(intake)
     }
 }

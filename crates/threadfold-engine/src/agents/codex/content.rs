@@ -6,9 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use threadfold_convert::codex::AGENT;
 use threadfold_convert::codex::layout::{RolloutRole, session_files};
 use threadfold_fold::{SourceRole, SourceSpec};
@@ -16,12 +14,8 @@ use threadfold_fold::{SourceRole, SourceSpec};
 use super::compressed::PlainCopies;
 use super::heads::{self, Rollout};
 use crate::error::EngineError;
-use crate::files::{FileFollower, Form, InputFile, Intake, check_readable, noted, stamp_of};
+use crate::files::{Form, GrowingSetFollower, InputFile, check_readable, noted, stamp_of};
 use crate::found_session::{Follow, SessionContent, Stamp};
-use crate::session::Session;
-
-/// How often to look for new files; listing a folder of thousands is slow.
-const RELIST_EVERY: Duration = Duration::from_millis(500);
 
 /// The files of a session.
 #[derive(Clone, Debug)]
@@ -131,8 +125,9 @@ impl SessionContent for CodexContent {
     }
 
     fn follower(&self) -> Box<dyn Follow> {
-        let (content, followers) = (self.clone(), Vec::new());
-        Box::new(CodexFollower { content, followers, listed: None })
+        // A rollout is moved to the archive under its name.
+        let is_same = |one: &InputFile, other: &InputFile| one.spec.name == other.spec.name;
+        Box::new(GrowingSetFollower::new(Arc::new(self.clone()), is_same))
     }
 }
 
@@ -148,49 +143,4 @@ fn input_file(path: &Path, role: &RolloutRole) -> InputFile {
         }
     };
     InputFile { spec, path: path.to_owned(), form: Form::Lines }
-}
-
-/// Follows all files of a session.
-struct CodexFollower {
-    content: CodexContent,
-    followers: Vec<FileFollower>,
-    listed: Option<Instant>,
-}
-
-impl CodexFollower {
-    fn list(&mut self) -> Result<(), EngineError> {
-        self.listed = Some(Instant::now());
-        for file in self.content.files()? {
-            if !self.followers.iter().any(|it| it.file().spec.name == file.spec.name) {
-                self.followers.push(FileFollower::new(file));
-            }
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Follow for CodexFollower {
-    async fn poll(
-        &mut self,
-        session: &mut Session,
-        progress: &mut (dyn FnMut(u64) + Send),
-    ) -> Result<Intake, EngineError> {
-        if self.listed.is_none_or(|listed| listed.elapsed() >= RELIST_EVERY) {
-            self.list()?;
-        }
-        let mut intake = Intake::default();
-        for follower in &mut self.followers {
-            intake.add(follower.poll(session, progress).await?);
-        }
-        Ok(intake)
-    }
-
-    async fn flush_unterminated(&mut self, session: &mut Session) -> Result<Intake, EngineError> {
-        let mut intake = Intake::default();
-        for follower in &mut self.followers {
-            intake.add(follower.flush_unterminated(session).await?);
-        }
-        Ok(intake)
-    }
 }
