@@ -95,6 +95,13 @@ fn explain_stored(place: &BlockPlace, block: &Block) -> Option<&'static str> {
             }
             _ => None,
         },
+        // Texts that the thread's own file has of a review.
+        BlockBody::AssistantText(_)
+            if block.id.as_str().contains(":review_text:")
+                && has_no_items(place.version.as_deref()) =>
+        {
+            Some("review-texts-in-file")
+        }
         BlockBody::AssistantText(_) if has("unlisted") => Some("injected-texts-in-file"),
         BlockBody::Thinking(thinking)
             if (thinking.redacted || has("unsummarized")) && is_exec(place.has_prompts) =>
