@@ -79,6 +79,10 @@ pub(crate) struct ParityTable {
     pub(crate) loses_end_at_signal: Option<Versions>,
     /// The versions whose stream omits what background subagents do.
     pub(crate) omits_background: Option<Versions>,
+    /// The versions that do not store the result of a call if the response was cut off.
+    pub(crate) loses_results_at_cut: Option<Versions>,
+    /// The versions whose stream omits what subagents do after their caller was interrupted.
+    pub(crate) omits_after_interruption: Option<Versions>,
     /// Returns whether a line is of a stream that names nothing, so that its blocks get the names of
     /// the transcript. Such a stream repeats no prompts, and the agent's other streams do.
     pub(crate) is_unnamed: Option<fn(&[u8]) -> bool>,

@@ -204,4 +204,15 @@ impl Agent {
     pub fn omits_background(self, version: Option<&str>) -> bool {
         self.parity().omits_background.is_some_and(|versions| versions.include(version))
     }
+
+    /// Returns whether this version does not store the result of a call if the response was cut off.
+    pub fn loses_results_at_cut(self, version: Option<&str>) -> bool {
+        self.parity().loses_results_at_cut.is_some_and(|versions| versions.include(version))
+    }
+
+    /// Returns whether the stream of this version omits what subagents do after their caller was
+    /// interrupted.
+    pub fn omits_after_interruption(self, version: Option<&str>) -> bool {
+        self.parity().omits_after_interruption.is_some_and(|versions| versions.include(version))
+    }
 }

@@ -60,6 +60,9 @@ pub struct Comparison {
     /// Blocks that one side lacks for a known reason.
     #[serde(skip)]
     lacking_blocks: BTreeSet<BlockId>,
+    /// Subagents of which the stream lacks what they did after their caller was interrupted.
+    #[serde(skip)]
+    unfinished: BTreeSet<ConversationId>,
 }
 
 /// One difference.
@@ -193,6 +196,9 @@ fn add_one_sided(comparison: &mut Comparison, sides: &Sides<'_>, block: &Block, 
     } else if let Some(gap) = run_gap::of(sides, block, side) {
         *comparison.lacking.entry(gap).or_default() += 1;
         comparison.lacking_blocks.insert(block.id.clone());
+        if gap == RunGap::AfterInterruption {
+            comparison.unfinished.insert(sides.pair.name.clone());
+        }
     } else {
         let json = Json::of(block);
         comparison.differences.push(Difference {

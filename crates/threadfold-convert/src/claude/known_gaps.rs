@@ -29,6 +29,8 @@ pub(super) const TABLE: ParityTable = ParityTable {
     loses_end_at_kill: true,
     loses_end_at_signal: Some(Versions::seen("2.1.50", "2.1.325").after("2.0.76")),
     omits_background: Some(Versions::seen("2.1.50", "2.1.100").after("2.0.76").before("2.1.160")),
+    loses_results_at_cut: None,
+    omits_after_interruption: None,
     is_unnamed: None,
     field_gap: |_| None,
 };

@@ -82,6 +82,10 @@ impl Reader {
             if !is_usage {
                 self.mentions.read(message);
             }
+            // The turn inside a review is only announced.
+            if self.is_in_review && text(message, "method") == Some("turn/started") {
+                self.mentions.read(message);
+            }
         }
         let params = &message["params"];
         let thread = text(params, "threadId").unwrap_or("").to_owned();
@@ -136,9 +140,14 @@ impl Reader {
         if id.len() < 4 {
             return;
         }
-        let record = RecordName::new("item", id);
-        self.facts.agree(&record, "", &canonical::item(item));
         let field = |names: [&str; 2]| names.iter().find_map(|it| params.get(*it)).cloned();
+        // 0.128 names the beginning and the end of a review by its turn.
+        let is_turn = field(["turnId", "turn_id"]).is_some_and(|turn| turn == id);
+        let record = match text(item, "type").filter(|_| is_turn) {
+            Some(kind) => RecordName::new("item", &format!("{id} {kind}")),
+            None => RecordName::new("item", id),
+        };
+        self.facts.agree(&record, "", &canonical::item(item));
         if let Some(time) = field(["completedAtMs", "completed_at_ms"]) {
             self.facts.agree(&record, "completedAtMs", &time);
             if item.get("completedAtMs").is_some_and(|it| *it != time) {

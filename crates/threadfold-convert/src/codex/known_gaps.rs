@@ -8,7 +8,9 @@ use threadfold_core::{Block, BlockBody, Fields, Json, ToolResultBlock};
 
 use super::facts;
 use crate::agent::ParityTable;
-use crate::parity::{BlockPlace, FieldPlace, KnownGap, PlaceNotice, RecordName, Side, parse};
+use crate::parity::{
+    BlockPlace, FieldPlace, KnownGap, PlaceNotice, RecordName, Side, Versions, parse,
+};
 
 pub(super) const TABLE: ParityTable = ParityTable {
     known_gaps: || &KNOWN_GAPS,
@@ -27,6 +29,9 @@ pub(super) const TABLE: ParityTable = ParityTable {
     loses_end_at_kill: false,
     loses_end_at_signal: None,
     omits_background: None,
+    // Recordings: `app_drop_after_tool@0.98.0`, `app_interrupt_subagent@0.98.0`.
+    loses_results_at_cut: Some(Versions::seen("0.98.0", "0.98.0").before("0.128.0")),
+    omits_after_interruption: Some(Versions::seen("0.98.0", "0.98.0").before("0.128.0")),
     is_unnamed: Some(super::agent::is_unnamed),
     field_gap,
 };
@@ -95,6 +100,13 @@ fn explain_stored(place: &BlockPlace, block: &Block) -> Option<&'static str> {
             }
             _ => None,
         },
+        // Texts that the thread's own file has of a review.
+        BlockBody::AssistantText(_)
+            if block.id.as_str().contains(":review_text:")
+                && has_no_items(place.version.as_deref()) =>
+        {
+            Some("review-texts-in-file")
+        }
         BlockBody::AssistantText(_) if has("unlisted") => Some("injected-texts-in-file"),
         BlockBody::Thinking(thinking)
             if (thinking.redacted || has("unsummarized")) && is_exec(place.has_prompts) =>
@@ -107,7 +119,14 @@ fn explain_stored(place: &BlockPlace, block: &Block) -> Option<&'static str> {
         BlockBody::ToolUse(_) | BlockBody::ToolResult(_) if has("rejected") => {
             Some("rejected-calls-in-file")
         }
-        BlockBody::ToolUse(call) if block.interrupted && &*call.tool_name == "exec_command" => {
+        BlockBody::ToolUse(_) if block.interrupted && has("aborted") => {
+            Some("unstarted-calls-in-file")
+        }
+        BlockBody::ToolUse(call)
+            if block.interrupted
+                && &*call.tool_name == "exec_command"
+                && minor(place.version.as_deref()).is_some_and(|it| it < 128) =>
+        {
             Some("calls-that-never-ran")
         }
         BlockBody::ToolUse(call)

@@ -77,6 +77,12 @@ pub(super) struct Thread {
     /// A review is running, and this is the last prompt in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) review_prompt: Option<Arc<str>>,
+    /// The last reasoning of a running review, until the file repeats it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) review_reasoning: Option<Arc<str>>,
+    /// The caller of this thread has seen it fail, and not succeed since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_failed: bool,
 }
 
 /// A response item that may turn out to be no part of the conversation, or to be reported again.
@@ -181,6 +187,9 @@ pub(super) struct FileState {
 pub(super) struct Review {
     /// The last block of the review in the conversation that asked for it.
     pub(super) tail: Option<BlockId>,
+    /// How many reasonings with a summary the review has had.
+    #[serde(default)]
+    pub(super) reasonings: u32,
 }
 
 /// Records that were copied from another thread.

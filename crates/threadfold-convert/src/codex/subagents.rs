@@ -76,6 +76,9 @@ pub(super) fn emit_states<'a>(
             _ => continue,
         };
         let output: Option<Arc<str>> = state.message.as_deref().map(Into::into);
+        let caller = std::mem::replace(&mut emitter.thread, thread.as_str().into());
+        emitter.thread().has_failed = is_error;
+        emitter.thread = caller;
         emit_ended(emitter, thread, End { is_error, output });
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, feed: &Feed, line: &Line<'_>) -
     match kind {
         "response_item" => {
             let is_known = convert_response(emitter, payload);
-            reviews::repeat_call(emitter, &name, payload);
+            reviews::repeat(emitter, &name, payload);
             is_known
         }
         "event_msg" => convert_event(emitter, line.ordinal, payload),
@@ -307,10 +307,18 @@ fn convert_event(emitter: &mut Emitter<'_>, ordinal: Option<u64>, payload: &RawV
             }
         }
         "user_message" => convert_user(emitter, &event),
-        "agent_message" => texts::announce(emitter, &event.text("message").unwrap_or_default()),
+        "agent_message" => {
+            let text = event.text("message").unwrap_or_default();
+            if !reviews::convert_text(emitter, &text) {
+                texts::announce(emitter, &text);
+            }
+        }
         "agent_reasoning" => {
             texts::flush(emitter);
             let text = event.text("text").unwrap_or_default();
+            if reviews::convert_reasoning(emitter, &text) {
+                return true;
+            }
             emitter.thread().announced_reasoning.push((&*text).into());
         }
         "thread_rolled_back" => roll_back(emitter, event.number("num_turns").unwrap_or(1)),
@@ -485,6 +493,10 @@ pub(super) fn end_turn(emitter: &mut Emitter<'_>, end: &TurnEnd<'_>) {
     if !emitter.conversation.is_main() && !end.is_interrupted {
         let thread = emitter.thread.clone();
         let is_error = end.error.is_some();
+        // Files before 0.157 do not say that a turn failed; the caller may have said so.
+        if !is_error && output.is_none() && emitter.thread().has_failed {
+            return;
+        }
         let output = end.error.map(Into::into).or(output);
         subagents::emit_ended(emitter, &thread, End { is_error, output });
     }

@@ -25,6 +25,8 @@ pub(super) const TABLE: ParityTable = ParityTable {
     loses_end_at_kill: false,
     loses_end_at_signal: None,
     omits_background: None,
+    loses_results_at_cut: None,
+    omits_after_interruption: None,
     is_unnamed: None,
     field_gap: |_| None,
 };

@@ -145,6 +145,8 @@ pub(super) struct Shared {
     unprompted: BTreeSet<BlockId>,
     /// Conversations of subagents that were stopped before their end.
     pub(super) stopped: BTreeSet<ConversationId>,
+    /// The main conversation of the stream ends with an interruption.
+    pub(super) ends_interrupted: bool,
     /// Calls of subagents whose outcome was streamed after everything that the file has.
     pub(super) lost_outcomes: BTreeSet<BlockId>,
 }
@@ -165,6 +167,7 @@ impl Shared {
                 .unwrap_or_else(|| collect_blocks(main.stream).iter().any(is_prompt)),
             unprompted: unprompted_blocks(main),
             stopped: stopped_conversations(pairs),
+            ends_interrupted: collect_blocks(main.stream).last().is_some_and(is_interruption),
             lost_outcomes: pairs.iter().flat_map(lost_outcomes).collect(),
         }
     }
@@ -181,6 +184,11 @@ impl Shared {
         };
         self.has_prompts && !block.is_some_and(|block| self.unprompted.contains(&block))
     }
+}
+
+/// Returns whether a block is the mark of an interruption.
+fn is_interruption(block: &Block) -> bool {
+    matches!(&block.body, BlockBody::System(body) if &*body.subtype == "interrupted")
 }
 
 /// Returns the blocks of the turns that a view without prompts reports, if the stream has another view

@@ -34,6 +34,10 @@ pub enum RunGap {
     ShortenedOutput,
     /// The stream has parallel calls in the order in which they started.
     ParallelOrder,
+    /// The file lacks the result of a call: the connection to the model was cut while it ran.
+    CutResult,
+    /// The stream lacks what a subagent did after its caller was interrupted.
+    AfterInterruption,
 }
 
 impl RunGap {
@@ -44,14 +48,16 @@ impl RunGap {
             | Self::EarlierTurns
             | Self::SubagentInterruption
             | Self::StreamEndsAtKill
-            | Self::ParallelOrder => Side::Transcript,
+            | Self::ParallelOrder
+            | Self::AfterInterruption => Side::Transcript,
             Self::FileEndsAtKill
             | Self::FileEndsAtSignal
             | Self::SubagentFile
             | Self::QueuedPrompt
             | Self::ReplacedAnswer
             | Self::OtherSession
-            | Self::ShortenedOutput => Side::Stream,
+            | Self::ShortenedOutput
+            | Self::CutResult => Side::Stream,
         }
     }
 
@@ -90,6 +96,12 @@ impl RunGap {
             Self::ParallelOrder => {
                 "the stream lacks the order of parallel calls (it has them as they started)"
             }
+            Self::CutResult => {
+                "the file lacks the result of a call that ran when the connection was cut"
+            }
+            Self::AfterInterruption => {
+                "the stream lacks what a subagent did after its caller was interrupted"
+            }
         }
     }
 }
@@ -100,10 +112,12 @@ pub(super) fn of(sides: &Sides<'_>, block: &Block, side: Side) -> Option<RunGap>
         Side::Transcript if sides.shared.earlier.contains(&block.id) => Some(RunGap::EarlierTurns),
         Side::Transcript if is_unreported_stop(sides, block) => Some(RunGap::StreamEndsAtKill),
         Side::Transcript if sides.pair.depth == 0 => None,
+        Side::Transcript if is_after_interruption(sides, block) => Some(RunGap::AfterInterruption),
         Side::Transcript if is_unforwarded(sides, block) => Some(RunGap::SubagentWords),
         Side::Transcript => ends_interruption(sides, block).then_some(RunGap::SubagentInterruption),
         Side::Stream if is_unexported(sides) => Some(RunGap::SubagentFile),
         Side::Stream if is_replaced(sides, block) => Some(RunGap::ReplacedAnswer),
+        Side::Stream if is_cut_result(sides, block) => Some(RunGap::CutResult),
         Side::Stream if is_queued_prompt(sides, block) => Some(RunGap::QueuedPrompt),
         Side::Stream if is_in_other_session(sides, block) => Some(RunGap::OtherSession),
         Side::Stream if !is_after_end_of_file(sides, block) => None,
@@ -134,6 +148,35 @@ fn ends_interruption(sides: &Sides<'_>, block: &Block) -> bool {
         sides.transcript.iter().rposition(|stored| sides.in_stream.contains_key(&stored.id));
     let place = sides.transcript.iter().position(|stored| stored.id == block.id);
     is_end && place > last_common && sides.shared.stopped.contains(&sides.pair.name)
+}
+
+/// Returns whether a block is what a subagent did after its caller was interrupted, with which the
+/// stream of some versions ends.
+fn is_after_interruption(sides: &Sides<'_>, block: &Block) -> bool {
+    let run = sides.pair.run;
+    let last_common =
+        sides.transcript.iter().rposition(|stored| sides.in_stream.contains_key(&stored.id));
+    let place = sides.transcript.iter().position(|stored| stored.id == block.id);
+    run.agent.omits_after_interruption(run.version.as_deref())
+        && sides.shared.ends_interrupted
+        && last_common.is_some()
+        && place > last_common
+}
+
+/// Returns whether a block is the result of a call that the file has without one, and the agent
+/// connected to the model again right after it.
+fn is_cut_result(sides: &Sides<'_>, block: &Block) -> bool {
+    let run = sides.pair.run;
+    let BlockBody::ToolResult(result) = &block.body else { return false };
+    let call = sides.in_transcript.get(&BlockId::from(&result.tool_use_id));
+    let is_call = |it: &&Block| matches!(it.body, BlockBody::ToolUse(_) | BlockBody::ToolResult(_));
+    let place = sides.stream.iter().position(|streamed| streamed.id == block.id);
+    let mut rest = sides.stream.iter().skip(place.unwrap_or(usize::MAX)).skip_while(is_call);
+    let is_retry =
+        |it: &Block| matches!(&it.body, BlockBody::System(it) if &*it.subtype == "retry");
+    run.agent.loses_results_at_cut(run.version.as_deref())
+        && call.is_some_and(|call| call.interrupted)
+        && rest.next().is_some_and(is_retry)
 }
 
 /// Returns whether a block is part of an answer that was cut off and replaced.

@@ -114,7 +114,8 @@ fn commands() -> Vec<Script> {
             .step(run(Step::new().thinking("**Next**\n\nWrite.", "c2ln"), "echo made > made.txt"))
             .step(done.clone()),
         Script::new("review")
-            .step(run(Step::new(), "cat given.txt"))
+            .step(run(Step::new().text("I look."), "cat given.txt"))
+            .step(run(Step::new().thinking("**Next**\n\nCount.", "c2ln"), "wc -l given.txt"))
             .step(Step::new().text("There is nothing to criticize.")),
         Script::new("failing")
             .step(run(Step::new().text("I try."), "echo before; echo wrong >&2; exit 3"))

@@ -24,6 +24,9 @@ pub struct CodexCount {
     itemized: BTreeSet<String>,
     /// How often each prompt occurs.
     pub prompts: BTreeMap<String, usize>,
+    /// The last prompt and the last reasoning of a review that is running: before 0.157, the file of
+    /// the thread that asked for it has each of them twice, one right after the other.
+    review: Option<[String; 2]>,
 }
 
 impl CodexCount {
@@ -90,11 +93,29 @@ impl CodexCount {
             }
             ("event_msg", "user_message") => {
                 let text = payload["message"].as_str().unwrap_or("").to_owned();
-                *self.prompts.entry(text).or_default() += 1;
+                if !self.is_repeated(0, &text) {
+                    *self.prompts.entry(text).or_default() += 1;
+                }
             }
+            ("event_msg", "agent_reasoning") if self.review.is_some() => {
+                let text = payload["text"].as_str().unwrap_or("");
+                if !self.is_repeated(1, text) {
+                    self.reason(text, 0);
+                }
+            }
+            ("event_msg", "entered_review_mode") => self.review = Some(Default::default()),
+            ("event_msg", "exited_review_mode") => self.review = None,
             ("event_msg", "item_completed") => self.item(&payload["item"]),
             _ => {}
         }
+    }
+
+    /// Returns whether a record repeats the one before it in a review.
+    fn is_repeated(&mut self, kind: usize, text: &str) -> bool {
+        let Some(review) = &mut self.review else { return false };
+        let is_repeated = review[kind] == text;
+        review[kind] = if is_repeated { String::new() } else { text.to_owned() };
+        is_repeated
     }
 
     fn item(&mut self, item: &Value) {

@@ -20,7 +20,9 @@ fn pair(name: &str) -> RecordedPair {
 }
 
 /// The runs that lack something, and what.
-const PARTIAL: [(&str, RunGap); 2] = [
+const PARTIAL: [(&str, RunGap); 4] = [
+    ("app_drop_after_tool@0.98.0", RunGap::CutResult),
+    ("app_interrupt_subagent@0.98.0", RunGap::AfterInterruption),
     ("app_parallel@0.147.0", RunGap::ParallelOrder),
     ("app_sigterm_tool", RunGap::StreamEndsAtKill),
 ];
@@ -44,6 +46,30 @@ fn every_interleaving_of_stream_and_files_gives_one_state() {
         assert!(replayed.tried > 3, "{}", pair.name);
         assert!(replayed.holds(), "{}: {replayed:?}", pair.name);
     }
+}
+
+#[test]
+fn a_call_that_was_interrupted_before_its_start_is_in_the_file_alone() {
+    let mut early = pair("app_interrupt_hangtool");
+    let stream = String::from_utf8(early.stream).unwrap();
+    let is_start = |line: &&str| line.contains("item/started") && line.contains("commandExecution");
+    assert_eq!(stream.lines().filter(is_start).count(), 1);
+    let rest: Vec<&str> =
+        stream.lines().filter(|line| !line.contains("commandExecution")).collect();
+    early.stream = rest.join("\n").into_bytes();
+    let comparison = early.compare();
+    assert_eq!(comparison.verdict(), Verdict::Equal, "{:?}", comparison.differences);
+    assert_eq!(comparison.explained.get("unstarted-calls-in-file"), Some(&1));
+    assert!(early.replay().holds());
+}
+
+#[test]
+fn a_lost_result_is_only_excused_where_the_connection_was_cut() {
+    let mut uncut = pair("app_drop_after_tool@0.98.0");
+    let stream = String::from_utf8(uncut.stream).unwrap();
+    let rest: Vec<&str> = stream.lines().filter(|line| !line.contains("willRetry")).collect();
+    uncut.stream = rest.join("\n").into_bytes();
+    assert_eq!(uncut.compare().verdict(), Verdict::Different);
 }
 
 /// Returns a pair whose stream has another text in place of one.

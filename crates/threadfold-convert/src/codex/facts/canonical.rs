@@ -57,6 +57,15 @@ pub(super) fn item(item: &Value) -> Value {
     } else if let Some(listed) = get("commandActions").as_array() {
         out.insert("commandActions".into(), listed.iter().map(action).collect());
     }
+    // The app-server has the absolute path of a file that a command reads.
+    let folder = out.get("cwd").and_then(Value::as_str).unwrap_or("").to_owned();
+    for action in out.get_mut("commandActions").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        let path = action["path"].as_str().filter(|it| !it.starts_with('/'));
+        if let Some(path) = path.filter(|_| action["type"] == "read" && !folder.is_empty()) {
+            action["path"] = format!("{folder}/{path}").into();
+        }
+    }
     let duration = get("duration");
     if let (Some(secs), Some(nanos)) = (duration["secs"].as_u64(), duration["nanos"].as_u64()) {
         out.insert("durationMs".into(), (secs * 1000 + nanos / 1_000_000).into());

@@ -111,7 +111,7 @@ const BOTH: [(&str, &[RunGap]); 33] = [
     ("error_after_tool", &[]),
     ("drop_midstream", &[]),
     ("drop_in_thinking", &[]),
-    ("drop_after_tool", &[]),
+    ("drop_after_tool", &[RunGap::CutResult]),
     ("drop_always", &[]),
 ];
 
@@ -188,7 +188,8 @@ fn app_server() -> Vec<Scenario> {
         new(
             "interrupt_subagent",
             &[Act::Begin("held_subagent"), Act::WaitForCommand, Act::Interrupt],
-        ),
+        )
+        .may_lack(&[RunGap::AfterInterruption]),
         new("kill_text", &[Act::Begin("held_text"), Act::WaitFor(text), Act::Stop(Stop::Kill)]),
         new(
             "steer",
