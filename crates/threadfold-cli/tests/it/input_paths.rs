@@ -293,9 +293,13 @@ fn recordings_of_codex_have_one_state_for_every_input_path() {
     for path in share(files(&data().join("codex"), is_stream), 1) {
         let is_rollout = |path: &Path| path.extension().is_some_and(|it| it == "jsonl");
         let rollouts = files(&path.with_file_name("rollout"), is_rollout);
-        // Forks are sessions of their own.
-        let is_fork = |path: &PathBuf| fs::read_to_string(path).unwrap().contains("forked_from_id");
-        if rollouts.iter().any(is_fork) {
+        // Forks are sessions of their own, and so are reviews of versions that name no parent.
+        let is_own = |path: &PathBuf| {
+            let text = fs::read_to_string(path).unwrap();
+            let is_review = text.contains(r#""subagent":"review""#);
+            text.contains("forked_from_id") || (is_review && !text.contains("parent_thread_id"))
+        };
+        if rollouts.iter().any(is_own) {
             continue;
         }
         let main = &rollouts[0];

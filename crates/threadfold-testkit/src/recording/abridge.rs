@@ -53,9 +53,13 @@ fn abridged_record(line: &[u8]) -> Option<Value> {
     (record != before).then_some(record)
 }
 
-/// Returns whether an item of Codex is its maker's: instructions, and the tools of code mode.
+/// Returns whether an item of Codex is its maker's: instructions, and the tools of code mode. Older
+/// versions send instructions in the user's name.
 fn is_instruction(item: &Value) -> bool {
-    item["role"] == "developer" || item["type"] == "additional_tools"
+    let text = item.pointer("/content/0/text").and_then(Value::as_str).unwrap_or_default();
+    item["role"] == "developer"
+        || item["type"] == "additional_tools"
+        || text.starts_with("# AGENTS.md instructions")
 }
 
 fn is_conversation(attachment: &Value) -> bool {
@@ -146,6 +150,8 @@ mod tests {
         let item = |role, text| json!({"type": "response_item", "payload": message(role, text)});
         assert_eq!(abridged(&item("developer", &long)), item("developer", short));
         assert_eq!(abridged(&item("user", &long)), item("user", &long));
+        let project = abridged(&item("user", &format!("# AGENTS.md instructions for /p\n{long}")));
+        assert!(project.to_string().len() < long.len(), "{project}");
 
         let meta = |text: &str| {
             let instructions = json!({"text": text});
