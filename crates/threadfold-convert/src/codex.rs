@@ -124,7 +124,10 @@ impl Converter for CodexConverter {
             for thread in threads {
                 emitter.thread = "".into();
                 emitter.turn_to(&thread);
-                emitter.emit_idle();
+                // Of some subagents a stream reports only how they ended.
+                if emitter.conversation.is_main() || emitter.thread().has_begun() {
+                    emitter.emit_idle();
+                }
             }
             return;
         }

@@ -252,6 +252,11 @@ pub(super) struct BlockOrder {
 }
 
 impl Thread {
+    /// Returns whether the source has reported anything inside the thread.
+    pub(super) fn has_begun(&self) -> bool {
+        self.is_open || self.tail.is_some() || !self.starts.is_empty()
+    }
+
     /// Returns the name of the turn: its id; a constant where turns have none, and blocks are
     /// counted over the whole thread.
     pub(super) fn turn_name(&self) -> &str {
