@@ -43,6 +43,7 @@ pub(crate) fn take() {
     {
         print_note(format_args!("tools may be able to read the key in the environment: {error}"));
     }
+    // It is called once, so nothing was set before.
     KEYS.set(keys).ok();
     protect();
 }

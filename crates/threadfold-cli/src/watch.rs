@@ -121,6 +121,7 @@ impl Watcher<'_> {
                         opened => {
                             let session = opened?;
                             print_note("that process has stopped: this one writes the session now");
+                            // The display may have ended already.
                             taken.send(()).ok();
                             return Ok(Some((session, showing)));
                         }

@@ -1,7 +1,7 @@
 //! Runs real Codex in a test: a pinned version, a clean environment, loopback only.
 //!
 //! Codex has two live views. `codex exec --json` is one process per prompt, with its prompt as an
-//! argument; `codex app-server` speaks JSON-RPC on stdio, and is told everything by its client.
+//! argument; `codex app-server` speaks JSON-RPC on stdio, and its client sends every request.
 
 mod app_server;
 mod options;

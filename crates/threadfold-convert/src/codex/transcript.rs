@@ -493,7 +493,7 @@ pub(super) fn end_turn(emitter: &mut Emitter<'_>, end: &TurnEnd<'_>) {
     if !emitter.conversation.is_main() && !end.is_interrupted {
         let thread = emitter.thread.clone();
         let is_error = end.error.is_some();
-        // Files before 0.157 do not say that a turn failed; the caller may have said so.
+        // Files before 0.157 do not record that a turn failed, but the caller may have reported it.
         if !is_error && output.is_none() && emitter.thread().has_failed {
             return;
         }
