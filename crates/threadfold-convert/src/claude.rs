@@ -17,6 +17,7 @@ mod agent;
 mod assistant;
 mod commands;
 mod compaction;
+mod deltas;
 mod emitter;
 mod facts;
 mod harness_tags;
@@ -42,7 +43,6 @@ pub use agent::AGENT;
 use emitter::Emitter;
 use lenient::Repair;
 use memory::Memory;
-use wire::Line;
 
 /// Converts the stream and the files of one session of Claude Code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -177,8 +177,7 @@ impl ClaudeConverter {
     }
 
     /// Remembers the session that the line names; the latest name counts.
-    fn remember_session(&mut self, line: &Line<'_>) {
-        let name = line.file_session_id.as_deref().or(line.session_id.as_deref());
+    fn remember_session(&mut self, name: Option<&str>) {
         if let Some(name) = name
             && self.session.as_ref().is_none_or(|known| known.as_str() != name)
         {
@@ -206,13 +205,21 @@ impl ClaudeConverter {
 
 impl Salvage for ClaudeConverter {
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
+        if record.feed.is_stream()
+            && !record.feed.may_repeat
+            && let Some(line) = deltas::read(text)
+        {
+            self.remember_session(line.session_id.as_deref());
+            deltas::convert(&mut self.emitter(record.feed, record.number, out), &line);
+            return true;
+        }
         let mut buffer = String::new();
         let Some((line, repair)) = lenient::read(text, &mut buffer) else { return false };
         if repair == Repair::LoneSurrogates {
             let what = "half of a letter (a lone surrogate) is shown as a replacement character";
             self.report_loss(record, what, out);
         }
-        self.remember_session(&line);
+        self.remember_session(line.file_session_id.as_deref().or(line.session_id.as_deref()));
         let is_known = {
             let mut emitter = self.emitter(record.feed, record.number, out);
             emitter.timestamp = line.timestamp.as_deref().map(Arc::from);

@@ -36,7 +36,7 @@ pub use agent::AGENT;
 
 use emitter::Emitter;
 use memory::Memory;
-use wire::Line;
+use wire::{Line, RolloutLine};
 
 /// Converts the streams and the files of one session of Codex.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -73,15 +73,18 @@ impl CodexConverter {
 
 impl Salvage for CodexConverter {
     fn convert(&mut self, record: &FeedLine<'_>, text: &str, out: &mut Vec<SessionEvent>) -> bool {
-        let Ok(line) = serde_json::from_str::<Line<'_>>(text) else { return false };
-        let mut emitter = self.emitter(record.feed, out);
-        let is_known = match record.feed.is_stream() {
-            true if line.kind.is_some() => exec::convert(&mut emitter, &line),
-            true => live::convert(&mut emitter, &line),
-            false => {
-                transcript::enter(&mut emitter, record.feed);
-                transcript::convert(&mut emitter, record.feed, &line)
+        let is_known = if record.feed.is_stream() {
+            let Ok(line) = serde_json::from_str::<Line<'_>>(text) else { return false };
+            let mut emitter = self.emitter(record.feed, out);
+            match line.kind.is_some() {
+                true => exec::convert(&mut emitter, &line),
+                false => live::convert(&mut emitter, &line),
             }
+        } else {
+            let Ok(line) = serde_json::from_str::<RolloutLine<'_>>(text) else { return false };
+            let mut emitter = self.emitter(record.feed, out);
+            transcript::enter(&mut emitter, record.feed);
+            transcript::convert(&mut emitter, record.feed, line)
         };
         if !is_known {
             let content =

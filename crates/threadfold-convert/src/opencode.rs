@@ -13,6 +13,7 @@ use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::recover;
 
 mod agent;
+mod deltas;
 mod emitter;
 mod facts;
 mod known_gaps;
@@ -68,6 +69,9 @@ impl OpencodeConverter {
         text: &str,
         out: &mut Vec<SessionEvent>,
     ) -> bool {
+        if record.feed.is_stream() && deltas::convert(&mut self.emitter(record.feed, out), text) {
+            return true;
+        }
         let Ok(read) = serde_json::from_str::<Event<'_>>(text) else { return false };
         let mut emitter = self.emitter(record.feed, out);
         // A bundle names the sessions of its subagents, even where no record names their parent.
@@ -127,6 +131,9 @@ const WRAPPERS: usize = 4;
 /// Converts a bus event, inside any wrappers. Returns whether its type is known.
 fn convert_event(emitter: &mut Emitter<'_>, read: &Event<'_>, wrappers: usize) -> bool {
     if let Some(inner) = read.wrapped() {
+        if wrappers > 0 && deltas::convert(emitter, inner.get()) {
+            return true;
+        }
         return match (serde_json::from_str::<Event<'_>>(inner.get()), wrappers) {
             (Ok(inner), 1..) => convert_event(emitter, &inner, wrappers - 1),
             _ => false,

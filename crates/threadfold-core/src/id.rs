@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -135,7 +135,9 @@ impl ConversationId {
 
     /// Returns the id of the main conversation.
     pub fn main() -> Self {
-        Self::from(Self::MAIN)
+        // Nearly every event names it, so all of them share one text.
+        static SHARED: OnceLock<ConversationId> = OnceLock::new();
+        SHARED.get_or_init(|| Self::from(Self::MAIN)).clone()
     }
 
     /// Returns true for the main conversation.

@@ -27,7 +27,7 @@ pub fn parse_transcript<'a>(
             fold_files(&mut fold, agent, &[file], |_| {});
         }
     }
-    fold.settled()
+    fold.into_settled().0
 }
 
 /// The transcript of a session.

@@ -18,7 +18,7 @@ use super::subagents::{emit_known_subagents, observe_subagent};
 use super::tasks::{convert_task_end, convert_task_start};
 use super::usage::{MessageUsage, emit_metadata, emit_usage};
 use super::user::convert_user;
-use super::wire::{ContentBlock, Line, StreamEvent};
+use super::wire::{ContentBlock, Delta, Line, StreamEvent};
 
 /// Converts one line of a stream. Returns whether its type is known.
 pub(super) fn convert(emitter: &mut Emitter<'_>, line: &Line<'_>, text: &str) -> bool {
@@ -125,7 +125,11 @@ fn convert_stream_event(emitter: &mut Emitter<'_>, line: &Line<'_>, event: &Stre
                 emitter.memory.stream.previews.push(preview);
             }
         }
-        "content_block_delta" => convert_delta(emitter, event),
+        "content_block_delta" => {
+            if let Some(delta) = &event.delta {
+                convert_delta(emitter, event.index, delta);
+            }
+        }
         "message_delta" => convert_message_end(emitter, event),
         "message_stop" => {
             if let Some(abandoned) = &line.abandoned_blocks {
@@ -174,8 +178,7 @@ fn pending_block(message: &str, index: u64, block: &ContentBlock<'_>) -> Option<
 }
 
 /// Converts text that is appended to a streamed block.
-fn convert_delta(emitter: &mut Emitter<'_>, event: &StreamEvent<'_>) {
-    let Some(delta) = &event.delta else { return };
+pub(super) fn convert_delta(emitter: &mut Emitter<'_>, index: Option<u64>, delta: &Delta<'_>) {
     let (field, text) = match (&delta.text, &delta.thinking, &delta.partial_json) {
         (Some(text), _, _) | (None, Some(text), _) => (TextField::Content, text),
         (None, None, Some(text)) => (TextField::Input, text),
@@ -183,9 +186,13 @@ fn convert_delta(emitter: &mut Emitter<'_>, event: &StreamEvent<'_>) {
     };
     let conversation = &emitter.conversation;
     // Newest first: indexes repeat from message to message.
-    let growing = emitter.memory.stream.previews.iter_mut().rev().find(|preview| {
-        preview.conversation == *conversation && Some(preview.index) == event.index
-    });
+    let growing = emitter
+        .memory
+        .stream
+        .previews
+        .iter_mut()
+        .rev()
+        .find(|preview| preview.conversation == *conversation && Some(preview.index) == index);
     let Some(preview) = growing else { return };
     let offset = preview.content;
     preview.content += text.len() as u64;

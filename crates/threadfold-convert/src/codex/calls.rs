@@ -147,16 +147,21 @@ pub(super) fn convert_output(emitter: &mut Emitter<'_>, item: &Object<'_>) -> bo
     let Some(id) = item.text("call_id") else { return false };
     let raw = item.get("output").or_else(|| item.get("tools"));
     let known = emitter.thread().calls.get(&*id).cloned().unwrap_or_default();
-    let told = raw.map(ModelOutput::read).unwrap_or_default();
+    let is_aborted = raw.is_some_and(outputs::is_aborted);
     if let Some(call) = emitter.thread().calls.get_mut(&*id) {
-        call.is_aborted = told.is_aborted;
+        call.is_aborted = is_aborted;
         call.input = None;
         call.patch = None;
     }
-    if &*known.name == "spawn_agent" && convert_spawn(emitter, &id, &known, told.body.as_deref()) {
+    let is_spawn_call = &*known.name == "spawn_agent";
+    // The item has the whole output, and the model saw the beginning of it.
+    if (known.has_item || known.is_spawn) && !is_spawn_call {
         return true;
     }
-    // The item has the whole output, and the model saw the beginning of it.
+    let told = raw.map(ModelOutput::read).unwrap_or_default();
+    if is_spawn_call && convert_spawn(emitter, &id, &known, told.body.as_deref()) {
+        return true;
+    }
     if known.has_item || known.is_spawn {
         return true;
     }

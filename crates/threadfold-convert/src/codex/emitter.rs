@@ -5,7 +5,7 @@ use std::sync::Arc;
 use threadfold_core::{
     Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, EmptyPayload,
     EventSource, Fields, Json, MetadataUpdate, Payload, Placement, RemoveReason, SessionEvent,
-    SessionId, TextField,
+    SessionId, TextField, UnknownFields,
 };
 
 use super::memory::{Memory, OpenText, Thread};
@@ -27,10 +27,7 @@ impl Emitter<'_> {
     /// Returns what this kind of source has reported of the thread.
     pub(super) fn thread(&mut self) -> &mut Thread {
         let threads = if self.is_stream { &mut self.memory.stream } else { &mut self.memory.files };
-        if !threads.contains_key(&self.thread) {
-            threads.insert(self.thread.clone(), Thread::default());
-        }
-        threads.get_mut(&self.thread).expect("it was inserted")
+        threads.entry(self.thread.clone()).or_default()
     }
 
     /// Lets the following events be about another thread.
@@ -54,9 +51,11 @@ impl Emitter<'_> {
             conversation_id: conversation.clone(),
             timestamp: self.timestamp.clone(),
             source: Some(self.source.clone()),
-            ..Context::default()
+            seq: None,
+            v: None,
+            extra: Fields::default(),
         };
-        self.out.push(SessionEvent { context, ..SessionEvent::new(payload) });
+        self.out.push(SessionEvent { payload, context, unknown_fields: UnknownFields::default() });
     }
 
     /// Emits a new block at the end of the conversation.

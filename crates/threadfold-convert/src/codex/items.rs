@@ -103,9 +103,7 @@ pub(super) fn result_of(item: &Item<'_>) -> ResultReport {
     };
     match item.kind {
         ItemKind::Command => {
-            let output = item.text("aggregated_output").filter(|it| !it.is_empty());
-            let output = output.as_deref().map(|it| &it[outputs::preamble(it)..]);
-            result.output = output.map(Json::string);
+            result.output = item.get("aggregated_output").and_then(outputs::command_output);
             result.exit_code = item.fields().signed("exit_code");
             result.is_error |= result.exit_code.is_some_and(|it| it != 0);
             result.is_rejected = status.as_deref() == Some("declined");

@@ -6,10 +6,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::value::RawValue;
-
 use super::agent::is_rollout;
-use super::wire::{Line, SessionMeta};
+use super::wire::{Line, Object, SessionMeta};
 use crate::lines::lines;
 
 /// What the first record of a rollout says about its place among the others.
@@ -35,8 +33,7 @@ pub fn head_of(bytes: &[u8]) -> Option<RolloutHead> {
     lines(bytes).take(crate::RECOGNIZED_LINES).find_map(|line| {
         let line: Line<'_> = serde_json::from_slice(line.bytes).ok()?;
         let is_head = line.kind.as_deref() == Some("session_meta") && is_rollout(&line);
-        let payload: &RawValue = line.payload.filter(|_| is_head)?;
-        let meta = SessionMeta::read(payload)?;
+        let meta = SessionMeta::of(&Object::read(line.payload.filter(|_| is_head)?)?);
         let thread = meta.id?.into_owned();
         let base = meta.base.map(|(base, _)| base.into_owned()).filter(|base| *base != thread);
         Some(RolloutHead { thread, parent: meta.parent.map(Cow::into_owned), base })

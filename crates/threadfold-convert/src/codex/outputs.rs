@@ -32,6 +32,9 @@ const HEADER: [&str; 7] = [
     "Total output lines: ",
 ];
 
+/// The beginnings of an output that was cut in its middle.
+const PREAMBLES: [&str; 2] = ["Warning: truncated output ", "Total output lines: "];
+
 impl<'a> ModelOutput<'a> {
     pub(super) fn read(raw: &'a RawValue) -> Self {
         let Ok(text) = serde_json::from_str::<crate::borrowed::Str<'a>>(raw.get()) else {
@@ -83,11 +86,40 @@ fn split_header(text: &str) -> Option<(ModelOutput<'static>, usize)> {
 
 /// Returns the length of the lines that precede an output that was cut in its middle.
 pub(super) fn preamble(output: &str) -> usize {
-    let starts = ["Warning: truncated output ", "Total output lines: "];
-    let Some(rest) = starts.iter().find_map(|it| output.strip_prefix(it)) else { return 0 };
+    let Some(rest) = PREAMBLES.iter().find_map(|it| output.strip_prefix(it)) else { return 0 };
     let end = rest.find("\n\n").map_or(0, |end| output.len() - rest.len() + end + 2);
     // A command may print the same words.
     if output[end..].contains(" truncated…") { end } else { 0 }
+}
+
+/// Returns what a command printed; nothing if that is nothing, or no text.
+///
+/// Most outputs are used as they are written: to parse and to write them again takes several times as
+/// long as to copy them.
+pub(super) fn command_output(raw: &RawValue) -> Option<Json> {
+    let text = raw.get().strip_prefix('"')?;
+    if text == "\"" {
+        return None;
+    }
+    let has_preamble = PREAMBLES.iter().any(|it| text.starts_with(it));
+    // Half of a surrogate pair is no text.
+    let has_surrogate = [r"\ud", r"\uD"].iter().any(|it| memmem(text, it));
+    if !has_preamble && !has_surrogate {
+        return Some(Json::from(raw));
+    }
+    let output = serde_json::from_str::<crate::borrowed::Str<'_>>(raw.get()).ok()?.0;
+    Some(Json::string(&output[preamble(&output)..]))
+}
+
+fn memmem(text: &str, part: &str) -> bool {
+    memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some()
+}
+
+/// Returns whether a person interrupted the call, from what it returned to the model.
+pub(super) fn is_aborted(raw: &RawValue) -> bool {
+    let Some(text) = raw.get().strip_prefix('"') else { return false };
+    let words = text.strip_prefix("Wall time: ").and_then(|it| it.split_once(r"\n"));
+    words.map_or(text, |(_, words)| words).starts_with("aborted")
 }
 
 /// Reads the form of older versions: `{"output", "metadata": {"exit_code"}}`.

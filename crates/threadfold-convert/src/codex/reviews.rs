@@ -5,9 +5,6 @@
 //! Files before 0.157 also have the review's prompts and reasoning, each twice, and its texts, all as
 //! events without ids and without their place among the calls.
 
-use std::sync::Arc;
-
-use serde_json::value::RawValue;
 use threadfold_core::{BlockId, ConversationId};
 
 use super::calls;
@@ -70,12 +67,11 @@ pub(super) fn is_repeated_prompt(emitter: &mut Emitter<'_>, text: &str) -> bool 
 
 /// Converts a call of a review, its result, or reasoning, for the conversation that asked for the
 /// review.
-pub(super) fn repeat(emitter: &mut Emitter<'_>, file: &Arc<str>, payload: &RawValue) {
+pub(super) fn repeat(emitter: &mut Emitter<'_>, file: &str, item: &Object<'_>) {
     let review = emitter.memory.open_files.get(file).and_then(|it| it.review.clone());
     let (Some(mut review), Some(root)) = (review, emitter.memory.root.clone()) else { return };
-    let Some(item) = Object::read(payload) else { return };
     let kind = item.text("type").unwrap_or_default();
-    let reasoning = (kind == "reasoning").then(|| ReasoningReport::of_response(&item));
+    let reasoning = (kind == "reasoning").then(|| ReasoningReport::of_response(item));
     let reasoning = reasoning.filter(|it| !it.summary.is_empty()).zip(item.text("id"));
     let call =
         item.text("call_id").filter(|_| kind.ends_with("_output") || kind.ends_with("_call"));
@@ -100,13 +96,13 @@ pub(super) fn repeat(emitter: &mut Emitter<'_>, file: &Arc<str>, payload: &RawVa
             parts.for_each(|part| emitter.emit_again_as(block(), part));
         }
         (None, Some(_)) if kind.ends_with("_output") => {
-            calls::convert_output(emitter, &item);
+            calls::convert_output(emitter, item);
         }
         (None, Some(call)) => {
             let before = before.as_str();
             let names = &mut emitter.memory.names;
             names.note_place_after(before.strip_prefix("result:").unwrap_or(before), &call);
-            calls::convert_call(emitter, &kind, &item);
+            calls::convert_call(emitter, &kind, item);
         }
         (None, None) => {}
     }

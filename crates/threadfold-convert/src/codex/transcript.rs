@@ -3,10 +3,8 @@
 //! What a line means is decided by the line and not by the version: a thread that a newer version
 //! resumes continues in the same file.
 
-use std::sync::Arc;
-
-use serde_json::value::RawValue;
-use threadfold_core::{Block, ContextChange, ErrorBlock, Fields, Json, SystemBlock};
+use serde::Serialize;
+use threadfold_core::{Block, ContextChange, ErrorBlock, Json, SystemBlock};
 
 use super::calls;
 use super::compaction;
@@ -17,37 +15,41 @@ use super::names;
 use super::reviews;
 use super::subagents;
 use super::texts::{self, ReasoningReport};
-use super::wire::{Item, ItemKind, Line, Object, SessionMeta, Tokens, content_text};
+use super::wire::{
+    Item, ItemKind, Object, Payload, RolloutLine, SessionMeta, Tokens, content_text,
+};
 use crate::record::{Feed, FeedKind};
 
 /// Converts one line. Returns whether its kind is known.
-pub(super) fn convert(emitter: &mut Emitter<'_>, feed: &Feed, line: &Line<'_>) -> bool {
+pub(super) fn convert(emitter: &mut Emitter<'_>, feed: &Feed, line: RolloutLine<'_>) -> bool {
     let (Some(kind), Some(payload)) = (line.kind.as_deref(), line.payload) else { return false };
+    let fields = payload.fields.as_ref();
     if kind == "session_meta" {
-        return convert_meta(emitter, feed, line.ordinal, payload);
+        return fields.is_some_and(|it| convert_meta(emitter, feed, line.ordinal, it));
     }
     let name = file_name(feed);
-    if is_skipped(emitter, &name, kind, line.ordinal, payload) {
+    if is_skipped(emitter, name, kind, line.ordinal, fields) {
         return true;
     }
     emitter.timestamp = line.timestamp.as_deref().map(Into::into);
     match kind {
         "response_item" => {
-            let is_known = convert_response(emitter, payload);
-            reviews::repeat(emitter, &name, payload);
+            let Some(item) = fields else { return false };
+            let is_known = convert_response(emitter, item);
+            reviews::repeat(emitter, name, item);
             is_known
         }
         "event_msg" => convert_event(emitter, line.ordinal, payload),
         "turn_context" => {
-            if let Some(context) = Object::read(payload) {
-                emit_settings(emitter, &context);
+            if let Some(context) = fields {
+                emit_settings(emitter, context);
             }
             true
         }
         "compacted" => {
             // In newer versions the summary precedes it, as a text of the model.
             emitter.thread().held = None;
-            let summary = Object::read(payload).and_then(|it| it.text("message"));
+            let summary = fields.and_then(|it| it.text("message"));
             compaction::convert_record(emitter, summary.as_deref());
             true
         }
@@ -61,13 +63,13 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, feed: &Feed, line: &Line<'_>) -
 }
 
 /// Returns the name of a file within the session.
-pub(super) fn file_name(feed: &Feed) -> Arc<str> {
-    feed.source.id.as_ref().map_or("", |id| id.as_str()).into()
+pub(super) fn file_name(feed: &Feed) -> &str {
+    feed.source.id.as_ref().map_or("", |id| id.as_str())
 }
 
 /// Lets the events of a file be about its own thread.
 pub(super) fn enter(emitter: &mut Emitter<'_>, feed: &Feed) {
-    let state = emitter.memory.open_files.get(&file_name(feed));
+    let state = emitter.memory.open_files.get(file_name(feed));
     let thread = match (state.and_then(|it| it.thread.clone()), &feed.kind) {
         (Some(thread), _) => thread,
         (None, FeedKind::Subagent(agent)) => agent.as_str().into(),
@@ -85,17 +87,17 @@ fn convert_meta(
     emitter: &mut Emitter<'_>,
     feed: &Feed,
     ordinal: Option<u64>,
-    payload: &RawValue,
+    payload: &Object<'_>,
 ) -> bool {
-    let Some(meta) = SessionMeta::read(payload) else { return false };
+    let meta = SessionMeta::of(payload);
     let Some(id) = meta.id.as_deref() else { return false };
     let name = file_name(feed);
-    let known = emitter.memory.open_files.get(&name).and_then(|it| it.thread.clone());
+    let known = emitter.memory.open_files.get(name).and_then(|it| it.thread.clone());
     if let Some(own) = known {
         // The history of another thread follows. A fork shows it; a subagent only works with it.
         let is_subagent = emitter.memory.root.as_ref() != Some(&own);
         if *own != *id && is_subagent {
-            let file = emitter.memory.open_files.entry(name).or_default();
+            let file = emitter.memory.open_files.entry(name.into()).or_default();
             file.copied.get_or_insert(Copied { until: None });
         }
         return true;
@@ -117,7 +119,7 @@ fn convert_meta(
     if meta.parent.is_some() && !is_root {
         file.copied = meta.own_from.map(|until| Copied { until: Some(until) });
     }
-    emitter.memory.open_files.insert(name, file);
+    emitter.memory.open_files.insert(name.into(), file);
     enter(emitter, feed);
     if let Some((thread, end)) = &meta.base {
         match **thread == *id {
@@ -157,10 +159,10 @@ fn revert(emitter: &mut Emitter<'_>, end: u64) {
 /// to a thread after it was forked.
 fn is_skipped(
     emitter: &mut Emitter<'_>,
-    name: &Arc<str>,
+    name: &str,
     kind: &str,
     ordinal: Option<u64>,
-    payload: &RawValue,
+    payload: Option<&Object<'_>>,
 ) -> bool {
     let Some(file) = emitter.memory.open_files.get(name) else { return false };
     if let (Some(end), Some(ordinal)) = (file.base_end, ordinal)
@@ -182,8 +184,8 @@ fn is_skipped(
 
 /// Returns whether an event begins a turn of this thread, and not a copied one: ids begin with their
 /// time, and the thread's own turns are younger than the thread.
-fn is_own_turn(payload: &RawValue, thread: &str) -> bool {
-    let Some(event) = Object::read(payload) else { return false };
+fn is_own_turn(payload: Option<&Object<'_>>, thread: &str) -> bool {
+    let Some(event) = payload else { return false };
     let is_start = event.text("type").as_deref() == Some("task_started");
     is_start && event.text("turn_id").is_some_and(|turn| *turn > *thread)
 }
@@ -197,8 +199,7 @@ fn emit_settings(emitter: &mut Emitter<'_>, settings: &Object<'_>) {
 }
 
 /// Converts what the model wrote or saw. Returns whether its type is known.
-fn convert_response(emitter: &mut Emitter<'_>, payload: &RawValue) -> bool {
-    let Some(item) = Object::read(payload) else { return false };
+fn convert_response(emitter: &mut Emitter<'_>, item: &Object<'_>) -> bool {
     let kind = item.text("type").unwrap_or_default();
     let is_bookkeeping = matches!(&*kind, "additional_tools" | "ghost_snapshot");
     if kind != "message" && kind != "reasoning" && !is_bookkeeping {
@@ -206,22 +207,22 @@ fn convert_response(emitter: &mut Emitter<'_>, payload: &RawValue) -> bool {
         texts::flush_announced(emitter);
     }
     match &*kind {
-        "message" => texts::convert_message(emitter, &item),
+        "message" => texts::convert_message(emitter, item),
         "reasoning" => {
             texts::flush(emitter);
-            convert_reasoning(emitter, &item);
+            convert_reasoning(emitter, item);
         }
         "function_call" | "custom_tool_call" | "local_shell_call" | "tool_search_call" => {
-            return calls::convert_call(emitter, &kind, &item);
+            return calls::convert_call(emitter, &kind, item);
         }
         "function_call_output"
         | "custom_tool_call_output"
         | "local_shell_call_output"
-        | "tool_search_output" => return calls::convert_output(emitter, &item),
+        | "tool_search_output" => return calls::convert_output(emitter, item),
         "web_search_call" | "image_generation_call" => {
-            calls::convert_provider_call(emitter, &kind, &item);
+            calls::convert_provider_call(emitter, &kind, item);
         }
-        "agent_message" => convert_mail(emitter, &item),
+        "agent_message" => convert_mail(emitter, item),
         // Tools that the model may call, and snapshots of the folder.
         "additional_tools" | "ghost_snapshot" => {}
         _ => return false,
@@ -263,8 +264,8 @@ fn convert_mail(emitter: &mut Emitter<'_>, item: &Object<'_>) {
 }
 
 /// Converts an event. Returns whether its type is known.
-fn convert_event(emitter: &mut Emitter<'_>, ordinal: Option<u64>, payload: &RawValue) -> bool {
-    let Some(event) = Object::read(payload) else { return false };
+fn convert_event(emitter: &mut Emitter<'_>, ordinal: Option<u64>, payload: Payload<'_>) -> bool {
+    let Some(event) = payload.fields else { return false };
     let kind = event.text("type").unwrap_or_default();
     match &*kind {
         "task_started" => begin_turn(emitter, event.text("turn_id").as_deref(), ordinal),
@@ -291,14 +292,12 @@ fn convert_event(emitter: &mut Emitter<'_>, ordinal: Option<u64>, payload: &RawV
             );
         }
         "token_count" => {
-            let info = event.object("info");
-            let total = info.as_ref().and_then(|it| it.get("total_token_usage"));
-            if let Some(tokens) = total.and_then(Tokens::read) {
+            if let Some(tokens) = event.get("info").and_then(Tokens::read_total) {
                 emit_usage(emitter, tokens);
             }
         }
         "item_completed" => {
-            let Some(item) = event.get("item").and_then(Item::read) else { return false };
+            let Some(item) = payload.item.and_then(Item::of_object) else { return false };
             return convert_item(emitter, &item);
         }
         "thread_settings_applied" => {
@@ -518,16 +517,33 @@ pub(super) fn roll_back(emitter: &mut Emitter<'_>, turns: u64) {
     }
 }
 
+/// The tokens of a thread, as `metadata:update` carries them.
+#[derive(Serialize)]
+struct ThreadUsage {
+    #[serde(rename = "messageId")]
+    message_id: String,
+    tokens: TokenCounts,
+}
+
+#[derive(Serialize)]
+struct TokenCounts {
+    input_tokens: u64,
+    cache_read_input_tokens: u64,
+    cache_creation_input_tokens: u64,
+    output_tokens: u64,
+}
+
 /// Emits the tokens of a thread: each report is the total so far.
 pub(super) fn emit_usage(emitter: &mut Emitter<'_>, tokens: Tokens) {
-    let mut counts = Fields::default();
     let fresh = tokens.input.saturating_sub(tokens.cached).saturating_sub(tokens.written);
-    counts.insert("input_tokens", Json::of(&fresh));
-    counts.insert("cache_read_input_tokens", Json::of(&tokens.cached));
-    counts.insert("cache_creation_input_tokens", Json::of(&tokens.written));
-    counts.insert("output_tokens", Json::of(&tokens.output));
-    let mut usage = Fields::default();
-    usage.insert("messageId", Json::string(&format!("thread:{}", emitter.thread)));
-    usage.insert("tokens", Json::of(&counts));
+    let usage = ThreadUsage {
+        message_id: format!("thread:{}", emitter.thread),
+        tokens: TokenCounts {
+            input_tokens: fresh,
+            cache_read_input_tokens: tokens.cached,
+            cache_creation_input_tokens: tokens.written,
+            output_tokens: tokens.output,
+        },
+    };
     emitter.emit_metadata("usage", Json::of(&usage));
 }

@@ -12,11 +12,13 @@ use crate::borrowed::Str;
 
 mod item;
 mod object;
+mod payload;
 
 pub(super) use item::{
     AgentState, Change, Item, ItemKind, agent_states, script_of, split_words, with_underscores,
 };
 pub(super) use object::Object;
+pub(super) use payload::Payload;
 
 /// A line of any of the three views.
 ///
@@ -59,6 +61,19 @@ pub(super) struct Line<'a> {
     pub(super) message: Option<&'a RawValue>,
 }
 
+/// A line of a rollout, with its payload.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RolloutLine<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) timestamp: Option<Str<'a>>,
+    pub(super) ordinal: Option<u64>,
+    #[serde(borrow)]
+    pub(super) payload: Option<Payload<'a>>,
+}
+
 /// The first record of a rollout.
 #[derive(Debug, Default)]
 pub(super) struct SessionMeta<'a> {
@@ -75,14 +90,13 @@ pub(super) struct SessionMeta<'a> {
 }
 
 impl<'a> SessionMeta<'a> {
-    pub(super) fn read(payload: &'a RawValue) -> Option<Self> {
-        let meta = Object::read(payload)?;
+    pub(super) fn of(meta: &Object<'a>) -> Self {
         let source = meta.get("source");
         let subagent = source.and_then(Object::read).and_then(|it| it.get("subagent"));
         let spawn = subagent.and_then(Object::read).and_then(|it| it.object("thread_spawn"));
         let of_spawn = |name| spawn.as_ref().and_then(|it| it.text(name));
         let base = meta.object("history_base");
-        Some(Self {
+        Self {
             id: meta.text("id"),
             parent: meta.text("parent_thread_id").or_else(|| of_spawn("parent_thread_id")),
             is_review: subagent.is_some_and(|it| it.get() == "\"review\""),
@@ -92,7 +106,7 @@ impl<'a> SessionMeta<'a> {
             base: base
                 .and_then(|it| Some((it.text("thread_id")?, it.number("end_ordinal_exclusive")?))),
             own_from: meta.number("subagent_history_start_ordinal"),
-        })
+        }
     }
 }
 
@@ -105,7 +119,39 @@ pub(super) struct Tokens {
     pub(super) output: u64,
 }
 
+/// What `token_count` reports, in the spelling of rollouts.
+#[derive(Deserialize)]
+struct TokenInfo {
+    total_token_usage: TokenUsage,
+}
+
+#[derive(Deserialize)]
+struct TokenUsage {
+    input_tokens: u64,
+    #[serde(default)]
+    cached_input_tokens: u64,
+    #[serde(default)]
+    cache_write_input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+}
+
 impl Tokens {
+    /// Reads the total of a thread.
+    ///
+    /// The usual form is parsed at once: every answer of the model is followed by one.
+    pub(super) fn read_total(info: &RawValue) -> Option<Self> {
+        match serde_json::from_str::<TokenInfo>(info.get()) {
+            Ok(TokenInfo { total_token_usage: usage }) => Some(Self {
+                input: usage.input_tokens,
+                cached: usage.cached_input_tokens,
+                written: usage.cache_write_input_tokens,
+                output: usage.output_tokens,
+            }),
+            Err(_) => Self::read(Object::read(info)?.get("total_token_usage")?),
+        }
+    }
+
     pub(super) fn read(raw: &RawValue) -> Option<Self> {
         let counts = Object::read(raw)?;
         Some(Self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use threadfold_core::{
     Block, BlockDelta, BlockId, BlockRemove, BlockUpsert, Context, ConversationId, EmptyPayload,
-    EventSource, Payload, RemoveReason, SessionEvent, SessionId, TextField,
+    EventSource, Fields, Payload, RemoveReason, SessionEvent, SessionId, TextField, UnknownFields,
 };
 
 use super::memory::{Memory, Side};
@@ -50,10 +50,13 @@ impl Emitter<'_> {
         let context = Context {
             session_id: self.memory.root.clone().map(SessionId::from),
             conversation_id: conversation.clone(),
+            timestamp: None,
             source: Some(self.source.clone()),
-            ..Context::default()
+            seq: None,
+            v: None,
+            extra: Fields::default(),
         };
-        self.out.push(SessionEvent { context, ..SessionEvent::new(payload) });
+        self.out.push(SessionEvent { payload, context, unknown_fields: UnknownFields::default() });
     }
 
     /// Emits `block:upsert` for a whole block, in the place that its key gives.

@@ -127,7 +127,7 @@ fn conversation_of(emitter: &mut Emitter<'_>, about: &Properties<'_>) -> Option<
 }
 
 /// Emits text that is appended to an open text; text for any other part is ignored.
-fn convert_delta(emitter: &mut Emitter<'_>, about: &Delta<'_>) {
+pub(super) fn convert_delta(emitter: &mut Emitter<'_>, about: &Delta<'_>) {
     let (Some(id), Some(delta)) = (about.part_id.as_deref(), about.delta.as_deref()) else {
         return;
     };

@@ -16,8 +16,9 @@ mod sessions;
 mod stored;
 mod wire;
 
+pub(super) use assistant::convert_delta;
 pub(super) use calls::untagged;
 pub(super) use facts::{EventFacts, state_message, state_session};
 pub(super) use live::convert as convert_event;
 pub(super) use stored::{convert as convert_stored, mark_continuation};
-pub(super) use wire::EventHead;
+pub(super) use wire::{Delta, EventHead};

@@ -5,6 +5,7 @@ mod claude_records;
 mod codex;
 mod combined;
 mod crashes;
+mod deltas;
 mod law;
 mod lines;
 mod opencode;

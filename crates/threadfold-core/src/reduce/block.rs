@@ -84,22 +84,15 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, payload: &BlockUpsert) -> O
     };
     facts.answer = answer(step, slot, facts.tool_use_id(), &id);
 
-    let mut anomaly = None;
+    let mut anomaly = unknown_anchor(step, slot, &id, &payload.after);
     let was_result = known.as_ref().and_then(|entry| entry.result_of());
     match (position, known) {
         (Some(position), Some(known)) => {
-            anomaly = type_change(&known.shown(), &step.show(slot, &id, &facts));
+            anomaly = type_change(&known.shown(), &step.show(slot, &id, &facts)).or(anomaly);
             step.set(slot, position, facts);
             place(step, slot, position, &payload.after, occurrence);
         }
         _ => insert(step, slot, id.clone(), facts, &payload.after),
-    }
-    if let Placement::After(after) = &payload.after
-        && step.conversation(slot).position(after).is_none()
-    {
-        let after = after.clone();
-        let block = id.clone();
-        anomaly = anomaly.or(Some(Anomaly::UnknownAnchor { block, after }));
     }
     if let Some(call) = left {
         subagent::drop_edge(step, &call, slot);
@@ -109,6 +102,14 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, payload: &BlockUpsert) -> O
         answer_call(step, slot, call);
     }
     step.outcome_with(anomaly)
+}
+
+/// Returns an anomaly if a block is to follow one that is not there.
+fn unknown_anchor(step: &Step<'_>, slot: Slot, id: &BlockId, place: &Placement) -> Option<Anomaly> {
+    let Placement::After(after) = place else { return None };
+    let conversation = step.conversation(slot);
+    let is_known = conversation.position(after).is_some() || conversation.resolve(after) == id;
+    (!is_known).then(|| Anomaly::UnknownAnchor { block: id.clone(), after: after.clone() })
 }
 
 /// Returns the block in the form that the state stores.

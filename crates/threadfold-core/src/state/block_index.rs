@@ -1,8 +1,7 @@
 //! Finds blocks by id, in a few bytes per block.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-
 use imbl::OrdMap;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::conversation::Map;
 use super::order::Label;
@@ -35,11 +34,8 @@ impl BlockIndex {
 
     /// Adds a block that is not there.
     pub(super) fn insert(&mut self, id: &BlockId, label: Label) {
-        let hash = hash(id);
-        match self.labels.get(hash) {
-            None => self.labels.insert(hash, label),
-            // The hash belongs to another block: that one stays, and this is the exception.
-            Some(_) => drop(self.exceptions.insert(id.clone(), label)),
+        if !self.labels.insert_new(hash(id), label) {
+            self.exceptions.insert(id.clone(), label);
         }
     }
 
@@ -79,9 +75,10 @@ impl Labels {
         }
     }
 
-    /// Adds a hash that is not there.
-    fn insert(&mut self, hash: u64, label: Label) {
+    /// Adds a hash. Returns false if another block has it: that one stays.
+    fn insert_new(&mut self, hash: u64, label: Label) -> bool {
         match self {
+            Self::Few(few) if few.iter().any(|it| it.0 == hash) => return false,
             Self::Few(few) if few.len() < FEW => {
                 few.reserve_exact(1);
                 few.push((hash, label));
@@ -90,8 +87,15 @@ impl Labels {
                 let many = few.drain(..).chain([(hash, label)]).collect();
                 *self = Self::Many(many);
             }
-            Self::Many(many) => drop(many.insert(hash, label)),
+            // Equal hashes are so rare that looking first would cost more than taking it back.
+            Self::Many(many) => {
+                if let Some(first) = many.insert(hash, label) {
+                    many.insert(hash, first);
+                    return false;
+                }
+            }
         }
+        true
     }
 
     fn remove(&mut self, hash: u64) {
@@ -102,6 +106,7 @@ impl Labels {
     }
 }
 
+/// Ids with equal hashes can be made on purpose; they only become exceptions.
 fn hash(id: &BlockId) -> u64 {
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(id)
+    xxh3_64(id.as_str().as_bytes())
 }

@@ -59,7 +59,11 @@ pub(in crate::codex) struct AgentState {
 
 impl<'a> Item<'a> {
     pub(in crate::codex) fn read(raw: &'a RawValue) -> Option<Self> {
-        let object = Object::read(raw)?;
+        Self::of_object(Object::read(raw)?)
+    }
+
+    /// Returns the item that an object is; nothing if it names no kind.
+    pub(in crate::codex) fn of_object(object: Object<'a>) -> Option<Self> {
         let kind = object.text("type")?;
         let letters: String =
             kind.chars().filter(|it| *it != '_').map(|it| it.to_ascii_lowercase()).collect();

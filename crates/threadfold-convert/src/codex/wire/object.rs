@@ -15,6 +15,10 @@ use crate::borrowed::Str;
 pub(in crate::codex) struct Object<'a>(Vec<(Str<'a>, &'a RawValue)>);
 
 impl<'a> Object<'a> {
+    pub(super) fn of_fields(fields: Vec<(Str<'a>, &'a RawValue)>) -> Self {
+        Self(fields)
+    }
+
     /// Reads an object; nothing if the value is something else.
     pub(in crate::codex) fn read(raw: &'a RawValue) -> Option<Self> {
         raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok())?
@@ -24,6 +28,9 @@ impl<'a> Object<'a> {
     pub(in crate::codex) fn list(raw: &'a RawValue) -> Option<Vec<Self>> {
         if !raw.get().starts_with('[') {
             return None;
+        }
+        if let Ok(objects) = serde_json::from_str(raw.get()) {
+            return Some(objects);
         }
         let elements: Vec<&'a RawValue> = serde_json::from_str(raw.get()).ok()?;
         Some(elements.into_iter().filter_map(Self::read).collect())
@@ -107,10 +114,16 @@ fn is_same(key: &str, name: &str) -> bool {
     if key == name {
         return true;
     }
-    let letters = |text: &'_ str| -> Vec<u8> {
-        text.bytes().filter(|it| *it != b'_').map(|it| it.to_ascii_lowercase()).collect()
-    };
-    name.contains('_') && key.len() < name.len() && letters(key) == letters(name)
+    // Most keys differ from the name in their first letter.
+    if key.len() >= name.len() || key.as_bytes().first() != name.as_bytes().first() {
+        return false;
+    }
+    name.contains('_') && letters(key).eq(letters(name))
+}
+
+/// Returns the letters of a name, however it marks its words.
+fn letters(name: &str) -> impl Iterator<Item = u8> {
+    name.bytes().filter(|it| *it != b'_').map(|it| it.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::opencode::order::OpenText;
 use crate::opencode::time::iso;
 
 /// Emits text that is appended to an open text or thought; other deltas are ignored.
-pub(super) fn convert_delta(emitter: &mut Emitter<'_>, kind: &str, delta: &Delta<'_>) {
+pub(in crate::opencode) fn convert_delta(emitter: &mut Emitter<'_>, kind: &str, delta: &Delta<'_>) {
     let (Some(message), Some(text)) = (delta.message.as_deref(), delta.delta.as_deref()) else {
         return;
     };

@@ -39,7 +39,7 @@ impl EventHead<'_> {
 /// The data of a delta. Most events are deltas.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Delta<'a> {
+pub(in crate::opencode) struct Delta<'a> {
     #[serde(borrow, rename = "assistantMessageID")]
     pub(super) message: Option<Str<'a>>,
     pub(super) ordinal: u64,
