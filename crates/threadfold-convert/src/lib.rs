@@ -29,6 +29,7 @@ pub mod claude;
 pub mod codex;
 mod corrupt_lines;
 pub mod events;
+mod hash_map;
 pub mod lines;
 mod memory;
 pub mod opencode;

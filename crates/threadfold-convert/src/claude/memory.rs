@@ -2,7 +2,7 @@
 //!
 //! It is serialized into snapshots, so the JSON names of fields never change.
 
-use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,7 @@ use threadfold_core::{BlockId, ConversationId, Json, Placement, ToolUseId};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::repeated_history::RepeatedHistory;
-
-/// A map whose hasher has no random seed, so that iteration order does not differ between runs.
-#[expect(clippy::disallowed_types, reason = "the hasher is a fixed one")]
-pub(super) type Map<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+use crate::hash_map::Map;
 
 /// A map whose keys are hashes, which need not be hashed again.
 #[expect(clippy::disallowed_types, reason = "the hasher is a fixed one")]

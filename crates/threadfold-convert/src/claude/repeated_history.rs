@@ -14,8 +14,9 @@ use threadfold_core::{
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::emitter::Emitter;
-use super::memory::{HashKeyMap, Map, key};
+use super::memory::{HashKeyMap, key};
 use super::wire::{ContentBlock, Line};
+use crate::hash_map::Map;
 
 /// What the files of a session have contained so far, to recognize what they contain again.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use threadfold_core::{BlockId, Json};
 
+use crate::hash_map::{Map, serialize_sorted};
+
 /// What the converter remembers between records.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -58,8 +60,9 @@ pub(super) struct Thread {
     pub(super) last_text: Option<Arc<str>>,
     /// The beginnings of the turns: id, ordinal, and the block before it.
     pub(super) starts: Vec<TurnStart>,
-    /// Calls, by id.
-    pub(super) calls: BTreeMap<Arc<str>, Call>,
+    /// Calls, by id. A long session has tens of thousands, and each record looks one up.
+    #[serde(serialize_with = "serialize_sorted")]
+    pub(super) calls: Map<Arc<str>, Call>,
     /// The working directory and the model, so that only changes are reported.
     pub(super) settings: BTreeMap<Arc<str>, Arc<str>>,
     /// Texts of the model that an event announced, and whose response item is due.

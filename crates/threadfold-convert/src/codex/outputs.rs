@@ -103,16 +103,13 @@ pub(super) fn command_output(raw: &RawValue) -> Option<Json> {
     }
     let has_preamble = PREAMBLES.iter().any(|it| text.starts_with(it));
     // Half of a surrogate pair is no text.
-    let has_surrogate = [r"\ud", r"\uD"].iter().any(|it| memmem(text, it));
+    let mut escapes = memchr::memmem::find_iter(text.as_bytes(), r"\u");
+    let has_surrogate = escapes.any(|at| matches!(text.as_bytes().get(at + 2), Some(b'd' | b'D')));
     if !has_preamble && !has_surrogate {
         return Some(Json::from(raw));
     }
     let output = serde_json::from_str::<crate::borrowed::Str<'_>>(raw.get()).ok()?.0;
     Some(Json::string(&output[preamble(&output)..]))
-}
-
-fn memmem(text: &str, part: &str) -> bool {
-    memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some()
 }
 
 /// Returns whether a person interrupted the call, from what it returned to the model.
