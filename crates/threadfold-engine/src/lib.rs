@@ -45,6 +45,7 @@ mod agent_database;
 pub mod agents;
 mod discover;
 mod error;
+mod file_stamps;
 mod files;
 mod folder;
 mod found_session;
@@ -78,6 +79,7 @@ pub use files::{Form, InputFile, Intake, read_files};
 pub use folder::{FolderFollower, FolderUpdate};
 pub use found_session::{Follow, FoundSession, IdOrigin, SessionContent, Stamp};
 pub use frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
+pub use file_stamps::is_unchanged;
 pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
 pub use host::{

@@ -39,6 +39,7 @@ mod stored;
 mod taken_for;
 mod terminal_safety;
 mod trust;
+mod unchanged;
 mod unfinished;
 mod unknown_agents;
 mod verify_claude;

@@ -92,7 +92,7 @@ pub fn belongs_to(first_line: &[u8], session: &str) -> bool {
 }
 
 /// Returns the id of the session that a line of a transcript names.
-fn session_of_line(line: &[u8]) -> Option<String> {
+pub fn session_of_line(line: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct SessionLine<'a> {
         #[serde(borrow, rename = "sessionId")]

@@ -1,5 +1,6 @@
 //! Claude Code: one file per session, in one folder per project.
 
+mod beside;
 mod content;
 mod enumerate;
 mod files;

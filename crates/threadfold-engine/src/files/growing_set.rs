@@ -19,6 +19,8 @@ pub(crate) struct GrowingSetFollower {
     is_same: fn(&InputFile, &InputFile) -> bool,
     followers: Vec<FileFollower>,
     listed: Option<Instant>,
+    /// Where the files are listed for the first time, if not by the content.
+    first: Option<Arc<dyn SessionContent>>,
 }
 
 impl GrowingSetFollower {
@@ -28,12 +30,21 @@ impl GrowingSetFollower {
         content: Arc<dyn SessionContent>,
         is_same: fn(&InputFile, &InputFile) -> bool,
     ) -> Self {
-        Self { content, is_same, followers: Vec::new(), listed: None }
+        Self { content, is_same, followers: Vec::new(), listed: None, first: None }
+    }
+
+    /// Takes the first list of files from another content, which knows them already.
+    pub(crate) fn first(self, content: Arc<dyn SessionContent>) -> Self {
+        Self { first: Some(content), ..self }
     }
 
     fn list(&mut self) -> Result<(), EngineError> {
         self.listed = Some(Instant::now());
-        for file in self.content.files()? {
+        let files = match self.first.take() {
+            Some(first) => first.files()?,
+            None => self.content.files()?,
+        };
+        for file in files {
             if !self.followers.iter().any(|it| (self.is_same)(it.file(), &file)) {
                 self.followers.push(FileFollower::new(file));
             }

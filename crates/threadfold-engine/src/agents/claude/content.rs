@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::beside::SubagentsBeside;
 use super::claude_files;
+use super::files::files_among;
 use crate::error::EngineError;
 use crate::files::{GrowingSetFollower, InputFile, check_readable, stamp_of};
 use crate::found_session::{Follow, SessionContent, Stamp};
@@ -19,18 +21,25 @@ pub(super) struct ClaudeContent {
     may_have_subagents: bool,
     /// The main file is missing, and only the other files are left.
     is_orphaned: bool,
+    /// The subagents' files beside the main file, as they were when it was found.
+    beside: Option<Arc<SubagentsBeside>>,
 }
 
 impl ClaudeContent {
     pub(super) fn of_main(main: &Path) -> Self {
         let (main, copies) = (main.to_owned(), Vec::new());
-        Self { main, copies, may_have_subagents: true, is_orphaned: false }
+        Self { main, copies, may_have_subagents: true, is_orphaned: false, beside: None }
     }
 
     /// Returns a session that consists of its main file alone, because searching a folder of
     /// thousands for subagents' files is slow.
     pub(super) fn without_subagents(main: &Path) -> Self {
         Self { may_have_subagents: false, ..Self::of_main(main) }
+    }
+
+    /// Returns a session whose folder was searched for subagents' files, with those of all others.
+    pub(super) fn among(main: &Path, beside: Arc<SubagentsBeside>) -> Self {
+        Self { beside: Some(beside), ..Self::of_main(main) }
     }
 
     pub(super) fn orphaned(main: &Path) -> Self {
@@ -45,7 +54,7 @@ impl SessionContent for ClaudeContent {
 
     fn files(&self) -> Result<Vec<InputFile>, EngineError> {
         let mut files = match self.may_have_subagents {
-            true => claude_files(&self.main)?,
+            true => files_among(&self.main, self.beside.as_deref())?,
             false => vec![super::files::main_file(&self.main)],
         };
         if self.is_orphaned {
@@ -66,7 +75,9 @@ impl SessionContent for ClaudeContent {
 
     fn follower(&self) -> Box<dyn Follow> {
         let is_same = |one: &InputFile, other: &InputFile| one.path == other.path;
-        Box::new(GrowingSetFollower::new(Arc::new(self.clone()), is_same))
+        // Later lists must find files that were added since.
+        let growing = Self { beside: None, ..self.clone() };
+        Box::new(GrowingSetFollower::new(Arc::new(growing), is_same).first(Arc::new(self.clone())))
     }
 
     fn has_copies(&self) -> bool {
@@ -75,7 +86,7 @@ impl SessionContent for ClaudeContent {
 
     fn with_copy(&self, other: &Path) -> Option<Arc<dyn SessionContent>> {
         let length = |path: &Path| path.metadata().map_or(0, |it| it.len());
-        let mut content = Self { may_have_subagents: true, ..self.clone() };
+        let mut content = Self { may_have_subagents: true, beside: None, ..self.clone() };
         // The longest copy comes first, because it contains most of the others.
         let mut copy = other.to_owned();
         if length(&copy) > length(&content.main) {

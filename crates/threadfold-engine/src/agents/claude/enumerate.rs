@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use threadfold_convert::claude::layout::{is_session_name, sessions};
+use threadfold_convert::claude::layout::is_session_name;
 use threadfold_core::SessionId;
 use threadfold_fold::{Detection, Shape};
 
+use super::beside::SubagentsBeside;
 use super::content::ClaudeContent;
 use super::{Claude, SUBAGENT, project_of};
 use crate::agents::AgentAccess;
@@ -27,15 +28,13 @@ pub(super) fn projects(folder: &Path, found: &mut Discovery) {
 fn project(folder: &Path, found: &mut Discovery) -> Vec<PathBuf> {
     let (files, others): (Vec<_>, Vec<_>) =
         found.list(folder).into_iter().partition(|it| name_of(it).ends_with(".jsonl"));
-    let names: Vec<String> = files.iter().map(|it| name_of(it)).collect();
-    let has_agents = names.iter().any(|name| name.starts_with(SUBAGENT));
-    // Only names that were listed are compared; none is made into a path.
-    for session in sessions(&names) {
-        let Some(place) = names.iter().position(|name| *name == session.main) else { continue };
-        let main = &files[place];
+    let (agents, mains): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|it| name_of(it).starts_with(SUBAGENT));
+    let beside = Arc::new(SubagentsBeside::among(&agents));
+    for main in &mains {
         let has_folder = others.binary_search(&main.with_extension("")).is_ok();
-        let content = match has_agents || has_folder {
-            true => ClaudeContent::of_main(main),
+        let content = match !agents.is_empty() || has_folder {
+            true => ClaudeContent::among(main, beside.clone()),
             false => ClaudeContent::without_subagents(main),
         };
         found.add(session_of(main, content));

@@ -5,12 +5,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use threadfold_convert::claude::AGENT;
-use threadfold_convert::claude::layout::{belongs_to, is_session_name, sessions};
+use threadfold_convert::claude::layout::{is_session_name, session_of_line, sessions};
 use threadfold_convert::lines::lines;
 
 use threadfold_fold::{SourceRole, SourceSpec};
 
 use super::SUBAGENT;
+use super::beside::SubagentsBeside;
 use crate::error::EngineError;
 use crate::files::{Form, InputFile, noted};
 
@@ -23,6 +24,15 @@ const LARGEST_DOCUMENT: u64 = 64 << 20;
 /// Returns the files of the session whose main file is `main`, notes first. Subagents' files are
 /// beside it or below its folder; everything else below its folder belongs to the session, too.
 pub fn claude_files(main: &Path) -> Result<Vec<InputFile>, EngineError> {
+    files_among(main, None)
+}
+
+/// Returns the files of a session as [`claude_files`] does; those beside the main file are among
+/// the known ones, or else are listed.
+pub(super) fn files_among(
+    main: &Path,
+    beside: Option<&SubagentsBeside>,
+) -> Result<Vec<InputFile>, EngineError> {
     // A bare name has no parent folder, so `name` is treated as `./name`.
     let here = Path::new(".").join(main);
     let main = if main.parent().is_some_and(|it| it.as_os_str().is_empty()) { &here } else { main };
@@ -33,7 +43,13 @@ pub fn claude_files(main: &Path) -> Result<Vec<InputFile>, EngineError> {
     let input = |kind: SourceRole, path: &Path, form: Form| input_file(&folder, kind, path, form);
     let mut paths = vec![main.to_path_buf()];
     let stem = main.file_stem().map(|stem| folder.join(stem));
-    list(&folder, Depth::Here, &mut paths);
+    match beside {
+        Some(beside) => {
+            let session = main.file_stem().unwrap_or_default().to_string_lossy();
+            beside.add_of(&session, &mut paths);
+        }
+        None => list(&folder, Depth::Here, &mut paths),
+    }
     let mut below = Vec::new();
     for own in stem.iter().flat_map(|own| folders_of_session(own)) {
         list(&own, Depth::All, &mut below);
@@ -93,13 +109,17 @@ fn folders_of_session(own: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// Returns whether the first line of a subagent's file names this session.
+/// Returns whether the first line of a subagent's file names this session, or none.
 fn is_of(path: &Path, session: &str) -> Result<bool, EngineError> {
     let unreadable = |source: io::Error| EngineError::File { path: path.to_owned(), source };
+    Ok(first_session(path).map_err(unreadable)?.is_none_or(|it| it == session))
+}
+
+/// Returns the session that the first line of a file names.
+pub(super) fn first_session(path: &Path) -> io::Result<Option<String>> {
     let mut first = Vec::new();
-    let opened = fs::File::open(path).map_err(unreadable)?;
-    opened.take(FIRST_LINE as u64).read_to_end(&mut first).map_err(unreadable)?;
-    Ok(lines(&first).next().is_none_or(|line| belongs_to(line.bytes, session)))
+    fs::File::open(path)?.take(FIRST_LINE as u64).read_to_end(&mut first)?;
+    Ok(lines(&first).next().and_then(|line| session_of_line(line.bytes)))
 }
 
 /// How deep to search for files.
