@@ -63,7 +63,8 @@ fn stamp_of(path: &Path) -> Option<FileStamp> {
 #[cfg(unix)]
 fn identity(metadata: &Metadata) -> Option<(u64, u64, i64)> {
     use std::os::unix::fs::MetadataExt;
-    let changed = metadata.ctime().checked_mul(1_000_000_000)?.checked_add(metadata.ctime_nsec())?;
+    let changed =
+        metadata.ctime().checked_mul(1_000_000_000)?.checked_add(metadata.ctime_nsec())?;
     Some((metadata.dev(), metadata.ino(), changed))
 }
 

@@ -75,11 +75,11 @@ pub use agents::{
 };
 pub use discover::{Discovery, adopt_children};
 pub use error::EngineError;
+pub use file_stamps::is_unchanged;
 pub use files::{Form, InputFile, Intake, read_files};
 pub use folder::{FolderFollower, FolderUpdate};
 pub use found_session::{Follow, FoundSession, IdOrigin, SessionContent, Stamp};
 pub use frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
-pub use file_stamps::is_unchanged;
 pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
 pub use host::{

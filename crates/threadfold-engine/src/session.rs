@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use threadfold_core::{Json, SessionId};
 use threadfold_fold::{
-    Cursor, FileStamp, Fold, GENERATION, LogId, Record, RecordKind, SessionSummary, Slices, Snapshot,
-    SourceSpec, Step, StoredRecord, Timestamp, with_causes,
+    Cursor, FileStamp, Fold, GENERATION, LogId, Record, RecordKind, SessionSummary, Slices,
+    Snapshot, SourceSpec, Step, StoredRecord, Timestamp, with_causes,
 };
 use threadfold_store::{Epoch, Holder, Store, StoreError, Summary};
 use tokio::runtime::Handle;
@@ -427,11 +427,7 @@ impl Session {
         self.end(seq, summary).await
     }
 
-    async fn end(
-        &mut self,
-        seq: u64,
-        summary: SessionSummary,
-    ) -> Result<Vec<String>, EngineError> {
+    async fn end(&mut self, seq: u64, summary: SessionSummary) -> Result<Vec<String>, EngineError> {
         let files = std::mem::take(&mut self.files);
         let noted = self.note_summary(seq, &SessionSummary { files, ..summary }).await;
         self.tenure.end().await?;

@@ -129,7 +129,8 @@ impl Queue<'_> {
 
     /// Reports a session that is unchanged, and not read again.
     fn skip(&mut self, name: &str, found: &FoundSession) -> Result<(), CommandError> {
-        let imported = ImportResult { is_new: false, is_unchanged: true, intake: Intake::default() };
+        let imported =
+            ImportResult { is_new: false, is_unchanged: true, intake: Intake::default() };
         match self.report.report(found, &imported) {
             Ok(()) => Ok(()),
             Err(error) => self.failed(name, error),

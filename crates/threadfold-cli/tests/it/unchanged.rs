@@ -27,7 +27,8 @@ fn reads(mut command: Command) -> Reads {
     // The counters only rise, so the last ones that can be read are the totals.
     loop {
         let text = fs::read_to_string(&counters).unwrap_or_default();
-        let counter = |name| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        let counter =
+            |name| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
         bytes = counter("rchar:").unwrap_or(bytes).max(bytes);
         calls = counter("syscr:").unwrap_or(calls).max(calls);
         if let Some(ended) = child.try_wait().unwrap() {
@@ -47,9 +48,8 @@ fn main_file(env: &TestEnv) -> std::path::PathBuf {
 fn home() -> TestEnv {
     let env = TestEnv::new();
     let text = "words ".repeat(12_000);
-    let transcript = (0..50).fold(Transcript::new(SESSION), |it, number| {
-        it.prompt(format!("{number} {text}"))
-    });
+    let transcript =
+        (0..50).fold(Transcript::new(SESSION), |it, number| it.prompt(format!("{number} {text}")));
     env.write(&format!("claude/projects/p/{SESSION}.jsonl"), transcript.text());
     // A file that changed just now may change again within the same tick of the clock.
     thread::sleep(Duration::from_millis(60));
@@ -85,7 +85,8 @@ fn a_file_that_was_rewritten_in_place_is_read_although_its_size_and_time_are_the
     let env = home();
     env.done(&import(&[]));
     let path = main_file(&env);
-    let (text, modified) = (fs::read_to_string(&path).unwrap(), path.metadata().unwrap().modified());
+    let (text, modified) =
+        (fs::read_to_string(&path).unwrap(), path.metadata().unwrap().modified());
     fs::write(&path, text.replacen("words", "WORDS", 1)).unwrap();
     let times = FileTimes::new().set_modified(modified.unwrap());
     File::options().write(true).open(&path).unwrap().set_times(times).unwrap();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::object::{Object, text_of};
+use crate::borrowed::Str;
 
 /// What an item is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,21 +244,22 @@ pub(in crate::codex) fn with_underscores(name: &str) -> String {
 
 /// Returns the command that a shell runs: `["bash", "-lc", SCRIPT]`, or `bash -lc SCRIPT`.
 pub(in crate::codex) fn script_of(command: &RawValue) -> Option<String> {
-    let words: Vec<String> = match serde_json::from_str::<Vec<String>>(command.get()) {
-        Ok(words) => words,
-        Err(_) => {
-            let text = text_of(command)?;
-            match split_words(&text) {
-                Some(words) => words,
-                None => return Some(text.into_owned()),
-            }
-        }
-    };
-    match words.as_slice() {
-        [_, flag, script] if flag == "-lc" || flag == "-c" => Some(script.clone()),
-        _ if command.get().starts_with('"') => text_of(command).map(Cow::into_owned),
-        words => Some(words.join(" ")),
+    if let Ok(words) = serde_json::from_str::<Vec<Str<'_>>>(command.get()) {
+        return Some(match words.as_slice() {
+            [_, flag, script] if is_command_flag(flag) => script.to_string(),
+            words => words.iter().map(|it| &**it).collect::<Vec<_>>().join(" "),
+        });
     }
+    let text = text_of(command)?;
+    match split_words(&text).as_deref() {
+        Some([_, flag, script]) if is_command_flag(flag) => Some(script.clone()),
+        _ => Some(text.into_owned()),
+    }
+}
+
+/// Returns whether a shell runs the word after this flag.
+fn is_command_flag(flag: &str) -> bool {
+    flag == "-lc" || flag == "-c"
 }
 
 /// Splits a command line as a shell would; nothing if a quote is not closed.

@@ -111,14 +111,11 @@ pub(super) fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
 
 /// Returns whether a key is a name with underscores, or the same name in camel case.
 fn is_same(key: &str, name: &str) -> bool {
-    if key == name {
-        return true;
-    }
-    // Most keys differ from the name in their first letter.
-    if key.len() >= name.len() || key.as_bytes().first() != name.as_bytes().first() {
+    // Most keys differ from the name in their first letter: to compare texts takes a call.
+    if key.as_bytes().first() != name.as_bytes().first() {
         return false;
     }
-    name.contains('_') && letters(key).eq(letters(name))
+    key == name || (key.len() < name.len() && name.contains('_') && letters(key).eq(letters(name)))
 }
 
 /// Returns the letters of a name, however it marks its words.
