@@ -69,6 +69,11 @@ pub(super) fn convert_assistant(
     for ((place, block), index) in blocks.iter().enumerate().zip(start..) {
         let piece = Piece { line, message: &id, index, block, place, text, raw: &raw };
         let novelty = if is_new { piece.compare(emitter, is_again) } else { Novelty::New };
+        // Some versions write the last lines again when they compact: these keep their place.
+        let was_repeated = emitter.is_repeated;
+        emitter.is_repeated |= !is_new
+            && !emitter.is_stream
+            && matches!(piece.compare(emitter, true), Novelty::Repeated(_));
         match novelty {
             Novelty::New => {
                 let converted = piece.convert(emitter);
@@ -87,6 +92,7 @@ pub(super) fn convert_assistant(
                 emit_reworded(emitter, converted, usual);
             }
         }
+        emitter.is_repeated = was_repeated;
     }
     // A line of the stream has the counts of the message's start, which end before its end's.
     let is_ended =

@@ -146,8 +146,12 @@ fn is_streamed_at_end(version: &str) -> bool {
 
 /// Returns whether the file of this version has the lines of a message as they were before its end.
 fn is_stored_before_end(version: &str) -> bool {
-    let versions = Versions::seen("2.1.30", "2.1.50").after("2.0.76").before("2.1.100");
-    versions.include(Some(version))
+    Versions::seen("2.1.30", "2.1.56").after("2.0.76").before("2.1.59").include(Some(version))
+}
+
+/// Returns whether the file of this version has the end of a message on its last line only.
+fn is_ended_on_last_line(version: &str) -> bool {
+    Versions::seen("2.1.59", "2.1.75").after("2.1.56").before("2.1.100").include(Some(version))
 }
 
 /// Returns whether this version removes an answer that was cut off from the file, and asks again.
@@ -354,7 +358,7 @@ impl Reader {
         is_whole: bool,
     ) {
         let name = RecordName::new("assistant", id);
-        self.compare_shape(&name, message);
+        self.compare_shape(&name, message, is_stream);
         if text(message, "model") == Some("<synthetic>") {
             self.facts.variants.insert(name.clone(), Variant::Synthetic);
         } else if is_whole {
@@ -405,8 +409,14 @@ impl Reader {
         }
     }
 
-    /// Compares which fields the lines of one message have: each has them all.
-    fn compare_shape(&mut self, name: &RecordName, message: &Map<String, Value>) {
+    /// Compares which fields the lines of one message have: each has them all, but for versions
+    /// that write the lines before the last one before the message ends.
+    fn compare_shape(&mut self, name: &RecordName, message: &Map<String, Value>, is_stream: bool) {
+        let is_unended = message.get("stop_reason").is_some_and(Value::is_null);
+        let has_late_end = self.facts.version.as_deref().is_some_and(is_ended_on_last_line);
+        if is_unended && has_late_end && !is_stream {
+            return;
+        }
         let usage = message.get("usage").map(field_paths).unwrap_or_default();
         let shape: Vec<String> = message.keys().cloned().chain(usage).collect();
         match self.shapes.get(name) {
