@@ -161,7 +161,7 @@ fn drops_cut_answers(version: &str) -> bool {
 
 /// Returns whether this version marks the stop of a message that was cut off.
 fn names_cut_messages(version: &str) -> bool {
-    Versions::seen("2.1.325", "2.1.325").after("2.1.280").include(Some(version))
+    Versions::seen("2.1.325", "2.1.325").after("2.1.300").include(Some(version))
 }
 
 /// Returns the text of a field.
