@@ -112,6 +112,8 @@ impl Queue<'_> {
             && !self.rereads
             && is_unchanged(self.store, found)?
         {
+            // What was found before it is reported before it.
+            self.import_waiting()?;
             return self.skip(&name, found);
         }
         if !session.as_ref().is_ok_and(|found| self.may_wait(found)) {
