@@ -114,12 +114,6 @@ pub(crate) struct ImportResult {
     pub(crate) intake: Intake,
 }
 
-/// Returns whether a session is in the store, and its files look as they did when it was imported.
-pub(crate) fn is_unchanged(store: &OpenStore, found: &FoundSession) -> Result<bool, CommandError> {
-    let shared = store.shared();
-    Ok(store.wait(threadfold_engine::is_unchanged(&*shared, found))?)
-}
-
 /// Assigns the id under which a session is stored, and reports if it is another one.
 pub(crate) fn settle(store: &OpenStore, found: &mut FoundSession) -> Result<(), CommandError> {
     let shared = store.shared();

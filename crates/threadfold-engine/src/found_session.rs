@@ -9,7 +9,6 @@ use threadfold_core::SessionId;
 use threadfold_fold::Agent;
 
 use crate::error::EngineError;
-use crate::file_stamps::{are_settled, stamps_of};
 use crate::files::{InputFile, Intake};
 use crate::session::Session;
 
@@ -122,16 +121,9 @@ impl FoundSession {
         session: &mut Session,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<Intake, EngineError> {
-        let stamps = |content: &dyn SessionContent| stamps_of(&content.files().ok()?);
-        let before = stamps(&*self.content).filter(|it| are_settled(it));
         let mut follower = self.content.follower();
         let mut intake = follower.poll(session, progress).await?;
         intake.add(follower.flush_unterminated(session).await?);
-        // What did not change meanwhile was read completely.
-        if let Some(files) = before.filter(|before| stamps(&*self.content).as_ref() == Some(before))
-        {
-            session.note_files(files);
-        }
         Ok(intake)
     }
 }

@@ -45,7 +45,6 @@ mod agent_database;
 pub mod agents;
 mod discover;
 mod error;
-mod file_stamps;
 mod files;
 mod folder;
 mod found_session;
@@ -75,7 +74,6 @@ pub use agents::{
 };
 pub use discover::{Discovery, adopt_children};
 pub use error::EngineError;
-pub use file_stamps::is_unchanged;
 pub use files::{Form, InputFile, Intake, read_files};
 pub use folder::{FolderFollower, FolderUpdate};
 pub use found_session::{Follow, FoundSession, IdOrigin, SessionContent, Stamp};

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use threadfold_core::{Json, SessionId};
 use threadfold_fold::{
-    Cursor, FileStamp, Fold, GENERATION, LogId, Record, RecordKind, SessionSummary, Slices,
-    Snapshot, SourceSpec, Step, StoredRecord, Timestamp, with_causes,
+    Cursor, Fold, GENERATION, LogId, Record, RecordKind, SessionSummary, Slices, Snapshot,
+    SourceSpec, Step, StoredRecord, Timestamp, with_causes,
 };
 use threadfold_store::{Epoch, Holder, Store, StoreError, Summary};
 use tokio::runtime::Handle;
@@ -95,8 +95,6 @@ pub struct Session {
     snapshot: Option<JoinHandle<Result<(), EngineError>>>,
     /// A write was not acknowledged: the log may be ahead of the fold.
     is_unsettled: bool,
-    /// The files that the log contains completely.
-    files: Vec<FileStamp>,
 }
 
 impl Session {
@@ -140,7 +138,6 @@ impl Session {
             warnings,
             snapshot: None,
             is_unsettled: false,
-            files: Vec::new(),
         })
     }
 
@@ -322,11 +319,6 @@ impl Session {
         std::mem::replace(&mut self.fold, empty)
     }
 
-    /// Notes that the log contains all of these files, for the summary.
-    pub(crate) fn note_files(&mut self, files: Vec<FileStamp>) {
-        self.files = files;
-    }
-
     /// Fails if spilled blocks could not be written or read.
     fn check_spill(&self) -> Result<(), EngineError> {
         self.spill.as_ref().map_or(Ok(()), |spill| spill.check())
@@ -417,19 +409,22 @@ impl Session {
         let seq = self.fold.seq();
         let empty = Fold::new(self.id.clone(), Slices::default());
         let summary = std::mem::replace(&mut self.fold, empty).into_summary();
-        self.end(seq, summary).await
+        self.end(seq, &summary).await
     }
 
     /// Closes the session as [`close`](Self::close) does, without consuming it.
     pub async fn leave(&mut self) -> Result<Vec<String>, EngineError> {
         self.finish_snapshot().await;
         let (seq, summary) = (self.fold.seq(), self.fold.summary());
-        self.end(seq, summary).await
+        self.end(seq, &summary).await
     }
 
-    async fn end(&mut self, seq: u64, summary: SessionSummary) -> Result<Vec<String>, EngineError> {
-        let files = std::mem::take(&mut self.files);
-        let noted = self.note_summary(seq, &SessionSummary { files, ..summary }).await;
+    async fn end(
+        &mut self,
+        seq: u64,
+        summary: &SessionSummary,
+    ) -> Result<Vec<String>, EngineError> {
+        let noted = self.note_summary(seq, summary).await;
         self.tenure.end().await?;
         self.handle.end("the writer closed the session");
         noted?;

@@ -57,6 +57,6 @@ pub use slice::{
 };
 pub use snapshot::{SliceSnapshot, Snapshot, SnapshotHeader, SnapshotRestoreError};
 pub use source::{Chain, Source, SourceRole, SourceSpec};
-pub use summary::{FileStamp, SessionSummary};
+pub use summary::SessionSummary;
 pub use threadfold_convert::{Agent, Format, GENERATION, SessionFile, Shape};
 pub use whole_session::{Transcript, file_records, fold_files, parse_transcript, stream_records};

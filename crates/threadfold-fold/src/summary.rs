@@ -54,28 +54,6 @@ pub struct SessionSummary {
     pub is_unfinished: bool,
     /// The bytes of its line files that are in the log, to detect that a file has grown.
     pub line_bytes: u64,
-    /// Its files as they were when all of them had been read, by path; none if they changed
-    /// meanwhile, or if it has no files.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<FileStamp>,
-}
-
-/// A file as the file system describes it: what has the same stamp is the same file, unchanged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FileStamp {
-    /// Its path.
-    pub path: String,
-    /// The device that it is on.
-    pub device: u64,
-    /// Its number on that device.
-    pub inode: u64,
-    /// Its length in bytes.
-    pub size: u64,
-    /// When its content was changed last, in nanoseconds.
-    pub modified: i64,
-    /// When it or its description was changed last, in nanoseconds. No program can set it.
-    pub changed: i64,
 }
 
 impl SessionSummary {

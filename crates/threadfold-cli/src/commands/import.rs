@@ -8,11 +8,11 @@ use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use threadfold_engine::{FoundSession, IdOrigin, InputOptions, Intake};
+use threadfold_engine::{FoundSession, IdOrigin, InputOptions};
 use threadfold_fold::{Agent, Detection};
 
 use crate::error::{CommandError, print_note};
-use crate::import::{Candidate, ImportResult, candidates, import_all, is_unchanged, settle};
+use crate::import::{Candidate, ImportResult, candidates, import_all, settle};
 use crate::input::format_parser;
 use crate::printable::{printable, write_json};
 use crate::store::{OpenStore, StoreArgs};
@@ -40,9 +40,6 @@ pub(crate) struct ImportArgs {
     /// Also import files of folders that would be skipped because their format is unknown
     #[arg(long, requires = "sessions", conflicts_with = "from")]
     any: bool,
-    /// Read files again that look unchanged since the last import: same size, same times
-    #[arg(long)]
-    reread: bool,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -70,9 +67,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
     let report = Report { is_json: args.json, bar: bar(&candidates), ..Report::default() };
     let total = candidates.len();
     let is_only = total == 1 && !args.json;
-    let rereads = args.reread;
-    let mut queue =
-        Queue { store: &store, report, waiting: Vec::new(), is_only, rereads, failure: None };
+    let mut queue = Queue { store: &store, report, waiting: Vec::new(), is_only, failure: None };
     for Candidate { name, session } in candidates {
         queue.add(name, session)?;
     }
@@ -97,8 +92,6 @@ struct Queue<'a> {
     waiting: Vec<(String, FoundSession)>,
     /// There is one session, whose failure is that of the command.
     is_only: bool,
-    /// Files are read even if they look unchanged.
-    rereads: bool,
     failure: Option<CommandError>,
 }
 
@@ -108,14 +101,6 @@ impl Queue<'_> {
         name: String,
         session: Result<FoundSession, CommandError>,
     ) -> Result<(), CommandError> {
-        if let Ok(found) = &session
-            && !self.rereads
-            && is_unchanged(self.store, found)?
-        {
-            // What was found before it is reported before it.
-            self.import_waiting()?;
-            return self.skip(&name, found);
-        }
         if !session.as_ref().is_ok_and(|found| self.may_wait(found)) {
             self.import_waiting()?;
         }
@@ -126,16 +111,6 @@ impl Queue<'_> {
                 if is_due { self.import_waiting() } else { Ok(()) }
             }
             Err(error) => self.failed(&name, error),
-        }
-    }
-
-    /// Reports a session that is unchanged, and not read again.
-    fn skip(&mut self, name: &str, found: &FoundSession) -> Result<(), CommandError> {
-        let imported =
-            ImportResult { is_new: false, is_unchanged: true, intake: Intake::default() };
-        match self.report.report(found, &imported) {
-            Ok(()) => Ok(()),
-            Err(error) => self.failed(name, error),
         }
     }
 
