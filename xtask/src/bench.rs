@@ -26,6 +26,8 @@ enum Benchmark {
     Store,
     /// The cost of recording a turn
     Checkpoint,
+    /// Finding and importing thousands of sessions, and opening a large one
+    FirstMinute,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -35,6 +37,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         // Records and whole sessions; the latter need the crate above the store.
         Benchmark::Store => &[("threadfold-testkit", "store"), ("threadfold-engine", "sessions")],
         Benchmark::Checkpoint => &[("threadfold-loop", "checkpoint")],
+        Benchmark::FirstMinute => &[("threadfold", "first_minute")],
     };
     for (package, target) in targets {
         shell::run(

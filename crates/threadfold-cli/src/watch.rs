@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    EngineError, FolderFollower, FoundSession, FrameListener, Host, IdOrigin, InputOptions, Intake,
-    ListenOptions, Options, Pipe, PipeInput, Server, ServerAccess, Session, follow_pipe, holder,
-    server_at,
+    ContentWatcher, EngineError, FolderFollower, FoundSession, FrameListener, Host, IdOrigin,
+    InputOptions, Intake, ListenOptions, Options, Pipe, PipeInput, Server, ServerAccess, Session,
+    follow_pipe, holder, server_at,
 };
 use threadfold_store::StoreError;
 use tokio::sync::oneshot;
@@ -30,8 +30,6 @@ pub(crate) use target::WatchTarget;
 const TAKEOVER_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a server without sessions is asked for them.
 const SERVER_INTERVAL: Duration = Duration::from_millis(500);
-/// How often a folder is polled.
-const FOLDER_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Follows a target into a store, and shows it.
 pub(crate) struct Watcher<'a> {
@@ -136,6 +134,7 @@ impl Watcher<'_> {
         // One for all rounds, so that a signal during a poll is not lost.
         let mut stop = pin!(stop());
         let mut follower = found.content.follower();
+        let mut watcher = ContentWatcher::new(found, &*follower);
         let mut opened = self.open(&found.id).await?;
         if let Some(session) = &mut opened {
             report_rewrite(follower.poll(session, &mut |_| {}).await?);
@@ -144,12 +143,12 @@ impl Watcher<'_> {
         else {
             return Ok(());
         };
-        let interval = follower.interval();
         let ended = loop {
             tokio::select! {
                 shown = &mut showing => break show_result(shown),
                 stopped = &mut stop => break stopped,
-                () = tokio::time::sleep(interval) => {
+                changes = watcher.changed() => {
+                    follower.notice(&changes);
                     match follower.poll(&mut session, &mut |_| {}).await {
                         Ok(intake) => report_rewrite(intake),
                         Err(error) => break Err(error.into()),
@@ -255,7 +254,7 @@ impl Watcher<'_> {
                     follower.close().await?;
                     return stopped;
                 }
-                () = tokio::time::sleep(FOLDER_INTERVAL) => {
+                () = follower.changed() => {
                     for update in follower.poll().await {
                         let session = update.session.as_ref().and_then(|id| follower.session(id));
                         let summary = session.map(|it| it.fold().summary());

@@ -420,6 +420,14 @@ pub(crate) fn stamp_of<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Stamp {
     stamp
 }
 
+/// Returns the folder that contains a file.
+pub(crate) fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
 /// Skips a byte order mark.
 pub(crate) fn without_mark(mut reader: impl Read) -> impl Read {
     let mut first = Vec::new();

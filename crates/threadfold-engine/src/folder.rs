@@ -1,6 +1,9 @@
 //! Follows a folder in which sessions of any agent appear and grow.
+//!
+//! A notification about a known file leads to its session, and nothing else is looked at. Any other
+//! notification lists the folder again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +15,7 @@ use threadfold_store::Store;
 
 use crate::discover::{Discovery, FolderTree, list};
 use crate::error::EngineError;
+use crate::file_watcher::{FileChanges, FileWatcher};
 use crate::files::Intake;
 use crate::found_session::{Follow, FoundSession, Stamp};
 use crate::naming::SessionNames;
@@ -22,6 +26,9 @@ use crate::session::{Options, Session};
 const IDLE_AFTER: Duration = Duration::from_secs(30);
 /// The delay before a failed session is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// The time between two lists of the folder: where files are created one after another, and where
+/// the file system has no notifications.
+const LIST_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Follows all sessions in a folder, at any depth, and stores their new records.
 pub struct FolderFollower {
@@ -35,6 +42,13 @@ pub struct FolderFollower {
     unreadable: BTreeMap<PathBuf, String>,
     /// The last error reported for each path, and when.
     failures: BTreeMap<PathBuf, Failure>,
+    watcher: FileWatcher,
+    /// The session of each file, by its index.
+    owners: BTreeMap<PathBuf, usize>,
+    /// When the folder was last listed.
+    listed: Option<Instant>,
+    /// Something changed that the last list does not have.
+    is_stale: bool,
 }
 
 type FileStamp = (u64, Option<SystemTime>);
@@ -78,46 +92,130 @@ impl FolderFollower {
         options: impl Fn() -> Options + Send + 'static,
     ) -> Self {
         let (files, sessions, unreadable, failures) = Default::default();
-        let (folder, options) = (folder.into(), Box::new(options));
-        Self { store, folder, options, files, sessions, unreadable, failures }
+        Self {
+            store,
+            folder: folder.into(),
+            options: Box::new(options),
+            files,
+            sessions,
+            unreadable,
+            failures,
+            watcher: FileWatcher::new(LIST_INTERVAL),
+            owners: BTreeMap::new(),
+            listed: None,
+            is_stale: true,
+        }
     }
 
     /// Skips everything present now: only sessions that grow or appear later are read.
     pub fn skip_existing(&mut self) -> Result<(), EngineError> {
         let unreadable = |source| EngineError::File { path: self.folder.clone(), source };
         list(&self.folder).map_err(unreadable)?;
-        self.files = stamps(&self.folder);
+        self.files = self.watch_and_list();
         self.discover();
+        self.is_stale = false;
         for tracked in &mut self.sessions {
             tracked.stamp = Some(tracked.found.content.stamp());
         }
         Ok(())
     }
 
+    /// Waits until `poll` has something to do. Dropping the future loses nothing.
+    pub async fn changed(&self) {
+        let deadline = self.deadline().map(tokio::time::Instant::from_std);
+        let is_due = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.watcher.changed() => {}
+            () = is_due => {}
+        }
+    }
+
+    /// Returns when to poll although nothing changes: to close a session, to retry one, or to list
+    /// the folder.
+    fn deadline(&self) -> Option<Instant> {
+        let idle =
+            self.sessions.iter().filter_map(|it| Some(it.open.as_ref()?.active + IDLE_AFTER));
+        let retries = self.failures.values().map(|it| it.at + RETRY_AFTER);
+        let list = self.is_stale.then(|| self.next_list().unwrap_or_else(Instant::now));
+        idle.chain(retries).chain(list).min()
+    }
+
+    /// Returns when the folder may be listed again; nothing if it was never listed.
+    fn next_list(&self) -> Option<Instant> {
+        self.listed.map(|it| it + LIST_INTERVAL)
+    }
+
     /// Reads everything new in every session. An error in one does not stop the others.
     pub async fn poll(&mut self) -> Vec<FolderUpdate> {
         let mut updates = Vec::new();
-        if let Err(source) = list(&self.folder) {
-            let error = EngineError::File { path: self.folder.clone(), source };
-            let folder = self.folder.clone();
-            self.report(None, &folder, error, &mut updates);
-            return updates;
+        let mut changed = BTreeSet::new();
+        match self.watcher.take() {
+            FileChanges::Paths(paths) => {
+                for path in paths {
+                    match self.owners.get(&path) {
+                        Some(index) if path.is_file() => _ = changed.insert(*index),
+                        _ => self.is_stale = true,
+                    }
+                }
+            }
+            FileChanges::Missed | FileChanges::Polled => self.is_stale = true,
         }
-        let files = stamps(&self.folder);
-        if files != self.files {
+        let is_failed = |it: &TrackedSession| self.failures.contains_key(&it.found.place);
+        changed.extend((0..self.sessions.len()).filter(|index| is_failed(&self.sessions[*index])));
+        let has_failed_folder = self.failures.contains_key(&self.folder)
+            || self.unreadable.keys().any(|it| self.failures.contains_key(it));
+        if (self.is_stale || has_failed_folder)
+            && self.next_list().is_none_or(|it| it <= Instant::now())
+        {
+            if let Err(error) = self.list_again(&mut updates) {
+                let folder = self.folder.clone();
+                self.report(None, &folder, error, &mut updates);
+                return updates;
+            }
+            changed = (0..self.sessions.len()).collect();
+        }
+        for index in changed {
+            self.poll_session(index, &mut updates).await;
+        }
+        self.close_idle(&mut updates).await;
+        updates
+    }
+
+    /// Lists the folder, and discovers its sessions if any file is new, gone or changed.
+    fn list_again(&mut self, updates: &mut Vec<FolderUpdate>) -> Result<(), EngineError> {
+        self.listed = Some(Instant::now());
+        let unreadable = |source| EngineError::File { path: self.folder.clone(), source };
+        list(&self.folder).map_err(unreadable)?;
+        self.failures.remove(&self.folder);
+        let files = self.watch_and_list();
+        self.is_stale = false;
+        if files != self.files || !self.unreadable.is_empty() {
             self.files = files;
             self.discover();
         }
         for (path, why) in self.unreadable.clone() {
             let source = io::Error::other(why);
             let error = EngineError::File { path: path.clone(), source };
-            self.report(None, &path, error, &mut updates);
+            self.report(None, &path, error, updates);
         }
-        for index in 0..self.sessions.len() {
-            self.poll_session(index, &mut updates).await;
+        Ok(())
+    }
+
+    /// Watches all folders, and returns size and time of every file in them.
+    fn watch_and_list(&mut self) -> BTreeMap<PathBuf, FileStamp> {
+        self.listed = Some(Instant::now());
+        loop {
+            let tree = FolderTree::read(&self.folder);
+            // What was listed before its folder was watched may have changed since.
+            if !self.watcher.watch(tree.folders_matching(|_| true)) {
+                return tree.files().filter_map(stamp_of_file).collect();
+            }
         }
-        self.close_idle(&mut updates).await;
-        updates
     }
 
     /// Discovers the folder's sessions again; followed sessions stay open.
@@ -130,11 +228,6 @@ impl FolderFollower {
             known.entry(tracked.found.place.clone()).or_default().push(tracked);
         }
         let found = Discovery::of_folder(&self.folder, &InputOptions::default());
-        for path in std::mem::take(&mut self.unreadable).into_keys() {
-            if !found.unreadable.iter().any(|(still, _)| *still == path) {
-                self.failures.remove(&path);
-            }
-        }
         self.unreadable = found.unreadable.into_iter().collect();
         let mut at_place: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for found in &found.sessions {
@@ -154,13 +247,26 @@ impl FolderFollower {
             });
         }
         self.sessions.extend(known.into_values().flatten().filter(|it| it.open.is_some()));
+        // What is not looked at any more is not retried.
+        let places: BTreeSet<&PathBuf> = self.sessions.iter().map(|it| &it.found.place).collect();
+        let unreadable = &self.unreadable;
+        self.failures.retain(|path, _| places.contains(path) || unreadable.contains_key(path));
+        self.owners.clear();
+        for (index, tracked) in self.sessions.iter().enumerate() {
+            let files = tracked.found.content.files().unwrap_or_default();
+            self.owners.extend(files.into_iter().map(|it| (it.path, index)));
+        }
     }
 
     async fn poll_session(&mut self, index: usize, updates: &mut Vec<FolderUpdate>) {
         let place = self.sessions[index].found.place.clone();
         let stamp = self.sessions[index].found.content.stamp();
         let is_waiting = self.failures.get(&place).is_some_and(|it| it.at.elapsed() < RETRY_AFTER);
-        if self.sessions[index].stamp == Some(stamp) || is_waiting {
+        if is_waiting {
+            return;
+        }
+        if self.sessions[index].stamp == Some(stamp) {
+            self.failures.remove(&place);
             return;
         }
         match self.read(index).await {
@@ -249,11 +355,8 @@ impl FolderFollower {
     }
 }
 
-/// Returns size and time of every file below a folder.
-fn stamps(folder: &Path) -> BTreeMap<PathBuf, FileStamp> {
-    let look = |path: &Path| {
-        let metadata = path.metadata().ok()?;
-        Some((path.to_owned(), (metadata.len(), metadata.modified().ok())))
-    };
-    FolderTree::read(folder).files().filter_map(look).collect()
+/// Returns a file's path, size and time; `None` if it is gone.
+fn stamp_of_file(path: &Path) -> Option<(PathBuf, FileStamp)> {
+    let metadata = path.metadata().ok()?;
+    Some((path.to_owned(), (metadata.len(), metadata.modified().ok())))
 }

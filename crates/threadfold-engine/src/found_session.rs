@@ -9,7 +9,8 @@ use threadfold_core::SessionId;
 use threadfold_fold::Agent;
 
 use crate::error::EngineError;
-use crate::files::{InputFile, Intake};
+use crate::file_watcher::FileChanges;
+use crate::files::{InputFile, Intake, folder_of};
 use crate::session::Session;
 
 /// A session outside the store: in an agent's folder, in a file, or in a database.
@@ -51,6 +52,13 @@ pub trait SessionContent: Send + Sync {
 
     /// Returns its size and time, without reading it.
     fn stamp(&self) -> Stamp;
+
+    /// Returns the folders whose direct entries are its files, or may become so; none if they are
+    /// too many to watch.
+    fn folders(&self) -> Vec<PathBuf> {
+        let files = self.files().unwrap_or_default();
+        files.iter().map(|it| folder_of(&it.path)).collect()
+    }
 
     /// Returns a follower that reads what is new, any number of times.
     fn follower(&self) -> Box<dyn Follow>;
@@ -94,9 +102,17 @@ pub trait Follow: Send {
         Ok(Intake::default())
     }
 
-    /// Returns how long to wait between two polls.
+    /// Is informed of what changed before the next poll.
+    fn notice(&mut self, _changes: &FileChanges) {}
+
+    /// Returns how long to wait between two polls where files change without a notification.
     fn interval(&self) -> Duration {
         Duration::from_millis(50)
+    }
+
+    /// Returns how long to wait at least between two polls, however often the files change.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
     }
 }
 

@@ -43,8 +43,10 @@
 
 mod agent_database;
 pub mod agents;
+mod content_watcher;
 mod discover;
 mod error;
+mod file_watcher;
 mod files;
 mod folder;
 mod found_session;
@@ -52,6 +54,7 @@ mod frame;
 mod freshness;
 mod holder;
 mod host;
+mod http_client;
 mod inspect;
 mod listeners;
 mod load;
@@ -72,8 +75,10 @@ pub use agent_database::{DatabaseError, DatabaseProblem};
 pub use agents::{
     Machine, is_below_session_folder, place_variables, project_from_path, restore_folders,
 };
+pub use content_watcher::ContentWatcher;
 pub use discover::{Discovery, adopt_children};
 pub use error::EngineError;
+pub use file_watcher::{FileChanges, FileWatcher};
 pub use files::{Form, InputFile, Intake, read_files};
 pub use folder::{FolderFollower, FolderUpdate};
 pub use found_session::{Follow, FoundSession, IdOrigin, SessionContent, Stamp};
@@ -83,6 +88,7 @@ pub use holder::{holder, is_gone};
 pub use host::{
     Arrival, FrameListener, Host, ListedSession, ListenOptions, SessionListPage, SessionQuery,
 };
+pub use http_client::http_client;
 pub use inspect::inspect;
 pub use listeners::{Listener, SessionHandle, Update};
 pub use load::{LoadReport, advance_fold, load, load_within};

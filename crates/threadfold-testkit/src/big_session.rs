@@ -56,6 +56,26 @@ pub fn write_transcript(bytes: u64, out: impl io::Write) -> io::Result<Transcrip
     transcript::write(bytes, out)
 }
 
+/// One file of a generated session.
+#[derive(Clone, Copy, Debug)]
+pub struct TranscriptFile<'a> {
+    /// The same seed generates the same bytes.
+    pub seed: u64,
+    /// The session's id.
+    pub session: &'a str,
+    /// The subagent whose file it is; `None` for the main file.
+    pub subagent: Option<&'a str>,
+}
+
+/// Writes one file of a session, at least `bytes` long, in the format of Claude Code.
+pub fn write_transcript_file(
+    file: &TranscriptFile<'_>,
+    bytes: u64,
+    out: impl io::Write,
+) -> io::Result<TranscriptCounts> {
+    transcript::write_file(file, bytes, out)
+}
+
 /// Writes a stream of at least `bytes`, as Claude Code emits it with partial messages.
 pub fn write_stream(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
     stream::write(bytes, out)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    FoundSession, InputOptions, has_nothing_yet, is_container, noted_summary, open_one,
+    FileWatcher, FoundSession, InputOptions, has_nothing_yet, is_container, noted_summary, open_one,
 };
 use threadfold_store::SessionEntry;
 
@@ -15,7 +15,7 @@ use crate::input::InputArgs;
 use crate::sessions::{ResolvedInput, find_given};
 use crate::store::OpenStore;
 
-/// How often an empty file is polled.
+/// How often an empty file is polled where there are no notifications.
 const WAITING: Duration = Duration::from_millis(50);
 
 /// What to watch.
@@ -104,10 +104,13 @@ fn find_session(given: &str, args: &InputArgs) -> Result<FoundSession, CommandEr
 
 /// Waits until a file's format can be detected, or the user stops.
 async fn first_record(path: &Path) -> Result<(), CommandError> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let mut watcher = FileWatcher::new(WAITING);
+    watcher.watch([folder.unwrap_or(Path::new(".")).to_owned()]);
     while has_nothing_yet(path) {
         tokio::select! {
             stopped = super::stop() => return stopped.and(Err(CommandError::PipeClosed)),
-            () = tokio::time::sleep(WAITING) => {}
+            () = watcher.changed() => drop(watcher.take()),
         }
     }
     Ok(())

@@ -46,4 +46,5 @@ mod verify_claude;
 mod view;
 mod view_noise;
 mod watch;
+mod watch_wakeups;
 mod widths;

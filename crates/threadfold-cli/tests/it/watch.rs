@@ -17,7 +17,7 @@ use crate::env::{TestEnv, seen};
 /// How long something may take to be seen.
 const LIMIT: Duration = Duration::from_secs(20);
 
-fn line(number: usize, kind: &str, text: &str) -> String {
+pub(crate) fn line(number: usize, kind: &str, text: &str) -> String {
     let content = match kind {
         "user" => format!("\"{text}\""),
         _ => format!(r#"[{{"type":"text","text":"{text}"}}]"#),
@@ -31,7 +31,7 @@ fn line(number: usize, kind: &str, text: &str) -> String {
 pub(crate) struct WatchProcess {
     child: Child,
     lines: Receiver<String>,
-    said: Receiver<String>,
+    pub(crate) said: Receiver<String>,
 }
 
 impl WatchProcess {
@@ -41,6 +41,11 @@ impl WatchProcess {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
         u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn new(env: &TestEnv, arguments: &[&str]) -> Self {
@@ -79,7 +84,7 @@ impl WatchProcess {
     }
 }
 
-fn find(lines: &Receiver<String>, text: &str) -> String {
+pub(crate) fn find(lines: &Receiver<String>, text: &str) -> String {
     loop {
         let line = lines.recv_timeout(LIMIT);
         let line = line.unwrap_or_else(|_| panic!("`{text}` was not seen"));
@@ -101,7 +106,7 @@ fn lines_of(out: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-fn append(env: &TestEnv, name: &str, text: &str) {
+pub(crate) fn append(env: &TestEnv, name: &str, text: &str) {
     let mut file = OpenOptions::new().create(true).append(true).open(env.path(name)).unwrap();
     file.write_all(text.as_bytes()).unwrap();
 }

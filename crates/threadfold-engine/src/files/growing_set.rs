@@ -1,5 +1,6 @@
 //! Follows the files of a session to which more may be added while it is read.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,10 +8,12 @@ use async_trait::async_trait;
 
 use super::{FileFollower, InputFile, Intake};
 use crate::error::EngineError;
+use crate::file_watcher::FileChanges;
 use crate::found_session::{Follow, SessionContent};
 use crate::session::Session;
 
-/// How often to look for new files; listing a folder of thousands is slow.
+/// How often to look for new files where no notification names them; listing a folder of thousands
+/// is slow.
 const RELIST_EVERY: Duration = Duration::from_millis(500);
 
 /// Follows all files of a session, those that appear late as well.
@@ -68,6 +71,18 @@ impl Follow for GrowingSetFollower {
             intake.add(follower.poll(session, progress).await?);
         }
         Ok(intake)
+    }
+
+    fn notice(&mut self, changes: &FileChanges) {
+        let is_followed = |path: &PathBuf| self.followers.iter().any(|it| it.file().path == *path);
+        let must_list = match changes {
+            FileChanges::Paths(paths) => !paths.iter().all(is_followed),
+            FileChanges::Missed => true,
+            FileChanges::Polled => false,
+        };
+        if must_list {
+            self.listed = None;
+        }
     }
 
     async fn flush_unterminated(&mut self, session: &mut Session) -> Result<Intake, EngineError> {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
+use threadfold_engine::http_client;
 use tokio::time::timeout;
 
 use super::access::AccessError;
@@ -186,7 +187,8 @@ impl fmt::Debug for Endpoint {
 
 /// Returns a client that follows no redirects, because a redirect would pass the key on.
 fn client(timeouts: Timeouts) -> Result<Client, AccessError> {
-    Client::builder()
+    http_client()
+        .map_err(AccessError::Client)?
         .redirect(Policy::none())
         .connect_timeout(timeouts.connect)
         .build()

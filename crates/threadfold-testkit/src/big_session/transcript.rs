@@ -4,7 +4,7 @@ use std::io;
 
 use super::chance::{Chance, Clock};
 use super::tool::Call;
-use super::{Lines, TranscriptCounts};
+use super::{Lines, TranscriptCounts, TranscriptFile};
 
 /// Thinking: mostly short, sometimes very long.
 pub(super) const THOUGHTS: [(usize, usize, usize); 3] =
@@ -19,13 +19,29 @@ const ATTACHMENTS: [(usize, usize, usize); 3] =
 pub(super) fn write(bytes: u64, out: impl io::Write) -> io::Result<TranscriptCounts> {
     let mut chance = Chance::new(0x7472_616e);
     let session = chance.uuid();
-    let mut transcript = Transcript {
-        lines: Lines::new(out),
-        chance,
-        clock: Clock::default(),
-        session,
-        parent: None,
-    };
+    write_with(chance, session, None, bytes, out)
+}
+
+/// Writes one file of a session: its main file, or that of a subagent.
+pub(super) fn write_file(
+    file: &TranscriptFile<'_>,
+    bytes: u64,
+    out: impl io::Write,
+) -> io::Result<TranscriptCounts> {
+    let subagent = file.subagent.map(str::to_owned);
+    write_with(Chance::new(file.seed), file.session.to_owned(), subagent, bytes, out)
+}
+
+fn write_with(
+    chance: Chance,
+    session: String,
+    subagent: Option<String>,
+    bytes: u64,
+    out: impl io::Write,
+) -> io::Result<TranscriptCounts> {
+    let lines = Lines::new(out);
+    let clock = Clock::default();
+    let mut transcript = Transcript { lines, chance, clock, session, subagent, parent: None };
     while transcript.lines.written.bytes < bytes {
         transcript.turn()?;
     }
@@ -37,6 +53,8 @@ struct Transcript<W> {
     chance: Chance,
     clock: Clock,
     session: String,
+    /// The id of the subagent whose file it is.
+    subagent: Option<String>,
     /// The parent line of the next one.
     parent: Option<String>,
 }
@@ -221,8 +239,12 @@ impl<W: io::Write> Transcript<W> {
             None => "null".to_owned(),
         };
         let session = &self.session;
+        let sidechain = match &self.subagent {
+            Some(agent) => format!(r#""isSidechain":true,"agentId":"{agent}""#),
+            None => r#""isSidechain":false"#.to_owned(),
+        };
         let line = format!(
-            r#"{{"parentUuid":{parent},"isSidechain":false,{fields},"uuid":"{uuid}","timestamp":"{time}","userType":"external","entrypoint":"cli","cwd":"/home/dev/project","sessionId":"{session}","version":"2.1.197","gitBranch":"main"}}"#
+            r#"{{"parentUuid":{parent},{sidechain},{fields},"uuid":"{uuid}","timestamp":"{time}","userType":"external","entrypoint":"cli","cwd":"/home/dev/project","sessionId":"{session}","version":"2.1.197","gitBranch":"main"}}"#
         );
         self.parent = Some(uuid);
         self.lines.push(&line)

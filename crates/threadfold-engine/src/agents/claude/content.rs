@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::beside::SubagentsBeside;
 use super::claude_files;
 use super::files::files_among;
+use crate::discover::FolderTree;
 use crate::error::EngineError;
-use crate::files::{GrowingSetFollower, InputFile, check_readable, stamp_of};
+use crate::files::{GrowingSetFollower, InputFile, check_readable, folder_of, stamp_of};
 use crate::found_session::{Follow, SessionContent, Stamp};
 
 /// The files of a session.
@@ -71,6 +72,19 @@ impl SessionContent for ClaudeContent {
             Ok(files) => stamp_of(files.iter().map(|it| it.path.as_path())),
             Err(_) => stamp_of([self.main.as_path()]),
         }
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        let mains = self.copies.iter().chain([&self.main]);
+        let mut folders = Vec::new();
+        for main in mains {
+            folders.push(folder_of(main));
+            let own = main.with_extension("");
+            if own.is_dir() {
+                folders.extend(FolderTree::read(&own).folders_matching(|_| true));
+            }
+        }
+        folders
     }
 
     fn follower(&self) -> Box<dyn Follow> {

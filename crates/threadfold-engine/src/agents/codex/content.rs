@@ -14,7 +14,9 @@ use threadfold_fold::{SourceRole, SourceSpec};
 use super::compressed::PlainCopies;
 use super::heads::{self, Rollout};
 use crate::error::EngineError;
-use crate::files::{Form, GrowingSetFollower, InputFile, check_readable, noted, stamp_of};
+use crate::files::{
+    Form, GrowingSetFollower, InputFile, check_readable, folder_of, noted, stamp_of,
+};
 use crate::found_session::{Follow, SessionContent, Stamp};
 
 /// The files of a session.
@@ -55,13 +57,6 @@ impl CodexContent {
         }
         paths.sort();
         paths
-    }
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
     }
 }
 
@@ -122,6 +117,14 @@ impl SessionContent for CodexContent {
             Ok(files) => stamp_of(files.iter().map(|it| it.path.as_path())),
             Err(_) => stamp_of([self.main.as_path()]),
         }
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        let folder = folder_of(&self.main);
+        let Some(days) = later_days(&folder) else { return vec![folder] };
+        // The folders above a day get a new entry when the next day, month or year begins.
+        let with_parents = |day: PathBuf| day.ancestors().take(4).map(Path::to_owned).collect();
+        days.into_iter().flat_map::<Vec<PathBuf>, _>(with_parents).collect()
     }
 
     fn follower(&self) -> Box<dyn Follow> {

@@ -11,12 +11,14 @@ use super::database::{OpencodeDb, RowFollower};
 use super::storage::{Storage, StorageFile};
 use super::{AgentAccess, Opencode};
 use crate::error::EngineError;
-use crate::files::{FileFollower, Form, InputFile, Intake, check_readable, stamp_of};
+use crate::files::{FileFollower, Form, InputFile, Intake, check_readable, folder_of, stamp_of};
 use crate::found_session::{Follow, SessionContent, Stamp};
 use crate::session::Session;
 
 /// How often to poll a database or a folder of many files.
 const INTERVAL: Duration = Duration::from_millis(300);
+/// The time between two reads of a database that is being written: each costs several queries.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A session in a database.
 pub(super) struct RowContent {
@@ -45,6 +47,12 @@ impl SessionContent for RowContent {
         Stamp { files: 0, bytes: None, changed: self.changed }
     }
 
+    fn folders(&self) -> Vec<PathBuf> {
+        // SQLite writes beside the target of a link, not beside the link.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        vec![folder_of(&path)]
+    }
+
     fn follower(&self) -> Box<dyn Follow> {
         Box::new(RowFollower::new(&self.path, &self.session))
     }
@@ -64,6 +72,10 @@ impl Follow for RowFollower {
 
     fn interval(&self) -> Duration {
         INTERVAL
+    }
+
+    fn pause(&self) -> Duration {
+        PAUSE
     }
 }
 
@@ -95,6 +107,11 @@ impl SessionContent for StorageContent {
     fn stamp(&self) -> Stamp {
         let files = self.stored().unwrap_or_default();
         stamp_of(files.iter().map(|it| it.path.as_path()))
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        // Every message has a folder of its own.
+        Vec::new()
     }
 
     fn follower(&self) -> Box<dyn Follow> {

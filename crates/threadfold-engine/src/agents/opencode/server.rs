@@ -26,6 +26,7 @@ use threadfold_core::{Json, SessionEvent, SessionId};
 use threadfold_fold::{Cutter, Record, RecordKind, SourceRole, SourceSpec, with_causes};
 
 use crate::error::EngineError;
+use crate::http_client::http_client;
 use crate::open_path::InputError;
 use crate::server::{Server, ServerError, Stop};
 use crate::session::Session;
@@ -92,7 +93,8 @@ impl OpencodeServer {
         });
         let mut base = parsed.map_err(|error| refused(error.to_string()))?;
         let credentials = Credentials::take(&mut base);
-        let client = Client::builder().connect_timeout(CONNECTING).no_proxy().build();
+        let builder = http_client().map_err(|error| refused(error.to_string()))?;
+        let client = builder.connect_timeout(CONNECTING).no_proxy().build();
         let client = client.map_err(|error| refused(with_causes(&error)))?;
         let is_newer = Arc::default();
         Ok(Self { client, base, credentials, silence: SILENCE, is_newer })
