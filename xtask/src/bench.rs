@@ -26,6 +26,8 @@ enum Benchmark {
     Store,
     /// The cost of recording a turn
     Checkpoint,
+    /// The cost of a turn of the loop
+    Loop,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -35,6 +37,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         // Records and whole sessions; the latter need the crate above the store.
         Benchmark::Store => &[("threadfold-testkit", "store"), ("threadfold-engine", "sessions")],
         Benchmark::Checkpoint => &[("threadfold-loop", "checkpoint")],
+        Benchmark::Loop => &[("threadfold-loop", "loop")],
     };
     for (package, target) in targets {
         shell::run(
