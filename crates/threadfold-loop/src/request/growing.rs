@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use threadfold_core::{ConversationTurn, Dialect, RequestCheck, TurnState, Violation, work};
+use threadfold_core::{
+    ConversationTurn, Dialect, RequestCheck, TurnStarted, TurnState, Violation, work,
+};
 
 use super::{Frame, TAIL, add};
 
@@ -32,12 +34,12 @@ struct Before {
 
 /// What is left of a kept request for the next one.
 enum Kept {
-    /// It is the same request.
-    All,
-    /// It is the same apart from the items of the last turn.
-    Before,
-    /// All of it: the turn appends its items.
-    Start,
+    /// Everything: it is the same request.
+    Same,
+    /// Everything: the turn appends its items.
+    Whole,
+    /// What precedes its last turn, which this turn replaces.
+    BeforeLast,
     Nothing,
 }
 
@@ -63,12 +65,12 @@ impl GrowingRequest {
         let kept = if frame == self.frame { self.kept(state) } else { Kept::Nothing };
         let turn = state.last();
         match kept {
-            Kept::All => return,
-            Kept::Before => {}
-            Kept::Start => {
+            Kept::Same => return,
+            Kept::Whole => {
                 let end = self.body.len() - TAIL.len();
                 self.before = Before { end, check: self.check.clone() };
             }
+            Kept::BeforeLast => {}
             Kept::Nothing => self.begin(frame, state),
         }
         self.append(turn);
@@ -79,19 +81,19 @@ impl GrowingRequest {
     fn kept(&self, state: &TurnState) -> Kept {
         let (Some(last), Some(turn)) = (&self.last, state.last()) else { return Kept::Nothing };
         if is_same(last, turn) {
-            return Kept::All;
+            return Kept::Same;
         }
         let sent = turn.sent();
-        if sent.restart || sent.withdraws {
+        if restarts(turn) {
             return Kept::Nothing;
         }
         let (known, number) = (last.number(), turn.number());
         if known == number && last.sent().prefix_hash == sent.prefix_hash && !restarts(last) {
-            return Kept::Before;
+            return Kept::BeforeLast;
         }
         let is_next = known + 1 == number;
         match is_next && state.turn(known).is_some_and(|it| is_same(last, it)) {
-            true => Kept::Start,
+            true => Kept::Whole,
             false => Kept::Nothing,
         }
     }
@@ -146,7 +148,7 @@ impl GrowingRequest {
 /// Returns true if two turns send the same after the same conversation.
 fn is_same(one: &ConversationTurn, other: &ConversationTurn) -> bool {
     let (one, other) = (one.sent(), other.sent());
-    let place = |it: &threadfold_core::TurnStarted| (it.turn, it.restart, it.withdraws);
+    let place = |it: &TurnStarted| (it.turn, it.restart, it.withdraws);
     place(one) == place(other)
         && one.prefix_hash == other.prefix_hash
         && one.items.len() == other.items.len()
@@ -162,7 +164,7 @@ fn restarts(turn: &ConversationTurn) -> bool {
 mod tests {
     use threadfold_core::{
         ConversationMessage, Json, Outcome, Payload, Role, SessionEvent, TurnAnswered,
-        TurnCompleted, TurnStarted,
+        TurnCompleted,
     };
 
     use super::super::request;
