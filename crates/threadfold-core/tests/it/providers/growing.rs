@@ -9,7 +9,7 @@ use super::*;
 
 const DIALECTS: [Dialect; 3] = [Dialect::Anthropic, Dialect::Chat, Dialect::Responses];
 
-/// Fields before the list of a request: `(fields)`, each followed by a comma.
+/// Fields before the list of a request, each followed by a comma.
 const FIELDS: [&str; 5] = [
     "",
     r#""model":"m","max_tokens":9,"#,
