@@ -28,6 +28,8 @@ enum Benchmark {
     Checkpoint,
     /// Finding and importing thousands of sessions, and opening a large one
     FirstMinute,
+    /// The cost of a turn of the loop
+    Loop,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Benchmark::Store => &[("threadfold-testkit", "store"), ("threadfold-engine", "sessions")],
         Benchmark::Checkpoint => &[("threadfold-loop", "checkpoint")],
         Benchmark::FirstMinute => &[("threadfold", "first_minute")],
+        Benchmark::Loop => &[("threadfold-loop", "loop")],
     };
     for (package, target) in targets {
         shell::run(

@@ -76,7 +76,7 @@ pub use json_object::DecodeError;
 pub use metadata::{SessionMetadata, TokenUsage};
 pub use outcome::{Anomaly, Outcome};
 pub use provider_rules::{
-    Dialect, ProviderRule, Repair, RepairedHistory, Violation, check_anthropic,
+    Dialect, ProviderRule, Repair, RepairedHistory, RequestCheck, Violation, check_anthropic,
     check_anthropic_continuation, check_chat, check_responses, render_anthropic, render_chat,
     render_responses, repair, without_bound_content, without_lone_surrogates,
 };

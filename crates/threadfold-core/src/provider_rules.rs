@@ -7,6 +7,7 @@
 mod anthropic;
 mod chat;
 mod continuation;
+mod growing;
 mod render;
 mod repair;
 mod request;
@@ -17,6 +18,7 @@ mod violation;
 pub use anthropic::check_anthropic;
 pub use chat::check_chat;
 pub use continuation::check_anthropic_continuation;
+pub use growing::RequestCheck;
 pub use render::{Dialect, render_anthropic, render_chat, render_responses};
 pub use repair::{Repair, RepairedHistory, repair, without_bound_content};
 pub use responses::check_responses;

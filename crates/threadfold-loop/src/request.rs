@@ -1,10 +1,14 @@
 //! Assembles a request from recorded pieces, which are sent verbatim.
 
-use bytes::Bytes;
+mod growing;
+
+use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use threadfold_core::{Dialect, Json, TurnState};
 
 use crate::tool::ToolDefinition;
+
+pub(crate) use growing::GrowingRequest;
 
 /// Renders tools for a provider; `None` if there are none.
 pub(crate) fn render_tools(dialect: Dialect, tools: &[ToolDefinition]) -> Option<Json> {
@@ -47,48 +51,95 @@ fn render_tool(dialect: Dialect, tool: &ToolDefinition) -> Json {
     }
 }
 
+/// The end of every request: its list is the last field but one.
+const TAIL: &str = r#"],"stream":true}"#;
+
 /// Assembles the request of the last turn from its recorded pieces.
 ///
 /// Nothing of the conversation is rendered here, so a request that is sent again is identical byte
 /// for byte.
 pub fn request(dialect: Dialect, state: &TurnState) -> Bytes {
-    let mut body = Body::default();
-    if let Some(turn) = state.last() {
-        body.field("model", &Json::string(&turn.sent().model));
-    }
-    if let Some(parameters) = state.parameters() {
-        body.fields(parameters);
-    }
-    let system = state.system().filter(|it| !it.is_empty()).map(Json::string);
-    let mut items = Vec::new();
-    match (dialect, &system) {
-        (_, None) => {}
-        (Dialect::Anthropic, Some(system)) => body.field("system", system),
-        (Dialect::Responses, Some(system)) => body.field("instructions", system),
-        (Dialect::Chat, Some(system)) => {
-            items.push(format!(r#"{{"role":"system","content":{}}}"#, system.as_str()));
-        }
-    }
-    if let Some(tools) = state.tools() {
-        body.field("tools", tools);
-    }
-    let kept = state.sent_items();
-    let mut list = String::with_capacity(kept.iter().map(|it| it.as_str().len() + 1).sum());
-    for item in items.iter().map(String::as_str).chain(kept.iter().map(|it| it.as_str())) {
-        list.push(if list.is_empty() { '[' } else { ',' });
-        list.push_str(item);
-    }
-    list.push_str(if list.is_empty() { "[]" } else { "]" });
-    body.raw(dialect.list(), &list);
-    body.raw("stream", "true");
-    body.finish()
+    let frame = Frame::of(dialect, state);
+    let items = state.sent_items();
+    let mut body = BytesMut::with_capacity(frame.size(&items));
+    frame.begin(&mut body);
+    items.into_iter().for_each(|item| add(&mut body, item));
+    body.put_slice(TAIL.as_bytes());
+    body.freeze()
 }
 
-/// A JSON object that is written field by field.
-#[derive(Default)]
-struct Body(String);
+fn add(body: &mut BytesMut, item: &Json) {
+    // No item ends like that, so this is where the list begins.
+    if body.last() != Some(&b'[') {
+        body.put_u8(b',');
+    }
+    body.put_slice(item.as_str().as_bytes());
+}
 
-impl Body {
+/// What surrounds the recorded items of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Frame {
+    /// Everything up to the beginning of the list.
+    head: String,
+    /// The system prompt, where it is the first item of the list.
+    first: Option<Json>,
+}
+
+impl Frame {
+    fn of(dialect: Dialect, state: &TurnState) -> Self {
+        let mut head = Head::default();
+        if let Some(turn) = state.last() {
+            head.field("model", &Json::string(&turn.sent().model));
+        }
+        if let Some(parameters) = state.parameters() {
+            head.fields(parameters);
+        }
+        let system = state.system().filter(|it| !it.is_empty());
+        let mut first = None;
+        match (dialect, system) {
+            (_, None) => {}
+            (Dialect::Anthropic, Some(system)) => head.field("system", &Json::string(system)),
+            (Dialect::Responses, Some(system)) => head.field("instructions", &Json::string(system)),
+            (Dialect::Chat, Some(system)) => {
+                first = Some(Json::of(&SystemMessage { role: "system", content: system }));
+            }
+        }
+        if let Some(tools) = state.tools() {
+            head.field("tools", tools);
+        }
+        head.raw(dialect.list(), "[");
+        Self { head: head.0, first }
+    }
+
+    /// Returns how long the request with these items is.
+    fn size(&self, items: &[&Json]) -> usize {
+        let items = self.first.iter().chain(items.iter().copied());
+        let items: usize = items.map(|it| it.as_str().len() + 1).sum();
+        self.head.len() + items + TAIL.len()
+    }
+
+    fn begin(&self, body: &mut BytesMut) {
+        body.put_slice(self.head.as_bytes());
+        self.first.iter().for_each(|item| add(body, item));
+    }
+
+    /// Returns the request without any items.
+    fn empty_request(&self) -> String {
+        [&self.head, TAIL].concat()
+    }
+}
+
+#[derive(Serialize)]
+struct SystemMessage<'a> {
+    role: &'static str,
+    content: &'a str,
+}
+
+/// The beginning of a JSON object, written field by field.
+#[derive(Default)]
+struct Head(String);
+
+impl Head {
     fn field(&mut self, name: &str, value: &Json) {
         self.raw(name, value.as_str());
     }
@@ -113,10 +164,5 @@ impl Body {
 
     fn begin(&mut self) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
-    }
-
-    fn finish(mut self) -> Bytes {
-        self.0.push('}');
-        self.0.into()
     }
 }

@@ -28,7 +28,7 @@ use crate::ledger::{NewTurn, Recorder};
 use crate::limits::UsageTotals;
 use crate::progress::Progress;
 use crate::prompt::{RenderedPrompt, RunKey};
-use crate::request::request;
+use crate::request::GrowingRequest;
 use truncate::Omission;
 
 /// A run in this process.
@@ -46,7 +46,9 @@ pub(crate) struct Run<'a> {
     /// Stops the run when the loop is cancelled or its time is up.
     stop: CancellationToken,
     timer: Option<JoinHandle<()>>,
-    /// The request of the last turn passed validation.
+    /// The request of the last turn.
+    request: GrowingRequest,
+    /// It passed validation.
     is_checked: bool,
     /// The next turn sends the conversation again in full.
     restart: bool,
@@ -111,6 +113,7 @@ impl<'a> Run<'a> {
             notes: agent_loop.notes.clone(),
             timer: agent_loop.limits.time.map(|time| tokio::spawn(stop_after(time, stop.clone()))),
             stop,
+            request: GrowingRequest::new(agent_loop.provider.dialect()),
             is_checked: false,
             restart: false,
         };
@@ -270,20 +273,21 @@ impl<'a> Run<'a> {
         let mut carried = recorder.carried_messages(&turn);
         let mut omitted = Vec::new();
         // Each omission changes the size of the request, so it is rendered and measured again.
-        let (started, repairs, request) = loop {
+        let (started, repairs) = loop {
             let (started, repairs) = recorder.prepare_with(turn.clone(), &carried);
             let started = Payload::TurnStarted(started);
             let mut state = recorder.state().clone();
             state.extend([&SessionEvent::new(started.clone())]);
-            let request = request(self.setup.dialect, &state);
-            let excess = request.len().saturating_sub(self.agent_loop.limits.request);
+            self.request.follow(&state);
+            let size = self.request.body().len();
+            let excess = size.saturating_sub(self.agent_loop.limits.request);
             let more = truncate::omit_largest(&mut carried.messages, excess);
             if more.is_empty() {
-                break (started, repairs, request);
+                break (started, repairs);
             }
             omitted.extend(more);
         };
-        let violations = self.setup.dialect.check(&request);
+        let violations = self.request.violations();
         if !violations.is_empty() {
             return Err(LoopError::Invalid(violations));
         }

@@ -1,7 +1,9 @@
 //! The rules of Anthropic's Messages API.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use imbl::OrdSet;
 use serde_json::value::RawValue;
 
 use super::request::{Item, Request, list, text};
@@ -26,18 +28,9 @@ pub fn check_anthropic(request: &[u8]) -> Vec<Violation> {
         Ok(read) => read,
         Err(violation) => return vec![violation],
     };
-    let mut check = Check { messages: read_messages(&read.messages), found: Vec::new() };
-    check.calls();
-    check.results();
-    check.roles();
-    check.contents();
-    check.system(&read.fields);
-    check.server_tools();
-    check.marks(&read.fields);
-    if request.len() > REQUEST_LIMIT {
-        check.add(ProviderRule::A8, "", format!("a request of {} bytes", request.len()));
-    }
-    check.found
+    let mut check = AnthropicCheck::default();
+    read.messages.iter().for_each(|message| check.push(message));
+    check.verdict(&read.fields, request.len())
 }
 
 pub(super) struct Message<'a> {
@@ -76,23 +69,20 @@ pub(super) fn is_server_result(kind: &str) -> bool {
     kind.ends_with("_tool_result")
 }
 
-pub(super) fn read_messages<'a>(messages: &[&'a RawValue]) -> Vec<Message<'a>> {
-    let read = |raw: &&'a RawValue| {
-        let message = Item::read(raw);
-        let content = message.get("content");
-        let blocks = match (content.and_then(list), content.and_then(text)) {
-            (Some(blocks), _) => blocks.into_iter().map(read_block).collect(),
-            (None, Some(text)) => vec![Block {
-                kind: "text".into(),
-                raw: None,
-                fields: Item::default(),
-                plain: Some(text),
-            }],
-            (None, None) => Vec::new(),
-        };
-        Message { role: message.string("role"), blocks }
+pub(super) fn read_message(raw: &RawValue) -> Message<'_> {
+    let message = Item::read(raw);
+    let content = message.get("content");
+    let blocks = match (content.and_then(list), content.and_then(text)) {
+        (Some(blocks), _) => blocks.into_iter().map(read_block).collect(),
+        (None, Some(text)) => vec![Block {
+            kind: "text".into(),
+            raw: None,
+            fields: Item::default(),
+            plain: Some(text),
+        }],
+        (None, None) => Vec::new(),
     };
-    messages.iter().map(read).collect()
+    Message { role: message.string("role"), blocks }
 }
 
 fn read_block(raw: &RawValue) -> Block<'_> {
@@ -100,159 +90,210 @@ fn read_block(raw: &RawValue) -> Block<'_> {
     Block { kind: fields.string("type"), raw: Some(raw), fields, plain: None }
 }
 
-struct Check<'a> {
-    messages: Vec<Message<'a>>,
-    found: Vec<Violation>,
+impl Message<'_> {
+    fn ids(&self, is_kind: impl Fn(&str) -> bool, id: &str) -> Vec<String> {
+        let blocks = self.blocks.iter().filter(|it| is_kind(&it.kind));
+        blocks.map(|it| it.fields.string(id)).collect()
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.ids(|kind| kind == "tool_use", "id")
+    }
+
+    fn results(&self) -> Vec<String> {
+        self.ids(|kind| kind == "tool_result", "tool_use_id")
+    }
 }
 
-impl Check<'_> {
-    fn add(&mut self, rule: ProviderRule, place: impl Into<String>, found: impl Into<String>) {
-        self.found.push(Violation::new(rule, place, found));
+/// The check of a request, message by message: what later messages are compared with, and what was
+/// found so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AnthropicCheck {
+    length: usize,
+    calls: OrdSet<Arc<str>>,
+    last: LastMessage,
+    marks: usize,
+    found: Found,
+}
+
+/// What the next message decides about the last one.
+#[derive(Clone, Debug, Default)]
+struct LastMessage {
+    calls: Vec<String>,
+    /// A result that does not come first.
+    misplaced: Option<Violation>,
+}
+
+/// Violations in the order in which they are reported: by rule, then by message.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    calls: Vec<Violation>,
+    results: Vec<Violation>,
+    roles: Vec<Violation>,
+    contents: Vec<Violation>,
+    server_tools: Vec<Violation>,
+}
+
+impl AnthropicCheck {
+    /// Adds a message at the end.
+    pub(super) fn push(&mut self, raw: &RawValue) {
+        let at = self.length;
+        let message = read_message(raw);
+        self.check_roles(at, &message);
+        self.check_contents(at, &message);
+        self.check_server_tools(at, &message);
+        self.count_marks(&message);
+        let results = message.results();
+        self.check_results(at, &message, &results);
+        let missing = self.unanswered(|call| results.contains(call));
+        self.found.calls.extend(missing);
+        let misplaced = misplaced_result(at, &message);
+        self.last = LastMessage { calls: message.calls(), misplaced };
+        self.length += 1;
     }
 
-    fn ids(&self, message: usize, kind: &str, id: &str) -> Vec<String> {
-        self.ids_of(message, |it| it == kind, id)
-    }
-
-    fn ids_of(&self, message: usize, is_kind: impl Fn(&str) -> bool, id: &str) -> Vec<String> {
-        let blocks = self.messages.get(message).map_or(&[][..], |it| &it.blocks);
-        blocks.iter().filter(|it| is_kind(&it.kind)).map(|it| it.fields.string(id)).collect()
-    }
-
-    fn calls(&mut self) {
-        for at in 0..self.messages.len() {
-            let calls = self.ids(at, "tool_use", "id");
-            let results = self.ids(at + 1, "tool_result", "tool_use_id");
-            for call in calls.iter().filter(|call| !results.contains(call)) {
-                let found = format!("call `{call}` has no result in the next message");
-                self.add(ProviderRule::A1, format!("messages.{at}"), found);
-            }
-            let kinds: Vec<_> = self.messages[at].blocks.iter().map(|it| &*it.kind).collect();
-            let others = kinds.iter().position(|kind| *kind != "tool_result");
-            let last = kinds.iter().rposition(|kind| *kind == "tool_result");
-            if let (Some(other), Some(last)) = (others, last)
-                && other < last
-            {
-                let found = format!("a result after `{}`", kinds[other]);
-                self.add(ProviderRule::A1, format!("messages.{at}.content.{last}"), found);
-            }
+    /// Returns the rules that a request with these messages, these fields and this size breaks.
+    pub(super) fn verdict(&self, fields: &Item<'_>, size: usize) -> Vec<Violation> {
+        let Found { calls, results, roles, contents, server_tools } = &self.found;
+        let mut found = calls.clone();
+        found.extend(self.unanswered(|_| false));
+        found.extend([results, roles, contents].into_iter().flatten().cloned());
+        self.check_fields(fields, &mut found);
+        found.extend(server_tools.iter().cloned());
+        let marks = self.marks + marks_of_fields(fields);
+        if marks > MARK_LIMIT {
+            let marks = format!("{marks} `cache_control` marks");
+            found.push(Violation::new(ProviderRule::A9, "", marks));
         }
+        if size > REQUEST_LIMIT {
+            let size = format!("a request of {size} bytes");
+            found.push(Violation::new(ProviderRule::A8, "", size));
+        }
+        found
     }
 
-    fn results(&mut self) {
-        let mut seen = BTreeSet::new();
-        for at in 0..self.messages.len() {
+    /// Returns what is wrong with the calls and results of the last message.
+    fn unanswered(&self, is_answered: impl Fn(&String) -> bool) -> Vec<Violation> {
+        let place = || format!("messages.{}", self.length.saturating_sub(1));
+        let missing = self.last.calls.iter().filter(|call| !is_answered(call)).map(|call| {
+            let found = format!("call `{call}` has no result in the next message");
+            Violation::new(ProviderRule::A1, place(), found)
+        });
+        missing.chain(self.last.misplaced.clone()).collect()
+    }
+
+    fn check_results(&mut self, at: usize, message: &Message<'_>, results: &[String]) {
+        let mut add = |found: String| {
             let place = format!("messages.{at}");
-            let mut calls = self.ids(at, "tool_use", "id");
-            calls.extend(self.ids_of(at, is_server_call, "id"));
-            for call in calls {
-                if !seen.insert(call.clone()) {
-                    self.add(ProviderRule::A2, &place, format!("a second call `{call}`"));
-                }
+            self.found.results.push(Violation::new(ProviderRule::A2, place, found));
+        };
+        let mut calls = message.calls();
+        calls.extend(message.ids(is_server_call, "id"));
+        for call in calls {
+            if self.calls.insert(call.as_str().into()).is_some() {
+                add(format!("a second call `{call}`"));
             }
-            let made = match at {
-                0 => Vec::new(),
-                _ => self.ids(at - 1, "tool_use", "id"),
-            };
-            let mut answered = BTreeSet::new();
-            for result in self.ids(at, "tool_result", "tool_use_id") {
-                if !made.contains(&result) {
-                    self.add(
-                        ProviderRule::A2,
-                        &place,
-                        format!("a result for `{result}`, which the previous message did not call"),
-                    );
-                } else if !answered.insert(result.clone()) {
-                    self.add(ProviderRule::A2, &place, format!("a second result for `{result}`"));
-                }
+        }
+        let mut answered = BTreeSet::new();
+        for result in results {
+            if !self.last.calls.contains(result) {
+                add(format!("a result for `{result}`, which the previous message did not call"));
+            } else if !answered.insert(result) {
+                add(format!("a second result for `{result}`"));
             }
         }
     }
 
-    fn system(&mut self, request: &Item<'_>) {
+    fn check_fields(&self, request: &Item<'_>, found: &mut Vec<Violation>) {
         for (at, block) in request.items("system").iter().enumerate() {
             if block.string("type") == "text" && block.string("text").trim().is_empty() {
-                self.add(ProviderRule::A4, format!("system.{at}"), "an empty text");
+                let place = format!("system.{at}");
+                found.push(Violation::new(ProviderRule::A4, place, "an empty text"));
             }
         }
-        if request.get("messages").is_some() && self.messages.is_empty() {
-            self.add(ProviderRule::A3, "messages", "an empty list of messages");
+        if request.get("messages").is_some() && self.length == 0 {
+            let empty = "an empty list of messages";
+            found.push(Violation::new(ProviderRule::A3, "messages", empty));
         }
     }
 
-    fn roles(&mut self) {
-        let mut found = Vec::new();
-        for (at, message) in self.messages.iter().enumerate() {
+    fn check_roles(&mut self, at: usize, message: &Message<'_>) {
+        let mut add = |found: String| {
             let place = format!("messages.{at}");
-            if !matches!(&*message.role, "user" | "assistant") {
-                found.push((place.clone(), format!("the role `{}`", message.role)));
-            }
-            if at == 0 && message.role != "user" {
-                found
-                    .push((place.clone(), format!("the first message is from `{}`", message.role)));
-            }
-            if message.role == "assistant"
-                && let Some(last) = message.blocks.last().filter(|it| it.is_thinking())
-            {
-                found.push((place, format!("the message ends with `{}`", last.kind)));
-            }
+            self.found.roles.push(Violation::new(ProviderRule::A3, place, found));
+        };
+        if !matches!(&*message.role, "user" | "assistant") {
+            add(format!("the role `{}`", message.role));
         }
-        found.into_iter().for_each(|(place, found)| self.add(ProviderRule::A3, place, found));
+        if at == 0 && message.role != "user" {
+            add(format!("the first message is from `{}`", message.role));
+        }
+        if message.role == "assistant"
+            && let Some(last) = message.blocks.last().filter(|it| it.is_thinking())
+        {
+            add(format!("the message ends with `{}`", last.kind));
+        }
     }
 
-    fn contents(&mut self) {
-        let mut found = Vec::new();
-        for (at, message) in self.messages.iter().enumerate() {
-            if message.blocks.is_empty() {
-                found.push((ProviderRule::A4, format!("messages.{at}"), "no content".to_owned()));
-            }
-            for (index, block) in message.blocks.iter().enumerate() {
+    fn check_contents(&mut self, at: usize, message: &Message<'_>) {
+        let contents = &mut self.found.contents;
+        if message.blocks.is_empty() {
+            let place = format!("messages.{at}");
+            contents.push(Violation::new(ProviderRule::A4, place, "no content"));
+        }
+        for (index, block) in message.blocks.iter().enumerate() {
+            for (rule, found) in check_block(&message.role, block) {
                 let place = format!("messages.{at}.content.{index}");
-                let wrong = check_block(&message.role, block);
-                found.extend(wrong.into_iter().map(|(rule, found)| (rule, place.clone(), found)));
+                contents.push(Violation::new(rule, place, found));
             }
         }
-        found.into_iter().for_each(|(rule, place, found)| self.add(rule, place, found));
     }
 
-    fn server_tools(&mut self) {
-        let mut found = Vec::new();
-        for (at, message) in self.messages.iter().enumerate() {
-            let mut open = BTreeSet::new();
-            for (index, block) in message.blocks.iter().enumerate() {
-                let place = format!("messages.{at}.content.{index}");
-                if is_server_call(&block.kind) {
-                    open.insert((block.fields.string("id"), place));
-                } else if is_server_result(&block.kind) {
-                    let id = block.fields.string("tool_use_id");
-                    match open.iter().find(|(call, _)| *call == id).cloned() {
-                        Some(call) => _ = open.remove(&call),
-                        None => {
-                            found.push((place, format!("a result for `{id}` without its call")))
-                        }
-                    }
+    fn check_server_tools(&mut self, at: usize, message: &Message<'_>) {
+        let mut add = |place: String, found: String| {
+            self.found.server_tools.push(Violation::new(ProviderRule::A10, place, found));
+        };
+        let mut open = BTreeSet::new();
+        for (index, block) in message.blocks.iter().enumerate() {
+            let place = || format!("messages.{at}.content.{index}");
+            if is_server_call(&block.kind) {
+                open.insert((block.fields.string("id"), place()));
+            } else if is_server_result(&block.kind) {
+                let id = block.fields.string("tool_use_id");
+                match open.iter().find(|(call, _)| *call == id).cloned() {
+                    Some(call) => _ = open.remove(&call),
+                    None => add(place(), format!("a result for `{id}` without its call")),
                 }
             }
-            let orphans = open.into_iter();
-            found.extend(orphans.map(|(id, place)| (place, format!("`{id}` has no result"))));
         }
-        found.into_iter().for_each(|(place, found)| self.add(ProviderRule::A10, place, found));
+        open.into_iter().for_each(|(id, place)| add(place, format!("`{id}` has no result")));
     }
 
-    fn marks(&mut self, request: &Item<'_>) {
-        let is_marked = |item: &Item<'_>| item.get("cache_control").is_some();
-        let mut marks = 0;
-        for name in ["system", "tools"] {
-            marks += request.items(name).iter().filter(|it| is_marked(it)).count();
-        }
-        for block in self.messages.iter().flat_map(|it| &it.blocks) {
-            marks += usize::from(is_marked(&block.fields));
-            marks += block.fields.items("content").iter().filter(|it| is_marked(it)).count();
-        }
-        if marks > MARK_LIMIT {
-            self.add(ProviderRule::A9, "", format!("{marks} `cache_control` marks"));
+    fn count_marks(&mut self, message: &Message<'_>) {
+        for block in &message.blocks {
+            self.marks += usize::from(is_marked(&block.fields));
+            self.marks += block.fields.items("content").iter().filter(|it| is_marked(it)).count();
         }
     }
+}
+
+fn is_marked(item: &Item<'_>) -> bool {
+    item.get("cache_control").is_some()
+}
+
+/// Returns how many marks are outside of the messages.
+fn marks_of_fields(request: &Item<'_>) -> usize {
+    let lists = ["system", "tools"].into_iter();
+    lists.map(|name| request.items(name).iter().filter(|it| is_marked(it)).count()).sum()
+}
+
+/// Returns the violation of a message in which a result follows other content.
+fn misplaced_result(at: usize, message: &Message<'_>) -> Option<Violation> {
+    let kinds: Vec<_> = message.blocks.iter().map(|it| &*it.kind).collect();
+    let other = kinds.iter().position(|kind| *kind != "tool_result")?;
+    let last = kinds.iter().rposition(|kind| *kind == "tool_result").filter(|it| other < *it)?;
+    let found = format!("a result after `{}`", kinds[other]);
+    Some(Violation::new(ProviderRule::A1, format!("messages.{at}.content.{last}"), found))
 }
 
 /// Checks a block by itself.

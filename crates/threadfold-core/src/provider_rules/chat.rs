@@ -1,5 +1,7 @@
 //! The rule of OpenAI's Chat Completions API.
 
+use serde_json::value::RawValue;
+
 use super::request::{Item, Request};
 use super::violation::{ProviderRule, Violation};
 
@@ -9,20 +11,35 @@ pub fn check_chat(request: &[u8]) -> Vec<Violation> {
         Ok(request) => request,
         Err(violation) => return vec![violation],
     };
-    let mut found = Vec::new();
-    let mut open: Vec<String> = Vec::new();
-    for (at, raw) in request.messages.iter().enumerate() {
+    let mut check = ChatCheck::default();
+    request.messages.iter().for_each(|message| check.push(message));
+    check.verdict()
+}
+
+/// The check of a request, message by message.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ChatCheck {
+    length: usize,
+    /// The calls that wait for their result.
+    open: Vec<String>,
+    found: Vec<Violation>,
+}
+
+impl ChatCheck {
+    /// Adds a message at the end.
+    pub(super) fn push(&mut self, raw: &RawValue) {
+        let place = format!("messages.{}", self.length);
+        self.length += 1;
         let message = Item::read(raw);
-        let mut add = |found_here: String| {
-            found.push(Violation::new(ProviderRule::O1, format!("messages.{at}"), found_here));
-        };
+        let (open, found) = (&mut self.open, &mut self.found);
+        let mut add = |what: String| found.push(Violation::new(ProviderRule::O1, &*place, what));
         if message.string("role") == "tool" {
             let id = message.string("tool_call_id");
             match open.iter().position(|call| *call == id) {
                 Some(place) => _ = open.remove(place),
                 None => add(format!("a result for `{id}`, which is not an open call")),
             }
-            continue;
+            return;
         }
         open.drain(..)
             .for_each(|call| add(format!("call `{call}` has no result before this message")));
@@ -34,8 +51,12 @@ pub fn check_chat(request: &[u8]) -> Vec<Violation> {
             open.push(id);
         }
     }
-    let end = format!("messages.{}", request.messages.len());
-    let left = open.into_iter().map(|call| format!("call `{call}` has no result"));
-    found.extend(left.map(|it| Violation::new(ProviderRule::O1, &*end, it)));
-    found
+
+    /// Returns the rules that a request with these messages breaks.
+    pub(super) fn verdict(&self) -> Vec<Violation> {
+        let end = format!("messages.{}", self.length);
+        let left = self.open.iter().map(|call| format!("call `{call}` has no result"));
+        let left = left.map(|it| Violation::new(ProviderRule::O1, &*end, it));
+        self.found.iter().cloned().chain(left).collect()
+    }
 }

@@ -1,7 +1,7 @@
 //! The rules of Anthropic's Messages API that concern two requests: returned content must be
 //! unchanged.
 
-use super::anthropic::{Message, read_messages};
+use super::anthropic::{Message, read_message};
 use super::request::{Item, Request};
 use super::violation::{ProviderRule, Violation};
 
@@ -24,15 +24,15 @@ pub fn check_anthropic_continuation(
     let Ok(answer) = serde_json::from_slice(answer) else {
         return vec![Violation::new(ProviderRule::A7, "", "an answer that is not JSON")];
     };
-    let answered = read_messages(&[answer]);
-    let messages = read_messages(&request.messages);
+    let answered = read_message(answer);
+    let messages: Vec<_> = request.messages.iter().map(|it| read_message(it)).collect();
     let place = before.messages.len();
     let mut found = Vec::new();
 
-    let given = thinking(answered.first());
+    let given = thinking(Some(&answered));
     let returned = thinking(messages.get(place));
     let changed = changed(&before, &request);
-    let waits = answered.iter().flat_map(|it| &it.blocks).any(|it| it.kind == "tool_use");
+    let waits = answered.blocks.iter().any(|it| it.kind == "tool_use");
     // If another message occupies the answer's position, it was inserted before the answer.
     let is_there = messages.get(place).is_none_or(|it| it.role == "assistant");
     let is_missed = waits && changed.is_empty() && is_there;

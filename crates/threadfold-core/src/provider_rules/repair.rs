@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::id::CallId;
 use crate::turn::{ConversationMessage, MessagePart, Role};
+use crate::work::visit;
 
 mod parts;
 
@@ -144,6 +145,7 @@ pub fn repair(history: &[ConversationMessage]) -> RepairedHistory {
         changed: ChangedParts::default(),
     };
     for at in 0..history.len() {
+        visit();
         work.take(at);
     }
     let same = history.iter().zip(&work.messages).take_while(|(before, after)| before == after);

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::surrogate;
 use super::violation::{ProviderRule, Violation};
+use crate::work;
 
 /// An object of a request, with its fields unparsed.
 #[derive(Clone, Debug, Default)]
@@ -56,12 +57,13 @@ pub(super) struct Request<'a> {
 impl<'a> Request<'a> {
     /// Reads a request, or only its list of messages, which is the field `name`.
     pub(super) fn read(bytes: &'a [u8], name: &str) -> Result<Self, Violation> {
+        work::read(bytes.len());
         let wrong = |found: String| Violation::new(ProviderRule::A7, "", found);
         let text = std::str::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
         let raw: &RawValue =
             serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         if surrogate::has_lone(text) {
-            return Err(wrong("a lone surrogate".to_owned()));
+            return Err(wrong(surrogate::FOUND.to_owned()));
         }
         if let Some(messages) = list(raw) {
             return Ok(Self { fields: Item::default(), messages });

@@ -1,6 +1,9 @@
 //! The rules of OpenAI's Responses API.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use imbl::OrdSet;
+use serde_json::value::RawValue;
 
 use super::request::{Item, Request};
 use super::violation::{ProviderRule, Violation};
@@ -15,81 +18,132 @@ pub fn check_responses(request: &[u8], is_stored: impl Fn(&str) -> bool) -> Vec<
         Ok(request) => request,
         Err(violation) => return vec![violation],
     };
-    let items: Vec<_> = request.messages.iter().map(|raw| Item::read(raw)).collect();
-    let previous = request.fields.text("previous_response_id");
-    let stores = request.fields.get("store").is_some_and(|it| it.get() == "true");
-    let mut found = Vec::new();
-    if let Some(id) = previous.as_deref().filter(|id| !is_stored(id)) {
-        let missing = format!("response `{id}` was not stored");
-        found.push(Violation::new(ProviderRule::O5, "previous_response_id", missing));
-    }
-    calls(&items, previous.is_some(), &mut found);
-    reasoning(&items, &mut found);
-    if !stores {
-        by_id(&items, &mut found);
-    }
-    found
+    let mut check = ResponsesCheck::default();
+    request.messages.iter().for_each(|item| check.push(item));
+    check.verdict(&request.fields, is_stored)
 }
 
-fn calls(items: &[Item<'_>], goes_on: bool, found: &mut Vec<Violation>) {
-    let mut open: Vec<(String, usize)> = Vec::new();
-    let mut seen = BTreeSet::new();
-    let mut add =
-        |at, what| found.push(Violation::new(ProviderRule::O2, format!("input.{at}"), what));
-    for (at, item) in items.iter().enumerate() {
-        let id = item.string("call_id");
-        match &*item.string("type") {
-            "function_call" => {
-                if !seen.insert(id.clone()) {
-                    add(at, format!("a second call `{id}`"));
-                }
-                open.push((id, at));
+/// The check of a request, item by item: what later items are compared with, and what was found so
+/// far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ResponsesCheck {
+    length: usize,
+    calls: OrdSet<Arc<str>>,
+    /// The calls that wait for their output, each with its index.
+    open: Vec<(String, usize)>,
+    ids: OrdSet<Arc<str>>,
+    /// The last item is reasoning, which must be followed by what it led to.
+    ends_with_reasoning: bool,
+    found: Found,
+}
+
+/// Violations in the order in which they are reported: by rule, then by item.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    calls: Vec<CallViolation>,
+    items: Vec<Violation>,
+    by_id: Vec<Violation>,
+}
+
+#[derive(Clone, Debug)]
+struct CallViolation {
+    violation: Violation,
+    /// An output whose call may be part of the previous response, if there is one.
+    may_be_earlier: bool,
+}
+
+impl ResponsesCheck {
+    /// Adds an item at the end.
+    pub(super) fn push(&mut self, raw: &RawValue) {
+        let at = self.length;
+        let item = Item::read(raw);
+        let kind = item.string("type");
+        self.check_call(at, &kind, item.string("call_id"));
+        let is_led_to = !self.ends_with_reasoning || is_models(&kind, &item);
+        self.found.items.extend((!is_led_to).then(|| reasoning_alone(at - 1)));
+        if let Some(id) = item.text("id")
+            && self.ids.insert(id.as_str().into()).is_some()
+        {
+            let what = format!("a second item `{id}`");
+            self.found.items.push(Violation::new(ProviderRule::O3, place(at), what));
+        }
+        self.ends_with_reasoning = kind == "reasoning";
+        let by_id = match &*kind {
+            "reasoning" if item.string("encrypted_content").is_empty() => {
+                Some("reasoning without `encrypted_content`")
             }
-            "function_call_output" => match open.iter().position(|(call, _)| *call == id) {
-                Some(place) => _ = open.remove(place),
-                // The call may be part of the previous response.
-                None if goes_on && !seen.contains(&id) => {}
-                None => add(at, format!("an output for `{id}`, which is not an open call")),
+            "item_reference" => Some("a reference to an item by id"),
+            _ => None,
+        };
+        let by_id = by_id.map(|what| Violation::new(ProviderRule::O4, place(at), what));
+        self.found.by_id.extend(by_id);
+        self.length += 1;
+    }
+
+    fn check_call(&mut self, at: usize, kind: &str, id: String) {
+        let mut add = |what: String, may_be_earlier: bool| {
+            let violation = Violation::new(ProviderRule::O2, place(at), what);
+            self.found.calls.push(CallViolation { violation, may_be_earlier });
+        };
+        match kind {
+            "function_call" => {
+                if self.calls.insert(id.as_str().into()).is_some() {
+                    add(format!("a second call `{id}`"), false);
+                }
+                self.open.push((id, at));
+            }
+            "function_call_output" => match self.open.iter().position(|(call, _)| *call == id) {
+                Some(place) => _ = self.open.remove(place),
+                None => add(
+                    format!("an output for `{id}`, which is not an open call"),
+                    !self.calls.contains(&*id),
+                ),
             },
             _ => {}
         }
     }
-    open.into_iter().for_each(|(call, at)| add(at, format!("call `{call}` has no output")));
+
+    /// Returns the rules that a request with these items and fields breaks.
+    pub(super) fn verdict(
+        &self,
+        fields: &Item<'_>,
+        is_stored: impl Fn(&str) -> bool,
+    ) -> Vec<Violation> {
+        let previous = fields.text("previous_response_id");
+        let stores = fields.get("store").is_some_and(|it| it.get() == "true");
+        let mut found = Vec::new();
+        if let Some(id) = previous.as_deref().filter(|id| !is_stored(id)) {
+            let missing = format!("response `{id}` was not stored");
+            found.push(Violation::new(ProviderRule::O5, "previous_response_id", missing));
+        }
+        let calls = self.found.calls.iter();
+        let calls = calls.filter(|it| previous.is_none() || !it.may_be_earlier);
+        found.extend(calls.map(|it| it.violation.clone()));
+        found.extend(self.open.iter().map(|(call, at)| {
+            Violation::new(ProviderRule::O2, place(*at), format!("call `{call}` has no output"))
+        }));
+        found.extend(self.found.items.iter().cloned());
+        found.extend(self.ends_with_reasoning.then(|| reasoning_alone(self.length - 1)));
+        if !stores {
+            found.extend(self.found.by_id.iter().cloned());
+        }
+        found
+    }
 }
 
-fn reasoning(items: &[Item<'_>], found: &mut Vec<Violation>) {
-    let mut seen = BTreeSet::new();
-    for (at, item) in items.iter().enumerate() {
-        let mut add = |what: String| {
-            found.push(Violation::new(ProviderRule::O3, format!("input.{at}"), what));
-        };
-        if let Some(id) = item.text("id").filter(|id| !seen.insert(id.clone())) {
-            add(format!("a second item `{id}`"));
-        }
-        if item.string("type") == "reasoning" && !items.get(at + 1).is_some_and(is_models) {
-            add("reasoning without the item that follows it".to_owned());
-        }
-    }
+fn place(at: usize) -> String {
+    format!("input.{at}")
+}
+
+fn reasoning_alone(at: usize) -> Violation {
+    Violation::new(ProviderRule::O3, place(at), "reasoning without the item that follows it")
 }
 
 /// Returns true if the model produced the item.
-fn is_models(item: &Item<'_>) -> bool {
-    match &*item.string("type") {
+fn is_models(kind: &str, item: &Item<'_>) -> bool {
+    match kind {
         "function_call_output" => false,
         "message" | "" => item.string("role") == "assistant",
         kind => kind == "reasoning" || kind.ends_with("_call"),
-    }
-}
-
-fn by_id(items: &[Item<'_>], found: &mut Vec<Violation>) {
-    for (at, item) in items.iter().enumerate() {
-        let what = match &*item.string("type") {
-            "reasoning" if item.string("encrypted_content").is_empty() => {
-                "reasoning without `encrypted_content`"
-            }
-            "item_reference" => "a reference to an item by id",
-            _ => continue,
-        };
-        found.push(Violation::new(ProviderRule::O4, format!("input.{at}"), what));
     }
 }

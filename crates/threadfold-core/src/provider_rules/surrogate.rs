@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 const ESCAPE: usize = 6;
 const REPLACEMENT: &str = "\\ufffd";
+/// What is reported of a text with one.
+pub(super) const FOUND: &str = "a lone surrogate";
 
 /// Returns true if a JSON text has a lone surrogate.
 pub(super) fn has_lone(json: &str) -> bool {

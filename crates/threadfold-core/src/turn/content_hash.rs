@@ -6,6 +6,7 @@
 use crate::id::{CallKey, ContentHash};
 use crate::json::Json;
 use crate::turn::record::ConversationTurn;
+use crate::work;
 
 /// Returns the idempotency key that a tool receives with a call.
 ///
@@ -66,6 +67,7 @@ impl Pieces {
     }
 
     fn add(&mut self, piece: &[u8]) {
+        work::read(piece.len());
         self.0.update(&(piece.len() as u64).to_le_bytes());
         self.0.update(piece);
     }

@@ -152,15 +152,27 @@ impl ConversationTurn {
     }
 
     /// Returns the turn's messages in the order in which the model sees them.
-    ///
-    /// A tool result among the sent messages is skipped if the ledger has it, so that it appears
-    /// once.
     pub(crate) fn messages(&self, is_kept: impl Fn(&CallId) -> bool) -> Vec<ConversationMessage> {
-        let sent = self.sent.messages.iter().filter(|message| {
+        let sent = self.own_messages(is_kept);
+        sent.chain(self.assistant_message()).cloned().chain(self.tool_messages()).collect()
+    }
+
+    /// Returns how many messages the model sees of this turn.
+    pub(crate) fn message_count(&self, is_kept: impl Fn(&CallId) -> bool) -> usize {
+        let results = self.calls.iter().filter(|call| call.result().is_some()).count();
+        self.own_messages(is_kept).count() + usize::from(self.answer.is_some()) + results
+    }
+
+    /// Returns the sent messages. A tool result among them is skipped if the ledger has it, so that
+    /// it appears once.
+    fn own_messages(
+        &self,
+        is_kept: impl Fn(&CallId) -> bool,
+    ) -> impl Iterator<Item = &ConversationMessage> {
+        self.sent.messages.iter().filter(move |message| {
             let answers = message.tool_call_id.as_ref().filter(|_| message.role == Role::Tool);
             !answers.is_some_and(&is_kept)
-        });
-        sent.chain(self.assistant_message()).cloned().chain(self.tool_messages()).collect()
+        })
     }
 }
 

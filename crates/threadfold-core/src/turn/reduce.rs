@@ -214,7 +214,7 @@ fn checkpoint(state: &mut TurnState, payload: &CheckpointSaved) -> Outcome {
 }
 
 fn known_turn(state: &TurnState, turn: u64) -> Option<&ConversationTurn> {
-    state.facts.turns.get(place_of(turn)?).map(|turn| &**turn)
+    state.turn(turn).map(|turn| &**turn)
 }
 
 fn place_of(turn: u64) -> Option<usize> {

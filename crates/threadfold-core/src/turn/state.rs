@@ -14,6 +14,7 @@ use crate::turn::message::ConversationMessage;
 use crate::turn::mismatch::{ConversationStateMismatch, Fingerprint};
 use crate::turn::record::{ConversationTurn, ToolCallRecord};
 use crate::turn::reduce;
+use crate::work::visit;
 
 /// The state of a loop: its turns, their setup, and the ledger of calls.
 ///
@@ -154,7 +155,12 @@ impl TurnState {
 
     /// Returns the turns in order.
     pub fn turns(&self) -> impl ExactSizeIterator<Item = &Arc<ConversationTurn>> {
-        self.facts.turns.iter()
+        self.facts.turns.iter().inspect(|_| visit())
+    }
+
+    /// Returns a turn by its number, from 1.
+    pub fn turn(&self, number: u64) -> Option<&Arc<ConversationTurn>> {
+        self.facts.turns.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 
     /// Returns the last turn.
@@ -176,9 +182,21 @@ impl TurnState {
     /// Returns the messages in the order in which the model sees them, without the system prompt. A
     /// call without a result has no tool message here.
     pub fn history(&self) -> Vec<ConversationMessage> {
-        let is_kept = |call: &CallId| self.call(call).is_some_and(|it| it.result().is_some());
-        let kept = self.turns().enumerate().filter(|(place, _)| !self.is_withdrawn(*place));
-        kept.flat_map(|(_, turn)| turn.messages(is_kept)).collect()
+        self.seen_turns().flat_map(|turn| turn.messages(|call| self.has_result(call))).collect()
+    }
+
+    /// Returns how many messages [`history`](Self::history) has.
+    pub fn history_length(&self) -> usize {
+        self.seen_turns().map(|turn| turn.message_count(|call| self.has_result(call))).sum()
+    }
+
+    fn seen_turns(&self) -> impl Iterator<Item = &Arc<ConversationTurn>> {
+        let turns = self.turns().enumerate();
+        turns.filter(|(place, _)| !self.is_withdrawn(*place)).map(|(_, turn)| turn)
+    }
+
+    fn has_result(&self, call: &CallId) -> bool {
+        self.call(call).is_some_and(|it| it.result().is_some())
     }
 
     /// Returns true if the next turn withdrew this one, which got no answer.
@@ -205,7 +223,7 @@ impl TurnState {
     /// Returns the list in the last turn's request, each item exactly as it was sent.
     pub fn sent_items(&self) -> Vec<&Json> {
         let since = self.facts.turns.iter().rposition(|turn| turn.sent.restart).unwrap_or_default();
-        let turns = self.facts.turns.iter().enumerate().skip(since);
+        let turns = self.turns().enumerate().skip(since);
         let sent = turns.filter(|(place, _)| !self.is_withdrawn(*place));
         sent.flat_map(|(_, turn)| &turn.sent.items).collect()
     }

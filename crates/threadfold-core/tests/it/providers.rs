@@ -11,10 +11,12 @@ use threadfold_core::{
 };
 use threadfold_testkit::loops::plausible_loop;
 
+mod growing;
 mod laws;
 mod render;
 mod repair;
 mod violations;
+mod whole;
 mod without_bound_content;
 
 fn list(violations: &[Violation]) -> String {

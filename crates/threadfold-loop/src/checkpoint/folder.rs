@@ -55,7 +55,7 @@ impl FolderCheckpoints {
     }
 
     /// Saves the history of a run with each of its checkpoints, so that the run can be resumed on a
-    /// machine that has only the folder.
+    /// machine that has only the folder. Each checkpoint then costs as much as the run is long.
     ///
     /// The folder then holds history and nothing else: provider, tools and keys are those of the
     /// loop that resumes, and no call of the history is run. Only one machine may run a request at

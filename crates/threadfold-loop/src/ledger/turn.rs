@@ -108,8 +108,8 @@ impl Recorder {
         let withdraws = turn.withdraws && state.last().is_some_and(|it| it.answer().is_none());
         let before = if withdraws { state.without_withdrawn() } else { state.clone() };
         // If the withdrawn turn started the list over, this turn must do so as well.
-        let restart =
-            turn.restart || state.turns().skip(before.turns().len()).any(|it| it.sent().restart);
+        let has_restart = || state.turns().skip(before.turns().len()).any(|it| it.sent().restart);
+        let restart = turn.restart || (withdraws && has_restart());
         let messages = match restart {
             true => without_bound_content(before.history()),
             false => unsent(&before),
@@ -163,7 +163,7 @@ impl Recorder {
         let mut repairs = repaired.repairs;
         if !repairs.is_empty() {
             // Repairs are reported with indexes into the whole conversation.
-            let sent = carried.before.history().len() - carried.messages.len();
+            let sent = carried.before.history_length() - carried.messages.len();
             repairs.iter_mut().for_each(|repair| repair.move_by(sent));
         }
         (started, repairs)

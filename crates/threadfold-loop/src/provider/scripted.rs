@@ -128,15 +128,19 @@ impl Provider for ScriptedProvider {
 
 /// Streams a step word by word.
 async fn stream(answer: &Answer, step: &ScriptStep, deltas: &Deltas) {
-    let pause = Duration::from_millis(step.delay_ms);
+    // Even an empty pause would wait for the next tick of the runtime's clock.
+    let pause = async || match step.delay_ms {
+        0 => {}
+        delay => sleep(Duration::from_millis(delay)).await,
+    };
     deltas.send(Delta::Started { message: answer.message.message_id.clone() }).await;
     for word in words(step.thinking.as_deref()) {
-        sleep(pause).await;
+        pause().await;
         deltas.send(Delta::Thinking { part: 0, text: word }).await;
     }
     let part = usize::from(step.thinking.is_some());
     for word in words(step.text.as_deref()) {
-        sleep(pause).await;
+        pause().await;
         deltas.send(Delta::Text { part, text: word }).await;
     }
     for call in &answer.message.tool_calls {

@@ -12,7 +12,6 @@ use crate::configuration::AgentLoop;
 use crate::error::LoopError;
 use crate::progress::Progress;
 use crate::provider::{Answer, Delta, Deltas, ProviderError};
-use crate::request::request;
 
 /// How often the preview of an incomplete answer is emitted.
 const PREVIEW_INTERVAL: Duration = Duration::from_millis(200);
@@ -27,11 +26,12 @@ impl Run<'_> {
     /// Requests the answer of the last turn, and records it.
     pub(super) async fn ask(&mut self, turn: u64) -> Result<(), LoopError> {
         let agent_loop = self.agent_loop;
-        let body = request(self.setup.dialect, self.recorder.get_mut().state());
+        self.request.follow(self.recorder.get_mut().state());
+        let body = self.request.body().clone();
         // A request recorded by another version of the program may break a rule that this one
         // knows.
         if !std::mem::take(&mut self.is_checked) {
-            let violations = self.setup.dialect.check(&body);
+            let violations = self.request.violations();
             if !violations.is_empty() {
                 return Err(LoopError::Invalid(violations));
             }

@@ -6,6 +6,7 @@ mod builtin;
 mod calls;
 #[cfg(unix)]
 mod confined;
+mod growth;
 #[cfg(unix)]
 mod marks;
 #[cfg(unix)]

@@ -3,6 +3,7 @@
 use crate::json::Json;
 use crate::provider_rules::{Violation, check_anthropic, check_chat, check_responses};
 use crate::turn::ConversationMessage;
+use crate::work;
 
 use super::{anthropic, chat, responses};
 
@@ -39,11 +40,13 @@ impl Dialect {
     /// assert_eq!(items[0].as_str(), r#"{"role":"user","content":"Thanks"}"#);
     /// ```
     pub fn items(self, messages: &[ConversationMessage]) -> Vec<Json> {
-        match self {
+        let items = match self {
             Self::Anthropic => anthropic::items(messages),
             Self::Chat => chat::items(messages),
             Self::Responses => responses::items(messages),
-        }
+        };
+        items.iter().for_each(|item| work::read(item.as_str().len()));
+        items
     }
 
     /// Returns the rules that a request breaks, for a provider that stores no responses.

@@ -27,7 +27,7 @@ fn assert_repaired(history: &[ConversationMessage]) -> Result<RepairedHistory, T
     Ok(repaired)
 }
 
-fn any_message() -> impl Strategy<Value = ConversationMessage> {
+pub(super) fn any_message() -> impl Strategy<Value = ConversationMessage> {
     let call = || select(vec!["c1", "c2", "c3"]);
     let part = prop_oneof![
         select(vec!["", " ", "x"]).prop_map(MessagePart::text),
