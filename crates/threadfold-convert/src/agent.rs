@@ -67,6 +67,8 @@ pub(crate) struct ParityTable {
     pub(crate) paired: &'static [&'static str],
     /// The same for records that the stream may have alone.
     pub(crate) paired_if_stored: &'static [&'static str],
+    /// The same for records that the transcript may have alone.
+    pub(crate) paired_if_streamed: &'static [&'static str],
     /// Returns the record that one of these follows from, as a result from its call.
     pub(crate) cause_of: fn(&RecordName) -> Option<RecordName>,
     /// Returns a reader of what the records state.

@@ -43,6 +43,7 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
         is_shared: |_, _, _| false,
         paired: &[],
         paired_if_stored: &[],
+        paired_if_streamed: &[],
         cause_of: |_| None,
         facts: || Box::new(NoFacts),
         stores_subagents_apart: false,

@@ -169,9 +169,11 @@ impl Agent {
     /// Returns whether a record of this kind on this side only is a difference, although no
     /// block shows it.
     pub fn is_paired(self, record: &str, side: Side) -> bool {
-        let if_stored = self.parity().paired_if_stored;
-        self.parity().paired.contains(&record)
-            || (side == Side::Transcript && if_stored.contains(&record))
+        let one_sided = match side {
+            Side::Stream => self.parity().paired_if_streamed,
+            Side::Transcript => self.parity().paired_if_stored,
+        };
+        self.parity().paired.contains(&record) || one_sided.contains(&record)
     }
 
     /// Returns the record that a record follows from, as a result from its call.

@@ -250,7 +250,8 @@ fn a_long_output_without_its_middle_is_partial_and_another_output_is_different()
     );
     let end = stream.find("turn/completed").unwrap();
     let end = stream[..end].rfind('\n').unwrap() + 1;
-    changed.stream = format!("{}{item}\n{}", &stream[..end], &stream[end..]).into_bytes();
+    let start = item.replace("item/completed", "item/started");
+    changed.stream = format!("{}{start}\n{item}\n{}", &stream[..end], &stream[end..]).into_bytes();
     for (output, verdict) in [
         (cut.clone(), Verdict::Partial),
         (cut.replace("2999", "2998"), Verdict::Different),

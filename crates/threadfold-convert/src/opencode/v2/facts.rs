@@ -73,6 +73,20 @@ impl EventFacts {
             "compaction" => self.read_compaction(rest, &read),
             _ => self.read_session(rest, &read),
         }
+        self.check_location(rest, session, event);
+    }
+
+    /// Checks that an event happened where its session is.
+    fn check_location(&mut self, kind: &str, session: &str, event: &Value) {
+        // What only the server does has no place, and a session that moves has two.
+        let has_none = kind.starts_with("execution.") || kind == "usage.updated";
+        let known = self.sessions.get(session).map(|it| &it["location"]);
+        let is_checked = !has_none && kind != "moved";
+        if let Some(known) = known.filter(|it| is_checked && **it != event["location"]) {
+            let places = (known.clone(), event["location"].clone());
+            let id = event["id"].as_str().unwrap_or("").to_owned();
+            self.contradictions.push((id, "location".to_owned(), places.0, places.1));
+        }
     }
 
     /// Creates a message, or creates it again with its number.
