@@ -45,6 +45,7 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
         paired_if_stored: &[],
         paired_if_streamed: &[],
         cause_of: |_| None,
+        omission_of: |_| None,
         facts: || Box::new(NoFacts),
         stores_subagents_apart: false,
         loses_end_at_kill: false,

@@ -181,6 +181,13 @@ impl Agent {
         (self.parity().cause_of)(record)
     }
 
+    /// Returns the known gap of a record that a run of this version may lack, although what it follows
+    /// from is on both sides.
+    pub fn omission_of(self, record: &RecordName, version: Option<&str>) -> Option<&'static str> {
+        let name = (self.parity().omission_of)(record)?;
+        self.applying(name, version)
+    }
+
     /// Returns a reader of what the agent's records state.
     pub fn fact_reader(self) -> Box<dyn FactReader> {
         (self.parity().facts)()

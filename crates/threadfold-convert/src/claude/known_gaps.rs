@@ -25,6 +25,7 @@ pub(super) const TABLE: ParityTable = ParityTable {
         "hook" => Some(facts::hooks_of_event(&record.id)),
         _ => None,
     },
+    omission_of: |_| None,
     facts: facts::reader,
     stores_subagents_apart: false,
     loses_end_at_kill: true,

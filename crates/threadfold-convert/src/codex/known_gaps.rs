@@ -45,6 +45,8 @@ pub(super) const TABLE: ParityTable = ParityTable {
         "written_tokens",
     ],
     cause_of,
+    // Whether the end of an interrupted command is stored depends on when its process ends.
+    omission_of: |record| (record.kind == "late_item").then_some("late-ends-in-file"),
     facts: facts::reader,
     stores_subagents_apart: true,
     // A record is written before it is reported.

@@ -20,6 +20,7 @@ pub(super) const TABLE: ParityTable = ParityTable {
     paired_if_stored: &[],
     paired_if_streamed: &[],
     cause_of: |_| None,
+    omission_of: |_| None,
     facts: facts::reader,
     stores_subagents_apart: true,
     // A part is stored before it is reported.

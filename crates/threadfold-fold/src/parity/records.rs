@@ -176,6 +176,10 @@ fn compare_presence(
                 *comparison.explained.entry(gap.name).or_default() += 1;
                 continue;
             }
+            if let Some(gap) = agent.omission_of(record, version) {
+                *comparison.explained.entry(gap).or_default() += 1;
+                continue;
+            }
             let shown = Some(Json::of(fields));
             match side {
                 Side::Stream => push(comparison, record, "record", shown, None),

@@ -25,8 +25,13 @@ pub const PROVIDER_GAPS: [&str; 2] = ["tier-in-file", "v2-default-variant"];
 
 /// The known gaps of records that an agent omits in some runs: without its record, a run is like one of
 /// those.
-pub const OMISSIONS: [&str; 4] =
-    ["late-results-in-file", "unstarted-calls-in-file", "calls-that-never-ran", "calls-in-file"];
+pub const OMISSIONS: [&str; 5] = [
+    "late-results-in-file",
+    "late-ends-in-file",
+    "unstarted-calls-in-file",
+    "calls-that-never-ran",
+    "calls-in-file",
+];
 
 /// The result of mutating pairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
