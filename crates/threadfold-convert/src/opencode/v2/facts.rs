@@ -20,6 +20,8 @@ pub(in crate::opencode) struct EventFacts {
     pub(super) deltas: BTreeMap<String, String>,
     /// Texts that ended as something else than was streamed: record, field, streamed, ended.
     pub(super) contradictions: Vec<(String, String, Value, Value)>,
+    /// The message of the step that has not ended, by session.
+    pub(super) open_steps: BTreeMap<String, String>,
     busy: BTreeMap<String, bool>,
     version: Option<String>,
 }
@@ -96,6 +98,15 @@ impl EventFacts {
         object["id"] = id.into();
         let session = event.session.to_owned();
         self.messages.insert(id.to_owned(), MessageFacts { session, seq, object });
+    }
+
+    /// Begins the step of a message. A step that a crash cut off is completed when the next one begins.
+    pub(super) fn close_step(&mut self, id: &str, event: &FactEvent<'_>) {
+        let before = self.open_steps.insert(event.session.to_owned(), id.to_owned());
+        let before = before.filter(|before| before != id);
+        if let Some(message) = before.and_then(|before| self.messages.get_mut(&before)) {
+            message.object["time"]["completed"] = event.created.clone();
+        }
     }
 
     fn change_session(&mut self, event: &FactEvent<'_>, field: &str, value: &Value) {
