@@ -63,6 +63,34 @@ fn a_call_that_was_interrupted_before_its_start_is_in_the_file_alone() {
     assert!(early.replay().holds());
 }
 
+/// Returns the pair without the late end of its interrupted command.
+fn without_late_end(name: &str) -> RecordedPair {
+    let mut early = pair(name);
+    let mut removed = 0;
+    for (_, bytes) in &mut early.files {
+        let text = String::from_utf8(std::mem::take(bytes)).unwrap();
+        let is_late =
+            |line: &&str| line.contains("item_completed") && line.contains("CommandExecution");
+        removed += text.lines().filter(is_late).count();
+        let rest: Vec<&str> = text.lines().filter(|line| !is_late(line)).collect();
+        *bytes = (rest.join("\n") + "\n").into_bytes();
+    }
+    assert_eq!(removed, 1, "{name}");
+    early
+}
+
+#[test]
+fn a_file_may_end_before_an_interrupted_command_does() {
+    for name in ["app_interrupt_hangtool", "app_interrupt_subkill"] {
+        assert_eq!(pair(name).compare().explained.get("late-ends-in-file"), None);
+        let early = without_late_end(name);
+        let comparison = early.compare();
+        assert_eq!(comparison.verdict(), Verdict::Equal, "{:?}", comparison.differences);
+        assert_eq!(comparison.explained.get("late-ends-in-file"), Some(&1));
+        assert!(early.replay().holds());
+    }
+}
+
 #[test]
 fn a_lost_result_is_only_excused_where_the_connection_was_cut() {
     let mut uncut = pair("app_drop_after_tool@0.98.0");
