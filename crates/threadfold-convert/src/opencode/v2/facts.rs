@@ -369,3 +369,34 @@ fn fork_title(title: &str) -> String {
         None => format!("{title} (fork #1)"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns when the first of two messages was completed, with these events between their steps.
+    fn completed(between: &[Value]) -> Value {
+        let step = |message: &str, created: u64| {
+            json!({"type": "session.step.started", "created": created, "data": {
+                "sessionID": "s", "assistantMessageID": message, "started": created}})
+        };
+        let mut facts = EventFacts::default();
+        let (first, last) = (step("m1", 1), step("m2", 9));
+        for event in std::iter::once(&first).chain(between).chain([&last]) {
+            facts.read(event);
+        }
+        assert!(facts.messages["m2"].object["time"]["completed"].is_null());
+        facts.messages["m1"].object["time"]["completed"].clone()
+    }
+
+    #[test]
+    fn a_step_that_a_crash_cut_off_is_completed_when_the_next_one_begins() {
+        assert_eq!(completed(&[]), 9);
+        let end = |kind: &str| {
+            json!({"type": format!("session.step.{kind}"), "created": 5, "data": {
+                "sessionID": "s", "assistantMessageID": "m1"}})
+        };
+        assert_eq!(completed(&[end("ended")]), 5);
+        assert_eq!(completed(&[end("failed")]), 5);
+    }
+}
