@@ -20,11 +20,12 @@ fn pair(name: &str) -> RecordedPair {
 }
 
 /// The runs that lack something, and what.
-const PARTIAL: [(&str, RunGap); 4] = [
+const PARTIAL: [(&str, RunGap); 5] = [
     ("app_drop_after_tool@0.98.0", RunGap::CutResult),
     ("app_interrupt_subagent@0.98.0", RunGap::AfterInterruption),
     ("app_parallel@0.147.0", RunGap::ParallelOrder),
     ("app_sigterm_tool", RunGap::StreamEndsAtKill),
+    ("exec_drop_after_tool@0.98.0", RunGap::CutResult),
 ];
 
 #[test]
