@@ -42,7 +42,7 @@ Everything else is *unseen*, and there must be none.
 fn mutations() -> Result<ExitCode> {
     let mut report = format!("{MUTATIONS}\nRun on {}.\n", commit()?);
     let mut worst = 0;
-    for agent in ["claude", "opencode"] {
+    for agent in ["claude", "codex", "opencode"] {
         let run =
             "cargo run --quiet --locked --release --package threadfold-testkit --bin parity --";
         let folder = shell::root().join("crates/threadfold-convert/tests/data").join(agent);

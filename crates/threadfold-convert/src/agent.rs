@@ -67,8 +67,12 @@ pub(crate) struct ParityTable {
     pub(crate) paired: &'static [&'static str],
     /// The same for records that the stream may have alone.
     pub(crate) paired_if_stored: &'static [&'static str],
+    /// The same for records that the transcript may have alone.
+    pub(crate) paired_if_streamed: &'static [&'static str],
     /// Returns the record that one of these follows from, as a result from its call.
     pub(crate) cause_of: fn(&RecordName) -> Option<RecordName>,
+    /// Returns the known gap of a record that may be missing although its cause is on both sides.
+    pub(crate) omission_of: fn(&RecordName) -> Option<&'static str>,
     /// Returns a reader of what the records state.
     pub(crate) facts: fn() -> Box<dyn FactReader>,
     /// Subagents are stored apart from their parent, so a transcript may lack one entirely.

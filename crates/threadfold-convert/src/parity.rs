@@ -169,14 +169,23 @@ impl Agent {
     /// Returns whether a record of this kind on this side only is a difference, although no
     /// block shows it.
     pub fn is_paired(self, record: &str, side: Side) -> bool {
-        let if_stored = self.parity().paired_if_stored;
-        self.parity().paired.contains(&record)
-            || (side == Side::Transcript && if_stored.contains(&record))
+        let one_sided = match side {
+            Side::Stream => self.parity().paired_if_streamed,
+            Side::Transcript => self.parity().paired_if_stored,
+        };
+        self.parity().paired.contains(&record) || one_sided.contains(&record)
     }
 
     /// Returns the record that a record follows from, as a result from its call.
     pub fn cause_of(self, record: &RecordName) -> Option<RecordName> {
         (self.parity().cause_of)(record)
+    }
+
+    /// Returns the known gap of a record that a run of this version may lack, although what it follows
+    /// from is on both sides.
+    pub fn omission_of(self, record: &RecordName, version: Option<&str>) -> Option<&'static str> {
+        let name = (self.parity().omission_of)(record)?;
+        self.applying(name, version)
     }
 
     /// Returns a reader of what the agent's records state.

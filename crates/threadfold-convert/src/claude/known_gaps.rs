@@ -18,12 +18,14 @@ pub(super) const TABLE: ParityTable = ParityTable {
     paired: &["system/api_retry", "tool_result"],
     // The stream also has the hooks of subagents, which files omit.
     paired_if_stored: &["hook"],
+    paired_if_streamed: &[],
     cause_of: |record| match record.kind.as_str() {
         "tool_result" => Some(RecordName::new("assistant", &record.id)),
         // Hooks of most events are streamed only if the host asks for them.
         "hook" => Some(facts::hooks_of_event(&record.id)),
         _ => None,
     },
+    omission_of: |_| None,
     facts: facts::reader,
     stores_subagents_apart: false,
     loses_end_at_kill: true,

@@ -70,6 +70,7 @@ pub(super) fn convert_call(emitter: &mut Emitter<'_>, kind: &str, item: &Object<
     } else {
         emitter.thread().calls.insert(id.as_ref().into(), remembered);
         emitter.emit_renamed(tools::call_block(&call), replaces);
+        tools::rename_result(emitter, &id);
     }
     true
 }

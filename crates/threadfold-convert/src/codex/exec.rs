@@ -9,6 +9,7 @@ use threadfold_core::{Block, BlockId, BlockStatus, Json, Placement, SystemBlock}
 use super::emitter::Emitter;
 use super::items::{self, Stage};
 use super::memory::StoredName;
+use super::names::PART_END;
 use super::subagents::{self, SpawnReport};
 use super::texts::{self, ReasoningReport};
 use super::tools;
@@ -157,18 +158,20 @@ fn convert_item(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: Stage) -> boo
             emit_placed(emitter, texts::text_block(&BlockId::from(&*name), &text));
         }
         ItemKind::Reasoning => {
-            let mut reasoning = ReasoningReport::of_item(item);
+            let reasoning = ReasoningReport::of_item(item);
             let stored = name_of(emitter, item, "reasoning", &reasoning.summary);
-            if let Some(part) = stored.part {
+            let id = BlockId::from(&*stored.name);
+            // A part is appended: the whole text again with each part would be quadratic.
+            let begin = stored.part.and_then(|_| {
                 let block = format!("{} {}", emitter.thread, stored.name);
-                let names = &mut emitter.memory.names;
-                reasoning.summary = names.join_part(&block, part, &reasoning.summary);
-            }
-            let block = reasoning.block(BlockId::from(&*stored.name));
-            match stored.part {
-                // It has its place since the first part.
-                Some(1..) => emitter.emit_again(block),
-                _ => emit_placed(emitter, block),
+                emitter.memory.names.add_part(&block, &reasoning.summary)
+            });
+            match begin {
+                Some(begin) => {
+                    let text = format!("{PART_END}{}", reasoning.summary);
+                    emitter.emit_delta(id, begin, &text);
+                }
+                None => emit_placed(emitter, reasoning.block(id)),
             }
         }
         ItemKind::TodoList => {
@@ -216,7 +219,11 @@ fn convert_call(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: Stage) -> boo
     if let Some(call) = emitter.thread().calls.get_mut(&id) {
         call.has_item = true;
     }
-    tools::emit_result(emitter, &id, items::result_of(item));
+    let result = items::result_of(item);
+    if id.starts_with("exec:") {
+        emitter.memory.names.keep_result(&id, &result);
+    }
+    tools::emit_result(emitter, &id, result);
     true
 }
 

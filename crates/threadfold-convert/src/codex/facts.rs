@@ -1,14 +1,24 @@
 //! States what Codex's records say, field by field.
 
 mod canonical;
+mod contents;
+mod events;
+mod kinds;
+mod live;
 mod mentions;
+mod printed;
+mod stored;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use threadfold_core::Json;
 
+use live::Live;
 use mentions::Mentions;
+use printed::Printed;
+use stored::Stored;
 
 use crate::parity::{FactReader, Facts, RecordName};
 use crate::record::{FeedKind, FeedLine};
@@ -23,7 +33,8 @@ struct Reader {
     facts: Facts,
     /// Calls that have no output yet: those of one response of the model.
     together: BTreeSet<String>,
-    open_turns: BTreeSet<String>,
+    /// The turns that have not ended, by thread.
+    open_turns: BTreeMap<String, String>,
     /// The main thread.
     thread: String,
     mentions: Mentions,
@@ -31,8 +42,6 @@ struct Reader {
     ordinal: Option<u64>,
     /// When each item began that has not ended.
     starts: BTreeMap<String, Value>,
-    /// The texts that were streamed, by item.
-    deltas: BTreeMap<String, String>,
     /// The totals of tokens of each thread.
     totals: BTreeMap<String, Vec<Value>>,
     /// A review is running: live views name another thread and turn than the file does.
@@ -41,6 +50,16 @@ struct Reader {
     is_review: bool,
     /// The file has a review, as older versions write it.
     has_review: bool,
+    live: Live,
+    printed: Printed,
+    stored: Stored,
+    /// The stream has lines of `codex exec`.
+    has_printed: bool,
+    is_reading_file: bool,
+    /// The first thread that the app-server announced.
+    first_thread: Option<String>,
+    /// The thread whose history the file copies.
+    copied_thread: Option<String>,
 }
 
 impl FactReader for Reader {
@@ -53,6 +72,7 @@ impl FactReader for Reader {
                     FeedKind::Subagent(thread) => Some(thread.as_str()),
                     _ => None,
                 };
+                self.is_reading_file = true;
                 self.check_ordinal(&record);
                 self.read_stored(subagent, &record);
             }
@@ -63,8 +83,28 @@ impl FactReader for Reader {
         self.note_parallel();
         self.facts.has_ended = self.open_turns.is_empty();
         std::mem::take(&mut self.mentions).finish(&mut self.facts);
+        std::mem::take(&mut self.live).finish(&mut self.facts);
+        // What was stored in a turn that was cut off need not be reported.
+        if !self.is_reading_file {
+            for (thread, turn) in std::mem::take(&mut self.open_turns) {
+                for (kind, id) in [("reported_usage", &thread), ("item_turn", &turn)] {
+                    self.facts.remove(&RecordName::new(kind, id));
+                }
+            }
+        }
+        let version = minor(self.facts.version.as_deref());
+        std::mem::take(&mut self.stored).finish(&mut self.facts, version);
+        if self.has_printed {
+            self.facts.remove(&RecordName::new("view", "app-server alone"));
+        }
         self.facts
     }
+}
+
+/// Returns the second number of a version; 0 if there is none.
+fn minor(version: Option<&str>) -> u32 {
+    let number = version.and_then(|it| it.split('.').nth(1)?.parse().ok());
+    number.unwrap_or(0)
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
@@ -74,29 +114,58 @@ fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
 impl Reader {
     fn read_streamed(&mut self, record: &Value) {
         let message = record.get("msg").unwrap_or(record);
-        // After a resume, the tokens are those of a turn that may be gone.
-        let is_usage = text(message, "method") == Some("thread/tokenUsage/updated");
-        if text(record, "type").is_none() {
-            let view = RecordName::new("view", "app-server");
-            self.facts.set(&view, "name", &Value::from("app-server"));
-            if !is_usage {
-                self.mentions.read(message);
-            }
-            // The turn inside a review is only announced.
-            if self.is_in_review && text(message, "method") == Some("turn/started") {
-                self.mentions.read(message);
-            }
+        // A record without a type is a message of the app-server.
+        if text(record, "type").is_some() {
+            self.has_printed = true;
+            self.printed.read(&mut self.facts, record);
+            self.read_printed(record);
+            return;
         }
-        let params = &message["params"];
-        let thread = text(params, "threadId").unwrap_or("").to_owned();
-        match text(message, "method").or_else(|| text(record, "type")).unwrap_or("") {
-            "turn/started" | "turn.started" => {
-                self.open_turns.insert(thread);
-                self.state_turn("turn_start", &params["turn"]);
+        let method = text(message, "method").unwrap_or("");
+        self.state_view();
+        if method.starts_with("turn/") {
+            self.facts.remove(&RecordName::new("last_turn", ""));
+        }
+        // After a resume, the tokens are those of a turn that may be gone.
+        if method != "thread/tokenUsage/updated" {
+            self.mentions.read(message);
+        }
+        // The turn inside a review is only announced.
+        if self.is_in_review && method == "turn/started" {
+            self.mentions.read(message);
+        }
+        if text(record, "dir") == Some("client") {
+            return;
+        }
+        self.live.read(&mut self.facts, message);
+        self.read_sent(method, &message["params"]);
+    }
+
+    /// States which views a side can be compared with.
+    fn state_view(&mut self) {
+        for name in ["app-server", "app-server alone"] {
+            let view = RecordName::new("view", name);
+            self.facts.set(&view, "name", &Value::from(name));
+        }
+    }
+
+    /// Reads a line of `codex exec`.
+    fn read_printed(&mut self, record: &Value) {
+        match text(record, "type").unwrap_or("") {
+            "turn.started" => {
+                self.state_last_turn(false);
+                self.open_turns.insert(String::new(), String::new());
             }
-            "turn/completed" | "turn.completed" | "turn.failed" => {
-                self.open_turns.remove(&thread);
-                self.state_turn("turn_end", &params["turn"]);
+            "turn.completed" => {
+                self.state_last_turn(true);
+                self.open_turns.remove("");
+                let thread = self.thread.clone();
+                self.state_usage(&thread, &record["usage"]);
+                self.state_total(&record["usage"], None);
+            }
+            "turn.failed" => {
+                self.state_last_turn(true);
+                self.open_turns.remove("");
             }
             "thread.started" => {
                 self.thread = text(record, "thread_id").unwrap_or("").to_owned();
@@ -105,27 +174,176 @@ impl Reader {
             }
             _ => {}
         }
-        match text(message, "method").or_else(|| text(record, "type")).unwrap_or("") {
-            "item/started" => self.state_start(params),
+        contents::state_forms(&mut self.facts);
+    }
+
+    /// States whether the last turn that `codex exec` printed has ended.
+    fn state_last_turn(&mut self, ended: bool) {
+        let record = RecordName::new("last_turn", "");
+        self.facts.set(&record, "ended", &Value::Bool(ended));
+    }
+
+    /// Reads a message of the app-server.
+    fn read_sent(&mut self, method: &str, params: &Value) {
+        let thread = text(params, "threadId").unwrap_or("").to_owned();
+        let turn = text(params, "turnId").unwrap_or("").to_owned();
+        match method {
+            "turn/started" => {
+                let id = text(&params["turn"], "id").unwrap_or("").to_owned();
+                self.open_turns.insert(thread, id);
+                self.state_turn("turn_start", &params["turn"]);
+                self.state_begun(&params["turn"]);
+            }
+            "turn/completed" => {
+                self.open_turns.remove(&thread);
+                let turn = &params["turn"];
+                let is_aborted = text(turn, "status") == Some("interrupted");
+                let kind = if is_aborted { "turn_abort" } else { "turn_end" };
+                // That the turn of a review begins is not always reported.
+                let id = text(turn, "id").unwrap_or("");
+                if self.live.is_review(id) && !self.live.has_begun(id) {
+                    let names = ["id", "startedAt", "rootTurnId"];
+                    let start = names.iter().map(|it| ((*it).to_owned(), turn[*it].clone()));
+                    self.state_turn("turn_start", &Value::Object(start.collect()));
+                }
+                self.state_turn(kind, turn);
+                self.state_begun(turn);
+                self.state_outcome(turn, text(turn, "status").unwrap_or(""));
+            }
+            "thread/started" => {
+                let id = text(&params["thread"], "id").map(str::to_owned);
+                self.first_thread = self.first_thread.take().or(id);
+                self.state_thread(&params["thread"]);
+            }
+            "item/started" => {
+                self.state_start(params);
+                if !self.is_in_review && !self.live.is_review(&turn) {
+                    contents::state(&mut self.facts, "turn", &turn);
+                }
+                let id = text(&params["item"], "id").unwrap_or("");
+                // A review does not report the end of its texts.
+                let kind = text(&params["item"], "type");
+                if self.is_in_review && matches!(kind, Some("agentMessage" | "reasoning")) {
+                    contents::state_in(&mut self.facts, "response_id", id, &thread);
+                }
+                contents::state(&mut self.facts, "item_turn", &turn);
+                contents::state(&mut self.facts, "item_id", &format!("{turn} {id}"));
+            }
             "item/completed" => {
                 self.note_review(&params["item"]);
-                self.check_deltas(&params["item"]);
                 self.state_item(params);
-            }
-            "item/agentMessage/delta" | "item/plan/delta" | "item/reasoning/summaryTextDelta" => {
-                let id = text(params, "itemId").unwrap_or("").to_owned();
-                *self.deltas.entry(id).or_default() += text(params, "delta").unwrap_or("");
+                let item = &params["item"];
+                // The files of subagents have no events of calls.
+                if self.first_thread.as_ref().is_none_or(|it| *it == thread) {
+                    events::state_streamed(&mut self.facts, params);
+                }
+                contents::state_streamed(&mut self.facts, item, &thread);
+                if text(item, "type") == Some("agentMessage") {
+                    let words = text(item, "text").unwrap_or("");
+                    contents::state_spoken(&mut self.facts, words, item);
+                    let phase = RecordName::new("response_phase", text(item, "id").unwrap_or(""));
+                    self.facts.set(&phase, "phase", &item["phase"]);
+                }
+                if matches!(text(item, "type"), Some("agentMessage" | "reasoning")) {
+                    let id = text(item, "id").unwrap_or("");
+                    contents::state_in(&mut self.facts, "response_id", id, &thread);
+                }
             }
             "thread/tokenUsage/updated" => {
-                let thread = text(params, "threadId").unwrap_or("").to_owned();
                 self.check_total(&thread, &params["tokenUsage"]);
                 self.state_usage(&thread, &params["tokenUsage"]["total"]);
+                self.state_total(
+                    &params["tokenUsage"]["total"],
+                    Some((&thread, &params["tokenUsage"])),
+                );
             }
-            "turn.completed" => {
-                let thread = self.thread.clone();
-                self.state_usage(&thread, &record["usage"]);
+            "account/rateLimits/updated" => {
+                contents::state(&mut self.facts, "form", "limits");
+                self.state_limits(&params["rateLimits"]);
+            }
+            "error" if params["willRetry"] == Value::Bool(false) => {
+                self.state_failure(&turn, &params["error"]);
             }
             _ => {}
+        }
+        contents::state_forms(&mut self.facts);
+    }
+
+    /// States what both sides have of a thread.
+    fn state_thread(&mut self, thread: &Value) {
+        let record = RecordName::new("thread", text(thread, "id").unwrap_or(""));
+        let get = |names: [&str; 2]| {
+            names.iter().find_map(|it| thread.get(*it)).filter(|it| !it.is_null())
+        };
+        let version = get(["cliVersion", "cli_version"]).and_then(Value::as_str).unwrap_or("");
+        let minor = minor(Some(version));
+        // The app-server reports the commit of a fork, and in the first version of every thread.
+        if let Some(git) = get(["gitInfo", "git"]) {
+            let id = text(thread, "id").unwrap_or("").to_owned();
+            self.state_commit(&id, git);
+        }
+        // The first version whose app-server reports each of them.
+        for (names, since) in [
+            (["cliVersion", "cli_version"], 0),
+            (["cwd", "cwd"], 0),
+            (["modelProvider", "model_provider"], 0),
+            (["source", "source"], 0),
+            (["forkedFromId", "forked_from_id"], 128),
+            (["sessionId", "session_id"], 147),
+            (["historyMode", "history_mode"], 147),
+            (["parentThreadId", "parent_thread_id"], 147),
+            (["originator", "originator"], 157),
+        ] {
+            if let Some(value) = get(names).filter(|_| minor >= since) {
+                self.facts.agree(&record, names[0], value);
+            }
+        }
+    }
+
+    /// States that a side has a turn.
+    fn state_begun(&mut self, turn: &Value) {
+        let id = text(turn, "turn_id").or_else(|| text(turn, "id")).unwrap_or("");
+        contents::state(&mut self.facts, "begun_turn", id);
+    }
+
+    /// States the commit that a thread began with.
+    fn state_commit(&mut self, id: &str, git: &Value) {
+        let record = RecordName::new("commit", id);
+        let get = |names: [&str; 2]| names.iter().find_map(|it| git.get(*it)).cloned();
+        for names in [["sha", "commit_hash"], ["branch", "branch"], ["originUrl", "repository_url"]]
+        {
+            self.facts.set(&record, names[0], &get(names).unwrap_or_default());
+        }
+    }
+
+    /// States how a turn ended, with its error.
+    fn state_outcome(&mut self, turn: &Value, status: &str) {
+        let id = text(turn, "turn_id").or_else(|| text(turn, "id")).filter(|it| it.len() > 4);
+        let Some(id) = id.map(str::to_owned) else { return };
+        if status != "interrupted" {
+            let record = RecordName::new("turn_end", &id);
+            self.facts.agree(&record, "status", &Value::from(status));
+        }
+        self.state_failure(&id, &turn["error"]);
+    }
+
+    /// States why a turn failed.
+    fn state_failure(&mut self, turn: &str, error: &Value) {
+        if error.is_null() {
+            return;
+        }
+        let record = RecordName::new("failure", turn);
+        self.facts.agree(&record, "message", &error["message"]);
+        let kind = error.get("codexErrorInfo").or_else(|| error.get("codex_error_info"));
+        // A kind with details is spelled in two ways.
+        if kind.is_none_or(|it| !it.is_object()) {
+            let kind = kind.and_then(Value::as_str).map(crate::codex::wire::with_underscores);
+            self.facts.agree(&record, "kind", &Value::from(kind));
+        }
+        // Files do not have the details.
+        if !self.is_reading_file {
+            let record = RecordName::new("failure_details", turn);
+            self.facts.agree(&record, "details", &error["additionalDetails"]);
         }
     }
 
@@ -176,6 +394,7 @@ impl Reader {
         let id = text(turn, "turn_id").or_else(|| text(turn, "id")).filter(|it| it.len() > 4);
         let Some(id) = id else { return };
         let record = RecordName::new(kind, id);
+        self.facts.set(&record, "id", &Value::from(id));
         for (name, stored) in [
             ("startedAt", "started_at"),
             ("completedAt", "completed_at"),
@@ -183,7 +402,17 @@ impl Reader {
             ("rootTurnId", "root_turn_id"),
         ] {
             let value = turn.get(name).or_else(|| turn.get(stored)).filter(|it| !it.is_null());
-            if let Some(value) = value {
+            // Of these versions only the file names the turn that a turn is part of.
+            let is_stored_alone = name == "rootTurnId"
+                && self.is_reading_file
+                && (148..166).contains(&minor(self.facts.version.as_deref()));
+            // Files of these versions do not repeat at the end of a turn when it began; the stream does,
+            // which is checked there.
+            let is_streamed_alone = name == "startedAt"
+                && kind != "turn_start"
+                && !self.is_reading_file
+                && (1..147).contains(&self.live.version());
+            if let Some(value) = value.filter(|_| !is_stored_alone && !is_streamed_alone) {
                 self.facts.agree(&record, name, value);
             }
         }
@@ -230,70 +459,6 @@ impl Reader {
         self.facts.contradict(&record, field, Json::of(first), Json::of(second));
     }
 
-    /// Checks that a text is what was streamed of it.
-    fn check_deltas(&mut self, item: &Value) {
-        let (Some(id), Some(kind)) = (text(item, "id"), text(item, "type")) else { return };
-        let ended = match kind {
-            "agentMessage" | "plan" => text(item, "text").unwrap_or("").to_owned(),
-            "reasoning" => {
-                let parts = item["summary"].as_array().into_iter().flatten();
-                parts.filter_map(Value::as_str).collect()
-            }
-            _ => return,
-        };
-        if let Some(streamed) = self.deltas.remove(id).filter(|it| *it != ended) {
-            self.contradict("item", id, "text", &streamed.into(), &ended.into());
-        }
-    }
-
-    /// Checks that a total of tokens is the one before it and the last response together.
-    fn check_total(&mut self, thread: &str, usage: &Value) {
-        let find = |names: [&str; 2]| names.iter().find_map(|it| usage.get(*it)).cloned();
-        let total = find(["total", "total_token_usage"]).unwrap_or_default();
-        let last = find(["last", "last_token_usage"]).unwrap_or_default();
-        let Value::Object(counts) = &total else { return };
-        let known = self.totals.entry(thread.to_owned()).or_default();
-        let is_sum = |before: &Value| {
-            counts.iter().all(|(name, count)| {
-                let number = |it: &Value| it[name].as_u64().unwrap_or(0);
-                count.as_u64() == Some(number(before) + number(&last))
-            })
-        };
-        // Who goes back continues from an earlier total.
-        let is_right = known.is_empty() || known.contains(&total) || known.iter().rev().any(is_sum);
-        known.push(total.clone());
-        let is_whole = known.len() > 1 || {
-            let number = |names: [&str; 2]| names.iter().find_map(|it| total[*it].as_u64());
-            let parts = [["inputTokens", "input_tokens"], ["outputTokens", "output_tokens"]];
-            let sum = parts.iter().map(|it| number(*it).unwrap_or(0)).sum::<u64>();
-            // A context that is full is reported as a total without parts.
-            sum == 0 || number(["totalTokens", "total_tokens"]) == Some(sum)
-        };
-        if !is_right || !is_whole {
-            self.contradict("usage", thread, "total", &total, &last);
-        }
-    }
-
-    /// States the tokens of a thread; the last report counts.
-    fn state_usage(&mut self, thread: &str, usage: &Value) {
-        let record = RecordName::new("usage", thread);
-        let names = [
-            ("inputTokens", "input_tokens"),
-            ("cachedInputTokens", "cached_input_tokens"),
-            ("outputTokens", "output_tokens"),
-        ];
-        let counts = names.map(|(name, stored)| {
-            let count = usage.get(name).or_else(|| usage.get(stored)).and_then(Value::as_u64);
-            (name, count.unwrap_or(0))
-        });
-        // After a review, `codex exec` reports nothing but zeros.
-        if counts.iter().any(|(_, count)| *count > 0) {
-            for (name, count) in counts {
-                self.facts.set(&record, name, &Value::from(count));
-            }
-        }
-    }
-
     /// Notes the calls of one response, which ran at the same time.
     fn note_parallel(&mut self) {
         let together = std::mem::take(&mut self.together);
@@ -302,8 +467,24 @@ impl Reader {
         }
     }
 
+    /// States how a turn ended. Older files do not say that it failed.
+    fn state_end(&mut self, payload: &Value) {
+        let is_newer = self.facts.history.as_deref() == Some("paginated");
+        match payload.get("error").filter(|it| !it.is_null()) {
+            Some(_) => self.state_outcome(payload, "failed"),
+            None if is_newer => self.state_outcome(payload, "completed"),
+            None => {
+                let record = RecordName::new("turn_end", text(payload, "turn_id").unwrap_or(""));
+                for status in ["completed", "failed"] {
+                    self.facts.allow(&record, "status", Json::string(status));
+                }
+            }
+        }
+    }
+
     fn read_stored(&mut self, subagent: Option<&str>, record: &Value) {
         let payload = &record["payload"];
+        self.stored.read(&mut self.facts, record, subagent.is_none());
         self.mentions.read(payload);
         let event = text(payload, "type").unwrap_or("");
         self.has_review |= event == "entered_review_mode";
@@ -319,14 +500,24 @@ impl Reader {
             self.facts.sessions.extend(text(payload, "id").map(str::to_owned));
         }
         if text(record, "type") == Some("session_meta") {
-            let view = RecordName::new("view", "app-server");
-            self.facts.set(&view, "name", &Value::from("app-server"));
+            self.state_view();
+            self.state_thread(payload);
+            // The history that a fork copies begins with the record of the other thread.
+            if self.copied_thread.as_deref() != text(payload, "id") {
+                self.copied_thread = text(payload, "forked_from_id").map(str::to_owned);
+            }
             self.is_review = payload["source"]["subagent"] == "review";
             let thread = text(payload, "id").unwrap_or("");
             if self.thread.is_empty() {
                 self.thread = thread.to_owned();
                 self.state_session(thread);
             }
+        }
+        let passed = &payload["internal_chat_message_metadata_passthrough"];
+        let is_context = text(record, "type") == Some("turn_context");
+        let turn = text(if is_context { payload } else { passed }, "turn_id");
+        if let Some(turn) = turn {
+            contents::state(&mut self.facts, "turn", turn);
         }
         let call = text(payload, "call_id").map(str::to_owned);
         match text(payload, "type").unwrap_or("") {
@@ -335,16 +526,41 @@ impl Reader {
             // Live views do not report how the turn of a review ends, or one that ended with its caller.
             "task_complete" if self.is_review => {}
             "turn_aborted" if subagent.is_some() => {}
-            "task_started" => self.state_turn("turn_start", payload),
-            "task_complete" | "turn_aborted" => self.state_turn("turn_end", payload),
+            "task_started" => {
+                self.state_turn("turn_start", payload);
+                self.state_begun(payload);
+            }
+            "turn_aborted" => self.state_turn("turn_abort", payload),
+            "task_complete" => {
+                self.state_turn("turn_end", payload);
+                self.state_begun(payload);
+                self.state_end(payload);
+            }
             "item_completed" => {
                 self.note_review(&payload["item"]);
                 self.state_item(payload);
+                for name in ["thread_id", "turn_id"] {
+                    if text(payload, name).is_none() {
+                        self.contradict("item", "", name, &Value::Null, payload);
+                    }
+                }
+                let turn = text(payload, "turn_id").unwrap_or("");
+                contents::state(&mut self.facts, "turn", turn);
+                contents::state(&mut self.facts, "item_turn", turn);
+                // A command is a block; one that was interrupted early was not reported.
+                if text(&payload["item"], "type") != Some("CommandExecution") {
+                    let id = text(&payload["item"], "id").unwrap_or("");
+                    contents::state(&mut self.facts, "item_id", &format!("{turn} {id}"));
+                }
             }
             "token_count" => {
                 let thread = subagent.unwrap_or(&self.thread).to_owned();
                 self.check_total(&thread, &payload["info"]);
-                self.state_usage(&thread, &payload["info"]["total_token_usage"]);
+                let info = &payload["info"];
+                self.state_usage(&thread, &info["total_token_usage"]);
+                self.state_total(&info["total_token_usage"], Some((&thread, info)));
+                contents::state(&mut self.facts, "form", "limits");
+                self.state_limits(&payload["rate_limits"]);
             }
             _ => {}
         }

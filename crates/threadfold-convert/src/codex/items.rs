@@ -185,6 +185,7 @@ pub(super) fn convert_call(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: St
             let new = super::memory::Call { name: call.name.clone(), ..Default::default() };
             emitter.thread().calls.insert(id.as_ref().into(), new);
             emitter.emit_renamed(tools::call_block(&call), replaces);
+            tools::rename_result(emitter, &id);
         }
         // The item shows that live views list the call.
         Some(known) if known.is_unlisted => {

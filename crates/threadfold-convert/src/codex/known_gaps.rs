@@ -17,12 +17,36 @@ pub(super) const TABLE: ParityTable = ParityTable {
     explain_block,
     explain_field: |_, _| None,
     is_shared: |_, _, _| true,
-    paired: &[],
-    paired_if_stored: &["prompt"],
-    cause_of: |record| {
-        // Only one of the live views repeats prompts.
-        (record.kind == "prompt").then(|| RecordName::new("view", "app-server"))
-    },
+    paired: &["turn_start", "turn_end"],
+    paired_if_stored: &["item_id", "prompt", "stored_limits", "stored_move", "stored_token_report"],
+    paired_if_streamed: &[
+        "agent_prompt",
+        "agent_state",
+        "change",
+        "collab_agent_spawn_end",
+        "collab_waiting_end",
+        "command",
+        "exec_command_end",
+        "late_item",
+        "limits",
+        "mcp_tool_call_end",
+        "move",
+        "patch_apply_end",
+        "reasoning_tokens",
+        "response_id",
+        "review",
+        "search",
+        "server_call",
+        "server_text",
+        "thread_id",
+        "token_report",
+        "tokens",
+        "view_image_tool_call",
+        "written_tokens",
+    ],
+    cause_of,
+    // Whether the end of an interrupted command is stored depends on when its process ends.
+    omission_of: |record| (record.kind == "late_item").then_some("late-ends-in-file"),
     facts: facts::reader,
     stores_subagents_apart: true,
     // A record is written before it is reported.
@@ -35,6 +59,41 @@ pub(super) const TABLE: ParityTable = ParityTable {
     is_unnamed: Some(super::agent::is_unnamed),
     field_gap,
 };
+
+/// Returns what a record follows from: if both sides have that, both have the record.
+fn cause_of(record: &RecordName) -> Option<RecordName> {
+    let form = |name: &str| Some(RecordName::new("form", name));
+    match record.kind.as_str() {
+        // Only one of the live views repeats prompts, tokens and limits.
+        "prompt" => Some(RecordName::new("view", "app-server")),
+        "stored_limits" => form("limits"),
+        "stored_move" => Some(RecordName::new("view", "app-server alone")),
+        "stored_token_report" => {
+            let thread = record.id.split(' ').next().unwrap_or("");
+            Some(RecordName::new("reported_usage", thread))
+        }
+        "turn_start" => Some(RecordName::new("turn", &record.id)),
+        "turn_end" => Some(RecordName::new("begun_turn", &record.id)),
+        "item_id" => {
+            let turn = record.id.split(' ').next().unwrap_or("");
+            Some(RecordName::new("item_turn", turn))
+        }
+        // Files of older versions lack these.
+        "late_item" => Some(RecordName::new("aborted_call", &record.id)),
+        "response_id" => form("response_ids"),
+        "server_text" => form("server_texts"),
+        "agent_state" => form("agent_states"),
+        "command" => form("commands"),
+        "reasoning_tokens" => form("reasoning_counts"),
+        "written_tokens" => form("written_counts"),
+        "patch_apply_end" | "mcp_tool_call_end" => form("events_of_some_calls"),
+        "exec_command_end"
+        | "collab_agent_spawn_end"
+        | "collab_waiting_end"
+        | "view_image_tool_call" => form("events_of_all_calls"),
+        _ => None,
+    }
+}
 
 static KNOWN_GAPS: LazyLock<Vec<KnownGap>> =
     LazyLock::new(|| parse(include_str!("known_gaps.txt")));

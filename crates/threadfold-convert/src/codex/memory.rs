@@ -2,12 +2,13 @@
 //!
 //! It is serialized into snapshots, so the JSON names of fields never change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use threadfold_core::{BlockId, Json};
 
+use super::tools::ResultReport;
 use crate::hash_map::{Map, serialize_sorted};
 
 /// What the converter remembers between records.
@@ -221,10 +222,14 @@ pub(super) struct Names {
     pub(super) streamed_counts: BTreeMap<Arc<str>, u32>,
     /// The items of the current process.
     pub(super) items: BTreeMap<Arc<str>, Arc<str>>,
-    /// The parts of reasoning that the stream has reported, by its name.
-    pub(super) parts: BTreeMap<Arc<str>, BTreeMap<u32, Arc<str>>>,
+    /// How many bytes of reasoning the stream has reported in parts, by its thread and name.
+    #[serde(default)]
+    pub(super) part_lengths: BTreeMap<Arc<str>, u64>,
     /// Names that the stream has not adopted yet: its own, and the files'.
     pub(super) renamings: Vec<(Arc<str>, StoredName)>,
+    /// The last results of calls that no file has named yet, by the stream's name of the call.
+    #[serde(default)]
+    pub(super) results: VecDeque<(Arc<str>, ResultReport)>,
     /// The stream's names of calls that files have renamed, by the call's id.
     pub(super) renamed: BTreeMap<Arc<str>, Arc<str>>,
     /// The stream's names of calls that files have moved to a subagent, by the call's id.

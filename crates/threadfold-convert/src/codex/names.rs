@@ -10,10 +10,12 @@
 
 use std::sync::Arc;
 
+use threadfold_core::work::visit;
 use threadfold_core::{BlockId, BlockRemove, ConversationId, Payload, RemoveReason};
 
 use super::emitter::Emitter;
 use super::memory::{Names, StoredName};
+use super::tools::ResultReport;
 
 /// Returns the key of a content, without its number.
 fn key_of(kind: &str, content: &str) -> String {
@@ -23,6 +25,12 @@ fn key_of(kind: &str, content: &str) -> String {
         });
     format!("exec:{kind}:{hash:032x}")
 }
+
+/// The most results that are kept for the file.
+const MOST_RESULTS: usize = 64;
+
+/// What stands between two parts of a block.
+pub(super) const PART_END: &str = "\n";
 
 /// The distance between the positions of two blocks, so that others fit between them.
 const ROOM: u64 = 1 << 16;
@@ -155,11 +163,27 @@ impl Names {
         self.orders.get("")?.placed.values().next_back().cloned()
     }
 
-    /// Returns what the stream has reported of a block, with this part of it.
-    pub(super) fn join_part(&mut self, name: &str, part: u32, text: &str) -> String {
-        let parts = self.parts.entry(name.into()).or_default();
-        parts.insert(part, text.into());
-        let texts: Vec<&str> = parts.values().map(|it| &**it).collect();
-        texts.join("\n")
+    /// Keeps the result of a call that no file has named yet. A file follows its stream closely, and all
+    /// results of a long stream would make every snapshot larger.
+    pub(super) fn keep_result(&mut self, key: &Arc<str>, result: &ResultReport) {
+        if self.results.len() == MOST_RESULTS {
+            self.results.pop_front();
+        }
+        self.results.push_back((key.clone(), result.clone()));
+    }
+
+    /// Returns the result of a call under the stream's name, once.
+    pub(super) fn take_result(&mut self, key: &str) -> Option<ResultReport> {
+        let at = self.results.iter().inspect(|_| visit()).position(|(known, _)| **known == *key)?;
+        self.results.remove(at).map(|(_, result)| result)
+    }
+
+    /// Notes that the stream has reported one more part of a block. Returns where it begins behind the
+    /// earlier ones; nothing if it is the first.
+    pub(super) fn add_part(&mut self, name: &str, text: &str) -> Option<u64> {
+        let begin = self.part_lengths.get(name).copied();
+        let length = text.len() as u64 + begin.map_or(0, |it| it + PART_END.len() as u64);
+        self.part_lengths.insert(name.into(), length);
+        begin
     }
 }

@@ -87,13 +87,12 @@ pub(super) fn repeat(emitter: &mut Emitter<'_>, file: &str, item: &Object<'_>) {
     match (reasoning, call) {
         (Some((reasoning, id)), _) => {
             // The other file has each part of it without an id.
-            let mut parts = reasoning.parts.iter().map(|_| {
+            let parts = (0..reasoning.parts.len().max(1)).map(|_| {
                 review.reasonings += 1;
                 BlockId::from(format!("{turn}:reasoning:{}", review.reasonings))
             });
-            let block = || reasoning.block(BlockId::from(&*id));
-            emitter.emit_renamed(block(), parts.next());
-            parts.for_each(|part| emitter.emit_again_as(block(), part));
+            let parts = parts.collect();
+            texts::emit_joined(emitter, &BlockId::from(&*id), &reasoning, parts);
         }
         (None, Some(_)) if kind.ends_with("_output") => {
             calls::convert_output(emitter, item);

@@ -8,7 +8,7 @@ use threadfold_core::{AssistantTextBlock, Block, BlockId, Json, SystemBlock, Thi
 use super::emitter::Emitter;
 use super::memory::Held;
 use super::names;
-use super::wire::{Item, Object, content_text};
+use super::wire::{Item, Object, content_text, joined, part_texts};
 
 /// The most texts that wait for another record of theirs: a file has that record a few lines further.
 pub(super) const MOST_PENDING: usize = 64;
@@ -30,7 +30,7 @@ pub(super) fn text_block(id: &BlockId, text: &str) -> Block {
 /// Reasoning, as one view reports it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReasoningReport {
-    /// The parts of the summary.
+    /// The parts of the summary, if it has several.
     pub(super) parts: Vec<String>,
     pub(super) summary: String,
     pub(super) raw: Option<String>,
@@ -45,16 +45,15 @@ impl ReasoningReport {
 
     /// Reads a response item, which has the provider's encrypted form as well.
     pub(super) fn of_response(item: &Object<'_>) -> Self {
-        let texts = |name| -> Vec<String> {
-            let parts = item.objects(name);
-            parts.iter().filter_map(|it| it.text("text")).map(|it| it.into_owned()).collect()
-        };
+        let texts = |name| item.get(name).and_then(part_texts).unwrap_or_default();
         let raw = texts("content");
         let parts = texts("summary");
+        // One part is the whole, and has no copy of its own.
+        let own = if parts.len() < 2 { &[][..] } else { &parts };
         Self {
-            summary: parts.join("\n"),
-            parts,
-            raw: (!raw.is_empty()).then(|| raw.join("\n")),
+            parts: own.iter().map(|it| it.to_string()).collect(),
+            summary: joined(parts, names::PART_END),
+            raw: (!raw.is_empty()).then(|| joined(raw, "\n")),
             encrypted: item.text("encrypted_content").map(|it| (&*it).into()),
         }
     }
@@ -92,12 +91,33 @@ pub(super) fn emit_reasoning(
     reasoning: &ReasoningReport,
 ) -> BlockId {
     let id = emitter.thread().name(reasoning.kind(), own);
-    let mut replaced = store_reasoning(emitter, &id, reasoning).into_iter();
-    emitter.emit_renamed(reasoning.block(id.clone()), replaced.next());
-    for part in replaced {
-        emitter.emit_again_as(reasoning.block(id.clone()), part);
-    }
+    let parts = store_reasoning(emitter, &id, reasoning);
+    emit_joined(emitter, &id, reasoning, parts);
     id
+}
+
+/// Emits reasoning that replaces the parts of it that another source has as blocks.
+pub(super) fn emit_joined(
+    emitter: &mut Emitter<'_>,
+    id: &BlockId,
+    reasoning: &ReasoningReport,
+    mut parts: Vec<BlockId>,
+) {
+    let last = parts.pop();
+    // Only the last event has the text: the whole text for each part would be quadratic.
+    let empty = || ReasoningReport::default().block(id.clone());
+    let is_whole = parts.is_empty();
+    for (number, part) in parts.into_iter().enumerate() {
+        match number {
+            0 => emitter.emit_renamed(empty(), Some(part)),
+            _ => emitter.emit_again_as(empty(), part),
+        }
+    }
+    let block = reasoning.block(id.clone());
+    match last {
+        Some(last) if !is_whole => emitter.emit_again_as(block, last),
+        last => emitter.emit_renamed(block, last),
+    }
 }
 
 /// Notes the name of reasoning, for a stream without names. Returns the names that the stream gave it.
@@ -127,26 +147,31 @@ fn store_reasoning(
 /// Converts a message among the response items.
 pub(super) fn convert_message(emitter: &mut Emitter<'_>, item: &Object<'_>) {
     let role = item.text("role").unwrap_or_default();
-    let text = item.get("content").map(content_text).unwrap_or_default();
+    let text = || item.get("content").map(content_text).unwrap_or_default();
     let id = item.text("id");
     match &*role {
-        "assistant" => convert_answer(emitter, id.as_deref(), &text),
-        "user" => convert_words(emitter, id.as_deref(), item, &text),
+        // The item has the text already, which is most of what a file has twice.
+        "assistant" if id.is_some() && is_itemized(emitter, id.as_deref()) => {
+            emitter.thread().itemized = None;
+        }
+        "assistant" => convert_answer(emitter, id.as_deref(), &text()),
+        "user" => convert_words(emitter, id.as_deref(), item, &text()),
         // The instructions of the agent's maker.
         _ => {}
     }
 }
 
+/// Returns whether the last item has this id.
+fn is_itemized(emitter: &mut Emitter<'_>, id: Option<&str>) -> bool {
+    emitter.thread().itemized.as_ref().map(BlockId::as_str) == id
+}
+
 /// Converts a text of the model, of which an event or an item may have reported the same before.
 fn convert_answer(emitter: &mut Emitter<'_>, id: Option<&str>, text: &str) {
     let thread = emitter.thread();
-    let is_itemized = match (&thread.itemized, id) {
-        (Some(known), Some(id)) => known.as_str() == id,
-        // Items that a migration added have ids that the response items lack.
-        (Some(_), None) => thread.last_text.as_deref() == Some(text),
-        (None, _) => false,
-    };
-    if is_itemized {
+    // Items that a migration added have ids that the response items lack.
+    let is_migrated = thread.itemized.is_some() && id.is_none();
+    if is_migrated && thread.last_text.as_deref() == Some(text) {
         thread.itemized = None;
         return;
     }

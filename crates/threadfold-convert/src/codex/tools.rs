@@ -1,10 +1,11 @@
 //! Calls and their results, whichever view reports them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use serde::{Deserialize, Serialize};
 use threadfold_core::{
-    Block, BlockId, BlockRemove, BlockStatus, ConversationId, Fields, Json, Payload, RemoveReason,
-    ToolResultBlock, ToolUseBlock,
+    Block, BlockId, BlockRemove, BlockStatus, ConversationId, EventSource, Fields, Json, Payload,
+    RemoveReason, SourceKind, ToolResultBlock, ToolUseBlock,
 };
 
 use super::emitter::Emitter;
@@ -25,7 +26,8 @@ pub(super) struct CallReport {
 }
 
 /// The result of a call, as one view reports it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct ResultReport {
     pub(super) output: Option<Json>,
     pub(super) is_error: bool,
@@ -63,8 +65,8 @@ pub(super) fn call_block(call: &CallReport) -> Block {
     block
 }
 
-/// Emits the result of a call, right after the call.
-pub(super) fn emit_result(emitter: &mut Emitter<'_>, call: &str, result: ResultReport) {
+/// Returns the block of a result.
+fn result_block(call: &str, result: ResultReport) -> Block {
     let mut metadata = Fields::default();
     if let Some(code) = result.exit_code {
         metadata.insert("exitCode", Json::of(&code));
@@ -91,21 +93,62 @@ pub(super) fn emit_result(emitter: &mut Emitter<'_>, call: &str, result: ResultR
         },
     );
     block.metadata = metadata;
+    block
+}
+
+/// Returns the block of the result that the stream reported under a name of its own.
+fn streamed_result(key: &Arc<str>) -> BlockId {
+    BlockId::from(format!("result:{key}"))
+}
+
+/// Emits the result of a call, right after the call.
+pub(super) fn emit_result(emitter: &mut Emitter<'_>, call: &str, result: ResultReport) {
+    let block = result_block(call, result);
     let names = &emitter.memory.names;
     let (renamed, moved) = match (emitter.is_stream, emitter.conversation.is_main()) {
         (true, _) => (None, None),
         (false, true) => (names.renamed.get(call), None),
         (false, false) => (None, names.moved.get(call)),
     };
-    let result = |key: &Arc<str>| BlockId::from(format!("result:{key}"));
-    let replaces = renamed.map(result);
-    if let Some(block_id) = moved.map(result) {
-        // The stream had reported the call of a subagent in the main conversation.
-        let reason = RemoveReason::Superseded;
-        let removal = Payload::BlockRemove(BlockRemove { block_id, reason });
-        emitter.emit_to(&ConversationId::main(), removal);
+    let replaces = renamed.map(streamed_result);
+    if let Some(block_id) = moved.map(streamed_result) {
+        remove_moved(emitter, block_id);
     }
     emitter.emit_after(&BlockId::from(call), block, replaces);
+}
+
+/// Removes what the stream had reported of a call of a subagent in the main conversation.
+fn remove_moved(emitter: &mut Emitter<'_>, block_id: BlockId) {
+    let reason = RemoveReason::Superseded;
+    let removal = Payload::BlockRemove(BlockRemove { block_id, reason });
+    emitter.emit_to(&ConversationId::main(), removal);
+}
+
+/// The source of what the stream reported, while a file is read.
+static STREAM: LazyLock<EventSource> = LazyLock::new(|| EventSource::of_kind(SourceKind::Stream));
+
+/// Gives the result that the stream reported of a call the name that the file has for the call.
+///
+/// A file may lack the result, so that nothing else would rename it.
+pub(super) fn rename_result(emitter: &mut Emitter<'_>, call: &str) {
+    if emitter.is_stream {
+        return;
+    }
+    let is_main = emitter.conversation.is_main();
+    let names = &mut emitter.memory.names;
+    let keys = if is_main { &names.renamed } else { &names.moved };
+    let Some(key) = keys.get(call).cloned() else { return };
+    let Some(result) = names.take_result(&key) else { return };
+    let replaces = is_main.then(|| streamed_result(&key));
+    if !is_main {
+        names.moved.remove(call);
+        remove_moved(emitter, streamed_result(&key));
+    }
+    let timestamp = emitter.timestamp.take();
+    let source = std::mem::replace(&mut emitter.source, &STREAM);
+    emitter.is_stream = true;
+    emitter.emit_after(&BlockId::from(call), result_block(call, result), replaces);
+    (emitter.timestamp, emitter.source, emitter.is_stream) = (timestamp, source, false);
 }
 
 /// Returns the output of a patch: the files that it changed, one per line.

@@ -163,13 +163,39 @@ impl Tokens {
     }
 }
 
+/// A part of a content, of which only the text is read.
+#[derive(Deserialize)]
+struct TextPart<'a> {
+    #[serde(borrow, default)]
+    text: Option<Str<'a>>,
+}
+
+/// Returns the texts of a list of objects with `text`; nothing if the value is no list.
+///
+/// The usual form is parsed at once: to find the fields first would scan each text twice.
+pub(super) fn part_texts(parts: &RawValue) -> Option<Vec<Cow<'_, str>>> {
+    if !parts.get().starts_with('[') {
+        return None;
+    }
+    if let Ok(parts) = serde_json::from_str::<Vec<TextPart<'_>>>(parts.get()) {
+        return Some(parts.into_iter().filter_map(|it| it.text).map(|it| it.0).collect());
+    }
+    let parts = Object::list(parts)?;
+    Some(parts.iter().filter_map(|it| it.text("text")).collect())
+}
+
+/// Returns texts as one, with this between them.
+pub(super) fn joined(mut texts: Vec<Cow<'_, str>>, between: &str) -> String {
+    match texts.len() {
+        1 => texts.remove(0).into_owned(),
+        _ => texts.join(between),
+    }
+}
+
 /// Returns the texts of a message's content: a list of objects with `text`, or a text.
 pub(super) fn content_text(content: &RawValue) -> String {
-    match Object::list(content) {
-        Some(parts) => {
-            let texts: Vec<_> = parts.iter().filter_map(|it| it.text("text")).collect();
-            texts.join("\n")
-        }
+    match part_texts(content) {
+        Some(texts) => joined(texts, "\n"),
         None => object::text_of(content).unwrap_or_default().into_owned(),
     }
 }

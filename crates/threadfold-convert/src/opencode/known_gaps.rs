@@ -18,7 +18,9 @@ pub(super) const TABLE: ParityTable = ParityTable {
     is_shared: |_, _, _| true,
     paired: &facts::STORED,
     paired_if_stored: &[],
+    paired_if_streamed: &[],
     cause_of: |_| None,
+    omission_of: |_| None,
     facts: facts::reader,
     stores_subagents_apart: true,
     // A part is stored before it is reported.

@@ -47,6 +47,8 @@ pub struct Facts {
     /// The variant of a record, where known gaps depend on it: one of a subagent, or one that the
     /// agent wrote itself.
     pub variants: BTreeMap<RecordName, Variant>,
+    /// The session of a record, where no field of it names the session.
+    pub places: BTreeMap<RecordName, String>,
     /// The values that a field of the other side may have, where this side does not state one.
     choices: BTreeMap<(RecordName, String), Vec<Json>>,
 }

@@ -152,14 +152,21 @@ fn compare_presence(
             let is_expected = cause.is_none_or(|cause| own.has(&cause) && other.has(&cause));
             // A subagent that is stored apart may be missing as a whole, which its blocks show.
             let session = fields.get("sessionID").and_then(Json::to_text);
+            let session = session.as_deref().or(own.places.get(record).map(String::as_str));
             let is_stored = match is_session(&record.kind) {
                 // Rows of a database have no session object, only its id.
                 true => has_sessions && transcript.sessions.contains(&record.id),
-                false => session.is_none_or(|session| transcript.sessions.contains(&*session)),
+                false => session.is_none_or(|session| transcript.sessions.contains(session)),
             };
             let is_expected = is_expected && (is_stored || !agent.stores_subagents_apart());
             // A kill loses the end of the file, and nothing of the stream.
             if !is_expected || (was_cut_off && side == Side::Stream) {
+                continue;
+            }
+            // What a subagent did after its caller was interrupted is counted with its blocks.
+            let place = own.places.get(record).map(|it| ConversationId::from(it.as_str()));
+            let is_unfinished = place.is_some_and(|it| comparison.unfinished.contains(&it));
+            if is_unfinished && side == Side::Transcript {
                 continue;
             }
             let covers =
@@ -167,6 +174,10 @@ fn compare_presence(
             // What follows from a record that both sides have is on both sides.
             if let Some(gap) = fields.keys().filter(|_| !is_effect).find_map(covers) {
                 *comparison.explained.entry(gap.name).or_default() += 1;
+                continue;
+            }
+            if let Some(gap) = agent.omission_of(record, version) {
+                *comparison.explained.entry(gap).or_default() += 1;
                 continue;
             }
             let shown = Some(Json::of(fields));

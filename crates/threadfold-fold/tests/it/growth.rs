@@ -427,3 +427,60 @@ fn items_without_names() {
         )
     });
 }
+
+/// Returns how many bytes of text the events have that sources become, one source after another.
+fn emitted(sources: &[(SourceSpec, String)]) -> u64 {
+    let mut fold = Fold::new("s".into(), Slices::default());
+    let mut records = Vec::new();
+    for ((spec, lines), number) in sources.iter().zip(1..) {
+        records.push(Record::new(RecordKind::Source, number, 0, spec.to_json()));
+        let mut cutter = Cutter::new(number);
+        cutter.push(lines.as_bytes(), &mut records);
+        cutter.finish(&mut records);
+    }
+    let mut bytes = 0;
+    for (record, seq) in records.into_iter().zip(1..) {
+        let step = fold.push(&record.at(seq));
+        assert_eq!(step.oddities, []);
+        let sizes = step.events.iter().map(|it| serde_json::to_string(it).unwrap().len() as u64);
+        bytes += sizes.sum::<u64>();
+    }
+    bytes
+}
+
+/// Returns the file and the stream of a thread whose model thought once, in parts: its version prints
+/// each part as an item.
+fn reasoning_in_parts(count: usize) -> [(SourceSpec, String); 2] {
+    let part = |number: usize| format!("part number {number:06}");
+    let parts: Vec<String> = (0..count)
+        .map(|number| format!(r#"{{"type":"summary_text","text":"{}"}}"#, part(number)))
+        .collect();
+    let meta = r#"{"id":"01a1e44a-0000-7000-8000-000000000001","originator":"codex_exec","source":"exec","cli_version":"0.98.0"}"#;
+    let reasoning = format!(r#"{{"type":"reasoning","summary":[{}]}}"#, parts.join(","));
+    let file = [stored("session_meta", meta), stored("response_item", &reasoning)].join("\n");
+    let item = |number: usize| {
+        let text = part(number);
+        format!(
+            r#"{{"type":"item.completed","item":{{"id":"item_{number}","type":"reasoning","text":"{text}"}}}}"#
+        )
+    };
+    let begin = r#"{"type":"thread.started","thread_id":"01a1e44a-0000-7000-8000-000000000001"}"#
+        .to_owned();
+    let lines: Vec<String> = std::iter::once(begin).chain((0..count).map(item)).collect();
+    [(rollout(), file), (exec(), lines.join("\n"))]
+}
+
+#[test]
+fn parts_of_reasoning() {
+    for is_stream_first in [false, true] {
+        let bytes = |count| {
+            let mut sources = reasoning_in_parts(count);
+            if is_stream_first {
+                sources.reverse();
+            }
+            emitted(&sources)
+        };
+        let (small, large) = (bytes(SMALL), bytes(SMALL * FACTOR));
+        assert!(large <= small * MOST, "{is_stream_first}: {small} and {large} bytes of events");
+    }
+}

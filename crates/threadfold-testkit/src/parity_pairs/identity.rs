@@ -1,5 +1,7 @@
 //! Names records and their counterparts by the raw JSON alone, without the code under test.
 
+mod codex;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -18,6 +20,10 @@ pub struct RawSide {
     has_removals: bool,
     /// The messages that were shown while they arrived.
     openings: BTreeSet<String>,
+    /// A view of Codex that names none of its items.
+    is_unnamed: bool,
+    /// The turns and items of Codex that were reported to have ended.
+    ended: BTreeSet<String>,
 }
 
 impl RawSide {
@@ -27,21 +33,29 @@ impl RawSide {
         self.has_removals |= kind == "message.removed" || kind == "session.revert.committed";
         let opening = record["event"]["message"]["id"].as_str();
         self.openings.extend(opening.map(str::to_owned));
+        self.is_unnamed |= codex::is_unnamed(record);
         for part in parts(record) {
             let mut leaves = Vec::new();
             leaves_of(part.object, "", &mut leaves);
+            leaves.extend(codex::duration(part.object));
+            if part.kind == "turn/completed" || part.kind.starts_with("item/completed/") {
+                self.ended.extend(codex::names(&part));
+            }
             for id in &part.ids {
                 let reports = self.reports.entry(id.clone()).or_default();
                 reports.push((line, part.state()));
                 let known = self.fields.entry(id.clone()).or_default();
-                known.extend(leaves.iter().map(|(path, value)| (shape(path), value.clone())));
+                known.extend(
+                    leaves.iter().map(|(path, value)| (shape(&part.kind, path), value.clone())),
+                );
             }
         }
     }
 
-    /// Returns whether the record with one of these identities has this value at this path.
-    pub fn carries(&self, ids: &[String], path: &str, value: &Value) -> bool {
-        let wanted = (shape(path), value.to_string());
+    /// Returns whether the record with one of these identities has this value at this path, which is
+    /// that of a record of this kind.
+    pub fn carries(&self, ids: &[String], (kind, path): (&str, &str), value: &Value) -> bool {
+        let wanted = (shape(kind, path), value.to_string());
         ids.iter().any(|id| self.fields.get(id).is_some_and(|it| it.contains(&wanted)))
     }
 
@@ -50,6 +64,20 @@ impl RawSide {
     pub fn is_whole(&self, part: &RawPart<'_>) -> bool {
         let message = part.object["message"]["id"].as_str().unwrap_or("");
         part.kind == "assistant" && !self.openings.is_empty() && !self.openings.contains(message)
+    }
+
+    /// Returns the further names under which known gaps may name a record of the files beside this
+    /// stream: of one that a view without names cannot report by its id, and of the end of a turn or an
+    /// item that the stream did not report.
+    pub fn kinds_beside(&self, part: &RawPart<'_>) -> Vec<String> {
+        let names = codex::names(part);
+        let exec = (self.is_unnamed && !self.has(&names)).then(|| format!("exec/{}", part.kind));
+        let is_end = matches!(&*part.kind, "event_msg/task_complete" | "event_msg/turn_aborted")
+            || part.kind.starts_with("item/");
+        let is_reported = names.iter().any(|id| self.ended.contains(id));
+        let is_unreported = is_end && !self.is_unnamed && self.has(&names) && !is_reported;
+        let unreported = is_unreported.then(|| format!("unreported/{}", part.kind));
+        exec.into_iter().chain(unreported).collect()
     }
 
     /// Returns whether messages were removed again.
@@ -108,6 +136,9 @@ impl RawPart<'_> {
     /// Returns what the record reports, apart from its place in a file: a compaction writes lines
     /// again, below other parents.
     fn state(&self) -> String {
+        if codex::is_record(self.object) {
+            return self.kind.clone();
+        }
         match self.object.get("message") {
             Some(message) => format!("{} {message}", self.object["uuid"]),
             None => self.object.to_string(),
@@ -127,7 +158,7 @@ pub enum Step {
 /// Returns the parts of a record: the record itself, or the objects that it carries.
 pub fn parts(record: &Value) -> Vec<RawPart<'_>> {
     let field = |name: &str| Step::Field(name.to_owned());
-    if let Some(part) = codex(record) {
+    if let Some(part) = codex::part(record) {
         return vec![part];
     }
     if let Some(messages) = record.get("messages").and_then(Value::as_array) {
@@ -223,58 +254,6 @@ fn opencode<'a>(kind: &str, object: &'a Value, at: Vec<Step>) -> RawPart<'a> {
     RawPart { kind: kind.to_owned(), ids, message: None, at, object }
 }
 
-/// Returns a record of Codex: an item or a call has one id in the app-server and in the file, and so
-/// does a turn. `codex exec` numbers its items, so that only its own records have these names.
-fn codex(record: &Value) -> Option<RawPart<'_>> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let joined = |kind: &str, detail: Option<String>| match detail {
-        Some(detail) => format!("{kind}/{detail}"),
-        None => kind.to_owned(),
-    };
-    let kind = record["type"].as_str().unwrap_or("");
-    let payload = &record["payload"];
-    let message = record.get("msg").unwrap_or(record);
-    let kind = if record.get("timestamp").is_some() && payload.is_object() {
-        match (kind, text(&payload["type"]).as_deref()) {
-            ("event_msg", Some("item_completed")) => joined("item", text(&payload["item"]["type"])),
-            ("response_item", Some("message")) => {
-                joined("response_item/message", text(&payload["role"]))
-            }
-            (_, detail) => joined(kind, detail.map(str::to_owned)),
-        }
-    } else if record["dir"] == "client" {
-        "client".to_owned()
-    } else if let Some(method) = message["method"].as_str() {
-        joined(method, text(&message["params"]["item"]["type"]))
-    } else if record.get("dir").is_some() {
-        "response".to_owned()
-    } else if ["thread.", "turn.", "item."].iter().any(|it| kind.starts_with(it))
-        && record.get("properties").is_none()
-        && record.get("data").is_none()
-    {
-        joined(kind, text(&record["item"]["type"]))
-    } else if kind == "error" && record["message"].is_string() {
-        "error".to_owned()
-    } else {
-        return None;
-    };
-    let id = |name: &str, value: &Value| {
-        value.as_str().filter(|it| it.len() > 4).map(|it| format!("{name} {it}"))
-    };
-    let (params, is_turn) =
-        (&message["params"], kind.contains("task_") || kind.starts_with("turn/"));
-    let ids = [
-        id("item", &params["item"]["id"]),
-        id("item", &payload["item"]["id"]),
-        id("item", &payload["call_id"]),
-        id("exec", &record["item"]["id"]),
-        id("turn", &params["turn"]["id"]),
-        id("turn", &payload["turn_id"]).filter(|_| is_turn),
-    ];
-    let ids = ids.into_iter().flatten().collect();
-    Some(RawPart { kind, ids, message: None, at: Vec::new(), object: record })
-}
-
 fn claude(record: &Value) -> RawPart<'_> {
     let kind = record["type"].as_str().unwrap_or("");
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -327,7 +306,11 @@ fn block_name(block: &Value) -> String {
 
 /// Returns a path in one form: without numbers of elements, in camel case, and with a text as
 /// content like a list of one text.
-fn shape(path: &str) -> String {
+fn shape(kind: &str, path: &str) -> String {
+    // What a provider says of an item is not what an agent says of it.
+    if kind.starts_with("response_item/") && path == "payload.status" {
+        return "response.status".to_owned();
+    }
     let mut out = String::new();
     let (mut skip, mut upper) = (false, false);
     for letter in path.chars() {
@@ -346,7 +329,7 @@ fn shape(path: &str) -> String {
     // What an event is about has another name in the log, and an object is inside its row there.
     let own = ["properties.", "data."].iter().find_map(|it| out.strip_prefix(it)).unwrap_or(&out);
     // So are the items and turns of Codex.
-    let codex = ["msg.params.", "payload."].iter().find_map(|it| own.strip_prefix(it));
+    let codex = ["params.", "payload."].iter().find_map(|it| own.strip_prefix(it));
     let own = codex.map_or(own, |it| {
         let inner = ["item.", "turn."].iter().find_map(|name| it.strip_prefix(name));
         // An item of the app-server repeats the times of its message.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use threadfold_convert::codex;
+use threadfold_fold::SessionFile;
 use threadfold_fold::parity::Side;
 
 use super::RecordedPair;
@@ -96,15 +98,29 @@ pub fn mutations(pair: &RecordedPair) -> Vec<Mutation> {
     let mut last = BTreeMap::new();
     let side_order = |side| u8::from(side == Side::Transcript);
     let stream = super::mutation_count::raw(pair, Side::Stream);
+    let others = other_sessions(pair);
+    let is_other = |value: &Value| {
+        let message = value.get("msg").unwrap_or(value);
+        let params = &message["params"];
+        let thread = params["threadId"].as_str().or(params["thread"]["id"].as_str());
+        thread.is_some_and(|thread| others.iter().any(|it| it == thread))
+    };
     for side in [Side::Stream, Side::Transcript] {
         for (file, bytes) in texts(pair, side).into_iter().enumerate() {
+            let is_read = side == Side::Stream || !is_of_other(bytes, &others);
             for (line, record) in records(bytes).into_iter().enumerate() {
-                let Some(value) = json(record) else { continue };
+                let Some(value) = json(record).filter(|it| is_read && !is_other(it)) else {
+                    continue;
+                };
                 let (at, inner) = unwrapped(&value);
                 for part in parts(inner) {
                     let place =
                         Place { side, file, line, at: [at.clone(), part.at.clone()].concat() };
-                    for mutation in place.mutations(&part, stream.is_whole(&part)) {
+                    let mut kinds = part.gap_kinds();
+                    kinds.extend(stream.is_whole(&part).then(|| "whole/assistant".to_owned()));
+                    let further = stream.kinds_beside(&part);
+                    kinds.extend(further.into_iter().filter(|_| side == Side::Transcript));
+                    for mutation in place.mutations(&part, &kinds) {
                         let field = super::mutation_count::general(&mutation.path);
                         let key = (side_order(side), mutation.kind.clone(), field, mutation.change);
                         first.entry(key.clone()).or_insert_with(|| mutation.clone());
@@ -126,6 +142,30 @@ pub fn mutations(pair: &RecordedPair) -> Vec<Mutation> {
     all
 }
 
+/// Returns the sessions that were recorded beside the one of the pair: forks of Codex, whose files are
+/// not part of it.
+pub(super) fn other_sessions(pair: &RecordedPair) -> Vec<String> {
+    if pair.agent != codex::AGENT {
+        return Vec::new();
+    }
+    let files: Vec<_> =
+        pair.files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
+    let read: Vec<usize> = pair.agent.reading_order(&files).iter().map(|it| it.index).collect();
+    let unread = pair.files.iter().enumerate().filter(|(number, _)| !read.contains(number));
+    unread.filter_map(|(_, (_, bytes))| thread_of(bytes)).collect()
+}
+
+/// Returns whether a file is of one of these sessions.
+pub(super) fn is_of_other(bytes: &[u8], others: &[String]) -> bool {
+    !others.is_empty() && thread_of(bytes).is_some_and(|thread| others.contains(&thread))
+}
+
+/// Returns the thread that a rollout is of.
+fn thread_of(bytes: &[u8]) -> Option<String> {
+    let first = json(bytes.split(|byte| *byte == b'\n').next()?)?;
+    first["payload"]["id"].as_str().map(str::to_owned)
+}
+
 struct Place {
     side: Side,
     file: usize,
@@ -134,17 +174,15 @@ struct Place {
 }
 
 impl Place {
-    fn mutations(&self, part: &RawPart<'_>, is_whole: bool) -> Vec<Mutation> {
+    fn mutations(&self, part: &RawPart<'_>, gap_kinds: &[String]) -> Vec<Mutation> {
         let mut all = Vec::new();
-        let mut gap_kinds = part.gap_kinds();
-        gap_kinds.extend(is_whole.then(|| "whole/assistant".to_owned()));
         let mut add = |path: String, steps: Vec<Step>, value: &Value, change| {
             all.push(Mutation {
                 side: self.side,
                 file: self.file,
                 line: self.line,
                 kind: part.kind.clone(),
-                gap_kinds: gap_kinds.clone(),
+                gap_kinds: gap_kinds.to_vec(),
                 ids: part.ids.clone(),
                 message: part.message.clone(),
                 path,
@@ -244,10 +282,14 @@ fn change(record: &mut Value, steps: &[Step], change: Change) -> bool {
     match (last, at) {
         (Step::Field(name), Value::Object(fields)) => {
             // The object that an event carries is the record, so the event goes with it.
-            let is_event =
-                change == Change::RemoveRecord && matches!(name.as_str(), "info" | "part");
+            let is_removal = change == Change::RemoveRecord;
+            let is_event = is_removal && matches!(name.as_str(), "info" | "part");
+            // So does what a recorder puts around a message.
+            let is_wrapped = is_removal && name == "msg" && before.is_empty();
             fields.remove(name);
-            !(is_event && before.last() == Some(&Step::Field("properties".to_owned())))
+            let is_inside = before.last() == Some(&Step::Field("properties".to_owned()));
+            let is_gone = is_wrapped || (is_event && is_inside);
+            !is_gone
         }
         (Step::Element(number), Value::Array(elements)) => {
             elements.remove(*number);

@@ -7,15 +7,31 @@ use threadfold_fold::parity::{Comparison, RunGap, Side, SideState, Verdict, comp
 
 use super::RecordedPair;
 use super::identity::{REPLACED_STEP, RawSide, parts};
-use super::mutate::{Change, Mutation, apply, json, mutations, records, texts, unwrapped};
+use super::mutate::{
+    Change, Mutation, apply, is_of_other, json, mutations, other_sessions, records, texts,
+    unwrapped,
+};
 
 /// The records that a run may lack as a whole, for a reason that the comparison reports.
 pub const CONVERSATION: [&str; 5] =
     ["user", "assistant", "synthetic/assistant", "tool_result", "meta"];
 
-/// The known gaps of fields that not every provider reports: a stream without one of them is that of
-/// another provider, which recordings show.
-pub const PROVIDER_GAPS: [&str; 1] = ["tier-in-file"];
+/// The record of the tokens and limits of Codex, which a stream that ends early may lack as well.
+const COUNTS: &str = "event_msg/token_count";
+
+/// The known gaps of fields that a stream may omit, because not every provider reports them or because
+/// they have their default value: a stream without one of them is like others, which recordings show.
+pub const PROVIDER_GAPS: [&str; 2] = ["tier-in-file", "v2-default-variant"];
+
+/// The known gaps of records that an agent omits in some runs: without its record, a run is like one of
+/// those.
+pub const OMISSIONS: [&str; 5] = [
+    "late-results-in-file",
+    "late-ends-in-file",
+    "unstarted-calls-in-file",
+    "calls-that-never-ran",
+    "calls-in-file",
+];
 
 /// The result of mutating pairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,7 +142,10 @@ impl Sides {
         let is_removal = mutation.change == Change::RemoveRecord;
         let is_common = match is_removal {
             true => other.has(&mutation.ids),
-            false => other.carries(&mutation.ids, &mutation.path, &mutation.value),
+            false => {
+                let field = (mutation.kind.as_str(), mutation.path.as_str());
+                other.carries(&mutation.ids, field, &mutation.value)
+            }
         };
         let kind = mutation.kind.as_str();
         let is_object =
@@ -151,6 +170,8 @@ impl Sides {
             *count.excused.entry(format!("run gap {gap:?}")).or_default() += 1;
         } else if let Some(gap) = self.other_provider(mutation, &comparison) {
             *count.excused.entry(gap.to_owned()).or_default() += 1;
+        } else if let Some(gap) = self.omission(mutation, &comparison) {
+            *count.excused.entry(gap).or_default() += 1;
         } else if let Some(name) =
             (!is_common).then(|| self.excuse(pair, mutation, other)).flatten()
         {
@@ -202,14 +223,48 @@ impl Sides {
             covers && applies && gap.versions.include(version)
         });
         // The run lacks whole records: a record that both sides have is not excused.
-        let is_lacking =
-            kinds.iter().any(|it| CONVERSATION.contains(it)) && !other.has(&mutation.ids);
+        let is_run = |it: &&str| CONVERSATION.contains(it) || *it == COUNTS;
+        let is_lacking = kinds.iter().any(is_run) && !other.has(&mutation.ids);
         let lacks = || {
             let gaps = self.base.lacking.keys().filter(|gap| gap.side() == mutation.side);
             let gaps = gaps.map(|gap| format!("{gap:?}")).collect::<Vec<_>>().join(", ");
             (is_lacking && !gaps.is_empty()).then(|| format!("run gap {gaps}"))
         };
-        named.map(|gap| gap.name.to_owned()).or_else(lacks)
+        // The file lacks the result of a call, and has the call.
+        let cut = self.base.lacking.contains_key(&RunGap::CutResult)
+            && mutation.side == Side::Stream
+            && mutation.kind == "item/completed/commandExecution";
+        let cut = cut.then(|| format!("run gap {:?}", RunGap::CutResult));
+        named.map(|gap| gap.name.to_owned()).or_else(lacks).or(cut)
+    }
+
+    /// Returns the known gap, or gap of the run, that explains why a record may be missing that was
+    /// removed.
+    fn omission(&self, mutation: &Mutation, comparison: &Comparison) -> Option<String> {
+        let times = |it: &Comparison, gap: &str| it.explained.get(gap).copied().unwrap_or(0);
+        let is_removal = mutation.change == Change::RemoveRecord;
+        let is_more = |gap: &&str| times(comparison, gap) > times(&self.base, gap);
+        let known = OMISSIONS.into_iter().find(is_more).map(str::to_owned);
+        // What is not stored need not be reported as a whole.
+        let review = "review-calls-in-stream";
+        let is_less = times(comparison, review) < times(&self.base, review);
+        let known = known.or(is_less.then(|| review.to_owned()));
+        let of_run = || {
+            let mut gaps = comparison.lacking.iter();
+            let is_more = |(gap, times): &(&RunGap, &usize)| {
+                let is_more = self.base.lacking.get(gap).is_none_or(|before| before < times);
+                match gap {
+                    RunGap::CutResult => is_more,
+                    RunGap::AfterInterruption => {
+                        let before = self.base.lacking.get(gap);
+                        before != Some(times) || comparison.blocks != self.base.blocks
+                    }
+                    _ => false,
+                }
+            };
+            gaps.find(is_more).map(|(gap, _)| format!("run gap {gap:?}"))
+        };
+        known.or_else(of_run).filter(|_| is_removal)
     }
 
     /// Returns the known gap that depends on the provider, if the mutation made the stream one of
@@ -225,7 +280,9 @@ impl Sides {
 /// Returns the raw records of one side.
 pub fn raw(pair: &RecordedPair, side: Side) -> RawSide {
     let mut raw = RawSide::default();
-    for bytes in texts(pair, side) {
+    let others = other_sessions(pair);
+    let is_read = |bytes: &&[u8]| side == Side::Stream || !is_of_other(bytes, &others);
+    for bytes in texts(pair, side).into_iter().filter(is_read) {
         for (line, record) in records(bytes).into_iter().enumerate() {
             if let Some(value) = json(record) {
                 let (_, inner) = unwrapped(&value);

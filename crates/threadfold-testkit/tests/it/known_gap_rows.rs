@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
-use threadfold_convert::{Agent, claude, opencode};
+use threadfold_convert::{Agent, claude, codex, opencode};
 use threadfold_fold::parity::{KnownGap, Side, normalize};
 use threadfold_testkit::parity_pairs::identity::{RawPart, RawSide, leaves_of, parts};
 use threadfold_testkit::parity_pairs::mutate::{json, records, texts, unwrapped};
@@ -12,7 +12,21 @@ use threadfold_testkit::parity_pairs::mutation_count::{CONVERSATION, PROVIDER_GA
 use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
 
 /// Objects that hold most of a record: a row that names one of them would cover the whole record.
-const CONTAINERS: [&str; 5] = ["message", "properties", "attachment", "data", "row"];
+const CONTAINERS: [&str; 11] = [
+    "message",
+    "properties",
+    "attachment",
+    "data",
+    "row",
+    "payload",
+    "payload.item",
+    "params",
+    "params.item",
+    "item",
+    "result",
+];
+
+const AGENTS: [Agent; 3] = [claude::AGENT, codex::AGENT, opencode::AGENT];
 
 /// A recording, with the raw records of both sides.
 struct Recording {
@@ -46,8 +60,7 @@ impl Recording {
 fn recordings(agent: Agent) -> Vec<Recording> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../threadfold-convert/tests/data");
     let pairs = read_pairs(&root.join(agent.name())).unwrap();
-    // Those of OpenCode 2 name no version, and their rows are not checked here.
-    pairs.into_iter().filter(|pair| version_of(pair).is_some()).map(Recording::new).collect()
+    pairs.into_iter().map(Recording::new).collect()
 }
 
 /// Returns the version that the raw records name.
@@ -55,8 +68,10 @@ fn version_of(pair: &RecordedPair) -> Option<String> {
     let mut found = None;
     for side in [Side::Transcript, Side::Stream] {
         each_part(pair, side, |part| {
-            let version = ["version", "claude_code_version"].map(|name| part.object[name].as_str());
-            let version = version.into_iter().flatten().next().map(str::to_owned);
+            let names = ["version", "claude_code_version"].map(|name| &part.object[name]);
+            // The first record of a rollout, and the event that begins a session of OpenCode 2.
+            let inner = [&part.object["payload"]["cli_version"], &part.object["data"]["version"]];
+            let version = names.into_iter().chain(inner).find_map(Value::as_str).map(str::to_owned);
             let is_named = part.kind != "row/session" || part.object["parent_id"].is_null();
             found = found.take().or(version.filter(|_| is_named));
         });
@@ -90,6 +105,9 @@ fn evidence(gap: &KnownGap, recording: &Recording) -> BTreeMap<String, Evidence>
     each_part(&recording.pair, gap.side, |part| {
         let mut all_kinds = part.gap_kinds();
         all_kinds.extend(recording.sides[0].is_whole(&part).then(|| "whole/assistant".to_owned()));
+        let beside = recording.sides[0].kinds_beside(&part);
+        all_kinds.extend(beside.into_iter().filter(|_| gap.side == Side::Transcript));
+        let ids = evidence_ids(&part);
         if gap.record != "*" && !all_kinds.iter().any(|kind| kind == gap.record) {
             return;
         }
@@ -111,10 +129,12 @@ fn evidence(gap: &KnownGap, recording: &Recording) -> BTreeMap<String, Evidence>
                 true => other.has(&part.ids),
                 false => {
                     let stored = path.strip_suffix("_at_start").unwrap_or(&path);
-                    other.carries(&part.ids, stored, &value)
+                    other.carries(&ids, (&part.kind, stored), &value)
                 }
             };
-            let is_one_sided = !is_common && (gap.whole || other.has(&part.ids));
+            // Events of OpenCode 2 name their session, and its object is built from them.
+            let is_built = part.kind == "v2/session" && gap.side == Side::Transcript;
+            let is_one_sided = !is_common && (gap.whole || is_built || other.has(&ids));
             for field in gap.fields.iter().filter(|field| names(field, &path)) {
                 let evidence = found.entry(field.clone()).or_default();
                 evidence.is_common |= is_common;
@@ -132,6 +152,14 @@ fn evidence(gap: &KnownGap, recording: &Recording) -> BTreeMap<String, Evidence>
         }
     }
     found
+}
+
+/// Returns what identifies the record on the other side: an event of OpenCode 2 becomes part of a
+/// message, or of its session.
+fn evidence_ids(part: &RawPart<'_>) -> Vec<String> {
+    let session = part.object["data"]["sessionID"].as_str().filter(|_| part.at.is_empty());
+    let session = session.map(|id| format!("v2/session {id}"));
+    part.ids.iter().cloned().chain(part.message.clone()).chain(session).collect()
 }
 
 /// Returns the stop reasons and counts that a stream reports at the end of its messages, and whether
@@ -181,18 +209,12 @@ fn shown(gap: &KnownGap) -> String {
     format!("[{}] {} of the {side}", gap.name, gap.record)
 }
 
-/// Returns the rows of an agent. Those of OpenCode 2 are about events that are rebuilt to messages:
-/// their evidence is in the messages, so these checks do not apply; the mutations show them.
-fn checked_rows(agent: Agent) -> impl Iterator<Item = &'static KnownGap> {
-    agent.known_gaps().iter().filter(|gap| !gap.name.starts_with("v2-"))
-}
-
 #[test]
 fn every_known_gap_is_shown_by_the_recording_that_it_names() {
     let mut unshown = Vec::new();
-    for agent in [claude::AGENT, opencode::AGENT] {
+    for agent in AGENTS {
         let recordings = recordings(agent);
-        for gap in checked_rows(agent) {
+        for gap in agent.known_gaps().iter() {
             let mut named = recordings.iter().filter(|it| it.is_named(gap.recording));
             if !named.any(|it| evidence(gap, it).values().any(|field| field.is_one_sided)) {
                 unshown.push(format!("{}: not in {}", shown(gap), gap.recording));
@@ -205,9 +227,9 @@ fn every_known_gap_is_shown_by_the_recording_that_it_names() {
 #[test]
 fn every_field_of_a_known_gap_is_in_a_recording() {
     let mut absent = Vec::new();
-    for agent in [claude::AGENT, opencode::AGENT] {
+    for agent in AGENTS {
         let recordings = recordings(agent);
-        for gap in checked_rows(agent) {
+        for gap in agent.known_gaps().iter() {
             // A field may be without a value, and beside a record that both sides have.
             let gap = KnownGap { whole: true, ..gap.clone() };
             let fields: BTreeSet<String> = recordings
@@ -225,9 +247,9 @@ fn every_field_of_a_known_gap_is_in_a_recording() {
 #[test]
 fn no_known_gap_names_a_field_that_both_sides_of_its_recording_carry() {
     let mut common = BTreeSet::new();
-    for agent in [claude::AGENT, opencode::AGENT] {
+    for agent in AGENTS {
         let recordings = recordings(agent);
-        for gap in checked_rows(agent).filter(|gap| !gap.whole) {
+        for gap in agent.known_gaps().iter().filter(|gap| !gap.whole) {
             for recording in recordings.iter().filter(|it| it.is_named(gap.recording)) {
                 let fields = evidence(gap, recording).into_iter();
                 let both = fields.filter(|(_, evidence)| evidence.is_common);
@@ -240,27 +262,39 @@ fn no_known_gap_names_a_field_that_both_sides_of_its_recording_carry() {
 
 #[test]
 fn no_known_gap_covers_a_whole_record() {
-    for agent in [claude::AGENT, opencode::AGENT] {
+    for agent in AGENTS {
         let recordings = recordings(agent);
-        for gap in checked_rows(agent) {
+        for gap in agent.known_gaps().iter() {
             assert!(!gap.covers(gap.record, "aFieldOfALaterVersion", gap.side), "{}", shown(gap));
             let named: Vec<_> = CONTAINERS
                 .iter()
                 .filter(|it| gap.fields.iter().any(|field| field == *it))
                 .collect();
-            // An event may be about nothing, which is an empty object.
+            // An event may be about nothing, which is an empty object. What Claude Code stores of a
+            // request has parameters of its own.
+            let named = named.into_iter().filter(|_| gap.record != "api-request");
             for container in named {
                 for recording in &recordings {
                     each_part(&recording.pair, gap.side, |part| {
-                        let is_empty =
-                            part.object[container].as_object().is_none_or(|it| it.is_empty());
-                        let is_named = part.gap_kinds().iter().any(|kind| kind == gap.record);
+                        let inner = container.split('.').fold(part.object, |it, name| &it[name]);
+                        let is_empty = inner.as_object().is_none_or(|it| it.is_empty());
+                        let prefixes = ["exec/", "unreported/"];
+                        let own = prefixes.iter().find_map(|it| gap.record.strip_prefix(it));
+                        let kind = own.unwrap_or(gap.record);
+                        let is_named = part.gap_kinds().iter().any(|it| it == kind);
                         assert!(!is_named || is_empty, "{} names `{container}`", shown(gap));
                     });
                 }
             }
         }
     }
+}
+
+/// Returns whether records of this kind are parts of a conversation.
+fn is_conversation(kind: &str) -> bool {
+    let own = kind.strip_prefix("exec/").unwrap_or(kind);
+    let prefixes = ["response_item/", "item/", "item.completed/", "event_msg/agent_message"];
+    CONVERSATION.contains(&kind) || prefixes.iter().any(|it| own.starts_with(it))
 }
 
 /// Returns what is wrong with the versions of a row.
@@ -295,7 +329,7 @@ fn check_versions(gap: &KnownGap, recordings: &[Recording]) -> Vec<String> {
         let carried: Vec<_> = fields.iter().filter(|(_, field)| is_carried(field)).collect();
         match gap.whole {
             // A conversation's records are compared one by one, whichever row explains some of them.
-            true if CONVERSATION.contains(&gap.record) => {}
+            true if is_conversation(gap.record) => {}
             true if !shows(version) && !carried.is_empty() => {
                 wrong.push(format!("{}: both sides of {version} have it", shown(gap)));
             }
@@ -313,9 +347,9 @@ fn check_versions(gap: &KnownGap, recordings: &[Recording]) -> Vec<String> {
 #[test]
 fn the_versions_of_a_known_gap_are_those_whose_recordings_show_it() {
     let mut wrong = Vec::new();
-    for agent in [claude::AGENT, opencode::AGENT] {
+    for agent in AGENTS {
         let recordings = recordings(agent);
-        wrong.extend(checked_rows(agent).flat_map(|gap| check_versions(gap, &recordings)));
+        wrong.extend(agent.known_gaps().iter().flat_map(|gap| check_versions(gap, &recordings)));
     }
     assert_eq!(wrong, [""; 0]);
 }

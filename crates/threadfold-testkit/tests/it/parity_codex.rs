@@ -20,11 +20,12 @@ fn pair(name: &str) -> RecordedPair {
 }
 
 /// The runs that lack something, and what.
-const PARTIAL: [(&str, RunGap); 4] = [
+const PARTIAL: [(&str, RunGap); 5] = [
     ("app_drop_after_tool@0.98.0", RunGap::CutResult),
     ("app_interrupt_subagent@0.98.0", RunGap::AfterInterruption),
     ("app_parallel@0.147.0", RunGap::ParallelOrder),
     ("app_sigterm_tool", RunGap::StreamEndsAtKill),
+    ("exec_drop_after_tool@0.98.0", RunGap::CutResult),
 ];
 
 #[test]
@@ -61,6 +62,34 @@ fn a_call_that_was_interrupted_before_its_start_is_in_the_file_alone() {
     assert_eq!(comparison.verdict(), Verdict::Equal, "{:?}", comparison.differences);
     assert_eq!(comparison.explained.get("unstarted-calls-in-file"), Some(&1));
     assert!(early.replay().holds());
+}
+
+/// Returns the pair without the late end of its interrupted command.
+fn without_late_end(name: &str) -> RecordedPair {
+    let mut early = pair(name);
+    let mut removed = 0;
+    for (_, bytes) in &mut early.files {
+        let text = String::from_utf8(std::mem::take(bytes)).unwrap();
+        let is_late =
+            |line: &&str| line.contains("item_completed") && line.contains("CommandExecution");
+        removed += text.lines().filter(is_late).count();
+        let rest: Vec<&str> = text.lines().filter(|line| !is_late(line)).collect();
+        *bytes = (rest.join("\n") + "\n").into_bytes();
+    }
+    assert_eq!(removed, 1, "{name}");
+    early
+}
+
+#[test]
+fn a_file_may_end_before_an_interrupted_command_does() {
+    for name in ["app_interrupt_hangtool", "app_interrupt_subkill"] {
+        assert_eq!(pair(name).compare().explained.get("late-ends-in-file"), None);
+        let early = without_late_end(name);
+        let comparison = early.compare();
+        assert_eq!(comparison.verdict(), Verdict::Equal, "{:?}", comparison.differences);
+        assert_eq!(comparison.explained.get("late-ends-in-file"), Some(&1));
+        assert!(early.replay().holds());
+    }
 }
 
 #[test]
@@ -250,7 +279,8 @@ fn a_long_output_without_its_middle_is_partial_and_another_output_is_different()
     );
     let end = stream.find("turn/completed").unwrap();
     let end = stream[..end].rfind('\n').unwrap() + 1;
-    changed.stream = format!("{}{item}\n{}", &stream[..end], &stream[end..]).into_bytes();
+    let start = item.replace("item/completed", "item/started");
+    changed.stream = format!("{}{start}\n{item}\n{}", &stream[..end], &stream[end..]).into_bytes();
     for (output, verdict) in [
         (cut.clone(), Verdict::Partial),
         (cut.replace("2999", "2998"), Verdict::Different),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use threadfold_convert::{Agent, claude, opencode};
+use threadfold_convert::{Agent, claude, codex, opencode};
 use threadfold_fold::parity::{RunGap, Verdict};
 use threadfold_testkit::parity_pairs::mutation_count::{MutationCount, count};
 use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
@@ -38,6 +38,13 @@ fn no_mutation_of_a_pair_of_claude_goes_unseen() {
     let total = mutate(claude::AGENT);
     assert_eq!(total.unseen, [""; 0], "{total}");
     assert!(total.caught > 500 && total.excused.len() > 10, "{total}");
+}
+
+#[test]
+fn no_mutation_of_a_pair_of_codex_goes_unseen() {
+    let total = mutate(codex::AGENT);
+    assert_eq!(total.unseen, [""; 0], "{total}");
+    assert!(total.caught > 1000 && total.excused.len() > 20, "{total}");
 }
 
 #[test]

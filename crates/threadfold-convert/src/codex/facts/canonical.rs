@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::codex::wire::{split_words, with_underscores};
 
 /// What is in one view only, or is compared as part of a block.
-const LEFT_OUT: [&str; 17] = [
+const LEFT_OUT: [&str; 16] = [
     "aggregatedOutput",
     "formattedOutput",
     "stdout",
@@ -22,7 +22,6 @@ const LEFT_OUT: [&str; 17] = [
     "completedAtMs",
     "changes",
     "agentsStates",
-    "success",
 ];
 
 /// Returns an item without what only one view has, spelled in one way.
@@ -69,6 +68,12 @@ pub(super) fn item(item: &Value) -> Value {
     let duration = get("duration");
     if let (Some(secs), Some(nanos)) = (duration["secs"].as_u64(), duration["nanos"].as_u64()) {
         out.insert("durationMs".into(), (secs * 1000 + nanos / 1_000_000).into());
+    }
+    if let Some(changes) = item.get("changes") {
+        out.insert("kinds".into(), kinds(changes));
+    }
+    if let Some(agents) = item.get("agentsStates").or_else(|| item.get("agents_states")) {
+        out.insert("agents".into(), states(agents));
     }
     match kind.as_str() {
         "agent_message" => {
@@ -119,7 +124,7 @@ fn spelled(item: &Value) -> Option<Map<String, Value>> {
     Some(fields.map(|(name, value)| (camel(name), camel_inside(name, value))).collect())
 }
 
-fn camel_inside(name: &str, value: &Value) -> Value {
+pub(super) fn camel_inside(name: &str, value: &Value) -> Value {
     match value {
         // What a model or a server wrote.
         Value::Object(_) if name == "arguments" => value.clone(),
@@ -162,8 +167,40 @@ fn part(part: &Value) -> Value {
     without_null(part)
 }
 
+/// Returns how a patch changes each file.
+fn kinds(changes: &Value) -> Value {
+    let kind = |kind: &Value| json!([kind["type"], kind["move_path"]]);
+    match changes {
+        Value::Object(files) => {
+            Value::Object(files.iter().map(|(path, it)| (path.clone(), kind(it))).collect())
+        }
+        Value::Array(list) => {
+            let path = |it: &Value| it["path"].as_str().unwrap_or("").to_owned();
+            Value::Object(list.iter().map(|it| (path(it), kind(&it["kind"]))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Returns the states of subagents: a word and what the subagent said last.
+fn states(agents: &Value) -> Value {
+    let state = |agent: &Value| match agent {
+        Value::Object(fields) if fields.contains_key("status") => {
+            let status = fields["status"].as_str().map(with_underscores);
+            json!([status, fields.get("message")])
+        }
+        Value::Object(fields) => {
+            let only = fields.iter().next();
+            only.map_or(Value::Null, |(status, message)| json!([status, message]))
+        }
+        status => json!([status, null]),
+    };
+    let Value::Object(agents) = agents else { return agents.clone() };
+    Value::Object(agents.iter().map(|(id, agent)| (id.clone(), state(agent))).collect())
+}
+
 /// Returns the text that live views make of the findings of a review.
-fn review_text(review: &Value) -> String {
+pub(super) fn review_text(review: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let mut parts = vec![text(&review["overallExplanation"])];
     let findings: Vec<&Value> = review["findings"].as_array().into_iter().flatten().collect();

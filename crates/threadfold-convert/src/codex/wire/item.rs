@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::object::{Object, text_of};
+use super::{joined, part_texts};
 use crate::borrowed::Str;
 
 /// What an item is.
@@ -66,6 +67,16 @@ impl<'a> Item<'a> {
     /// Returns the item that an object is; nothing if it names no kind.
     pub(in crate::codex) fn of_object(object: Object<'a>) -> Option<Self> {
         let kind = object.text("type")?;
+        // The spelling of files, which have the most items.
+        let usual = match &*kind {
+            "CommandExecution" => Some(ItemKind::Command),
+            "AgentMessage" => Some(ItemKind::AgentMessage),
+            "Reasoning" => Some(ItemKind::Reasoning),
+            _ => None,
+        };
+        if let Some(kind) = usual {
+            return Some(Self { kind, object });
+        }
         let letters: String =
             kind.chars().filter(|it| *it != '_').map(|it| it.to_ascii_lowercase()).collect();
         let kind = match letters.as_str() {
@@ -118,8 +129,8 @@ impl<'a> Item<'a> {
         match self.text("text") {
             Some(text) => text.into_owned(),
             None => {
-                let parts = self.object.objects("content");
-                parts.iter().filter_map(|it| it.text("text")).collect()
+                let texts = self.get("content").and_then(part_texts);
+                joined(texts.unwrap_or_default(), "")
             }
         }
     }
@@ -133,7 +144,7 @@ impl<'a> Item<'a> {
         if parts.is_empty() {
             self.text("text").unwrap_or_default().into_owned()
         } else {
-            parts.join("\n")
+            joined(parts, "\n")
         }
     }
 

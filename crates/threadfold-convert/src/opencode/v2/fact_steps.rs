@@ -13,7 +13,11 @@ pub(super) fn read(facts: &mut EventFacts, kind: &str, event: &FactEvent<'_>) {
         let snapshot = data["snapshot"].as_str().map(|start| json!({"start": start}));
         let object = json!({"type": "assistant", "agent": data["agent"], "model": data["model"],
             "content": [], "snapshot": snapshot, "time": {"created": data["started"]}});
+        facts.close_step(id, event);
         return facts.create(id, event, object);
+    }
+    if matches!(kind, "step.ended" | "step.failed") {
+        facts.open_steps.remove(event.session);
     }
     let key = |kind: &str| format!("{id} {kind} {}", data["ordinal"]);
     match kind {

@@ -20,6 +20,8 @@ pub(in crate::opencode) struct EventFacts {
     pub(super) deltas: BTreeMap<String, String>,
     /// Texts that ended as something else than was streamed: record, field, streamed, ended.
     pub(super) contradictions: Vec<(String, String, Value, Value)>,
+    /// The message of the step that has not ended, by session.
+    pub(super) open_steps: BTreeMap<String, String>,
     busy: BTreeMap<String, bool>,
     version: Option<String>,
 }
@@ -73,6 +75,20 @@ impl EventFacts {
             "compaction" => self.read_compaction(rest, &read),
             _ => self.read_session(rest, &read),
         }
+        self.check_location(rest, session, event);
+    }
+
+    /// Checks that an event happened where its session is.
+    fn check_location(&mut self, kind: &str, session: &str, event: &Value) {
+        // What only the server does has no place, and a session that moves has two.
+        let has_none = kind.starts_with("execution.") || kind == "usage.updated";
+        let known = self.sessions.get(session).map(|it| &it["location"]);
+        let is_checked = !has_none && kind != "moved";
+        if let Some(known) = known.filter(|it| is_checked && **it != event["location"]) {
+            let places = (known.clone(), event["location"].clone());
+            let id = event["id"].as_str().unwrap_or("").to_owned();
+            self.contradictions.push((id, "location".to_owned(), places.0, places.1));
+        }
     }
 
     /// Creates a message, or creates it again with its number.
@@ -82,6 +98,15 @@ impl EventFacts {
         object["id"] = id.into();
         let session = event.session.to_owned();
         self.messages.insert(id.to_owned(), MessageFacts { session, seq, object });
+    }
+
+    /// Begins the step of a message. A step that a crash cut off is completed when the next one begins.
+    pub(super) fn close_step(&mut self, id: &str, event: &FactEvent<'_>) {
+        let before = self.open_steps.insert(event.session.to_owned(), id.to_owned());
+        let before = before.filter(|before| before != id);
+        if let Some(message) = before.and_then(|before| self.messages.get_mut(&before)) {
+            message.object["time"]["completed"] = event.created.clone();
+        }
     }
 
     fn change_session(&mut self, event: &FactEvent<'_>, field: &str, value: &Value) {
@@ -342,5 +367,36 @@ fn fork_title(title: &str) -> String {
     match numbered {
         Some((title, number)) => format!("{title} (fork #{})", number + 1),
         None => format!("{title} (fork #1)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns when the first of two messages was completed, with these events between their steps.
+    fn completed(between: &[Value]) -> Value {
+        let step = |message: &str, created: u64| {
+            json!({"type": "session.step.started", "created": created, "data": {
+                "sessionID": "s", "assistantMessageID": message, "started": created}})
+        };
+        let mut facts = EventFacts::default();
+        let (first, last) = (step("m1", 1), step("m2", 9));
+        for event in std::iter::once(&first).chain(between).chain([&last]) {
+            facts.read(event);
+        }
+        assert!(facts.messages["m2"].object["time"]["completed"].is_null());
+        facts.messages["m1"].object["time"]["completed"].clone()
+    }
+
+    #[test]
+    fn a_step_that_a_crash_cut_off_is_completed_when_the_next_one_begins() {
+        assert_eq!(completed(&[]), 9);
+        let end = |kind: &str| {
+            json!({"type": format!("session.step.{kind}"), "created": 5, "data": {
+                "sessionID": "s", "assistantMessageID": "m1"}})
+        };
+        assert_eq!(completed(&[end("ended")]), 5);
+        assert_eq!(completed(&[end("failed")]), 5);
     }
 }

@@ -1,0 +1,81 @@
+//! What `codex exec` prints: its items are numbered, and are found in the file by their content.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use threadfold_core::Json;
+
+use super::live::check_outcome;
+use super::{contents, kinds, text};
+use crate::parity::{Facts, RecordName};
+
+/// What a process printed so far.
+#[derive(Default)]
+pub(super) struct Printed {
+    has_thread: bool,
+    is_in_turn: bool,
+    /// The items of the process, in their order.
+    items: BTreeSet<String>,
+    thread: String,
+}
+
+impl Printed {
+    /// Reads a line.
+    pub(super) fn read(&mut self, facts: &mut Facts, line: &Value) {
+        let kind = text(line, "type").unwrap_or("");
+        let mut wrong = |field: &str, value: &Value| {
+            let record = RecordName::new("line", "");
+            facts.contradict(&record, field, Json::of(value), Json::of(&()));
+        };
+        if !kinds::is_printed(kind) {
+            wrong("type", &line["type"]);
+        }
+        let item = &line["item"];
+        // Warnings may precede the turn.
+        let is_warning = text(item, "type") == Some("error");
+        match kind {
+            "thread.started" => {
+                *self = Self { has_thread: true, ..Self::default() };
+                self.thread = text(line, "thread_id").unwrap_or("").to_owned();
+            }
+            "turn.started" => {
+                // One version prints that the turn of a subagent begins, too.
+                if !self.has_thread {
+                    wrong("turn.started", line);
+                }
+                self.is_in_turn = true;
+            }
+            "turn.completed" | "turn.failed" => {
+                if !self.is_in_turn {
+                    wrong(kind, line);
+                }
+                self.is_in_turn = false;
+            }
+            _ if !self.has_thread || (!self.is_in_turn && !is_warning && kind != "error") => {
+                wrong(kind, line);
+            }
+            _ => {}
+        }
+        if item.is_object() {
+            self.read_item(facts, kind, item);
+        }
+    }
+
+    fn read_item(&mut self, facts: &mut Facts, kind: &str, item: &Value) {
+        let id = text(item, "id").unwrap_or("");
+        // A search has its own id beside its number.
+        let is_search = text(item, "type") == Some("web_search");
+        if !self.items.contains(id) {
+            let expected = format!("item_{}", self.items.len());
+            if id != expected && !is_search {
+                let record = RecordName::new("line", "");
+                facts.contradict(&record, "item.id", Json::string(id), Json::string(&expected));
+            }
+            self.items.insert(id.to_owned());
+        }
+        if kind == "item.completed" {
+            check_outcome(facts, id, item);
+            contents::state_printed(facts, item, &self.thread);
+        }
+    }
+}
