@@ -36,6 +36,7 @@ pub mod opencode;
 mod other;
 mod pairs;
 pub mod parity;
+mod plain_json;
 mod record;
 pub mod recover;
 

@@ -4,11 +4,10 @@
 
 use std::fmt;
 
-use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::block::{Block, BlockForm};
-use crate::json::{Json, canonical_parts};
+use crate::json::{CanonicalObject, Json};
 use crate::state::{BlockHashes, ConversationState, Slot};
 
 /// The hash of a state.
@@ -73,21 +72,8 @@ impl ConversationState {
 }
 
 pub(crate) fn block_hash(block: &Block) -> [u8; 32] {
-    let json = serde_json::to_string(&HashedBlock(block));
-    let json = json.expect("plain data has a form in JSON");
-    let mut hasher = blake3::Hasher::new();
-    canonical_parts(&json, |part| {
-        hasher.update(part.as_bytes());
-    });
-    *hasher.finalize().as_bytes()
-}
-
-struct HashedBlock<'a>(&'a Block);
-
-impl Serialize for HashedBlock<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.0.write_into(&mut map, BlockForm::Hashed)?;
-        map.end()
-    }
+    let mut object = CanonicalObject::default();
+    let written = block.write_into(&mut object, BlockForm::Hashed);
+    written.expect("plain data has a form in JSON");
+    *blake3::hash(&object.finish()).as_bytes()
 }

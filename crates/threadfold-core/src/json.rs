@@ -11,9 +11,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 mod canonical;
+mod canonical_object;
 mod fields;
 
-pub(crate) use canonical::{canonical, canonical_parts};
+use canonical::canonical;
+pub(crate) use canonical_object::CanonicalObject;
 pub use fields::Fields;
 
 /// Why a text is not JSON, or not the JSON that was expected.

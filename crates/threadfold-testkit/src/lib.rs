@@ -66,6 +66,7 @@ pub mod store_crash;
 pub mod store_suite;
 pub mod story;
 pub mod strict;
+pub mod typed_load;
 
 #[cfg(unix)]
 pub use claude_code::{ClaudeCode, Input, RunOptions};

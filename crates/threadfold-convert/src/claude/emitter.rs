@@ -52,8 +52,8 @@ impl Emitter<'_> {
 
     /// Emits an event for the record's conversation.
     pub(super) fn emit(&mut self, payload: Payload) {
-        let conversation = self.conversation.clone();
-        self.emit_in(&conversation, payload);
+        let context = self.context(&self.conversation);
+        self.out.push(SessionEvent { payload, context, unknown_fields: UnknownFields::default() });
     }
 
     /// Emits an event for another conversation.

@@ -21,6 +21,8 @@ pub(super) fn named<'a>(name: &'a Option<Str<'_>>) -> Option<&'a str> {
 }
 
 /// One line of a stream or a transcript.
+///
+/// It is written and dropped once a line, so rare fields that are large are boxed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Line<'a> {
@@ -75,7 +77,7 @@ pub(super) struct Line<'a> {
     #[serde(borrow)]
     pub(super) supersedes: Vec<Str<'a>>,
     #[serde(borrow)]
-    pub(super) abandoned_blocks: Option<AbandonedBlocks<'a>>,
+    pub(super) abandoned_blocks: Option<Box<AbandonedBlocks<'a>>>,
 
     #[serde(borrow)]
     pub(super) task_id: Option<Str<'a>>,
@@ -97,20 +99,20 @@ pub(super) struct Line<'a> {
     #[serde(borrow)]
     pub(super) summary: Option<Str<'a>>,
     #[serde(borrow)]
-    pub(super) patch: Option<Patch<'a>>,
+    pub(super) patch: Option<Box<Patch<'a>>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
 
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) attachment: Option<Attachment<'a>>,
+    pub(super) attachment: Option<Box<Attachment<'a>>>,
     #[serde(borrow)]
     pub(super) operation: Option<Str<'a>>,
     #[serde(borrow, alias = "compactMetadata")]
-    pub(super) compact_metadata: Option<CompactMetadata<'a>>,
+    pub(super) compact_metadata: Option<Box<CompactMetadata<'a>>>,
     #[serde(borrow, alias = "microcompactMetadata")]
-    pub(super) microcompact_metadata: Option<MicrocompactMetadata<'a>>,
+    pub(super) microcompact_metadata: Option<Box<MicrocompactMetadata<'a>>>,
     #[serde(borrow)]
     pub(super) hook_event: Option<Str<'a>>,
     #[serde(borrow)]
@@ -122,7 +124,7 @@ pub(super) struct Line<'a> {
     pub(super) retry_attempt: Option<u64>,
 
     #[serde(borrow)]
-    pub(super) request: Option<ControlRequest<'a>>,
+    pub(super) request: Option<Box<ControlRequest<'a>>>,
     #[serde(borrow)]
     pub(super) request_id: Option<Str<'a>>,
     #[serde(borrow)]

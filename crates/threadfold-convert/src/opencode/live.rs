@@ -134,10 +134,8 @@ pub(super) fn convert_delta(emitter: &mut Emitter<'_>, about: &Delta<'_>) {
     if about.field.as_deref() != Some("text") {
         return;
     }
-    let id = BlockId::from(id);
-    let Some(open) = emitter.side().open.get_mut(&id) else { return };
-    let (conversation, offset) = (open.conversation.clone(), open.length);
-    open.length += delta.len() as u64;
+    let grown = emitter.side().open.grow(id, delta.len());
+    let Some((id, conversation, offset)) = grown else { return };
     if !delta.is_empty() {
         emitter.emit_delta(&conversation, id, TextField::Content, offset, delta);
     }

@@ -138,6 +138,15 @@ impl OpenTexts {
         self.texts.get_mut(id)
     }
 
+    /// Notes that a text grows, and returns its block, its conversation and its old length.
+    pub(super) fn grow(&mut self, id: &str, by: usize) -> Option<(BlockId, ConversationId, u64)> {
+        let block = self.texts.get_key_value(id)?.0.clone();
+        let text = self.texts.get_mut(id)?;
+        let length = text.length;
+        text.length += by as u64;
+        Some((block, text.conversation.clone(), length))
+    }
+
     pub(super) fn remove(&mut self, id: &BlockId) -> Option<OpenText> {
         let text = self.texts.remove(id)?;
         remove_from(&mut self.of_message, &text.message, id);

@@ -11,19 +11,19 @@ use serde_json::value::RawValue;
 ///
 /// Numbers keep their spelling. Duplicate keys are all kept, in their order.
 pub(crate) fn canonical(raw: &RawValue) -> String {
-    let mut out = String::new();
-    canonical_parts(raw.get(), |part| out.push_str(part));
-    out
+    canonical_text(raw.get())
 }
 
-/// Emits the canonical form of valid JSON text, piece by piece.
-pub(crate) fn canonical_parts(json: &str, mut emit: impl FnMut(&str)) {
+/// Returns the canonical form of valid JSON text.
+pub(super) fn canonical_text(json: &str) -> String {
     if u32::try_from(json.len()).is_err() {
         // Such a value is never in memory: a line is much shorter.
-        return emit(json);
+        return json.to_owned();
     }
+    let mut out = String::with_capacity(json.len());
     Writer { text: json, members: &Members::of(json), frames: Vec::new(), pending: Vec::new() }
-        .write(&mut emit);
+        .write(&mut |part| out.push_str(part));
+    out
 }
 
 /// Where the members of all objects are.
@@ -226,21 +226,22 @@ fn key_at(text: &str, at: u32) -> Cow<'_, str> {
     string(&text[at..end_of_string(text.as_bytes(), at)])
 }
 
+/// Returns the offset behind the closing quote of the string that begins at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at + 1;
         }
+        at += 2;
     }
     bytes.len()
 }
 
 /// Returns the canonical form of a string, quotes included.
 fn string(quoted: &str) -> Cow<'_, str> {
-    if is_canonical(quoted) {
+    if is_canonical_string(quoted.as_bytes()) {
         return Cow::Borrowed(quoted);
     }
     let Some((plain, escaped)) = quoted.split_once('\\') else {
@@ -269,14 +270,14 @@ fn string(quoted: &str) -> Cow<'_, str> {
 }
 
 /// Returns true if no escape in the string has a shorter form.
-fn is_canonical(quoted: &str) -> bool {
+pub(super) fn is_canonical_string(quoted: &[u8]) -> bool {
     let mut rest = quoted;
-    while let Some((_, escaped)) = rest.split_once('\\') {
-        if escaped.starts_with(['u', '/']) {
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        if let Some(b'u' | b'/') = rest.get(at + 1) {
             return false;
         }
         // Skips the escaped character, which may itself be a backslash.
-        rest = escaped.get(1..).unwrap_or_default();
+        rest = rest.get(at + 2..).unwrap_or_default();
     }
     true
 }

@@ -1,7 +1,7 @@
 //! Edge cases that real agents produce.
 
 use insta::assert_snapshot;
-use threadfold_core::Outcome;
+use threadfold_core::{ConversationState, Outcome};
 use threadfold_testkit::story::{events, play, state};
 
 #[test]
@@ -256,4 +256,29 @@ fn an_unknown_head_is_ignored_with_an_anomaly() {
     ! conversation `ghost` does not exist
     ! conversation `ghost` does not exist
     "#);
+}
+
+/// All states of a session share one index of ids, so each must see its own blocks in it only.
+#[test]
+fn states_that_diverge_find_their_own_blocks_only() {
+    let story = |of: &str, count: usize| -> Vec<_> {
+        (0..count).flat_map(|it| events(&format!("say {of}{it} words"))).collect()
+    };
+    let mut base = ConversationState::default();
+    base.extend(&story("b", 40));
+    let (mut left, mut right) = (base.clone(), base.clone());
+    left.extend(&story("l", 40));
+    right.extend(&story("r", 40));
+    right.extend(&events("remove b7; stream say b3 words after=b20"));
+
+    let at = |state: &ConversationState, id: &str| state.blocks().position(&id.into());
+    assert_eq!(["b7", "l0", "r0"].map(|id| at(&base, id)), [Some(7), None, None]);
+    assert_eq!(["b7", "l0", "r0"].map(|id| at(&left, id)), [Some(7), Some(40), None]);
+    assert_eq!(["b7", "l0", "r0"].map(|id| at(&right, id)), [None, None, Some(39)]);
+    assert_eq!(["b3", "b20"].map(|id| at(&left, id)), [Some(3), Some(20)]);
+    for state in [&base, &left, &right] {
+        for (position, block) in state.blocks().iter().enumerate() {
+            assert_eq!(state.blocks().position(&block.id), Some(position), "{}", block.id);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use cpu_time::ThreadTime;
 use serde_json::{Value, json};
 
-use crate::loader::{Loader, count};
+use crate::loader::Loader;
 
 /// The argument that makes a process one load.
 const FLAG: &str = "--load-once";
@@ -36,13 +36,13 @@ pub(crate) fn asked(arguments: &[String]) -> Option<(Loader, &Path)> {
 pub(crate) fn run((loader, path): (Loader, &Path)) -> io::Result<()> {
     let bytes = std::fs::read(path)?;
     let start = ThreadTime::now();
-    let state = loader.load(&bytes);
+    let loaded = loader.load(&bytes);
     let nanoseconds = start.elapsed().as_nanos() as u64;
     let peak = peak_memory();
-    let blocks = state.as_ref().map(count).unwrap_or_default();
+    let blocks = loaded.count();
     println!("{}", json!({ "nanoseconds": nanoseconds, "peak": peak, "blocks": blocks }));
     // The process ends here, and so need not tidy up block by block.
-    std::mem::forget(state);
+    std::mem::forget(loaded);
     Ok(())
 }
 

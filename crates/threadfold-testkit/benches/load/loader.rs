@@ -10,12 +10,15 @@ use threadfold_fold::{
     parse_transcript,
 };
 use threadfold_testkit::naive_load;
+use threadfold_testkit::typed_load::TypedSession;
 
 /// A way to load a session.
 #[derive(Clone, Copy)]
 pub(crate) enum Loader {
     /// The fold, on a transcript: one call.
     Ours,
+    /// Typed structures, into a vector and a map that are changed in place.
+    Typed,
     /// A `Value` for each line, and the reducer.
     Values,
     /// A `Value` for each line, and nothing else.
@@ -37,8 +40,9 @@ pub(crate) enum Loader {
 }
 
 impl Loader {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Ours,
+        Self::Typed,
         Self::Values,
         Self::ParseOnly,
         Self::ParseAndKeep,
@@ -53,6 +57,7 @@ impl Loader {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Ours => "threadfold, bytes to state",
+            Self::Typed => "typed, to a mutable list",
             Self::Values => "`Value` a line, to state",
             Self::ParseOnly => "`Value` a line, only parsed",
             Self::ParseAndKeep => "`Value` a line, parsed and kept",
@@ -69,6 +74,7 @@ impl Loader {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::Typed => "typed",
             Self::Values => "values",
             Self::ParseOnly => "parse-only",
             Self::ParseAndKeep => "parse-and-keep",
@@ -85,9 +91,17 @@ impl Loader {
         Self::ALL.into_iter().find(|loader| loader.name() == name)
     }
 
-    /// Loads the session, and returns its state if this loader makes one.
-    pub(crate) fn load(self, bytes: &[u8]) -> Option<ConversationState> {
+    /// Loads the session, and returns what was made of it.
+    pub(crate) fn load(self, bytes: &[u8]) -> Loaded {
+        if let Self::Typed = self {
+            return Loaded::Typed(TypedSession::load(bytes));
+        }
+        self.load_state(bytes).map_or(Loaded::Nothing, Loaded::State)
+    }
+
+    fn load_state(self, bytes: &[u8]) -> Option<ConversationState> {
         match self {
+            Self::Typed => None,
             Self::Ours => {
                 Some(parse_transcript(claude::AGENT, &[SessionFile { path: "s.jsonl", bytes }]))
             }
@@ -109,6 +123,24 @@ impl Loader {
                 Some(parse_transcript(codex::AGENT, &[SessionFile { path: "s.jsonl", bytes }]))
             }
             Self::RolloutValues => Some(naive_load::load_rollout(bytes)),
+        }
+    }
+}
+
+/// What a loader makes of a session.
+pub(crate) enum Loaded {
+    State(ConversationState),
+    Typed(TypedSession),
+    Nothing,
+}
+
+impl Loaded {
+    /// Counts the blocks by their type.
+    pub(crate) fn count(&self) -> BTreeMap<String, usize> {
+        match self {
+            Self::State(state) => count(state),
+            Self::Typed(session) => session.count(),
+            Self::Nothing => BTreeMap::new(),
         }
     }
 }
@@ -139,8 +171,7 @@ fn load_stream(agent: Agent, bytes: &[u8]) -> ConversationState {
     fold.settled()
 }
 
-/// Counts the blocks by their type.
-pub(crate) fn count(state: &ConversationState) -> BTreeMap<String, usize> {
+fn count(state: &ConversationState) -> BTreeMap<String, usize> {
     let mut blocks = BTreeMap::new();
     for block in state.blocks().iter() {
         *blocks.entry(block.body.kind().to_owned()).or_default() += 1;

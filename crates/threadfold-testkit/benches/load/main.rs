@@ -29,8 +29,8 @@ const SIZES: [u64; 2] = [20 * MB, 200 * MB];
 const STREAM_SIZE: u64 = 50 * MB;
 const BUS_SIZES: [u64; 2] = [20 * MB, 100 * MB];
 const ROUNDS: usize = 7;
-const OF_TRANSCRIPTS: [Loader; 4] =
-    [Loader::Ours, Loader::Values, Loader::ParseAndKeep, Loader::ParseOnly];
+const OF_TRANSCRIPTS: [Loader; 5] =
+    [Loader::Ours, Loader::Values, Loader::ParseAndKeep, Loader::ParseOnly, Loader::Typed];
 const OF_BUSES: [Loader; 2] = [Loader::OurBus, Loader::BusValues];
 const OF_NEWER_BUSES: [Loader; 2] = [Loader::OurBus, Loader::NewerBusValues];
 const ROLLOUT_SIZES: [u64; 2] = [20 * MB, 100 * MB];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use threadfold_convert::lines::lines;
 use threadfold_convert::{Agent, claude, codex, opencode};
-use threadfold_core::{ConversationState, Payload, SessionEvent, SessionId};
+use threadfold_core::{BlockBody, ConversationState, Json, Payload, SessionEvent, SessionId};
 use threadfold_fold::{
     Fold, Record, SessionFile, Slices, file_records, parse_transcript, stream_records,
 };
@@ -12,6 +12,7 @@ use threadfold_testkit::big_session::{
     TranscriptCounts, write_bus, write_newer_bus, write_rollout, write_stream, write_transcript,
 };
 use threadfold_testkit::naive_load;
+use threadfold_testkit::typed_load::TypedSession;
 
 const SIZE: u64 = 3_000_000;
 
@@ -157,4 +158,26 @@ fn the_naive_loader_builds_the_same_state() {
     assert_eq!(naive_load::load_bus(&bytes), fold(&stream_events(opencode::AGENT, &bytes)));
     let (_, bytes) = newer_bus();
     assert_eq!(naive_load::load_newer_bus(&bytes), fold(&stream_events(opencode::AGENT, &bytes)));
+}
+
+#[test]
+fn the_typed_loader_holds_the_same_contents() {
+    let (written, bytes) = transcript();
+    let session = TypedSession::load(&bytes);
+    assert_eq!(session.count(), written_kinds(&written));
+    let state = fold(&transcript_events(&bytes));
+    let held: usize = state.blocks().iter().map(|block| text_length(&block.body)).sum();
+    assert!(session.content_length() >= held, "{} < {held}", session.content_length());
+}
+
+/// Returns how many bytes of text a block has.
+fn text_length(body: &BlockBody) -> usize {
+    let json = |it: &Option<Json>| it.as_ref().map_or(0, |it| it.as_str().len());
+    match body {
+        BlockBody::AssistantText(body) => body.content.len(),
+        BlockBody::Thinking(body) => body.content.len(),
+        BlockBody::ToolUse(body) => json(&body.input),
+        BlockBody::ToolResult(body) => json(&body.output),
+        _ => 0,
+    }
 }
