@@ -123,6 +123,11 @@ impl Converter for CodexConverter {
     fn finish(&mut self, feed: &Feed, out: &mut Vec<SessionEvent>) {
         let mut emitter = self.emitter(feed, out);
         if let FeedKind::Stream = feed.kind {
+            let warned: Vec<_> = emitter.memory.early_warnings.keys().cloned().collect();
+            for thread in warned {
+                emitter.turn_to(&thread);
+                live::emit_early_warnings(&mut emitter);
+            }
             let threads: Vec<_> = emitter.memory.stream.keys().cloned().collect();
             for thread in threads {
                 emitter.thread = "".into();

@@ -338,6 +338,11 @@ impl Reader {
         // A kind with details is spelled in two ways.
         if kind.is_none_or(|it| !it.is_object()) {
             let kind = kind.and_then(Value::as_str).map(crate::codex::wire::with_underscores);
+            // The app-server has no word for it, which 0.169 stores.
+            let kind = kind.map(|it| match it.as_str() {
+                "invalid_prompt" if self.is_reading_file => "other".to_owned(),
+                _ => it,
+            });
             self.facts.agree(&record, "kind", &Value::from(kind));
         }
         // Files do not have the details.

@@ -109,6 +109,7 @@ fn announce(emitter: &mut Emitter<'_>, thread: &str) {
         memory.root = Some(thread.into());
     }
     if memory.root.as_deref() != Some(thread) && !memory.stream.contains_key(thread) {
+        memory.early_warnings.remove(thread);
         memory.strangers.insert(thread.into());
     }
 }
@@ -144,6 +145,9 @@ fn convert_method(
     let Some(thread) = params.text("thread_id") else { return is_about_server(method) };
     if !enter(emitter, &thread) {
         return true;
+    }
+    if method != "warning" {
+        emit_early_warnings(emitter);
     }
     match method {
         "turn/started" => {
@@ -205,7 +209,16 @@ fn convert_method(
         }
         "warning" => {
             let message = params.text("message").unwrap_or_default();
-            texts::emit_note(emitter, "warning", None, &message);
+            // A fork is warned about before it is announced, and is no part of the session.
+            let memory = &mut *emitter.memory;
+            let is_root = memory.root.as_deref() == Some(&*thread);
+            match is_root || memory.stream.contains_key(&*thread) {
+                true => texts::emit_note(emitter, "warning", None, &message),
+                false => {
+                    let early = memory.early_warnings.entry((*thread).into()).or_default();
+                    early.push((&*message).into());
+                }
+            }
         }
         "item/commandExecution/requestApproval"
         | "item/fileChange/requestApproval"
@@ -242,6 +255,17 @@ fn convert_method(
         _ => return false,
     }
     true
+}
+
+/// Emits the warnings that preceded everything else about a thread.
+pub(super) fn emit_early_warnings(emitter: &mut Emitter<'_>) {
+    if emitter.memory.early_warnings.is_empty() {
+        return;
+    }
+    let thread = emitter.thread.clone();
+    for message in emitter.memory.early_warnings.remove(&thread).unwrap_or_default() {
+        texts::emit_note(emitter, "warning", None, &message);
+    }
 }
 
 /// Returns whether a turn's id is one that files have, and not a number of the process.

@@ -19,6 +19,9 @@ pub(super) struct Memory {
     pub(super) root: Option<Arc<str>>,
     /// Other threads that a person started, on the same connection.
     pub(super) strangers: BTreeSet<Arc<str>>,
+    /// Warnings about threads of which nothing else is known yet.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) early_warnings: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     /// What the stream has reported of each thread.
     pub(super) stream: BTreeMap<Arc<str>, Thread>,
     /// What the files have reported of each thread.

@@ -274,3 +274,32 @@ fn damaged_lines_are_kept_and_hide_nothing() {
         }
     }
 }
+
+#[test]
+fn a_warning_about_a_thread_that_is_not_known_yet_makes_it_no_subagent() {
+    let sent =
+        |method: &str, params: &str| format!(r#"{{"method":"{method}","params":{params}}}"#) + "\n";
+    let begin = sent("thread/started", r#"{"thread":{"id":"a"}}"#)
+        + &sent("warning", r#"{"threadId":"a","message":"own"}"#)
+        + &sent("warning", r#"{"threadId":"b","message":"early"}"#);
+    let turn = sent("turn/started", r#"{"threadId":"b","turn":{"id":"1"}}"#);
+    let warnings = |text: &str| -> Vec<(String, String)> {
+        let state = fold(&events(FeedKind::Stream, text));
+        let subagents = state.subagents();
+        let all = subagents.iter().flat_map(|it| it.blocks().iter().collect::<Vec<_>>());
+        let all = state.blocks().iter().chain(all).map(|block| {
+            let json = serde_json::to_value(&*block).unwrap();
+            let text = |name: &str| json[name].as_str().unwrap_or("main").to_owned();
+            (text("conversationId"), text("message"))
+        });
+        all.collect()
+    };
+    let own = ("main".to_owned(), "own".to_owned());
+    let early = ("b".to_owned(), "early".to_owned());
+    // A fork that the server announces is a session of its own.
+    let fork = sent("thread/started", r#"{"thread":{"id":"b"}}"#);
+    assert_eq!(warnings(&(begin.clone() + &fork + &turn)), [own.clone()]);
+    // A subagent is not announced. What is never mentioned again is kept.
+    assert_eq!(warnings(&(begin.clone() + &turn)), [own.clone(), early.clone()]);
+    assert_eq!(warnings(&begin), [own, early]);
+}

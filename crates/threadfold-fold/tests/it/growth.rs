@@ -442,7 +442,10 @@ fn emitted(sources: &[(SourceSpec, String)]) -> u64 {
     for (record, seq) in records.into_iter().zip(1..) {
         let step = fold.push(&record.at(seq));
         assert_eq!(step.oddities, []);
-        let sizes = step.events.iter().map(|it| serde_json::to_string(it).unwrap().len() as u64);
+        let sizes = step
+            .events
+            .iter()
+            .map(|it| serde_json::to_string(it).expect("an event is JSON").len() as u64);
         bytes += sizes.sum::<u64>();
     }
     bytes
