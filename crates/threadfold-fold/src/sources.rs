@@ -14,6 +14,8 @@ pub(crate) struct Sources {
     latest: OrdMap<SourceKey, usize>,
     /// The latest declaration of each number.
     by_number: OrdMap<u32, usize>,
+    /// The sources that may be one file, or copies of it, in the order of their declaration.
+    by_file: OrdMap<SourceKey, Vector<usize>>,
     /// How many sources have each base name.
     names: OrdMap<String, u32>,
 }
@@ -34,6 +36,7 @@ impl Sources {
         let index = self.all.len();
         self.latest.insert(source.spec.key(), index);
         self.by_number.insert(source.number, index);
+        self.by_file.entry(source.spec.file_key()).or_default().push_back(index);
         self.all.push_back(source);
     }
 
@@ -53,6 +56,17 @@ impl Sources {
     /// Returns the latest part of a source.
     pub(crate) fn latest(&self, spec: &SourceSpec) -> Option<&Source> {
         self.latest.get(&spec.key()).and_then(|index| self.all.get(*index))
+    }
+
+    /// Returns the sources that may be the same file as this one, or copies of it.
+    pub(crate) fn same_files(&self, spec: &SourceSpec) -> impl DoubleEndedIterator<Item = &Source> {
+        let places = self.by_file.get(&spec.file_key()).into_iter().flatten();
+        places.filter_map(|index| self.all.get(*index))
+    }
+
+    /// Returns the greatest number of a source.
+    pub(crate) fn greatest_number(&self) -> Option<u32> {
+        self.by_number.get_max().map(|(number, _)| *number)
     }
 
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Source> {
