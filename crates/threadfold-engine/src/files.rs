@@ -113,11 +113,6 @@ impl FileFollower {
         Self { file, following: None, checked: None }
     }
 
-    /// Returns the file.
-    pub(crate) fn file(&self) -> &InputFile {
-        &self.file
-    }
-
     /// Reads everything new into the session; unterminated lines wait for their end.
     ///
     /// A missing file is not an error: it may still appear, and what was read of it stays.

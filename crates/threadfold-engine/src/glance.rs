@@ -18,11 +18,11 @@ use crate::transient::read_found;
 pub(crate) const SHORT_SESSION: u64 = 16 << 10;
 /// How many of the first bytes of a session are read at most, and at first.
 const HEAD: usize = 64 << 10;
-const FIRST_HEAD: usize = 8 << 10;
+const FIRST_HEAD: usize = 4 << 10;
 /// How many of the last bytes of a session's main file are read.
 const TAIL: u64 = 64 << 10;
 /// How many of the last bytes of a subagent's file are read, for their time.
-const SUBAGENT_TAIL: u64 = 8 << 10;
+const SUBAGENT_TAIL: u64 = 4 << 10;
 
 impl FoundSession {
     /// Returns what can be known of it from a bounded part of its files; if it is short, everything.
@@ -83,8 +83,7 @@ impl SampledFile {
         // The byte before shows whether a line begins there.
         let start = length.saturating_sub(most + 1);
         opened.seek(SeekFrom::Start(start))?;
-        let mut tail = Vec::new();
-        opened.take(most + 1).read_to_end(&mut tail)?;
+        let mut tail = read_up_to(opened, length - start)?;
         if start > 0 {
             let line = memchr::memchr(b'\n', &tail).map_or(tail.len(), |end| end + 1);
             tail.drain(..line);
@@ -119,11 +118,26 @@ pub(crate) fn sample(
     Ok(head.map(|head| head.finish(agent, &parts)).unwrap_or_default())
 }
 
+/// Reads so many bytes, or fewer at the end, with as few calls as possible.
+fn read_up_to(reader: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(most).unwrap_or(HEAD)];
+    let mut length = 0;
+    while length < bytes.len() {
+        match reader.read(&mut bytes[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
 fn read_head(mut plain: impl Read, reader: &mut HeadReader) -> io::Result<()> {
     let (mut read, mut size) = (0, FIRST_HEAD);
     while read < HEAD {
-        let mut chunk = Vec::new();
-        plain.by_ref().take(size as u64).read_to_end(&mut chunk)?;
+        let chunk = read_up_to(&mut plain, size as u64)?;
         if chunk.is_empty() || !reader.push(&chunk) {
             break;
         }

@@ -13,8 +13,8 @@ use crate::slice::Slices;
 use crate::source::{SourceRole, SourceSpec};
 use crate::summary::SessionSummary;
 
-/// How many of the last bytes are converted, unless more are needed.
-const LAST_BYTES: usize = 8 << 10;
+/// How many of the last bytes are converted, at first and if more are needed.
+const LAST_BYTES: [usize; 3] = [4 << 10, 16 << 10, usize::MAX];
 
 /// The summary of a session of which only parts were read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,7 +68,7 @@ impl Glance {
         let mut fold = Fold::new(session.clone(), Slices::default()).once();
         declare(&mut fold, record.source, spec);
         push(&mut fold, record);
-        let known = fold.into_summary();
+        let known = summary_of(fold);
         let fields = [
             (known.first_prompt.is_some(), UnknownField::FirstPrompt),
             (known.model.is_some(), UnknownField::Model),
@@ -80,7 +80,6 @@ impl Glance {
         let unknown = fields.into_iter().filter(|(is_known, _)| !is_known).map(|(_, it)| it);
         let summary = SessionSummary {
             agent: Some(agent.name().to_owned()),
-            path: known.path,
             title: known.title,
             first_prompt: known.first_prompt,
             model: known.model,
@@ -129,7 +128,7 @@ impl HeadReader {
     /// Returns what the beginning shows, together with the last bytes of all files.
     pub fn finish(self, agent: Agent, files: &[FileParts]) -> Glance {
         let session = self.fold.session().clone();
-        let head = self.fold.into_summary();
+        let head = summary_of(self.fold);
         let tail = read_tails(&session, agent, files);
         let mut unknown = vec![UnknownField::Cost, UnknownField::Counts];
         let mut note = |is_known: bool, field| {
@@ -160,7 +159,6 @@ impl HeadReader {
             version: tail.version,
             started_at: head.started_at.filter(|_| is_known(UnknownField::StartedAt)),
             ended_at: tail.ended_at.filter(|_| is_known(UnknownField::EndedAt)),
-            path: head.path,
             ..SessionSummary::default()
         };
         Glance { summary, unknown }
@@ -169,11 +167,20 @@ impl HeadReader {
 
 /// Returns what the last bytes of files show.
 fn read_tails(session: &SessionId, agent: Agent, files: &[FileParts]) -> SessionSummary {
-    let short = read_last(session, agent, files, LAST_BYTES);
-    match short.model.is_some() && short.ended_at.is_some() {
-        true => short,
-        false => read_last(session, agent, files, usize::MAX),
+    let mut last = SessionSummary::default();
+    for bytes in LAST_BYTES {
+        last = read_last(session, agent, files, bytes);
+        if last.model.is_some() && last.ended_at.is_some() {
+            break;
+        }
     }
+    last
+}
+
+/// Returns the summary of a fold, without a hash of its state.
+fn summary_of(fold: Fold) -> SessionSummary {
+    let metadata = fold.metadata().clone();
+    SessionSummary::of(&fold.into_settled().0, &metadata)
 }
 
 /// Converts the last lines of each file that are within so many bytes, and before them those that
@@ -200,7 +207,7 @@ fn read_last(
         records.extend(cutter.unfinished());
         records.into_iter().for_each(|record| push(&mut fold, record));
     }
-    fold.into_summary()
+    summary_of(fold)
 }
 
 /// Returns where the first line after a place begins; the place itself if that is the beginning.

@@ -78,3 +78,43 @@ impl Sources {
         self.all.iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use threadfold_convert::{claude, opencode};
+
+    use super::*;
+    use crate::source::SourceRole;
+
+    #[test]
+    fn copies_of_a_file_are_found_and_other_files_are_not() {
+        let mut sources = Sources::default();
+        let attached = |name: &str| SourceSpec::new(claude::AGENT, SourceRole::Attached, name);
+        let main = |name: &str| SourceSpec::new(claude::AGENT, SourceRole::Main, name);
+        let of_many = |name: &str| SourceSpec::new(opencode::AGENT, SourceRole::Main, name);
+        let copy = attached("a.txt").at("/elsewhere/a.txt").as_copy(1);
+        let rewritten = SourceSpec { part: 2, ..attached("a.txt") };
+        let all = [
+            attached("a.txt"),
+            attached("b.txt"),
+            copy,
+            rewritten,
+            main("s1.jsonl"),
+            main("renamed.jsonl"),
+            of_many("message/m1.json"),
+            of_many("message/m2.json"),
+        ];
+        for (number, spec) in (1..).zip(all) {
+            sources.declare(number, spec);
+        }
+        let same = |spec: &SourceSpec| -> Vec<u32> {
+            sources.same_files(spec).map(|it| it.number).collect()
+        };
+        assert_eq!(same(&attached("a.txt")), [1, 3, 4]);
+        assert_eq!(same(&attached("c.txt")), [0; 0]);
+        // A session has one main file, whatever its name is, unless its agent writes many.
+        assert_eq!(same(&main("another.jsonl")), [5, 6]);
+        assert_eq!(same(&of_many("message/m2.json")), [8]);
+        assert_eq!(sources.greatest_number(), Some(8));
+    }
+}

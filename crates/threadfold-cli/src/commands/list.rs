@@ -3,8 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
+use std::num::NonZero;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
@@ -108,6 +111,9 @@ fn changed(listed: &ListedSession) -> Option<SystemTime> {
     }
 }
 
+/// How many threads read sessions at most.
+const MOST_THREADS: usize = 8;
+
 /// Reads the displayed fields of a session.
 struct RowReader<'a> {
     waiter: &'a Waiter,
@@ -117,23 +123,44 @@ struct RowReader<'a> {
 }
 
 impl RowReader<'_> {
-    /// Reads the sessions one by one. Unreadable sessions are reported and skipped.
+    /// Reads the sessions, several at once. Unreadable sessions are reported and skipped.
     fn read_all(&self, listed: &[ListedSession]) -> Vec<Row> {
-        let mut progress = Progress::new(listed.len());
-        let mut rows = Vec::with_capacity(listed.len());
-        for session in listed {
-            match self.read(session) {
+        let progress = Mutex::new(Progress::new(listed.len()));
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+        let next = AtomicUsize::new(0);
+        let read = || {
+            let mut rows = Vec::new();
+            loop {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some(session) = listed.get(place) else { return rows };
+                rows.push((place, self.read(session)));
+                progress.lock().unwrap_or_else(PoisonError::into_inner).step();
+            }
+        };
+        let mut read: Vec<_> = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
+            let mut all = read();
+            for other in others {
+                match other.join() {
+                    Ok(rows) => all.extend(rows),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            all
+        });
+        progress.into_inner().unwrap_or_else(PoisonError::into_inner).erase();
+        read.sort_by_key(|(place, _)| *place);
+        let mut rows = Vec::with_capacity(read.len());
+        for (session, (_, row)) in listed.iter().zip(read) {
+            match row {
                 Ok(row) => rows.push(row),
                 Err(error) => {
-                    progress.erase();
                     let name = session.found.as_ref().map(FoundSession::description);
                     let name = name.unwrap_or_else(|| format!("session `{}`", session.id));
                     print_note(format_args!("skipped {name}: {}", error.cause()));
                 }
             }
-            progress.step();
         }
-        progress.erase();
         rows
     }
 
@@ -300,7 +327,7 @@ impl Row {
     }
 
     fn is_unknown(&self, field: &str) -> bool {
-        self.unknown.contains(&field)
+        self.unknown.iter().any(|it| *it == field)
     }
 
     /// Returns a number as it is shown, or that it is unknown.
