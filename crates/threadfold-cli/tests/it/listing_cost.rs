@@ -171,22 +171,22 @@ const COUNTS: [usize; 4] = [10, 100, 1_000, 10_000];
 
 #[test]
 fn sessions_with_subagents_inside_cost_the_same_however_many_there_are() {
-    check(&COUNTS, |count| claude(count, Layout::Inside), 4 << 10, 10);
+    check(&COUNTS, |count| claude(count, Layout::Inside), 4 << 10, 24);
 }
 
 #[test]
 fn sessions_with_subagents_beside_them_cost_the_same_however_many_there_are() {
-    check(&COUNTS, |count| claude(count, Layout::Beside), 8 << 10, 16);
+    check(&COUNTS, |count| claude(count, Layout::Beside), 8 << 10, 28);
 }
 
 #[test]
 fn sessions_with_subagents_below_them_cost_the_same_however_many_there_are() {
-    check(&COUNTS, |count| claude(count, Layout::Below), 8 << 10, 16);
+    check(&COUNTS, |count| claude(count, Layout::Below), 8 << 10, 28);
 }
 
 #[test]
 fn sessions_with_workflows_cost_the_same_however_many_there_are() {
-    check(&COUNTS, |count| claude(count, Layout::Workflow), 8 << 10, 16);
+    check(&COUNTS, |count| claude(count, Layout::Workflow), 8 << 10, 28);
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn a_file_that_only_grew_is_read_from_where_it_ended() {
         // The stored records are read, but they are compressed.
         assert!(grown.read < size / 2, "{} bytes were read of {size}", grown.read);
     }
-    env.done(&["export", SESSION, "--output", "out", "--store", "store.db"]);
+    env.done(&["export", SESSION, "--output", "out/", "--store", "store.db"]);
     let exported = fs::read(env.path(&format!("out/{SESSION}.jsonl"))).unwrap();
     assert!(exported == fs::read(main_file(&env)).unwrap(), "the export differs");
     assert_eq!(status(&env.done(&import(&["--reread"]))), "unchanged");
@@ -234,8 +234,9 @@ fn rows_of_a_database_are_read_again_when_they_change() {
     let folder = env.path(".local/share/opencode");
     fs::create_dir_all(&folder).unwrap();
     let database = empty(&folder.join("opencode.db"));
-    let session = add(&database, &recording("text"), DatabaseContent::All);
-    add(&database, &recording("tools"), DatabaseContent::All);
+    // With the log of events, that is read instead of the rows.
+    let session = add(&database, &recording("text"), DatabaseContent::RowsOnly);
+    add(&database, &recording("tools"), DatabaseContent::RowsOnly);
     settle();
     let import = || work(&env.command(&["import", "--json", "--store", "store.db"])).stdout;
     let count = |imported: &str, status: &str| imported.matches(&format!("\"{status}\"")).count();

@@ -95,8 +95,9 @@ fn what_is_known_of_a_part_is_what_the_whole_session_shows() {
             if is_known(UnknownField::StartedAt) {
                 assert_eq!(summary.started_at, whole.started_at, "{place:?}");
             }
+            // A last line that repeats an earlier one has no event of its own in the whole session.
             if is_known(UnknownField::EndedAt) {
-                assert_eq!(summary.ended_at, whole.ended_at, "{place:?}");
+                assert!(summary.ended_at >= whole.ended_at, "{place:?}");
             }
         }
     }

@@ -58,7 +58,7 @@ impl CodexContent {
     }
 
     /// Returns the content with these files, so that the place is not searched for them again.
-    pub(super) fn as_found(self, files: Vec<(PathBuf, RolloutRole)>) -> Self {
+    pub(super) fn with_files(self, files: Vec<(PathBuf, RolloutRole)>) -> Self {
         Self { found: Some(Arc::new(files)), ..self }
     }
 

@@ -48,7 +48,7 @@ fn add(rollouts: Vec<Rollout>, found: &mut Discovery) {
         let Some((main, _)) = files.first() else { continue };
         let main = rollouts[*main].path.as_path();
         let files = files.iter().map(|(index, role)| (rollouts[*index].path.clone(), role.clone()));
-        let content = CodexContent::new(main, root, known.clone()).as_found(files.collect());
+        let content = CodexContent::new(main, root, known.clone()).with_files(files.collect());
         found.add(session_of(main, root, content));
     }
 }
