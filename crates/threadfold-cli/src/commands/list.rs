@@ -327,7 +327,7 @@ impl Row {
     }
 
     fn is_unknown(&self, field: &str) -> bool {
-        self.unknown.iter().any(|it| *it == field)
+        self.unknown.contains(&field)
     }
 
     /// Returns a number as it is shown, or that it is unknown.

@@ -27,11 +27,9 @@ impl ImportedFiles {
     /// What prevents that is reported when the store is opened for writing.
     pub(crate) fn read(store: &StoreArgs, rereads: bool) -> Result<Self, CommandError> {
         let location = store.location()?;
-        let sessions = match store.open_to_read().and_then(|store| store.sessions()) {
-            Ok(sessions) => sessions,
-            Err(_) => Vec::new(),
-        };
-        Ok(Self { index: index_of(&location), sessions: by_id(sessions), rereads })
+        let sessions = store.open_to_read().and_then(|store| store.sessions());
+        let sessions = by_id(sessions.unwrap_or_default());
+        Ok(Self { index: index_of(&location), sessions, rereads })
     }
 
     /// Knows nothing, and notes nothing.
