@@ -154,6 +154,9 @@ impl FolderFollower {
     pub async fn poll(&mut self) -> Vec<FolderUpdate> {
         let mut updates = Vec::new();
         let mut changed = BTreeSet::new();
+        // What the followers of the sessions have to know: that no file was added, or that any may
+        // have been.
+        let mut changes = FileChanges::Paths(BTreeSet::new());
         match self.watcher.take() {
             FileChanges::Paths(paths) => {
                 for path in paths {
@@ -178,9 +181,10 @@ impl FolderFollower {
                 return updates;
             }
             changed = (0..self.sessions.len()).collect();
+            changes = FileChanges::Missed;
         }
         for index in changed {
-            self.poll_session(index, &mut updates).await;
+            self.poll_session(index, &changes, &mut updates).await;
         }
         self.close_idle(&mut updates).await;
         updates
@@ -258,7 +262,12 @@ impl FolderFollower {
         }
     }
 
-    async fn poll_session(&mut self, index: usize, updates: &mut Vec<FolderUpdate>) {
+    async fn poll_session(
+        &mut self,
+        index: usize,
+        changes: &FileChanges,
+        updates: &mut Vec<FolderUpdate>,
+    ) {
         let place = self.sessions[index].found.place.clone();
         let stamp = self.sessions[index].found.content.stamp();
         let is_waiting = self.failures.get(&place).is_some_and(|it| it.at.elapsed() < RETRY_AFTER);
@@ -269,7 +278,7 @@ impl FolderFollower {
             self.failures.remove(&place);
             return;
         }
-        match self.read(index).await {
+        match self.read(index, changes).await {
             Ok((id, intake)) => {
                 self.sessions[index].stamp = Some(stamp);
                 self.failures.remove(&place);
@@ -286,7 +295,11 @@ impl FolderFollower {
         }
     }
 
-    async fn read(&mut self, index: usize) -> Result<(SessionId, Intake), EngineError> {
+    async fn read(
+        &mut self,
+        index: usize,
+        changes: &FileChanges,
+    ) -> Result<(SessionId, Intake), EngineError> {
         let tracked = &mut self.sessions[index];
         if tracked.open.is_none() {
             let id = SessionNames::new(&*self.store).settle(&tracked.found).await?;
@@ -298,6 +311,7 @@ impl FolderFollower {
             return Ok((tracked.found.id.clone(), Intake::default()));
         };
         open.active = Instant::now();
+        open.follower.notice(changes);
         let intake = open.follower.poll(&mut open.session, &mut |_| {}).await?;
         Ok((open.session.id().clone(), intake))
     }

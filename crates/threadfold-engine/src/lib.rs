@@ -46,15 +46,18 @@ pub mod agents;
 mod content_watcher;
 mod discover;
 mod error;
+mod file_stamp;
 mod file_watcher;
 mod files;
 mod folder;
 mod found_session;
 mod frame;
 mod freshness;
+mod glance;
 mod holder;
 mod host;
 mod http_client;
+mod import_index;
 mod inspect;
 mod listeners;
 mod load;
@@ -89,6 +92,9 @@ pub use host::{
     Arrival, FrameListener, Host, ListedSession, ListenOptions, SessionListPage, SessionQuery,
 };
 pub use http_client::http_client;
+pub use import_index::{
+    ContentStamp, ImportIndex, ImportedSession, KnownImport, import_index_path,
+};
 pub use inspect::inspect;
 pub use listeners::{Listener, SessionHandle, Update};
 pub use load::{LoadReport, advance_fold, load, load_within};

@@ -1,6 +1,7 @@
 //! Follows the files of a session to which more may be added while it is read.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,21 +20,23 @@ const RELIST_EVERY: Duration = Duration::from_millis(500);
 /// Follows all files of a session, those that appear late as well.
 pub(crate) struct GrowingSetFollower {
     content: Arc<dyn SessionContent>,
-    is_same: fn(&InputFile, &InputFile) -> bool,
+    identity: fn(&InputFile) -> &Path,
     followers: Vec<FileFollower>,
+    /// What identifies the files that are followed.
+    known: BTreeSet<PathBuf>,
     listed: Option<Instant>,
+    /// Notifications name the files that appear, so nothing has to be listed without one.
+    is_notified: bool,
     /// Where the files are listed for the first time, if not by the content.
     first: Option<Arc<dyn SessionContent>>,
 }
 
 impl GrowingSetFollower {
-    /// Returns a follower of the content's files, of which `is_same` recognizes each in the next
-    /// list: an agent may move a file while it is followed.
-    pub(crate) fn new(
-        content: Arc<dyn SessionContent>,
-        is_same: fn(&InputFile, &InputFile) -> bool,
-    ) -> Self {
-        Self { content, is_same, followers: Vec::new(), listed: None, first: None }
+    /// Returns a follower of the content's files, each of which is recognized in the next list by
+    /// its `identity`: an agent may move a file while it is followed.
+    pub(crate) fn new(content: Arc<dyn SessionContent>, identity: fn(&InputFile) -> &Path) -> Self {
+        let (followers, known) = (Vec::new(), BTreeSet::new());
+        Self { content, identity, followers, known, listed: None, is_notified: false, first: None }
     }
 
     /// Takes the first list of files from another content, which knows them already.
@@ -48,7 +51,7 @@ impl GrowingSetFollower {
             None => self.content.files()?,
         };
         for file in files {
-            if !self.followers.iter().any(|it| (self.is_same)(it.file(), &file)) {
+            if self.known.insert((self.identity)(&file).to_owned()) {
                 self.followers.push(FileFollower::new(file));
             }
         }
@@ -63,7 +66,8 @@ impl Follow for GrowingSetFollower {
         session: &mut Session,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<Intake, EngineError> {
-        if self.listed.is_none_or(|listed| listed.elapsed() >= RELIST_EVERY) {
+        let is_over = |listed: Instant| !self.is_notified && listed.elapsed() >= RELIST_EVERY;
+        if self.listed.is_none_or(is_over) {
             self.list()?;
         }
         let mut intake = Intake::default();
@@ -74,6 +78,7 @@ impl Follow for GrowingSetFollower {
     }
 
     fn notice(&mut self, changes: &FileChanges) {
+        self.is_notified = *changes != FileChanges::Polled;
         let is_followed = |path: &PathBuf| self.followers.iter().any(|it| it.file().path == *path);
         let must_list = match changes {
             FileChanges::Paths(paths) => !paths.iter().all(is_followed),
