@@ -221,9 +221,15 @@ impl Fold {
         self.sources.iter()
     }
 
+    /// Returns the sources that may be the same file as `spec`, or copies of it at other paths, in
+    /// the order of their declaration.
+    pub fn same_files(&self, spec: &SourceSpec) -> impl DoubleEndedIterator<Item = &Source> {
+        self.sources.same_files(spec)
+    }
+
     /// Returns the number for the next source to declare.
     pub fn next_source(&self) -> u32 {
-        self.sources.iter().map(|it| it.number).max().unwrap_or_default() + 1
+        self.sources.greatest_number().unwrap_or_default() + 1
     }
 
     /// Returns the latest part of a source.

@@ -14,6 +14,8 @@ pub(crate) struct Sources {
     latest: OrdMap<SourceKey, usize>,
     /// The latest declaration of each number.
     by_number: OrdMap<u32, usize>,
+    /// The sources that may be one file, or copies of it, in the order of their declaration.
+    by_file: OrdMap<SourceKey, Vector<usize>>,
     /// How many sources have each base name.
     names: OrdMap<String, u32>,
 }
@@ -34,6 +36,7 @@ impl Sources {
         let index = self.all.len();
         self.latest.insert(source.spec.key(), index);
         self.by_number.insert(source.number, index);
+        self.by_file.entry(source.spec.file_key()).or_default().push_back(index);
         self.all.push_back(source);
     }
 
@@ -55,6 +58,17 @@ impl Sources {
         self.latest.get(&spec.key()).and_then(|index| self.all.get(*index))
     }
 
+    /// Returns the sources that may be the same file as this one, or copies of it.
+    pub(crate) fn same_files(&self, spec: &SourceSpec) -> impl DoubleEndedIterator<Item = &Source> {
+        let places = self.by_file.get(&spec.file_key()).into_iter().flatten();
+        places.filter_map(|index| self.all.get(*index))
+    }
+
+    /// Returns the greatest number of a source.
+    pub(crate) fn greatest_number(&self) -> Option<u32> {
+        self.by_number.get_max().map(|(number, _)| *number)
+    }
+
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Source> {
         let index = *self.by_number.get(&number)?;
         self.all.get_mut(index)
@@ -62,5 +76,45 @@ impl Sources {
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Source> {
         self.all.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use threadfold_convert::{claude, opencode};
+
+    use super::*;
+    use crate::source::SourceRole;
+
+    #[test]
+    fn copies_of_a_file_are_found_and_other_files_are_not() {
+        let mut sources = Sources::default();
+        let attached = |name: &str| SourceSpec::new(claude::AGENT, SourceRole::Attached, name);
+        let main = |name: &str| SourceSpec::new(claude::AGENT, SourceRole::Main, name);
+        let of_many = |name: &str| SourceSpec::new(opencode::AGENT, SourceRole::Main, name);
+        let copy = attached("a.txt").at("/elsewhere/a.txt").as_copy(1);
+        let rewritten = SourceSpec { part: 2, ..attached("a.txt") };
+        let all = [
+            attached("a.txt"),
+            attached("b.txt"),
+            copy,
+            rewritten,
+            main("s1.jsonl"),
+            main("renamed.jsonl"),
+            of_many("message/m1.json"),
+            of_many("message/m2.json"),
+        ];
+        for (number, spec) in (1..).zip(all) {
+            sources.declare(number, spec);
+        }
+        let same = |spec: &SourceSpec| -> Vec<u32> {
+            sources.same_files(spec).map(|it| it.number).collect()
+        };
+        assert_eq!(same(&attached("a.txt")), [1, 3, 4]);
+        assert_eq!(same(&attached("c.txt")), [0; 0]);
+        // A session has one main file, whatever its name is, unless its agent writes many.
+        assert_eq!(same(&main("another.jsonl")), [5, 6]);
+        assert_eq!(same(&of_many("message/m2.json")), [8]);
+        assert_eq!(sources.greatest_number(), Some(8));
     }
 }

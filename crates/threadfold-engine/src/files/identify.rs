@@ -135,7 +135,7 @@ pub(crate) async fn has_file(
 
 /// Returns the sources of this name at any path, the latest first.
 fn same_files(fold: &Fold, spec: &SourceSpec) -> Vec<Source> {
-    fold.sources().filter(|it| it.spec.may_be_same_file(spec)).rev().cloned().collect()
+    fold.same_files(spec).rev().cloned().collect()
 }
 
 fn is_latest(fold: &Fold, part: &Source) -> bool {

@@ -82,12 +82,11 @@ impl SourceSpec {
             == (&other.agent, other.kind, &other.agent_id, &other.name)
     }
 
-    /// Returns whether `other` may be the same file, or a copy of it at another path.
-    pub fn may_be_same_file(&self, other: &Self) -> bool {
+    /// Returns what a file and its copies at other paths have in common.
+    pub(crate) fn file_key(&self) -> SourceKey {
         // Somebody may have renamed a copy of a session's only file.
-        let is_only = self.is_only_file();
-        (&self.agent, self.kind, &self.agent_id) == (&other.agent, other.kind, &other.agent_id)
-            && (is_only || self.plain_name() == other.plain_name())
+        let name = if self.is_only_file() { "" } else { self.plain_name() };
+        (self.agent.clone(), self.kind as u8, self.agent_id.clone(), name.to_owned())
     }
 
     /// Returns whether this is the only main file of a session.
