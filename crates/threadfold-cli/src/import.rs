@@ -1,12 +1,15 @@
 //! Resolves the arguments of `import` to sessions.
 
+mod imported_files;
+
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::anyhow;
 use threadfold_engine::{
-    Budget, Discovery, FoundSession, InputError, InputOptions, Intake, Options, Session,
-    SessionNames, UnreadContent, adopt_children, holder, open_path, unread_content,
+    Budget, ContentStamp, Discovery, FoundSession, ImportedSession, InputError, InputOptions,
+    Intake, LoadReport, Options, Session, SessionNames, UnreadContent, adopt_children, holder,
+    open_path, unread_content,
 };
 use threadfold_store::Store;
 
@@ -15,6 +18,8 @@ use crate::sessions::{ResolvedInput, find_given};
 use crate::store::OpenStore;
 use crate::surroundings::{discover, report_unreadable};
 use crate::view::count;
+
+pub(crate) use self::imported_files::{ImportedFiles, locked};
 
 /// A session to import, or why it cannot be imported.
 pub(crate) struct Candidate {
@@ -114,10 +119,31 @@ pub(crate) struct ImportResult {
     pub(crate) intake: Intake,
 }
 
-/// Assigns the id under which a session is stored, and reports if it is another one.
-pub(crate) fn settle(store: &OpenStore, found: &mut FoundSession) -> Result<(), CommandError> {
+impl ImportResult {
+    /// Returns the result of a session that was not read, because it looks unchanged.
+    pub(crate) fn unchanged() -> Self {
+        Self { is_new: false, is_unchanged: true, intake: Intake::default() }
+    }
+}
+
+/// A session that has to be read.
+pub(crate) struct ChangedSession {
+    pub(crate) found: FoundSession,
+    /// What it looked like before it is read.
+    pub(crate) stamp: ContentStamp,
+    /// The stored session, if it was loaded already.
+    pub(crate) loaded: Option<LoadReport>,
+}
+
+/// Assigns the id under which a session is stored, and reports if it is another one. Returns the
+/// stored session, if it had to be loaded for that.
+pub(crate) fn settle(
+    store: &OpenStore,
+    found: &mut FoundSession,
+) -> Result<Option<LoadReport>, CommandError> {
     let shared = store.shared();
-    let id = store.wait(SessionNames::new(&*shared).settle(found))?;
+    let names = SessionNames::new(&*shared);
+    let (id, loaded) = store.wait(names.settle_within(found, Some(store.budget())))?;
     if id != found.id && id.as_str().starts_with(found.id.as_str()) {
         print_note(format_args!(
             "`{}` differs from the stored session `{}`: it is stored as `{id}`",
@@ -126,7 +152,7 @@ pub(crate) fn settle(store: &OpenStore, found: &mut FoundSession) -> Result<(), 
         ));
     }
     found.id = id;
-    Ok(())
+    Ok(loaded)
 }
 
 /// Reads sessions into the store at once, and counts the bytes that were read; returns the
@@ -136,23 +162,22 @@ pub(crate) fn settle(store: &OpenStore, found: &mut FoundSession) -> Result<(), 
 /// sessions, one after another, would take minutes.
 pub(crate) fn import_all(
     store: &OpenStore,
-    sessions: &[FoundSession],
+    index: &Arc<Mutex<ImportedFiles>>,
+    mut sessions: Vec<ChangedSession>,
     progress: impl FnMut(u64) + Clone + Send + 'static,
 ) -> Vec<Result<ImportResult, CommandError>> {
+    let start = |session: ChangedSession| {
+        import(store.shared(), store.budget(), index.clone(), session, progress.clone())
+    };
     // A task runs on another thread, whose allocator would keep what the first one has freed: one
     // session, which may be large, is imported without a task.
-    if let [found] = sessions {
-        let import = import(store.shared(), store.budget(), found.clone(), progress);
-        return vec![store.wait(import)];
+    if sessions.len() == 1
+        && let Some(only) = sessions.pop()
+    {
+        return vec![store.wait(start(only))];
     }
     store.wait(async {
-        let imports: Vec<_> = sessions
-            .iter()
-            .map(|found| {
-                let (found, progress) = (found.clone(), progress.clone());
-                tokio::spawn(import(store.shared(), store.budget(), found, progress))
-            })
-            .collect();
+        let imports: Vec<_> = sessions.into_iter().map(|it| tokio::spawn(start(it))).collect();
         let mut results = Vec::new();
         for import in imports {
             results.push(match import.await {
@@ -167,21 +192,29 @@ pub(crate) fn import_all(
 async fn import(
     store: Arc<dyn Store>,
     budget: Budget,
-    found: FoundSession,
+    index: Arc<Mutex<ImportedFiles>>,
+    changed: ChangedSession,
     mut progress: impl FnMut(u64) + Send,
 ) -> Result<ImportResult, CommandError> {
+    let ChangedSession { found, stamp, loaded } = changed;
     // Unreadable content is reported before the session is created in the store.
     found.content.check()?;
-    let options = Options { budget: Some(budget), ..Options::new(holder("threadfold import")) };
-    let mut session = Session::open(store, &found.id, options).await?;
+    let options =
+        Options { budget: Some(budget), loaded, ..Options::new(holder("threadfold import")) };
+    let mut session = Session::open(store.clone(), &found.id, options).await?;
+    locked(&index).prepare(&stamp, &mut session);
     let before = session.cursor().seq;
     let intake = found.read_into(&mut session, &mut progress).await;
     let after = session.cursor().seq;
+    let imported = ImportedSession::of(&mut session);
     // The session is closed in any case, to release its lease.
     let closed = session.close().await;
     let intake = intake?;
     for problem in closed? {
         print_note(format_args!("session `{}`: {problem}", found.id));
+    }
+    if let Some(entry) = store.entry(&found.id).await? {
+        locked(&index).note(stamp, &imported, &entry);
     }
     Ok(ImportResult { is_new: before == 0, is_unchanged: before == after && before > 0, intake })
 }

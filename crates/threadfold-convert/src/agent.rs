@@ -43,6 +43,8 @@ pub(crate) struct AgentModule {
     pub(crate) unpack: fn(&[u8]) -> Option<Bundle>,
     /// Returns whether a file's name, without its extension, is a session id of the agent.
     pub(crate) is_session_name: fn(&str) -> bool,
+    /// Texts of which at least one is in every record that changes the session's title.
+    pub(crate) title_marks: &'static [&'static str],
     /// A session has one main file, so that another main file must be a copy of it.
     pub(crate) has_one_main_file: bool,
     /// Sorts the files of one session into reading order, each with its kind; files that are no
@@ -237,6 +239,12 @@ impl Agent {
     /// Returns whether a file's name, without its extension, is a session id of the agent.
     pub fn is_session_name(self, stem: &str) -> bool {
         (self.0.is_session_name)(stem)
+    }
+
+    /// Returns texts of which at least one is in every record that changes the session's title, so
+    /// that those records are found without converting the others.
+    pub fn title_marks(self) -> &'static [&'static str] {
+        self.0.title_marks
     }
 
     /// Returns whether a session has one main file, so that another main file must be a copy of it,

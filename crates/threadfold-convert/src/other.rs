@@ -28,6 +28,7 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
     resume: |memory| Ok(Box::new(memory::read::<OtherConverter>(memory)?)),
     unpack: |_| None,
     is_session_name: |_| false,
+    title_marks: &[],
     has_one_main_file: false,
     reading_order: |files| {
         let file = |(index, file): (usize, &SessionFile<'_>)| {

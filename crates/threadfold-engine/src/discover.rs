@@ -40,6 +40,8 @@ pub struct Discovery {
     pub refused: Vec<(PathBuf, InputError)>,
     /// The index of each session with an agent's id.
     by_id: BTreeMap<String, usize>,
+    /// The ids of the children.
+    child_ids: BTreeSet<String>,
     /// The indices of sessions with an id that is derived from their content.
     by_content: BTreeMap<String, Vec<usize>>,
 }
@@ -144,11 +146,12 @@ impl Discovery {
     }
 
     pub(crate) fn add_child(&mut self, found: FoundSession) {
+        self.child_ids.insert(found.id.to_string());
         self.children.push(found);
     }
 
     pub(crate) fn has(&self, id: &str) -> bool {
-        self.by_id.contains_key(id) || self.children.iter().any(|it| it.id.as_str() == id)
+        self.by_id.contains_key(id) || self.child_ids.contains(id)
     }
 
     pub(crate) fn report_unreadable(&mut self, path: &Path, error: &dyn Error) {
@@ -296,6 +299,14 @@ impl FolderTree {
     /// Returns the files that match, the least deep first.
     pub(crate) fn matching(&self, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
         self.files().filter(|it| is_wanted(it)).map(Path::to_owned).collect()
+    }
+
+    /// Returns the files directly in a folder whose names begin like this, by name.
+    pub(crate) fn files_in(&self, folder: &Path, prefix: &str) -> Vec<PathBuf> {
+        // They stand together: files are ordered by depth, and then by path.
+        let from = self.files.range(ByDepth(folder.join(prefix))..).map(|it| &it.0);
+        let is_one = |it: &&PathBuf| it.parent() == Some(folder) && name_of(it).starts_with(prefix);
+        from.take_while(is_one).cloned().collect()
     }
 
     /// Returns the folders that match.

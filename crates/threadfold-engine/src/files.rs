@@ -113,11 +113,6 @@ impl FileFollower {
         Self { file, following: None, checked: None }
     }
 
-    /// Returns the file.
-    pub(crate) fn file(&self) -> &InputFile {
-        &self.file
-    }
-
     /// Reads everything new into the session; unterminated lines wait for their end.
     ///
     /// A missing file is not an error: it may still appear, and what was read of it stays.
@@ -136,8 +131,11 @@ impl FileFollower {
         };
         let metadata = opened.metadata().map_err(|error| self.unreadable(error))?;
         let identity = Identity::of(&metadata);
+        if self.following.is_none() && session.known_files().has(&self.file, &metadata) {
+            return Ok(Intake::default());
+        }
         match self.file.form {
-            Form::Lines => self.poll_lines(opened, identity, session, progress).await,
+            Form::Lines => self.poll_lines(opened, &metadata, session, progress).await,
             Form::Document => {
                 let checked = Some((metadata.len(), metadata.modified().ok()));
                 if self.checked == checked {
@@ -156,24 +154,30 @@ impl FileFollower {
         session: &mut Session,
     ) -> Result<Intake, EngineError> {
         let Some(following) = &self.following else { return Ok(Intake::default()) };
-        let Some(partial) = following.cutter.unfinished() else { return Ok(Intake::default()) };
+        let Some(partial) = following.cutter.unfinished() else {
+            self.note_read(session);
+            return Ok(Intake::default());
+        };
         let source = session.fold().sources().find(|it| it.number == following.cutter.source());
         if source.and_then(Source::partial) == Some(&partial.bytes) {
+            self.note_read(session);
             return Ok(Intake::default());
         }
         let intake = Intake { records: 1, bytes: partial.bytes.len() as u64, new_parts: 0 };
         session.accept(vec![partial]).await?;
+        self.note_read(session);
         Ok(intake)
     }
 
     async fn poll_lines(
         &mut self,
         mut opened: impl Read + Seek,
-        identity: Identity,
+        metadata: &Metadata,
         session: &mut Session,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<Intake, EngineError> {
         let mut intake = Intake::default();
+        let identity = Identity::of(metadata);
         let is_same = match &self.following {
             Some(known) => {
                 known.identity == identity
@@ -183,7 +187,7 @@ impl FileFollower {
         };
         let mut following = match self.following.take() {
             Some(known) if is_same => known,
-            _ => self.begin(&mut opened, identity, session, &mut intake).await?,
+            _ => self.begin(&mut opened, metadata, session, &mut intake).await?,
         };
         let start = following.cutter.end();
         opened.seek(SeekFrom::Start(start)).map_err(|error| self.unreadable(error))?;
@@ -211,14 +215,27 @@ impl FileFollower {
         Ok(intake)
     }
 
+    /// Notes that the log contains the file as far as it was read.
+    fn note_read(&self, session: &mut Session) {
+        if let Some(following) = self.following.as_ref().filter(|it| !it.is_contained) {
+            session.note_read(&self.file, following.cutter.end(), &following.tail);
+        }
+    }
+
     /// Finds where the file continues in the log, or declares a new source or part.
     async fn begin(
         &self,
         opened: &mut (impl Read + Seek),
-        identity: Identity,
+        metadata: &Metadata,
         session: &mut Session,
         intake: &mut Intake,
     ) -> Result<FilePosition, EngineError> {
+        let identity = Identity::of(metadata);
+        let grown = session.known_files().continued(session.fold(), &self.file, metadata, opened);
+        if let Some((part, tail)) = grown.map_err(|error| self.unreadable(error))? {
+            let cutter = Cutter::resume(part.number, part.position.offset, false);
+            return Ok(FilePosition { tail, ..FilePosition::new(cutter, identity) });
+        }
         let store = session.shared_store();
         let known = (&*store, session.fold());
         let number = match identify::find(known, &self.file, identity, opened).await? {
@@ -249,6 +266,7 @@ impl FileFollower {
         let mut bytes = Vec::new();
         opened.read_to_end(&mut bytes).map_err(|error| self.unreadable(error))?;
         progress(bytes.len() as u64);
+        session.note_document(&self.file, &bytes);
         let number = match identify::find_document(session, &self.file.spec, identity, &bytes) {
             DocumentMatch::Known => return Ok(Intake::default()),
             DocumentMatch::Replaces(number) => number,
@@ -290,6 +308,24 @@ impl FilePosition {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Returns the hash of a file's records before a place; nothing if the file is shorter.
+pub(crate) fn chain_until(opened: &mut (impl Read + Seek), end: u64) -> io::Result<Option<Chain>> {
+    opened.seek(SeekFrom::Start(0))?;
+    let (mut cutter, mut chain) = (Cutter::new(0), Chain::default());
+    let (mut rest, mut records, mut chunk) = (end, Vec::new(), vec![0; CHUNK]);
+    while rest > 0 {
+        let wanted = usize::try_from(rest).unwrap_or(CHUNK).min(CHUNK);
+        let count = read(opened, &mut chunk[..wanted])?;
+        if count == 0 {
+            return Ok(None);
+        }
+        cutter.push(&chunk[..count], &mut records);
+        chain = records.drain(..).fold(chain, |chain: Chain, it: Record| chain.after(&it.bytes));
+        rest -= count as u64;
+    }
+    Ok(Some(chain))
 }
 
 /// If a file begins with everything known of a source, returns the last of those bytes.
@@ -350,7 +386,7 @@ impl FileSet {
 
 impl SessionContent for FileSet {
     fn check(&self) -> Result<(), EngineError> {
-        self.0.iter().try_for_each(|it| check_readable(&it.path))
+        check_all(self.0.iter().map(|it| it.path.as_path()))
     }
 
     fn files(&self) -> Result<Vec<InputFile>, EngineError> {
@@ -400,13 +436,18 @@ pub async fn read_files(session: &mut Session, files: &[InputFile]) -> Result<In
     Ok(intake)
 }
 
-/// Refuses unreadable files, and pipes and devices, which might never end.
-pub(crate) fn check_readable(path: &Path) -> Result<(), EngineError> {
+/// Refuses unreadable files, and pipes and devices, which might never end; returns the size.
+pub(crate) fn check_readable(path: &Path) -> Result<u64, EngineError> {
     let found = path.metadata().and_then(|it| match it.is_file() {
-        true => File::open(path).map(drop),
+        true => File::open(path).map(|_| it.len()),
         false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
     });
     found.map_err(|source| EngineError::File { path: path.to_owned(), source })
+}
+
+/// Refuses files of which one cannot be read.
+pub(crate) fn check_all<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), EngineError> {
+    paths.into_iter().try_for_each(|path| check_readable(path).map(drop))
 }
 
 /// Returns the number, size and latest time of files, without reading them; skips missing ones.

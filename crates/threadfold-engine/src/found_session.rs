@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use threadfold_core::SessionId;
-use threadfold_fold::Agent;
+use threadfold_fold::{Agent, Glance};
 
 use crate::error::EngineError;
-use crate::files::{InputFile, Intake};
+use crate::files::{Form, InputFile, Intake, stamp_of};
 use crate::session::Session;
 
 /// A session outside the store: in an agent's folder, in a file, or in a database.
@@ -49,8 +49,39 @@ pub trait SessionContent: Send + Sync {
     /// Returns its files; none for rows of a database.
     fn files(&self) -> Result<Vec<InputFile>, EngineError>;
 
+    /// Returns the files that it is read from, as they are on disk; for rows of a database, that
+    /// database.
+    fn origins(&self) -> Result<Vec<PathBuf>, EngineError> {
+        Ok(self.files()?.into_iter().map(|it| it.path).collect())
+    }
+
+    /// Returns whether it consists of rows of a database, which has other sessions as well.
+    fn is_in_database(&self) -> bool {
+        false
+    }
+
+    /// Returns what changes whenever a row of it changes, if it is in a database and that can be
+    /// known without reading the rows.
+    fn row_stamp(&self) -> Option<String> {
+        None
+    }
+
     /// Returns its size and time, without reading it.
     fn stamp(&self) -> Stamp;
+
+    /// Returns the size and time of its files of lines, without the size if it is not known; nothing
+    /// if it has none.
+    fn line_stamp(&self) -> Option<Stamp> {
+        let mut files = self.files().ok()?;
+        files.retain(|it| it.form == Form::Lines);
+        (!files.is_empty()).then(|| stamp_of(files.iter().map(|it| it.path.as_path())))
+    }
+
+    /// Returns what is known of it at a bounded cost, if that is not known from the first and last
+    /// lines of its files.
+    fn glance(&self, _session: &SessionId) -> Result<Option<Glance>, EngineError> {
+        Ok(None)
+    }
 
     /// Returns a follower that reads what is new, any number of times.
     fn follower(&self) -> Box<dyn Follow>;
@@ -109,8 +140,10 @@ impl FoundSession {
     /// Returns its name for messages.
     pub fn description(&self) -> String {
         let place = self.place.display();
-        match self.content.files() {
-            Ok(files) if files.iter().any(|it| it.path == self.place) => format!("`{place}`"),
+        match self.content.origins() {
+            Ok(files) if !self.content.is_in_database() && files.contains(&self.place) => {
+                format!("`{place}`")
+            }
             _ => format!("session `{}` of `{place}`", self.id),
         }
     }

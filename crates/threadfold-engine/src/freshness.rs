@@ -8,8 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use threadfold_fold::{GENERATION, SessionSummary};
 use threadfold_store::SessionEntry;
 
-use crate::files::{Form, stamp_of};
-use crate::found_session::{FoundSession, Stamp};
+use crate::found_session::FoundSession;
 
 /// How an agent's copy of a session compares to the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +29,16 @@ pub fn freshness(found: &FoundSession, entry: &SessionEntry) -> Freshness {
     let imported = entry.updated.0;
     let stamp = found.content.stamp();
     let Some(stored) = noted_summary(entry) else { return Freshness::Unsure };
-    let Some(lines) = line_stamp(found) else {
+    let Some(lines) = found.content.line_stamp() else {
         return match stamp.changed.and_then(milliseconds) {
             Some(changed) if changed > imported => Freshness::Newer,
             _ => Freshness::Unsure,
         };
     };
     let is_old = lines.changed.and_then(milliseconds).is_some_and(|it| it <= imported);
-    match lines.bytes.unwrap_or_default().cmp(&stored.line_bytes) {
+    // A compressed file may be longer.
+    let Some(bytes) = lines.bytes else { return Freshness::Unsure };
+    match bytes.cmp(&stored.line_bytes) {
         // Content that several copies share is counted once.
         _ if found.content.has_copies() && is_old => Freshness::Same,
         _ if found.content.has_copies() => Freshness::Unsure,
@@ -46,13 +47,6 @@ pub fn freshness(found: &FoundSession, entry: &SessionEntry) -> Freshness {
         Ordering::Equal if is_old => Freshness::Same,
         Ordering::Equal => Freshness::Unsure,
     }
-}
-
-/// Returns the stamp of a session's line files; `None` if it has none.
-fn line_stamp(found: &FoundSession) -> Option<Stamp> {
-    let mut files = found.content.files().ok()?;
-    files.retain(|it| it.form == Form::Lines);
-    (!files.is_empty()).then(|| stamp_of(files.iter().map(|it| it.path.as_path())))
 }
 
 /// Returns a stored session's summary, if it is current: of the last record and of the present

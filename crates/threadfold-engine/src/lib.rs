@@ -45,13 +45,16 @@ mod agent_database;
 pub mod agents;
 mod discover;
 mod error;
+mod file_stamp;
 mod files;
 mod folder;
 mod found_session;
 mod frame;
 mod freshness;
+mod glance;
 mod holder;
 mod host;
+mod import_index;
 mod inspect;
 mod listeners;
 mod load;
@@ -82,6 +85,9 @@ pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
 pub use host::{
     Arrival, FrameListener, Host, ListedSession, ListenOptions, SessionListPage, SessionQuery,
+};
+pub use import_index::{
+    ContentStamp, ImportIndex, ImportedSession, KnownImport, import_index_path,
 };
 pub use inspect::inspect;
 pub use listeners::{Listener, SessionHandle, Update};

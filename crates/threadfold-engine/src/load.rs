@@ -25,6 +25,18 @@ pub struct LoadReport {
     pub(crate) spill: Option<Arc<SpillFile>>,
 }
 
+impl LoadReport {
+    /// Returns whether the log still ends where it was loaded to. Whatever prevents an answer
+    /// prevents loading as well, and is reported then.
+    pub(crate) async fn is_end_of(&self, store: &dyn Store, session: &SessionId) -> bool {
+        let end = (&self.head.log, self.fold.seq());
+        store
+            .head(session)
+            .await
+            .is_ok_and(|head| head.as_ref().map(|head| (&head.log, head.seq)) == Some(end))
+    }
+}
+
 /// Loads a session up to record `until`, or to its end.
 pub async fn load(
     store: &dyn Store,

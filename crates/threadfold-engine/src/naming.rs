@@ -9,7 +9,8 @@ use threadfold_store::{Limit, SessionEntry, Store};
 use crate::error::EngineError;
 use crate::files::has_file;
 use crate::found_session::{FoundSession, IdOrigin};
-use crate::load::load;
+use crate::load::{LoadReport, load, load_within};
+use crate::spill_file::Budget;
 
 /// Decides under which id a session is stored.
 pub struct SessionNames<'a> {
@@ -28,63 +29,74 @@ impl<'a> SessionNames<'a> {
     /// An id that the agent assigned is trusted. An id derived from the content is not, because two
     /// sessions may begin alike: then their files are compared.
     pub async fn settle(&self, found: &FoundSession) -> Result<SessionId, EngineError> {
-        if let Some(older) = self.older_name(found).await? {
-            return Ok(older);
+        Ok(self.settle_within(found, None).await?.0)
+    }
+
+    /// Settles the id as [`settle`](Self::settle) does; if the stored session had to be loaded to
+    /// compare its files, returns it as well, so that it is not loaded again.
+    pub async fn settle_within(
+        &self,
+        found: &FoundSession,
+        budget: Option<Budget>,
+    ) -> Result<(SessionId, Option<LoadReport>), EngineError> {
+        for id in older_names(found) {
+            if let Some(entry) = self.store.entry(&id).await?
+                && let Some(same) = self.same(&entry, found, &budget).await?
+            {
+                return Ok((entry.session, same.0));
+            }
         }
         for number in 1_u32.. {
             let id = numbered(&found.id, number);
-            match self.store.entry(&id).await? {
-                None => return Ok(id),
-                Some(entry) if self.is_same(&entry, found).await? => return Ok(id),
-                Some(_) => {}
+            let Some(entry) = self.store.entry(&id).await? else { return Ok((id, None)) };
+            if let Some(same) = self.same(&entry, found, &budget).await? {
+                return Ok((id, same.0));
             }
         }
-        Ok(found.id.clone())
+        Ok((found.id.clone(), None))
     }
 
-    /// Returns the stored session of a file for which older versions used the file's name as id.
-    async fn older_name(&self, found: &FoundSession) -> Result<Option<SessionId>, EngineError> {
-        let stem = found.place.file_stem().unwrap_or_default().to_string_lossy();
-        if found.naming != IdOrigin::Content || stem.is_empty() {
+    /// Returns a stored session if it is the discovered one, loaded if that was necessary to know.
+    async fn same(
+        &self,
+        entry: &SessionEntry,
+        found: &FoundSession,
+        budget: &Option<Budget>,
+    ) -> Result<Option<SameSession>, EngineError> {
+        if let (Some(known), Some(agent)) = (agent_of(entry), found.agent)
+            && known != agent.name()
+        {
             return Ok(None);
         }
-        let hash = blake3::hash(absolute(&found.place).as_bytes()).to_hex();
-        for id in [stem.to_string(), format!("{stem}-{}", &hash[..8])] {
-            if let Some(entry) = self.store.entry(&SessionId::from(id.as_str())).await?
-                && self.is_same(&entry, found).await?
-            {
-                return Ok(Some(entry.session));
+        // A file that names a run is not that run, whatever id it claims.
+        if self.is_run(entry).await? {
+            return Ok(None);
+        }
+        if found.naming == IdOrigin::Agent || entry.head.seq == 0 {
+            return Ok(Some(SameSession(None)));
+        }
+        let (session, slices) = (&entry.session, Slices::default());
+        let loaded = load_within(self.store, session, u64::MAX, slices, budget.clone()).await?;
+        for file in found.content.files()? {
+            if has_file(self.store, &loaded.fold, &file).await? {
+                return Ok(Some(SameSession(Some(loaded))));
             }
         }
         Ok(None)
     }
+}
 
-    /// Returns whether a stored session is the discovered one.
-    async fn is_same(
-        &self,
-        entry: &SessionEntry,
-        found: &FoundSession,
-    ) -> Result<bool, EngineError> {
-        if let (Some(known), Some(agent)) = (agent_of(entry), found.agent)
-            && known != agent.name()
-        {
-            return Ok(false);
-        }
-        // A file that names a run is not that run, whatever id it claims.
-        if self.is_run(entry).await? {
-            return Ok(false);
-        }
-        if found.naming == IdOrigin::Agent || entry.head.seq == 0 {
-            return Ok(true);
-        }
-        let loaded = load(self.store, &entry.session, u64::MAX, Slices::default()).await?;
-        for file in found.content.files()? {
-            if has_file(self.store, &loaded.fold, &file).await? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+/// The stored session that was discovered again.
+struct SameSession(Option<LoadReport>);
+
+/// Returns the ids that older versions gave to a file without one: they used its name.
+fn older_names(found: &FoundSession) -> Vec<SessionId> {
+    let stem = found.place.file_stem().unwrap_or_default().to_string_lossy();
+    if found.naming != IdOrigin::Content || stem.is_empty() {
+        return Vec::new();
     }
+    let hash = blake3::hash(absolute(&found.place).as_bytes()).to_hex();
+    vec![SessionId::from(&*stem), SessionId::from(format!("{stem}-{}", &hash[..8]))]
 }
 
 impl SessionNames<'_> {

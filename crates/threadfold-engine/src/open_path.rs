@@ -140,6 +140,11 @@ pub fn is_container(folder: &Path) -> bool {
     agents::all().any(|row| row.recognize_folder(folder).is_some())
 }
 
+/// Detects the format of a file.
+pub(crate) fn recognize(path: &Path) -> Result<Detection, InputError> {
+    recognize_file(path, &InputOptions::default())
+}
+
 fn recognize_folder(path: &Path, options: &InputOptions<'_>) -> Result<Detection, InputError> {
     let found = agents::all().find_map(|row| row.recognize_folder(path));
     let mismatch = |format: Detection| InputError::Mismatch {

@@ -22,8 +22,10 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::error::EngineError;
+use crate::files::InputFile;
+use crate::import_index::KnownFiles;
 use crate::listeners::SessionHandle;
-use crate::load::{load_records, load_within};
+use crate::load::{LoadReport, load_records, load_within};
 use crate::snapshot_writer::{PendingSnapshot, header};
 use crate::spill_file::{Budget, SpillFile};
 use append::AppendedRecords;
@@ -53,6 +55,9 @@ pub struct Options {
     /// Receives every record of the log while the session is opened, which then starts from no
     /// snapshot: what it derives from the records, the session has derived from the same ones.
     pub inspector: Option<RecordInspector>,
+    /// The session as it was loaded just before, with the same slices and budget: it is loaded again
+    /// only if it has grown since.
+    pub loaded: Option<LoadReport>,
     /// How long a lease lasts without renewal. A writer that is suspended for longer may find that
     /// another one has taken over.
     pub lease: Duration,
@@ -67,6 +72,7 @@ impl Options {
             snapshot_every: 16_384,
             budget: None,
             inspector: None,
+            loaded: None,
             lease: Duration::from_secs(30),
         }
     }
@@ -95,6 +101,8 @@ pub struct Session {
     snapshot: Option<JoinHandle<Result<(), EngineError>>>,
     /// A write was not acknowledged: the log may be ahead of the fold.
     is_unsettled: bool,
+    /// Files that the log contains.
+    known_files: KnownFiles,
 }
 
 impl Session {
@@ -109,9 +117,16 @@ impl Session {
         let mut tenure =
             HeldLease::begin(store.clone(), id, &options.holder, options.lease).await?;
         let slices = options.slices.fork();
-        let loaded = match options.inspector.take() {
-            None => load_within(&*store, id, u64::MAX, slices, options.budget.clone()).await,
-            Some(inspector) => {
+        let loaded = match options.loaded.take() {
+            Some(loaded) if loaded.is_end_of(&*store, id).await => Some(loaded),
+            _ => None,
+        };
+        let loaded = match (options.inspector.take(), loaded) {
+            (None, Some(loaded)) => Ok(loaded),
+            (None, None) => {
+                load_within(&*store, id, u64::MAX, slices, options.budget.clone()).await
+            }
+            (Some(inspector), _) => {
                 load_records(&*store, id, slices, options.budget.clone(), inspector).await
             }
         };
@@ -138,6 +153,7 @@ impl Session {
             warnings,
             snapshot: None,
             is_unsettled: false,
+            known_files: KnownFiles::default(),
         })
     }
 
@@ -317,6 +333,31 @@ impl Session {
     pub(crate) fn into_fold(mut self) -> Fold {
         let empty = Fold::new(self.id.clone(), Slices::default());
         std::mem::replace(&mut self.fold, empty)
+    }
+
+    /// Sets the files that the log contains, so that they are not read again.
+    pub(crate) fn know_files(&mut self, known: KnownFiles) {
+        self.known_files = known;
+    }
+
+    /// Returns the files that the log contains, as far as they are known.
+    pub(crate) fn known_files(&self) -> &KnownFiles {
+        &self.known_files
+    }
+
+    /// Notes that the log contains a file up to a place, with these bytes before it.
+    pub(crate) fn note_read(&mut self, file: &InputFile, end: u64, tail: &[u8]) {
+        self.known_files.note(&self.fold, file, end, tail);
+    }
+
+    /// Notes that the log contains a file that is one record.
+    pub(crate) fn note_document(&mut self, file: &InputFile, bytes: &[u8]) {
+        self.known_files.note_document(file, bytes);
+    }
+
+    /// Returns the files that the log contains, as far as they are known, and forgets them.
+    pub(crate) fn take_known_files(&mut self) -> KnownFiles {
+        std::mem::take(&mut self.known_files)
     }
 
     /// Fails if spilled blocks could not be written or read.

@@ -27,6 +27,7 @@ mod cutter;
 mod detect;
 mod error;
 mod fold;
+mod glance;
 mod hex;
 mod name;
 pub mod parity;
@@ -48,6 +49,7 @@ pub use detect::{
 };
 pub use error::with_causes;
 pub use fold::{Fold, Oddity, SliceCommand, Step};
+pub use glance::{FileParts, Glance, HeadReader, UnknownField};
 pub use name::{SessionNamer, content_name};
 pub use query::Query;
 pub use record::{Record, RecordKind, StoredRecord, Timestamp};

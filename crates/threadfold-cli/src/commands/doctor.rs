@@ -1,11 +1,13 @@
 //! `threadfold doctor`: checks the store for corruption.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 use threadfold_core::SessionId;
-use threadfold_engine::{duplicate_names, inspect};
+use threadfold_engine::{ImportIndex, duplicate_names, import_index_path, inspect};
 use threadfold_store::{Finding, Remedy, SessionEntry, Subject};
 
 use super::reindex::reindex;
@@ -25,7 +27,8 @@ const RESTORE_STORE: &str = "restore the store from a backup, or `threadfold exp
 ///
 /// Reads everything and verifies its checksums. Each problem is printed with a suggested fix. What
 /// agents' folders hold and this version cannot read is reported as well, and is no problem of the
-/// store.
+/// store. Files that were imported and look unchanged are read again: one that was rewritten with its
+/// size and times kept is a problem.
 /// Exit 0: no problems; 1: problems found; 2: error.
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
@@ -122,6 +125,7 @@ fn examine(
     found.extend(sessions.iter().filter_map(missing_records));
     if found.is_empty() {
         find_duplicates(store, &sessions, &mut found)?;
+        found.extend(rewritten_files(store, &sessions));
     }
     if args.deep && found.iter().all(|it| it.to_rebuild().is_some()) {
         compare_derived(store, &sessions, &mut found)?;
@@ -137,6 +141,25 @@ fn missing_records(entry: &SessionEntry) -> Option<Diagnosis> {
         let finding = Finding::new(subject, what, Remedy::RestoreSession);
         Diagnosis { advice: advice.to_owned(), ..Diagnosis::from(finding) }
     })
+}
+
+/// Returns files that look as they did when they were imported, and have other content.
+fn rewritten_files(store: &OpenStore, sessions: &[SessionEntry]) -> Vec<Diagnosis> {
+    let Some(file) = store.location().file() else { return Vec::new() };
+    let by_id: BTreeMap<&str, &SessionEntry> =
+        sessions.iter().map(|it| (it.session.as_str(), it)).collect();
+    let index = ImportIndex::open(import_index_path(file));
+    let rewritten = index.rewritten_files(|id| by_id.get(id.as_str()).copied());
+    let diagnosis = |(session, path): (SessionId, PathBuf)| {
+        let what = format!(
+            "`{}` was rewritten since it was imported, with its size and times kept",
+            path.display()
+        );
+        let finding = Finding::new(Subject::Session(session), what, Remedy::RestoreSession);
+        let advice = "`threadfold import --reread` reads it again, and keeps both versions";
+        Diagnosis { advice: advice.to_owned(), ..Diagnosis::from(finding) }
+    };
+    rewritten.into_iter().map(diagnosis).collect()
 }
 
 /// Adds sessions that are stored under two ids. Nothing is merged or removed automatically.

@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use threadfold_engine::{FoundSession, IdOrigin, InputOptions};
+use threadfold_engine::{ContentStamp, FoundSession, IdOrigin, InputOptions, KnownImport};
 use threadfold_fold::{Agent, Detection};
 
 use crate::error::{CommandError, print_note};
-use crate::import::{Candidate, ImportResult, candidates, import_all, settle};
+use crate::import::{
+    Candidate, ChangedSession, ImportResult, ImportedFiles, candidates, import_all, locked, settle,
+};
 use crate::input::format_parser;
 use crate::printable::{printable, write_json};
 use crate::store::{OpenStore, StoreArgs};
@@ -40,6 +43,9 @@ pub(crate) struct ImportArgs {
     /// Also import files of folders that would be skipped because their format is unknown
     #[arg(long, requires = "sessions", conflicts_with = "from")]
     any: bool,
+    /// Read files again that look unchanged since the last import: same place, size and times
+    #[arg(long)]
+    reread: bool,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -63,16 +69,34 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
         );
         return Err(CommandError::No);
     }
-    let store = args.store.open_or_make()?;
-    let report = Report { is_json: args.json, bar: bar(&candidates), ..Report::default() };
+    // In another format, an unchanged file has other records.
+    let mut imported = match args.from {
+        Some(_) => ImportedFiles::none(),
+        None => ImportedFiles::read(&args.store, args.reread)?,
+    };
     let total = candidates.len();
-    let is_only = total == 1 && !args.json;
-    let mut queue = Queue { store: &store, report, waiting: Vec::new(), is_only, failure: None };
-    for Candidate { name, session } in candidates {
-        queue.add(name, session)?;
+    let bar = bar(&candidates);
+    let candidates: Vec<(String, Job)> = candidates
+        .into_iter()
+        .map(|Candidate { name, session }| (name, Job::of(session, &mut imported)))
+        .collect();
+    // A store that gets nothing new is not opened for writing.
+    let is_read_only = candidates.iter().all(|(_, job)| matches!(job, Job::Skip(_)));
+    let store = if is_read_only { None } else { Some(args.store.open_or_make()?) };
+    let mut queue = Queue {
+        store: store.as_ref(),
+        imported: Arc::new(Mutex::new(imported)),
+        report: Report { is_json: args.json, bar, ..Report::default() },
+        waiting: Vec::new(),
+        is_only: total == 1 && !args.json,
+        failure: None,
+    };
+    for (name, job) in candidates {
+        queue.add(name, job)?;
     }
     queue.import_waiting()?;
-    let Queue { report, failure, .. } = queue;
+    let Queue { report, failure, imported, .. } = queue;
+    locked(&imported).write(store.as_ref())?;
     report.bar.finish_and_clear();
     if let Some(error) = failure {
         return Err(error);
@@ -85,29 +109,85 @@ const AT_ONCE: usize = 32;
 /// A session with more bytes than this is imported alone, because each takes memory.
 const SHORT: u64 = 64 << 10;
 
+/// What has to be done for a session.
+enum Job {
+    /// It is in the store under this id, and looks unchanged.
+    Skip(FoundSession),
+    /// It is read into the stored session with its id.
+    Continue(FoundSession, ContentStamp),
+    /// It is read, under an id that is not settled yet.
+    Read(FoundSession, ContentStamp),
+    Fail(CommandError),
+}
+
+impl Job {
+    fn of(session: Result<FoundSession, CommandError>, imported: &mut ImportedFiles) -> Self {
+        let mut found = match session {
+            Ok(found) => found,
+            Err(error) => return Self::Fail(error),
+        };
+        let mut stamp = ContentStamp::of(&found);
+        match imported.known(&found, &mut stamp) {
+            KnownImport::Unchanged(id) => {
+                found.id = id;
+                Self::Skip(found)
+            }
+            KnownImport::Changed(id) => {
+                found.id = id;
+                Self::Continue(found, stamp)
+            }
+            KnownImport::Unknown => Self::Read(found, stamp),
+        }
+    }
+}
+
 /// Sessions that wait to be imported together.
 struct Queue<'a> {
-    store: &'a OpenStore,
+    /// The store; none if nothing has to be read.
+    store: Option<&'a OpenStore>,
+    imported: Arc<Mutex<ImportedFiles>>,
     report: Report,
-    waiting: Vec<(String, FoundSession)>,
+    waiting: Vec<Waiting>,
     /// There is one session, whose failure is that of the command.
     is_only: bool,
     failure: Option<CommandError>,
 }
 
+/// A session that waits to be imported, or to be reported after those before it.
+struct Waiting {
+    name: String,
+    found: FoundSession,
+    /// What has to be read; nothing if it is unchanged.
+    changed: Option<ChangedSession>,
+}
+
 impl Queue<'_> {
-    fn add(
-        &mut self,
-        name: String,
-        session: Result<FoundSession, CommandError>,
-    ) -> Result<(), CommandError> {
-        if !session.as_ref().is_ok_and(|found| self.may_wait(found)) {
+    fn add(&mut self, name: String, job: Job) -> Result<(), CommandError> {
+        let may_wait = match &job {
+            Job::Skip(_) => true,
+            Job::Continue(found, _) | Job::Read(found, _) => self.may_wait(found),
+            Job::Fail(_) => false,
+        };
+        if !may_wait {
             self.import_waiting()?;
         }
-        match session.and_then(|mut it| settle(self.store, &mut it).map(|()| it)) {
-            Ok(found) => {
+        let changed = match (job, self.store) {
+            (Job::Skip(found), _) => {
+                self.waiting.push(Waiting { name, found, changed: None });
+                return if self.waiting.len() >= AT_ONCE { self.import_waiting() } else { Ok(()) };
+            }
+            (Job::Fail(error), _) => Err(error),
+            (Job::Continue(found, stamp), _) => Ok(ChangedSession { found, stamp, loaded: None }),
+            (Job::Read(mut found, stamp), Some(store)) => {
+                settle(store, &mut found).map(|loaded| ChangedSession { found, stamp, loaded })
+            }
+            (Job::Read(..), None) => return Ok(()),
+        };
+        match changed {
+            Ok(changed) => {
+                let found = changed.found.clone();
                 let is_due = !is_short(&found) || self.waiting.len() + 1 >= AT_ONCE;
-                self.waiting.push((name, found));
+                self.waiting.push(Waiting { name, found, changed: Some(changed) });
                 if is_due { self.import_waiting() } else { Ok(()) }
             }
             Err(error) => self.failed(&name, error),
@@ -117,17 +197,26 @@ impl Queue<'_> {
     /// Returns whether a session may be imported together with those that wait: none of them can
     /// decide under which id it is stored.
     fn may_wait(&self, found: &FoundSession) -> bool {
-        let is_other = |(_, waiting): &(String, FoundSession)| waiting.id != found.id;
+        let is_other = |waiting: &Waiting| waiting.found.id != found.id;
         found.naming == IdOrigin::Agent && is_short(found) && self.waiting.iter().all(is_other)
     }
 
     fn import_waiting(&mut self) -> Result<(), CommandError> {
-        let (names, sessions): (Vec<_>, Vec<_>) = self.waiting.drain(..).unzip();
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let is_changed: Vec<bool> = waiting.iter().map(|it| it.changed.is_some()).collect();
+        let changed: Vec<_> = waiting.iter_mut().filter_map(|it| it.changed.take()).collect();
         let bar = self.report.bar.clone();
-        let results = import_all(self.store, &sessions, move |bytes| bar.inc(bytes));
-        for ((name, found), imported) in names.iter().zip(&sessions).zip(results) {
+        let mut results = match self.store {
+            Some(store) => import_all(store, &self.imported, changed, move |bytes| bar.inc(bytes)),
+            None => Vec::new(),
+        }
+        .into_iter();
+        locked(&self.imported).flush();
+        for (Waiting { name, found, .. }, is_changed) in waiting.iter().zip(is_changed) {
             self.report.read += size_of(found);
             self.report.bar.set_position(self.report.read);
+            let result = if is_changed { results.next() } else { None };
+            let imported = result.unwrap_or_else(|| Ok(ImportResult::unchanged()));
             if let Err(error) = imported.and_then(|it| self.report.report(found, &it)) {
                 self.failed(name, error)?;
             }

@@ -3,8 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
+use std::num::NonZero;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
@@ -13,18 +16,17 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use threadfold_core::TokenUsage;
 use threadfold_engine::{
-    FoundSession, Freshness, Host, ListedSession, SessionQuery, freshness, noted_summary,
-    project_from_path,
+    FoundSession, Freshness, Host, ImportIndex, ListedSession, SessionQuery, freshness,
+    import_index_path, noted_summary, project_from_path,
 };
-use threadfold_fold::{Agent, SessionSummary};
+use threadfold_fold::{Agent, Glance, SessionSummary, UnknownField};
 use threadfold_store::{MemoryStore, SessionEntry, Store};
 
 use crate::error::{CommandError, print_note};
 use crate::printable::{one_line, write_json};
 use crate::progress::Progress;
 use crate::runtime::Waiter;
-use crate::sessions::load_found;
-use crate::store::{OpenStore, StoreArgs, summary_of};
+use crate::store::{OpenStore, StoreArgs, elsewhere, summary_of};
 use crate::surroundings::{discover, listed_places, listed_variables};
 use crate::terminal::{self, ColorChoice};
 use crate::unread::{print_unread, report_unread, write_unread};
@@ -36,6 +38,8 @@ use crate::view::{
 ///
 /// A session that is both on disk and in the store is one row. `+`: the disk has more, which
 /// `threadfold import` adds to the store. `-`: the disk has less, which `threadfold restore` fixes.
+/// `–`: not known until the session is imported, because only the first and last lines of a long
+/// file are read; with `--json`, the field `unknown` names what is not known.
 /// Sessions are searched in each agent's default folder, or in the folder that the agent's
 /// environment variable sets. What such a folder holds and this version cannot read is reported;
 /// with `--json`, as an object with the field `unread`.
@@ -66,7 +70,9 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
         listed.sort_by_cached_key(|it| Reverse(changed(it)));
         listed.truncate(limit as usize);
     }
-    let reader = RowReader { waiter: &waiter, store: store.as_ref() };
+    let index = store.as_ref().and_then(|it| it.location().file());
+    let index = index.map(|file| ImportIndex::open(import_index_path(file)));
+    let reader = RowReader { waiter: &waiter, store: store.as_ref(), index };
     let mut rows = reader.read_all(&listed);
     rows.sort_by_cached_key(|row| Reverse(row.ended));
     if rows.is_empty() {
@@ -105,30 +111,56 @@ fn changed(listed: &ListedSession) -> Option<SystemTime> {
     }
 }
 
+/// How many threads read sessions at most.
+const MOST_THREADS: usize = 8;
+
 /// Reads the displayed fields of a session.
 struct RowReader<'a> {
     waiter: &'a Waiter,
     store: Option<&'a OpenStore>,
+    /// What the stored sessions were read from.
+    index: Option<ImportIndex>,
 }
 
 impl RowReader<'_> {
-    /// Reads the sessions one by one. Unreadable sessions are reported and skipped.
+    /// Reads the sessions, several at once. Unreadable sessions are reported and skipped.
     fn read_all(&self, listed: &[ListedSession]) -> Vec<Row> {
-        let mut progress = Progress::new(listed.len());
-        let mut rows = Vec::with_capacity(listed.len());
-        for session in listed {
-            match self.read(session) {
+        let progress = Mutex::new(Progress::new(listed.len()));
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
+        let next = AtomicUsize::new(0);
+        let read = || {
+            let mut rows = Vec::new();
+            loop {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some(session) = listed.get(place) else { return rows };
+                rows.push((place, self.read(session)));
+                progress.lock().unwrap_or_else(PoisonError::into_inner).step();
+            }
+        };
+        let mut read: Vec<_> = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(read)).collect();
+            let mut all = read();
+            for other in others {
+                match other.join() {
+                    Ok(rows) => all.extend(rows),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            all
+        });
+        progress.into_inner().unwrap_or_else(PoisonError::into_inner).erase();
+        read.sort_by_key(|(place, _)| *place);
+        let mut rows = Vec::with_capacity(read.len());
+        for (session, (_, row)) in listed.iter().zip(read) {
+            match row {
                 Ok(row) => rows.push(row),
                 Err(error) => {
-                    progress.erase();
                     let name = session.found.as_ref().map(FoundSession::description);
                     let name = name.unwrap_or_else(|| format!("session `{}`", session.id));
                     print_note(format_args!("skipped {name}: {}", error.cause()));
                 }
             }
-            progress.step();
         }
-        progress.erase();
         rows
     }
 
@@ -139,31 +171,36 @@ impl RowReader<'_> {
 
     fn read_place(&self, listed: &ListedSession) -> Result<Row, CommandError> {
         match (&listed.found, &listed.stored) {
-            (Some(found), None) => {
-                Ok(Row::of_found(found, self.summary(found)?, RowLocation::Disk))
-            }
+            (Some(found), None) => Ok(Row::of_found(found, self.glance(found)?, RowLocation::Disk)),
             (Some(found), Some(entry)) => {
-                let freshness = freshness(found, entry);
-                let summary = match noted_summary(entry) {
-                    Some(noted) if matches!(freshness, Freshness::Same | Freshness::Less) => noted,
-                    _ => self.summary(found)?,
+                let index = self.index.as_ref();
+                let freshness = match index.is_some_and(|it| it.is_unchanged(found, entry)) {
+                    true => Freshness::Same,
+                    false => freshness(found, entry),
+                };
+                let glance = match noted_summary(entry) {
+                    Some(noted) if matches!(freshness, Freshness::Same | Freshness::Less) => {
+                        noted.into()
+                    }
+                    _ => self.glance(found)?,
                 };
                 let is_newer = freshness == Freshness::Newer;
                 let has_less = freshness == Freshness::Less;
-                Ok(Row { is_newer, has_less, ..Row::of_found(found, summary, RowLocation::Both) })
+                Ok(Row { is_newer, has_less, ..Row::of_found(found, glance, RowLocation::Both) })
             }
             (None, Some(entry)) => {
                 let summary = self.store.map(|store| summary_of(store, entry)).transpose()?;
                 Ok(Row::of_stored(entry, summary.unwrap_or_default()))
             }
             (None, None) => {
-                Ok(Row::of(listed.id.to_string(), SessionSummary::default(), RowLocation::Disk))
+                Ok(Row::of(listed.id.to_string(), Glance::default(), RowLocation::Disk))
             }
         }
     }
 
-    fn summary(&self, found: &FoundSession) -> Result<SessionSummary, CommandError> {
-        Ok(load_found(self.waiter, found)?.into_summary())
+    /// Returns what the first and last bytes of a session show; the whole may be large.
+    fn glance(&self, found: &FoundSession) -> Result<Glance, CommandError> {
+        Ok(self.waiter.wait(found.glance(elsewhere()))?)
     }
 }
 
@@ -200,15 +237,18 @@ struct Row {
     first_prompt: Option<String>,
     started_at: Option<String>,
     ended_at: Option<String>,
-    /// `None` for a session that is too large to fold.
+    /// `None` for a session that was not folded.
     blocks: Option<usize>,
     subagents: Option<usize>,
     /// The number of the agent's own helpers, which `subagents` does not count.
     #[serde(skip_serializing_if = "is_zero")]
     internal: usize,
     model: Option<String>,
-    usage: TokenUsage,
+    usage: Option<TokenUsage>,
     cost_usd: Option<f64>,
+    /// The fields that are not known until the session is imported.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<&'static str>,
     /// The first command, if there is no prompt.
     #[serde(skip)]
     command: Option<String>,
@@ -217,9 +257,9 @@ struct Row {
 }
 
 impl Row {
-    fn of_found(found: &FoundSession, summary: SessionSummary, place: RowLocation) -> Self {
+    fn of_found(found: &FoundSession, glance: Glance, place: RowLocation) -> Self {
         let written = || Timestamp::try_from(found.changed()?).ok();
-        let row = Self::of(found.id.to_string(), summary, place);
+        let row = Self::of(found.id.to_string(), glance, place);
         Self {
             agent: found.agent.map(|it| it.name().to_owned()),
             path: Some(found.place.display().to_string()),
@@ -234,7 +274,7 @@ impl Row {
 
     fn of_stored(entry: &SessionEntry, summary: SessionSummary) -> Self {
         let written = || Timestamp::from_millisecond(entry.updated.0).ok();
-        let row = Self::of(entry.session.to_string(), summary, RowLocation::Store);
+        let row = Self::of(entry.session.to_string(), summary.into(), RowLocation::Store);
         let agent = row.agent.as_deref().and_then(Agent::from_name);
         let named = row.path.as_deref().and_then(|path| project_of(agent, Path::new(path)));
         Self {
@@ -248,7 +288,8 @@ impl Row {
         }
     }
 
-    fn of(id: String, summary: SessionSummary, place: RowLocation) -> Self {
+    fn of(id: String, Glance { summary, unknown }: Glance, place: RowLocation) -> Self {
+        let has_counts = !unknown.contains(&UnknownField::Counts);
         Self {
             id,
             agent: summary.agent,
@@ -268,8 +309,9 @@ impl Row {
             subagents: summary.subagents,
             internal: summary.internal,
             model: summary.model,
-            usage: summary.usage,
+            usage: has_counts.then_some(summary.usage),
             cost_usd: summary.cost_usd,
+            unknown: unknown.iter().flat_map(|it| field_names(*it)).copied().collect(),
         }
     }
 
@@ -279,7 +321,37 @@ impl Row {
         let command = || self.command.as_deref().filter(is_shown);
         let title = self.title.as_deref().filter(is_shown);
         let name = title.or_else(prompt).or_else(command);
-        name.map_or_else(|| "(no prompt)".to_owned(), one_line)
+        let is_unknown = self.is_unknown("title") || self.is_unknown("firstPrompt");
+        let none = if is_unknown { UNKNOWN } else { "(no prompt)" };
+        name.map_or_else(|| none.to_owned(), one_line)
+    }
+
+    fn is_unknown(&self, field: &str) -> bool {
+        self.unknown.contains(&field)
+    }
+
+    /// Returns a number as it is shown, or that it is unknown.
+    fn shown(&self, field: &str, value: Option<String>) -> String {
+        match value {
+            None if self.is_unknown(field) => UNKNOWN.to_owned(),
+            value => value.unwrap_or_default(),
+        }
+    }
+}
+
+/// Stands for what is not known until a session is imported.
+const UNKNOWN: &str = "–";
+
+/// Returns the names of the fields that are unknown.
+fn field_names(unknown: UnknownField) -> &'static [&'static str] {
+    match unknown {
+        UnknownField::Title => &["title"],
+        UnknownField::FirstPrompt => &["firstPrompt"],
+        UnknownField::Model => &["model"],
+        UnknownField::StartedAt => &["startedAt"],
+        UnknownField::EndedAt => &["endedAt"],
+        UnknownField::Cost => &["costUsd"],
+        UnknownField::Counts => &["blocks", "subagents", "usage"],
     }
 }
 
@@ -336,11 +408,11 @@ fn table<W: Write>(page: &mut Page<W>, rows: &[Row]) -> io::Result<()> {
         let last = row.project.rsplit(['/', '\\']).next().unwrap_or(&row.project);
         cut_front(&one_line(last), project_width)
     };
-    let subagents = |row: &Row| match row.subagents {
-        None | Some(0) => String::new(),
-        Some(count) => number(count as u64),
+    let subagents = |row: &Row| {
+        let count = row.subagents.filter(|it| *it > 0).map(|it| number(it as u64));
+        row.shown("subagents", count)
     };
-    let cost = |row: &Row| row.cost_usd.map(|it| format!("${it:.2}")).unwrap_or_default();
+    let cost = |row: &Row| row.shown("costUsd", row.cost_usd.map(|it| format!("${it:.2}")));
     let is_mixed = rows.iter().any(|row| row.agent != rows[0].agent);
     let agent = |row: &Row| row.agent.clone().filter(|_| is_mixed).unwrap_or_default();
     let is_any_kept = rows.iter().any(|row| row.place != RowLocation::Disk);
@@ -352,7 +424,7 @@ fn table<W: Write>(page: &mut Page<W>, rows: &[Row]) -> io::Result<()> {
         RowLocation::Both if row.has_less => "both -",
         RowLocation::Both => "both",
     };
-    let blocks = |row: &Row| row.blocks.map(|it| number(it as u64)).unwrap_or_default();
+    let blocks = |row: &Row| row.shown("blocks", row.blocks.map(|it| number(it as u64)));
     let id = |row: &Row| if ids.is_long(row) { String::new() } else { ids.cut(row) };
     let mut columns = vec![
         Cells::of("id", Align::Left, rows.iter().map(id)),

@@ -202,9 +202,20 @@ fn the_sessions_of_both_agents_are_in_one_table() {
     --- stdout
     id        agent     project              title               blocks  subagents   cost
     ────────  ────────  ───────────────────  ──────────────────  ──────  ─────────  ─────
-    ses_e1f1  opencode  project              Mock session title       2             $0.01
-    ses_e1f4  opencode  project              Mock session title      12          1  $0.02
+    ses_e1f1  opencode  project              Mock session title       –          –  $0.01
+    ses_e1f4  opencode  project              Mock session title       –          –  $0.02
     5e551011  claude    home-somebody-notes  Count the notes         17          2  $0.01
+    --- stderr
+    ");
+    env.done(&["import"]);
+    assert_snapshot!(without_age(&list_at_hundred(&env)), @"
+    exit 0
+    --- stdout
+    id        agent     where  project              title               blocks  subagents   cost
+    ────────  ────────  ─────  ───────────────────  ──────────────────  ──────  ─────────  ─────
+    ses_e1f1  opencode  both   project              Mock session title       2             $0.01
+    ses_e1f4  opencode  both   project              Mock session title      12          1  $0.02
+    5e551011  claude    both   home-somebody-notes  Count the notes         17          2  $0.01
     --- stderr
     ");
     let json = env.run(&["list", "--json"]);

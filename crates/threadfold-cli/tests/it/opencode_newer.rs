@@ -67,10 +67,13 @@ fn rows(printed: &str) -> Vec<Value> {
 #[test]
 fn sessions_of_both_versions_in_one_database_are_listed_imported_viewed_and_exported() {
     let env = updated();
-    let listed = rows(&env.done(&["list", "--json"]));
-    assert_eq!(listed.len(), 8);
+    let found = rows(&env.done(&["list", "--json"]));
+    assert_eq!(found.len(), 8);
+    assert!(found.iter().all(|row| row["title"].is_string() && row["blocks"].is_null()));
     env.done(&["import"]);
     assert!(env.done(&["import"]).lines().all(|it| it.ends_with("  unchanged")));
+    let listed = rows(&env.done(&["list", "--json"]));
+    assert_eq!(listed.len(), 8);
     for row in &listed {
         let id = row["id"].as_str().unwrap();
         assert!(row["blocks"].as_u64() > Some(0), "{row}");

@@ -30,9 +30,13 @@ fn agreed(env: &TestEnv) -> Vec<String> {
     assert_eq!(after.keys().collect::<Vec<_>>(), ids);
     for (id, row) in &after {
         assert_eq!(row["where"], "both", "{row}");
+        let before = &before[id];
+        let unknown = before["unknown"].as_array().cloned().unwrap_or_default();
         for field in ["blocks", "subagents", "title", "firstPrompt", "project", "endedAt"] {
-            assert_eq!(row[field], before[id][field], "{field} of {id}");
+            let known = if unknown.contains(&json!(field)) { &Value::Null } else { &row[field] };
+            assert_eq!(known, &before[field], "{field} of {id}");
         }
+        assert_eq!(row["unknown"], Value::Null, "{row}");
     }
     let again = rows(env, &["import", "--json"]);
     assert!(again.values().all(|it| it["status"] == "unchanged"), "{again:?}");

@@ -21,6 +21,7 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     resume: |memory| Ok(Box::new(memory::read::<CodexConverter>(memory)?)),
     unpack: bundle::unpack_list,
     is_session_name: layout::is_thread_id,
+    title_marks: &["thread_name"],
     has_one_main_file: false,
     reading_order,
     parity: known_gaps::TABLE,
@@ -161,7 +162,7 @@ fn reading_order(files: &[SessionFile<'_>]) -> Vec<OrderedFile> {
     let indexes: Vec<usize> = heads.iter().map(|(_, _, index)| *index).collect();
     let heads: Vec<_> = heads.into_iter().map(|(name, head, _)| (name, head)).collect();
     let Some(root) = first.map(|it| layout::root_of(&heads, &it)) else { return others };
-    let order = layout::session_files(&heads, &root);
+    let order = layout::RolloutIndex::new(&heads).session_files(&root);
     let file = |(at, role): (usize, RolloutRole)| {
         let kind = match role {
             RolloutRole::Main | RolloutRole::Base => FeedKind::Main,

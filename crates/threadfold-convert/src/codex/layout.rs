@@ -51,21 +51,74 @@ pub enum RolloutRole {
     Base,
 }
 
-/// Returns the threads that nobody called, in the order of their files: each is a session.
-pub fn roots(heads: &[(String, RolloutHead)]) -> Vec<String> {
-    let threads: BTreeSet<&str> = heads.iter().map(|(_, head)| head.thread.as_str()).collect();
-    let is_called = |head: &RolloutHead| {
-        head.parent
-            .as_deref()
-            .is_some_and(|parent| threads.contains(parent) && parent != head.thread)
-    };
-    let mut roots: Vec<String> = Vec::new();
-    for (_, head) in heads.iter().filter(|(_, head)| !is_called(head)) {
-        if !roots.contains(&head.thread) {
-            roots.push(head.thread.clone());
+/// The rollouts of a place, by the threads that they belong to.
+///
+/// It is made once for all sessions: a search through all files for each of them would cost the
+/// square of their number.
+#[derive(Clone, Debug)]
+pub struct RolloutIndex<'a> {
+    heads: &'a [(String, RolloutHead)],
+    by_thread: BTreeMap<&'a str, Vec<usize>>,
+    children: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+impl<'a> RolloutIndex<'a> {
+    /// Returns the index of files, which are sorted by name.
+    pub fn new(heads: &'a [(String, RolloutHead)]) -> Self {
+        let mut by_thread: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut children: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut known = BTreeSet::new();
+        for (index, (_, head)) in heads.iter().enumerate() {
+            by_thread.entry(&head.thread).or_default().push(index);
+            if let Some(parent) = head.parent.as_deref()
+                && known.insert((parent, head.thread.as_str()))
+            {
+                children.entry(parent).or_default().push(&head.thread);
+            }
         }
+        Self { heads, by_thread, children }
     }
-    roots
+
+    /// Returns the threads that nobody called, in the order of their files: each is a session.
+    pub fn roots(&self) -> Vec<&'a str> {
+        let is_called = |head: &RolloutHead| {
+            head.parent
+                .as_deref()
+                .is_some_and(|parent| self.by_thread.contains_key(parent) && parent != head.thread)
+        };
+        let mut known = BTreeSet::new();
+        let threads = self.heads.iter().map(|(_, head)| head).filter(|head| !is_called(head));
+        threads.map(|head| head.thread.as_str()).filter(|it| known.insert(*it)).collect()
+    }
+
+    /// Returns the files of one session in reading order, by their index: the thread's own files,
+    /// the files that it continues, then subagents, callers first.
+    pub fn session_files(&self, root: &str) -> Vec<(usize, RolloutRole)> {
+        let files = |thread: &str| self.by_thread.get(thread).cloned().unwrap_or_default();
+        let base_of = |index: &usize| self.heads[*index].1.base.as_deref();
+        let mut found: Vec<_> = files(root).into_iter().map(|it| (it, RolloutRole::Main)).collect();
+        let mut seen: BTreeSet<&str> = BTreeSet::from([root]);
+        let mut base = found.first().and_then(|(index, _)| base_of(index));
+        while let Some(thread) = base.filter(|it| seen.insert(it)) {
+            let own = files(thread);
+            base = own.first().and_then(base_of);
+            found.extend(own.into_iter().map(|it| (it, RolloutRole::Base)));
+        }
+        let mut callers = vec![root];
+        while let Some(caller) = callers.pop() {
+            let called = self.children.get(caller).map(Vec::as_slice).unwrap_or_default();
+            for thread in called.iter().rev().filter(|it| !seen.contains(**it)) {
+                callers.push(thread);
+            }
+            for thread in called {
+                if seen.insert(thread) {
+                    let role = || RolloutRole::Subagent((*thread).to_owned());
+                    found.extend(files(thread).into_iter().map(|it| (it, role())));
+                }
+            }
+        }
+        found
+    }
 }
 
 /// Returns the thread that started a thread and was started by nobody.
@@ -81,43 +134,6 @@ pub fn root_of(heads: &[(String, RolloutHead)], thread: &str) -> String {
         }
     }
     root.to_owned()
-}
-
-/// Returns the files of one session in reading order, by their index among `heads`, which are sorted
-/// by name: the thread's own files, the files that it continues, then subagents, callers first.
-pub fn session_files(heads: &[(String, RolloutHead)], root: &str) -> Vec<(usize, RolloutRole)> {
-    let mut by_thread: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    let mut children: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (index, (_, head)) in heads.iter().enumerate() {
-        by_thread.entry(&head.thread).or_default().push(index);
-        let siblings = head.parent.as_deref().map(|it| children.entry(it).or_default());
-        if let Some(siblings) = siblings.filter(|it| !it.contains(&head.thread.as_str())) {
-            siblings.push(&head.thread);
-        }
-    }
-    let files = |thread: &str| by_thread.get(thread).cloned().unwrap_or_default();
-    let mut found: Vec<_> = files(root).into_iter().map(|it| (it, RolloutRole::Main)).collect();
-    let mut seen: BTreeSet<&str> = BTreeSet::from([root]);
-    let mut base = found.first().and_then(|(index, _)| heads[*index].1.base.as_deref());
-    while let Some(thread) = base.filter(|it| seen.insert(it)) {
-        let own = files(thread);
-        base = own.first().and_then(|index| heads[*index].1.base.as_deref());
-        found.extend(own.into_iter().map(|it| (it, RolloutRole::Base)));
-    }
-    let mut callers = vec![root];
-    while let Some(caller) = callers.pop() {
-        let called = children.get(caller).cloned().unwrap_or_default();
-        for thread in called.iter().rev().filter(|it| !seen.contains(**it)) {
-            callers.push(thread);
-        }
-        for thread in called {
-            if seen.insert(thread) {
-                let role = || RolloutRole::Subagent(thread.to_owned());
-                found.extend(files(thread).into_iter().map(|it| (it, role())));
-            }
-        }
-    }
-    found
 }
 
 /// Returns the thread that the name of a rollout contains: `rollout-<time>-<thread>[_<segment>]`, or
@@ -158,9 +174,10 @@ mod tests {
             head("c", Some("b"), None),
             head("f", None, Some("a")),
         ];
-        assert_eq!(roots(&heads), ["a", "f"]);
+        let index = RolloutIndex::new(&heads);
+        assert_eq!(index.roots(), ["a", "f"]);
         let indexes = |root| -> Vec<usize> {
-            session_files(&heads, root).into_iter().map(|(index, _)| index).collect()
+            index.session_files(root).into_iter().map(|(index, _)| index).collect()
         };
         assert_eq!(indexes("a"), [0, 1, 2, 3]);
         assert_eq!(indexes("f"), [4, 0, 1]);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use threadfold_fold::{Agent, Detection, Shape};
 
+use self::beside::SubagentsBeside;
 use self::content::ClaudeContent;
 use super::{AgentAccess, Machine, other};
 use crate::discover::{Discovery, FolderTree};
@@ -60,27 +61,7 @@ impl AgentAccess for Claude {
         input: Detection,
         options: &InputOptions<'_>,
     ) -> Result<Vec<FoundSession>, InputError> {
-        let file = single_file(path, input)?;
-        if input.shape() != Shape::Transcript || file.form == Form::Document {
-            return other::open_file(file, input, options);
-        }
-        if options.session.is_some() {
-            return Err(InputError::OneSession { path: path.to_owned() });
-        }
-        let (id, naming) = match subagent_name(path) {
-            // Its lines name the parent session, not its own.
-            Some(name) => (name.into(), IdOrigin::Content),
-            None => name_file(path, input, Form::Lines)?,
-        };
-        Ok(vec![FoundSession {
-            id,
-            naming,
-            agent: input.agent,
-            project: project_of(path),
-            place: path.to_owned(),
-            parent: None,
-            content: Arc::new(ClaudeContent::of_main(path)),
-        }])
+        open_among(path, input, options, None)
     }
 
     /// Claude Code names a project's folder after its path, with every character other than ASCII
@@ -95,6 +76,41 @@ impl AgentAccess for Claude {
     fn keeps_files_below(&self, folder_name: &str) -> bool {
         self.agent().is_session_name(folder_name)
     }
+}
+
+/// Opens a file of Claude Code; the subagents' files beside it are among the known ones, if those
+/// are given.
+fn open_among(
+    path: &Path,
+    input: Detection,
+    options: &InputOptions<'_>,
+    beside: Option<Arc<SubagentsBeside>>,
+) -> Result<Vec<FoundSession>, InputError> {
+    let file = single_file(path, input)?;
+    if input.shape() != Shape::Transcript || file.form == Form::Document {
+        return other::open_file(file, input, options);
+    }
+    if options.session.is_some() {
+        return Err(InputError::OneSession { path: path.to_owned() });
+    }
+    let (id, naming) = match subagent_name(path) {
+        // Its lines name the parent session, not its own.
+        Some(name) => (name.into(), IdOrigin::Content),
+        None => name_file(path, input, Form::Lines)?,
+    };
+    let content = match beside {
+        Some(beside) => ClaudeContent::among(path, beside),
+        None => ClaudeContent::of_main(path),
+    };
+    Ok(vec![FoundSession {
+        id,
+        naming,
+        agent: input.agent,
+        project: project_of(path),
+        place: path.to_owned(),
+        parent: None,
+        content: Arc::new(content),
+    }])
 }
 
 /// Returns the name of a subagent's file.

@@ -17,7 +17,7 @@ use threadfold_core::SessionId;
 use threadfold_fold::{Agent, Detection, Shape};
 
 use self::content::{RowContent, StorageContent};
-use self::database::{DbSession, OpencodeDb};
+use self::database::{DbSession, OpencodeDb, SessionRows};
 use self::storage::Storage;
 use super::{AgentAccess, Machine, other};
 use crate::agent_database::DatabaseError;
@@ -135,8 +135,11 @@ impl Opencode {
             .and_then(|database| Ok((database.root_sessions()?, database.child_sessions()?)));
         match rows {
             Ok((roots, children)) => {
-                roots.into_iter().for_each(|row| found.add(self.row(path, row)));
-                children.into_iter().for_each(|row| found.add_child(self.row(path, row)));
+                let rows_of_all = Arc::new(SessionRows::new(path));
+                roots.into_iter().for_each(|row| found.add(self.row(path, row, &rows_of_all)));
+                children
+                    .into_iter()
+                    .for_each(|row| found.add_child(self.row(path, row, &rows_of_all)));
             }
             // It is reported as a file that is not read.
             Err(DatabaseError::Foreign { .. }) => {}
@@ -147,7 +150,7 @@ impl Opencode {
         }
     }
 
-    fn row(&self, path: &Path, row: DbSession) -> FoundSession {
+    fn row(&self, path: &Path, row: DbSession, all: &Arc<SessionRows>) -> FoundSession {
         let changed = row.updated.and_then(time);
         FoundSession {
             id: SessionId::from(row.id.as_str()),
@@ -156,7 +159,7 @@ impl Opencode {
             project: row.directory,
             place: path.to_owned(),
             parent: None,
-            content: Arc::new(RowContent::new(path, &row.id, changed)),
+            content: Arc::new(RowContent::new(path, &row.id, changed, all.clone())),
         }
     }
 
@@ -184,7 +187,7 @@ impl Opencode {
             project: row.directory,
             place: main,
             parent: None,
-            content: Arc::new(StorageContent::new(storage.folder(), &row.id)),
+            content: Arc::new(StorageContent::new(storage, &row.id)),
         }
     }
 
@@ -200,7 +203,8 @@ impl Opencode {
             rows.extend(database.child_sessions().map_err(unreadable)?);
             rows.retain(|row| row.id == session);
         }
-        let found = rows.into_iter().map(|row| self.row(path, row)).collect();
+        let rows_of_all = Arc::new(SessionRows::new(path));
+        let found = rows.into_iter().map(|row| self.row(path, row, &rows_of_all)).collect();
         some_session(path, options, found)
     }
 

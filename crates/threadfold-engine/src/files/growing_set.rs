@@ -1,5 +1,7 @@
 //! Follows the files of a session to which more may be added while it is read.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,21 +18,21 @@ const RELIST_EVERY: Duration = Duration::from_millis(500);
 /// Follows all files of a session, those that appear late as well.
 pub(crate) struct GrowingSetFollower {
     content: Arc<dyn SessionContent>,
-    is_same: fn(&InputFile, &InputFile) -> bool,
+    identity: fn(&InputFile) -> &Path,
     followers: Vec<FileFollower>,
+    /// What identifies the files that are followed.
+    known: BTreeSet<PathBuf>,
     listed: Option<Instant>,
     /// Where the files are listed for the first time, if not by the content.
     first: Option<Arc<dyn SessionContent>>,
 }
 
 impl GrowingSetFollower {
-    /// Returns a follower of the content's files, of which `is_same` recognizes each in the next
-    /// list: an agent may move a file while it is followed.
-    pub(crate) fn new(
-        content: Arc<dyn SessionContent>,
-        is_same: fn(&InputFile, &InputFile) -> bool,
-    ) -> Self {
-        Self { content, is_same, followers: Vec::new(), listed: None, first: None }
+    /// Returns a follower of the content's files, each of which is recognized in the next list by
+    /// its `identity`: an agent may move a file while it is followed.
+    pub(crate) fn new(content: Arc<dyn SessionContent>, identity: fn(&InputFile) -> &Path) -> Self {
+        let (followers, known) = (Vec::new(), BTreeSet::new());
+        Self { content, identity, followers, known, listed: None, first: None }
     }
 
     /// Takes the first list of files from another content, which knows them already.
@@ -45,7 +47,7 @@ impl GrowingSetFollower {
             None => self.content.files()?,
         };
         for file in files {
-            if !self.followers.iter().any(|it| (self.is_same)(it.file(), &file)) {
+            if self.known.insert((self.identity)(&file).to_owned()) {
                 self.followers.push(FileFollower::new(file));
             }
         }

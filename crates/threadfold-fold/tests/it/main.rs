@@ -5,6 +5,7 @@ mod claude_history;
 mod claude_subagents;
 mod crashes;
 mod cutter;
+mod glance;
 mod growth;
 mod law;
 mod parity;

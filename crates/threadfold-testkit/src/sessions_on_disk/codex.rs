@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use threadfold_convert::codex::AGENT;
-use threadfold_convert::codex::layout::{head_of, roots, session_files};
+use threadfold_convert::codex::layout::{RolloutIndex, head_of};
 use threadfold_convert::lines::lines;
 use threadfold_convert::{RECOGNIZED_LINES, Shape};
 
@@ -44,12 +44,13 @@ pub(super) fn take_sessions(paths: &mut Vec<String>) -> io::Result<Vec<SessionOn
             .iter()
             .map(|(path, bytes)| (path.clone(), head_of(bytes).unwrap_or_default()))
             .collect();
-        for root in roots(&heads) {
-            let order = session_files(&heads, &root);
+        let index = RolloutIndex::new(&heads);
+        for root in index.roots() {
+            let order = index.session_files(root);
             let files: Vec<_> = order.iter().map(|(index, _)| files[*index].clone()).collect();
             let Some((name, _)) = files.first() else { continue };
-            let (agent, name) = (AGENT, name.clone());
-            found.push(SessionOnDisk { agent, name, files, is_stream: false, root: Some(root) });
+            let (agent, name, root) = (AGENT, name.clone(), Some(root.to_owned()));
+            found.push(SessionOnDisk { agent, name, files, is_stream: false, root });
         }
     }
     Ok(found)

@@ -4,7 +4,7 @@
 //! line shows which session they belong to. To read them once for the whole folder, and not once
 //! for each session, keeps the cost of listing in proportion to the number of files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::SUBAGENT;
@@ -14,7 +14,7 @@ use crate::discover::name_of;
 /// The subagents' files in a folder.
 #[derive(Debug, Default)]
 pub(super) struct SubagentsBeside {
-    by_session: BTreeMap<String, Vec<PathBuf>>,
+    by_session: BTreeMap<String, BTreeSet<PathBuf>>,
     /// Files that name no session, or cannot be read: they may belong to any.
     of_any: Vec<PathBuf>,
 }
@@ -26,12 +26,17 @@ impl SubagentsBeside {
         for path in files.into_iter().filter(|it| is_subagent(it)) {
             match first_session(path) {
                 Ok(Some(session)) => {
-                    found.by_session.entry(session).or_default().push(path.clone());
+                    found.by_session.entry(session).or_default().insert(path.clone());
                 }
                 _ => found.of_any.push(path.clone()),
             }
         }
         found
+    }
+
+    /// Returns whether a file names this session.
+    pub(super) fn has_of(&self, session: &str, path: &Path) -> bool {
+        self.by_session.get(session).is_some_and(|paths| paths.contains(path))
     }
 
     /// Adds the files that may belong to a session, each with its metadata.

@@ -1,13 +1,13 @@
 //! The content of a Claude Code session: its main file, and subagents' files that may appear late.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::beside::SubagentsBeside;
 use super::claude_files;
 use super::files::files_among;
 use crate::error::EngineError;
-use crate::files::{GrowingSetFollower, InputFile, check_readable, stamp_of};
+use crate::files::{GrowingSetFollower, InputFile, check_all, stamp_of};
 use crate::found_session::{Follow, SessionContent, Stamp};
 
 /// The files of a session.
@@ -23,36 +23,34 @@ pub(super) struct ClaudeContent {
     is_orphaned: bool,
     /// The subagents' files beside the main file, as they were when it was found.
     beside: Option<Arc<SubagentsBeside>>,
+    /// All files, as they were when it was found with all others of its place; empty until they are
+    /// needed.
+    found: Option<Arc<OnceLock<Vec<InputFile>>>>,
 }
 
 impl ClaudeContent {
     pub(super) fn of_main(main: &Path) -> Self {
         let (main, copies) = (main.to_owned(), Vec::new());
-        Self { main, copies, may_have_subagents: true, is_orphaned: false, beside: None }
+        let (beside, found) = (None, None);
+        Self { main, copies, may_have_subagents: true, is_orphaned: false, beside, found }
     }
 
     /// Returns a session that consists of its main file alone, because searching a folder of
     /// thousands for subagents' files is slow.
     pub(super) fn without_subagents(main: &Path) -> Self {
-        Self { may_have_subagents: false, ..Self::of_main(main) }
+        Self { may_have_subagents: false, found: Some(Arc::default()), ..Self::of_main(main) }
     }
 
     /// Returns a session whose folder was searched for subagents' files, with those of all others.
     pub(super) fn among(main: &Path, beside: Arc<SubagentsBeside>) -> Self {
-        Self { beside: Some(beside), ..Self::of_main(main) }
+        Self { beside: Some(beside), found: Some(Arc::default()), ..Self::of_main(main) }
     }
 
     pub(super) fn orphaned(main: &Path) -> Self {
-        Self { is_orphaned: true, ..Self::of_main(main) }
-    }
-}
-
-impl SessionContent for ClaudeContent {
-    fn check(&self) -> Result<(), EngineError> {
-        self.files()?.iter().try_for_each(|it| check_readable(&it.path))
+        Self { is_orphaned: true, found: Some(Arc::default()), ..Self::of_main(main) }
     }
 
-    fn files(&self) -> Result<Vec<InputFile>, EngineError> {
+    fn list(&self) -> Result<Vec<InputFile>, EngineError> {
         let mut files = match self.may_have_subagents {
             true => files_among(&self.main, self.beside.as_deref())?,
             false => vec![super::files::main_file(&self.main)],
@@ -65,6 +63,21 @@ impl SessionContent for ClaudeContent {
         }
         Ok(files)
     }
+}
+
+impl SessionContent for ClaudeContent {
+    fn check(&self) -> Result<(), EngineError> {
+        check_all(self.files()?.iter().map(|it| it.path.as_path()))
+    }
+
+    fn files(&self) -> Result<Vec<InputFile>, EngineError> {
+        let Some(found) = &self.found else { return self.list() };
+        if let Some(files) = found.get() {
+            return Ok(files.clone());
+        }
+        let files = self.list()?;
+        Ok(found.get_or_init(|| files).clone())
+    }
 
     fn stamp(&self) -> Stamp {
         match self.files() {
@@ -74,10 +87,12 @@ impl SessionContent for ClaudeContent {
     }
 
     fn follower(&self) -> Box<dyn Follow> {
-        let is_same = |one: &InputFile, other: &InputFile| one.path == other.path;
         // Later lists must find files that were added since.
-        let growing = Self { beside: None, ..self.clone() };
-        Box::new(GrowingSetFollower::new(Arc::new(growing), is_same).first(Arc::new(self.clone())))
+        let growing = Self { beside: None, found: None, ..self.clone() };
+        Box::new(
+            GrowingSetFollower::new(Arc::new(growing), |file| &file.path)
+                .first(Arc::new(self.clone())),
+        )
     }
 
     fn has_copies(&self) -> bool {
@@ -86,7 +101,12 @@ impl SessionContent for ClaudeContent {
 
     fn with_copy(&self, other: &Path) -> Option<Arc<dyn SessionContent>> {
         let length = |path: &Path| path.metadata().map_or(0, |it| it.len());
-        let mut content = Self { may_have_subagents: true, beside: None, ..self.clone() };
+        let mut content = Self {
+            may_have_subagents: true,
+            beside: None,
+            found: Some(Arc::default()),
+            ..self.clone()
+        };
         // The longest copy comes first, because it contains most of the others.
         let mut copy = other.to_owned();
         if length(&copy) > length(&content.main) {

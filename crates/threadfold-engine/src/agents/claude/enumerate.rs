@@ -1,6 +1,6 @@
 //! Finds sessions of Claude Code by folder and file names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use threadfold_fold::{Detection, Shape};
 
 use super::beside::SubagentsBeside;
 use super::content::ClaudeContent;
-use super::{Claude, SUBAGENT, project_of};
+use super::{Claude, SUBAGENT, open_among, project_of};
 use crate::agents::AgentAccess;
 use crate::discover::{Discovery, FolderTree, name_of};
 use crate::files::Form;
 use crate::found_session::{FoundSession, IdOrigin};
-use crate::open_path::{InputOptions, name_file, open_path};
+use crate::open_path::{InputOptions, name_file, open_path, recognize};
 
 /// Adds the sessions in `folder`, which is a project's folder or a folder of those.
 pub(super) fn projects(folder: &Path, found: &mut Discovery) {
@@ -79,15 +79,21 @@ pub(super) fn claim(tree: &mut FolderTree, found: &mut Discovery) {
         // Everything below a session's folder belongs to that session, whatever its name.
         name.ends_with(".jsonl") && !name.starts_with(SUBAGENT) && session_folder(path).is_none()
     };
+    let mut beside = BTreeMap::new();
     for main in tree.matching(is_main) {
+        let Ok(input) = recognize(&main) else { continue };
+        // Others are left to their agents' modules.
+        if input.agent != Some(Claude.agent()) {
+            continue;
+        }
+        let folder = main.parent().unwrap_or(Path::new("")).to_owned();
+        let beside = beside.entry(folder).or_insert_with_key(|folder| {
+            let files = tree.files_in(folder, SUBAGENT);
+            Arc::new(SubagentsBeside::among(&files))
+        });
         let options = InputOptions::default();
-        let is_own = |it: &FoundSession| it.agent == Some(Claude.agent());
-        match open_path(&main, &options) {
-            Ok(sessions) if sessions.iter().all(is_own) => {
-                sessions.into_iter().for_each(|it| found.add(it));
-            }
-            // Leave it to another agent's module.
-            _ => {}
+        if let Ok(sessions) = open_among(&main, input, &options, Some(beside.clone())) {
+            sessions.into_iter().for_each(|it| found.add(it));
         }
     }
     tree.remove_claimed(found);

@@ -1,7 +1,8 @@
 //! Finds the files of a Claude Code session.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use threadfold_convert::claude::AGENT;
@@ -17,6 +18,8 @@ use crate::files::{Form, InputFile, noted};
 
 /// How many bytes of a file are read to find its owner.
 const FIRST_LINE: usize = 64 << 10;
+/// How many bytes are read at once.
+const SHORT_LINE: usize = 4 << 10;
 
 /// The maximum size of a file beside a session that is read as one record.
 const LARGEST_DOCUMENT: u64 = 64 << 20;
@@ -67,7 +70,9 @@ pub(super) fn files_among(
     {
         let path = PathBuf::from(&file.path);
         let is_beside = path.parent() == Some(folder.as_path());
-        if is_beside && !is_of(&path, &session)? {
+        // Those that were found by session are known to be of this one.
+        let is_known = || beside.is_some_and(|it| it.has_of(&session, &path));
+        if is_beside && !is_known() && !is_of(&path, &session)? {
             continue;
         }
         if let Some(meta) = &file.meta {
@@ -79,7 +84,8 @@ pub(super) fn files_among(
     }
     notes.push(input(SourceRole::Main, main, Form::Lines));
     notes.extend(subagents);
-    below.retain(|path| notes.iter().all(|it| it.path != *path));
+    let known: BTreeSet<&Path> = notes.iter().map(|it| it.path.as_path()).collect();
+    below.retain(|path| !known.contains(path.as_path()));
     notes.extend(below.iter().map(|path| {
         let is_large = path.metadata().is_ok_and(|it| it.len() > LARGEST_DOCUMENT);
         input(SourceRole::Attached, path, if is_large { Form::Lines } else { Form::Document })
@@ -118,7 +124,14 @@ fn is_of(path: &Path, session: &str) -> Result<bool, EngineError> {
 /// Returns the session that the first line of a file names.
 pub(super) fn first_session(path: &Path) -> io::Result<Option<String>> {
     let mut first = Vec::new();
-    fs::File::open(path)?.take(FIRST_LINE as u64).read_to_end(&mut first)?;
+    let opened = fs::File::open(path)?.take(FIRST_LINE as u64);
+    // Most first lines are short, and there may be thousands of files.
+    let mut lines_of_file = BufReader::with_capacity(SHORT_LINE, opened);
+    while lines(&first).next().is_none() {
+        if lines_of_file.read_until(b'\n', &mut first)? == 0 {
+            break;
+        }
+    }
     Ok(lines(&first).next().and_then(|line| session_of_line(line.bytes)))
 }
 

@@ -1,46 +1,85 @@
 //! The content of a Codex session: the files of its thread and of its subagents, which may appear
 //! late.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use threadfold_convert::codex::AGENT;
-use threadfold_convert::codex::layout::{RolloutRole, session_files};
-use threadfold_fold::{SourceRole, SourceSpec};
+use threadfold_convert::codex::layout::{RolloutIndex, RolloutRole};
+use threadfold_core::SessionId;
+use threadfold_fold::{Glance, SourceRole, SourceSpec};
 
 use super::compressed::PlainCopies;
 use super::heads::{self, Rollout};
 use crate::error::EngineError;
-use crate::files::{Form, GrowingSetFollower, InputFile, check_readable, noted, stamp_of};
+use crate::files::{Form, GrowingSetFollower, InputFile, check_all, noted, stamp_of};
 use crate::found_session::{Follow, SessionContent, Stamp};
+use crate::glance::{SampledFile, sample};
+
+/// The rollouts that are known, by path; all sessions of a place share them. One is read once: its
+/// first record never changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownRollouts(Arc<Mutex<BTreeMap<PathBuf, Option<Rollout>>>>);
+
+impl KnownRollouts {
+    pub(super) fn of(rollouts: &[Rollout]) -> Self {
+        let known = rollouts.iter().map(|it| (it.path.clone(), Some(it.clone()))).collect();
+        Self(Arc::new(Mutex::new(known)))
+    }
+
+    /// Returns the rollouts that are known, and these.
+    fn with(&self, paths: Vec<PathBuf>) -> Vec<Rollout> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for path in paths {
+            known.entry(path.clone()).or_insert_with(|| heads::read(&path));
+        }
+        heads::sorted(known.values().flatten().cloned().collect())
+    }
+}
 
 /// The files of a session.
 #[derive(Clone, Debug)]
 pub(super) struct CodexContent {
     main: PathBuf,
     thread: String,
-    /// The rollouts that are known, by path. One is read once: its first record never changes.
-    known: Arc<Mutex<BTreeMap<PathBuf, Option<Rollout>>>>,
+    known: KnownRollouts,
+    /// Its files as they were when it was found with all others of its place.
+    found: Option<Arc<Vec<(PathBuf, RolloutRole)>>>,
     copies: Arc<Mutex<PlainCopies>>,
 }
 
 impl CodexContent {
-    pub(super) fn new(main: &Path, thread: &str, rollouts: &[Rollout]) -> Self {
-        let known = rollouts.iter().map(|it| (it.path.clone(), Some(it.clone()))).collect();
+    pub(super) fn new(main: &Path, thread: &str, known: KnownRollouts) -> Self {
         let (main, thread) = (main.to_owned(), thread.to_owned());
-        Self { main, thread, known: Arc::new(Mutex::new(known)), copies: Arc::default() }
+        Self { main, thread, known, found: None, copies: Arc::default() }
     }
 
-    /// Returns the rollouts that are known, and those that appeared since.
-    fn rollouts(&self) -> Vec<Rollout> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for path in self.siblings() {
-            known.entry(path.clone()).or_insert_with(|| heads::read(&path));
-        }
-        heads::sorted(known.values().flatten().cloned().collect())
+    /// Returns the content with these files, so that the place is not searched for them again.
+    pub(super) fn with_files(self, files: Vec<(PathBuf, RolloutRole)>) -> Self {
+        Self { found: Some(Arc::new(files)), ..self }
+    }
+
+    /// Returns its files in the order to read them, compressed ones as well.
+    fn rollouts(&self) -> Vec<(PathBuf, RolloutRole)> {
+        let mut files = match &self.found {
+            Some(found) => found.to_vec(),
+            None => {
+                let rollouts = self.known.with(self.siblings());
+                let named = heads::named(&rollouts);
+                let files = RolloutIndex::new(&named).session_files(&self.thread);
+                files
+                    .into_iter()
+                    .map(|(index, role)| (rollouts[index].path.clone(), role))
+                    .collect()
+            }
+        };
+        // A file that is being moved to the archive may be in two places at once.
+        let mut names = BTreeSet::new();
+        files.retain(|(path, _)| names.insert(heads::plain_name(path)));
+        files
     }
 
     /// Returns the files that may belong to the session: those of the main file's day and of later
@@ -96,38 +135,62 @@ fn later_days(folder: &Path) -> Option<Vec<PathBuf>> {
 
 impl SessionContent for CodexContent {
     fn check(&self) -> Result<(), EngineError> {
-        self.files()?.iter().try_for_each(|it| check_readable(&it.path))
+        check_all(self.files()?.iter().map(|it| it.path.as_path()))
     }
 
     fn files(&self) -> Result<Vec<InputFile>, EngineError> {
-        let rollouts = self.rollouts();
-        let named = heads::named(&rollouts);
         let mut files: Vec<InputFile> = Vec::new();
-        for (index, role) in session_files(&named, &self.thread) {
-            let mut file = input_file(&rollouts[index].path, &role);
+        for (path, role) in self.rollouts() {
+            let mut file = input_file(&path, &role);
             if heads::is_compressed(&file.path) {
                 let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
                 file.path = copies.path(&file.path)?;
             }
-            // A file that is being moved to the archive may be in two places at once.
-            if files.iter().all(|it| it.spec.name != file.spec.name) {
-                files.push(file);
-            }
+            files.push(file);
         }
         Ok(files)
     }
 
+    fn origins(&self) -> Result<Vec<PathBuf>, EngineError> {
+        Ok(self.rollouts().into_iter().map(|(path, _)| path).collect())
+    }
+
     fn stamp(&self) -> Stamp {
-        match self.files() {
-            Ok(files) => stamp_of(files.iter().map(|it| it.path.as_path())),
-            Err(_) => stamp_of([self.main.as_path()]),
+        stamp_of(self.rollouts().iter().map(|(path, _)| path.as_path()))
+    }
+
+    fn line_stamp(&self) -> Option<Stamp> {
+        let rollouts = self.rollouts();
+        let stamp = stamp_of(rollouts.iter().map(|(path, _)| path.as_path()));
+        let is_plain = !rollouts.iter().any(|(path, _)| heads::is_compressed(path));
+        Some(Stamp { bytes: stamp.bytes.filter(|_| is_plain), ..stamp })
+    }
+
+    /// A compressed rollout is not decompressed for a list.
+    fn glance(&self, session: &SessionId) -> Result<Option<Glance>, EngineError> {
+        let rollouts = self.rollouts();
+        if !rollouts.iter().any(|(path, _)| heads::is_compressed(path)) {
+            return Ok(None);
         }
+        check_all(rollouts.iter().map(|(path, _)| path.as_path()))?;
+        let sampled = |(path, role): &(PathBuf, RolloutRole)| {
+            let spec = input_file(path, role).spec;
+            match heads::is_compressed(path) {
+                true => SampledFile::compressed(spec, path.clone()),
+                false => SampledFile::plain(spec, path.clone()),
+            }
+        };
+        sample(session, AGENT, rollouts.iter().map(sampled).collect()).map(Some)
     }
 
     fn follower(&self) -> Box<dyn Follow> {
-        // A rollout is moved to the archive under its name.
-        let is_same = |one: &InputFile, other: &InputFile| one.spec.name == other.spec.name;
-        Box::new(GrowingSetFollower::new(Arc::new(self.clone()), is_same))
+        // Later lists must find files that were added since. A rollout is moved to the archive under
+        // its name.
+        let growing = Self { found: None, ..self.clone() };
+        Box::new(
+            GrowingSetFollower::new(Arc::new(growing), |file| Path::new(&file.spec.name))
+                .first(Arc::new(self.clone())),
+        )
     }
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use threadfold_convert::codex::layout::{roots, session_files};
+use threadfold_convert::codex::layout::RolloutIndex;
 use threadfold_core::SessionId;
 
 use super::Codex;
-use super::content::CodexContent;
+use super::content::{CodexContent, KnownRollouts};
 use super::heads::{self, Rollout};
 use super::places::FOLDERS;
 use crate::agents::AgentAccess;
@@ -41,11 +41,15 @@ fn list(folder: &Path, depth: usize, found: &mut Discovery, paths: &mut Vec<Path
 /// Adds the sessions that these files make.
 fn add(rollouts: Vec<Rollout>, found: &mut Discovery) {
     let named = heads::named(&rollouts);
-    for root in roots(&named) {
-        let files = session_files(&named, &root);
+    let index = RolloutIndex::new(&named);
+    let known = KnownRollouts::of(&rollouts);
+    for root in index.roots() {
+        let files: Vec<_> = index.session_files(root);
         let Some((main, _)) = files.first() else { continue };
-        let content = CodexContent::new(&rollouts[*main].path, &root, &rollouts);
-        found.add(session_of(&rollouts[*main].path, &root, content));
+        let main = rollouts[*main].path.as_path();
+        let files = files.iter().map(|(index, role)| (rollouts[*index].path.clone(), role.clone()));
+        let content = CodexContent::new(main, root, known.clone()).with_files(files.collect());
+        found.add(session_of(main, root, content));
     }
 }
 
@@ -65,7 +69,7 @@ fn session_of(main: &Path, thread: &str, content: CodexContent) -> FoundSession 
 pub(super) fn session_of_file(path: &Path) -> Option<FoundSession> {
     let rollout = heads::read(path)?;
     let thread = rollout.head.thread.clone();
-    Some(session_of(path, &thread, CodexContent::new(path, &thread, &[rollout])))
+    Some(session_of(path, &thread, CodexContent::new(path, &thread, KnownRollouts::of(&[rollout]))))
 }
 
 /// Claims rollouts from a folder that the user named, whatever their names.

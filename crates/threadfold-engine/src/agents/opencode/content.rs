@@ -1,18 +1,22 @@
 //! The content of OpenCode sessions: rows of a database, or files of the older folder.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use threadfold_fold::{Record, RecordKind, Source, SourceRole, SourceSpec};
+use threadfold_core::SessionId;
+use threadfold_fold::{Glance, Record, RecordKind, Source, SourceRole, SourceSpec};
 
-use super::database::{OpencodeDb, RowFollower};
+use super::database::{OpencodeDb, RowFollower, SessionRows};
 use super::storage::{Storage, StorageFile};
 use super::{AgentAccess, Opencode};
 use crate::error::EngineError;
-use crate::files::{FileFollower, Form, InputFile, Intake, check_readable, stamp_of};
+use crate::files::{FileFollower, Form, InputFile, Intake, check_all, check_readable, stamp_of};
 use crate::found_session::{Follow, SessionContent, Stamp};
+use crate::glance::SHORT_SESSION;
 use crate::session::Session;
 
 /// How often to poll a database or a folder of many files.
@@ -23,11 +27,17 @@ pub(super) struct RowContent {
     path: PathBuf,
     session: String,
     changed: Option<SystemTime>,
+    rows: Arc<SessionRows>,
 }
 
 impl RowContent {
-    pub(super) fn new(path: &Path, session: &str, changed: Option<SystemTime>) -> Self {
-        Self { path: path.to_owned(), session: session.to_owned(), changed }
+    pub(super) fn new(
+        path: &Path,
+        session: &str,
+        changed: Option<SystemTime>,
+        rows: Arc<SessionRows>,
+    ) -> Self {
+        Self { path: path.to_owned(), session: session.to_owned(), changed, rows }
     }
 }
 
@@ -39,6 +49,28 @@ impl SessionContent for RowContent {
 
     fn files(&self) -> Result<Vec<InputFile>, EngineError> {
         Ok(Vec::new())
+    }
+
+    fn origins(&self) -> Result<Vec<PathBuf>, EngineError> {
+        let mut log = self.path.as_os_str().to_owned();
+        log.push("-wal");
+        let log = Some(PathBuf::from(log)).filter(|it| it.exists());
+        Ok([self.path.clone()].into_iter().chain(log).collect())
+    }
+
+    fn is_in_database(&self) -> bool {
+        true
+    }
+
+    fn row_stamp(&self) -> Option<String> {
+        self.rows.stamp_of(&self.session)
+    }
+
+    fn glance(&self, session: &SessionId) -> Result<Option<Glance>, EngineError> {
+        let line = self.rows.line_of(&self.session).unwrap_or_default();
+        let record = Record::new(RecordKind::Line, 1, 0, format!("{line}\n"));
+        let spec = RowFollower::new(&self.path, &self.session).spec().clone();
+        Ok(Some(Glance::of_header(session, Opencode.agent(), &spec, record)))
     }
 
     fn stamp(&self) -> Stamp {
@@ -68,24 +100,32 @@ impl Follow for RowFollower {
 }
 
 /// A session in the older folder of files.
+#[derive(Clone)]
 pub(super) struct StorageContent {
     folder: PathBuf,
     session: String,
+    /// The folder as it was when the session was found: to list it for each of its sessions would
+    /// cost the square of their number.
+    found: Option<Arc<Storage>>,
 }
 
 impl StorageContent {
-    pub(super) fn new(folder: &Path, session: &str) -> Self {
-        Self { folder: folder.to_owned(), session: session.to_owned() }
+    pub(super) fn new(found: &Arc<Storage>, session: &str) -> Self {
+        let (folder, session) = (found.folder().to_owned(), session.to_owned());
+        Self { folder, session, found: Some(found.clone()) }
     }
 
     fn stored(&self) -> Result<Vec<StorageFile>, EngineError> {
-        Storage::open(&self.folder).files(&self.session)
+        match &self.found {
+            Some(found) => found.files(&self.session),
+            None => Storage::open(&self.folder).files(&self.session),
+        }
     }
 }
 
 impl SessionContent for StorageContent {
     fn check(&self) -> Result<(), EngineError> {
-        self.stored()?.iter().try_for_each(|it| check_readable(&it.path))
+        check_all(self.stored()?.iter().map(|it| it.path.as_path()))
     }
 
     fn files(&self) -> Result<Vec<InputFile>, EngineError> {
@@ -97,9 +137,24 @@ impl SessionContent for StorageContent {
         stamp_of(files.iter().map(|it| it.path.as_path()))
     }
 
+    /// The file of the session is read, and not those of its messages, unless they are few.
+    fn glance(&self, session: &SessionId) -> Result<Option<Glance>, EngineError> {
+        let files = self.stored()?;
+        let mut size = 0;
+        for file in &files {
+            size += check_readable(&file.path)?;
+        }
+        let main = files.first().filter(|_| size > SHORT_SESSION);
+        let Some(main) = main else { return Ok(None) };
+        let unreadable = |source| EngineError::File { path: main.path.clone(), source };
+        let bytes = fs::read(&main.path).map_err(unreadable)?;
+        let record = Record::new(RecordKind::Document, 1, 0, bytes);
+        let spec = input_file(main).spec;
+        Ok(Some(Glance::of_header(session, Opencode.agent(), &spec, record)))
+    }
+
     fn follower(&self) -> Box<dyn Follow> {
-        let content = Self::new(&self.folder, &self.session);
-        Box::new(StorageFollower { content })
+        Box::new(StorageFollower { content: self.clone() })
     }
 }
 
@@ -124,10 +179,13 @@ impl Follow for StorageFollower {
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<Intake, EngineError> {
         let files = self.content.stored()?;
+        // Later polls must find sessions that were added since.
+        self.content.found = None;
         let mut intake = Intake::default();
-        for (index, file) in files.iter().enumerate() {
+        let mut known = BTreeSet::new();
+        for file in &files {
             let input = input_file(file);
-            if !files[..index].contains(file) {
+            if known.insert(file) {
                 intake.add(FileFollower::new(input).poll(session, progress).await?);
             } else if intake.records > 0 {
                 // A revert can be applied only after the session's messages, so the session's
@@ -137,8 +195,8 @@ impl Follow for StorageFollower {
                 let is_same = |it: &&Source| {
                     it.spec.kind == input.spec.kind && it.spec.path == input.spec.path
                 };
-                let known = session.fold().sources().rfind(is_same).map(|it| it.number);
-                let source = match known {
+                let known = session.fold().same_files(&input.spec).rfind(is_same);
+                let source = match known.map(|it| it.number) {
                     Some(known) => known,
                     None => session.source(&input.spec).await?,
                 };

@@ -8,6 +8,7 @@ mod connect;
 mod follow;
 mod newer;
 mod progress;
+mod session_rows;
 mod unread;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use self::columns::row_json;
 use self::connect::{Isolation, connect};
 
 pub(crate) use self::follow::RowFollower;
+pub(super) use self::session_rows::SessionRows;
 pub(super) use self::unread::foreign;
 use crate::agent_database::DatabaseError;
 

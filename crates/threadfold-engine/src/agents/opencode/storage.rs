@@ -1,6 +1,6 @@
 //! The folder of files in which OpenCode stored sessions before it had a database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,14 @@ use crate::error::EngineError;
 pub(super) struct Storage {
     folder: PathBuf,
     sessions: BTreeMap<String, SessionFacts>,
+    /// The children of each session, by id.
+    children: BTreeMap<String, Vec<String>>,
     /// Files that could not be read, and why.
     pub(super) unreadable: Vec<(PathBuf, io::Error)>,
 }
 
 /// A file with a piece of a session.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StorageFile {
     /// Its name within the folder.
     pub(super) name: String,
@@ -48,11 +50,20 @@ impl Storage {
 
     /// Finds the sessions in a folder; a missing folder has none.
     pub(super) fn open(folder: &Path) -> Self {
-        let mut storage =
-            Self { folder: folder.to_owned(), sessions: BTreeMap::new(), unreadable: Vec::new() };
+        let mut storage = Self {
+            folder: folder.to_owned(),
+            sessions: BTreeMap::new(),
+            children: BTreeMap::new(),
+            unreadable: Vec::new(),
+        };
         for project in storage.list(&folder.join("session")) {
             for path in storage.list(&project).into_iter().filter(|it| it.extension().is_some()) {
                 storage.add(path);
+            }
+        }
+        for (id, facts) in &storage.sessions {
+            if let Some(parent) = &facts.parent {
+                storage.children.entry(parent.clone()).or_default().push(id.clone());
             }
         }
         storage
@@ -116,15 +127,12 @@ impl Storage {
     fn family(&self, root: &str) -> Vec<&str> {
         let mut ids: Vec<&str> =
             self.sessions.get_key_value(root).map(|(id, _)| id.as_str()).into_iter().collect();
+        // Only corrupt files make a session its own descendant.
+        let mut known: BTreeSet<&str> = ids.iter().copied().collect();
         let mut next = 0;
         while let Some(parent) = ids.get(next).copied() {
-            let children =
-                self.sessions.iter().filter(|(_, it)| it.parent.as_deref() == Some(parent));
-            for (id, _) in children {
-                if !ids.contains(&id.as_str()) {
-                    ids.push(id);
-                }
-            }
+            let children = self.children.get(parent).into_iter().flatten();
+            ids.extend(children.map(String::as_str).filter(|it| known.insert(it)));
             next += 1;
         }
         ids

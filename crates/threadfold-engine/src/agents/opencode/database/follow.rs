@@ -49,6 +49,11 @@ impl RowFollower {
         }
     }
 
+    /// Returns the source of the rows.
+    pub(crate) fn spec(&self) -> &SourceSpec {
+        &self.spec
+    }
+
     /// Reads everything new; unchanged files are not read again.
     pub(crate) async fn read(&mut self, session: &mut Session) -> Result<Intake, EngineError> {
         let seen = stamp(&self.path);

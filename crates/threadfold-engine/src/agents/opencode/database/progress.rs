@@ -11,7 +11,7 @@ use crate::error::EngineError;
 use crate::session::Session;
 
 /// A row may become visible this many milliseconds after another one with a later time.
-const SLACK: i64 = 10_000;
+pub(super) const SLACK: i64 = 10_000;
 
 /// What was read of a database: the position in its log, and the last version of each row.
 #[derive(Clone, Debug, Default)]
