@@ -129,8 +129,8 @@ fn plain_length(bytes: &[u8]) -> usize {
     for (number, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
         let controls = word.wrapping_sub(EACH * u64::from(b' ')) & !word & HIGH;
-        let quotes = zeros(word ^ EACH * u64::from(b'"'));
-        let found = controls | quotes | zeros(word ^ EACH * u64::from(b'\\'));
+        let quotes = zeros(word ^ (EACH * u64::from(b'"')));
+        let found = controls | quotes | zeros(word ^ (EACH * u64::from(b'\\')));
         if found != 0 {
             return number * 8 + found.trailing_zeros() as usize / 8;
         }

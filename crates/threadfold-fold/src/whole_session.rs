@@ -21,10 +21,10 @@ pub fn parse_transcript<'a>(
 ) -> ConversationState {
     let mut fold = Fold::new(SessionId::from(""), Slices::default()).conversation_only();
     match transcript.into() {
-        Transcript::Files(files) => fold_files(&mut fold, agent, files, |_| {}),
+        Transcript::Files(files) => fold_in_batches(&mut fold, agent, files, BATCH, |_| {}),
         Transcript::Text(text) => {
             let file = SessionFile { path: "transcript.jsonl", bytes: text.as_bytes() };
-            fold_files(&mut fold, agent, &[file], |_| {});
+            fold_in_batches(&mut fold, agent, &[file], BATCH, |_| {});
         }
     }
     fold.into_settled().0
@@ -74,6 +74,20 @@ pub fn fold_files(
     fold: &mut Fold,
     agent: Agent,
     files: &[SessionFile<'_>],
+    each: impl FnMut(&Step),
+) {
+    fold_in_batches(fold, agent, files, 1, each);
+}
+
+/// How many lines are converted before their events are applied, where nobody looks at each step.
+/// Their events fit into the processor's first cache.
+const BATCH: usize = 16;
+
+fn fold_in_batches(
+    fold: &mut Fold,
+    agent: Agent,
+    files: &[SessionFile<'_>],
+    batch: usize,
     mut each: impl FnMut(&Step),
 ) {
     let mut step = Step::default();
@@ -83,7 +97,7 @@ pub fn fold_files(
                 let seq = fold.seq() + 1;
                 fold.push_to(&record.at(seq), &mut step);
             }
-            FilePart::Line(source, line) => fold.push_line_to(source, line, &mut step),
+            FilePart::Lines(source, lines) => fold.push_lines_to(source, lines, &mut step),
         }
         each(&step);
     };
@@ -93,7 +107,17 @@ pub fn fold_files(
         match file.document() {
             Some(document) => push(fold, FilePart::Record(document)),
             None => {
-                let rest = whole_lines(file.bytes, |line| push(fold, FilePart::Line(source, line)));
+                let mut lines = Vec::with_capacity(batch);
+                let rest = whole_lines(file.bytes, |line| {
+                    lines.push(line);
+                    if lines.len() == batch {
+                        push(fold, FilePart::Lines(source, &lines));
+                        lines.clear();
+                    }
+                });
+                if !lines.is_empty() {
+                    push(fold, FilePart::Lines(source, &lines));
+                }
                 let position = (file.bytes.len() - rest.len()) as u64;
                 let mut cutter = Cutter::resume(source, position, false);
                 let mut records = Vec::new();
@@ -149,8 +173,8 @@ pub fn stream_records(agent: Agent, source: u32, bytes: &[u8]) -> Vec<Record> {
 enum FilePart<'a> {
     /// A record.
     Record(Record),
-    /// A line of a source, which is not copied.
-    Line(u32, &'a [u8]),
+    /// Lines of a source, which are not copied.
+    Lines(u32, &'a [&'a [u8]]),
 }
 
 /// A file of a session that is about to be read.

@@ -80,7 +80,7 @@ impl ConversationState {
 
     /// Writes the open texts of a conversation back into the tree.
     pub(crate) fn settle_conversation(&mut self, slot: Slot) {
-        while let Some(index) = self.open.iter().position(|open| open.slot == slot) {
+        while let Some(index) = self.open.first_of(slot) {
             self.settle(index);
         }
     }

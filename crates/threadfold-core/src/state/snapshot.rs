@@ -128,7 +128,7 @@ impl ConversationState {
 
     fn without_open_texts(&self) -> Self {
         let mut state = self.clone();
-        while let Some(open) = state.open.iter().next() {
+        while let Some(open) = state.open.first() {
             let slot = open.slot;
             state.settle_conversation(slot);
         }

@@ -25,7 +25,8 @@ impl Fold {
     /// The step's memory is used again: most records are one short event, and to allocate lists
     /// for each costs a fifth of a live stream's fold.
     pub fn push_to(&mut self, record: &StoredRecord, step: &mut Step) {
-        self.begin(record.seq, record.bytes.len(), step);
+        step.reset(record.seq, record.bytes.len());
+        self.begin(record.seq, record.bytes.len());
         match record.kind {
             RecordKind::Source => self.push_source(record, step),
             RecordKind::Line => self.push_line(record.source, &record.bytes, step),
@@ -39,20 +40,32 @@ impl Fold {
             RecordKind::Slice => self.push_slice(record, step),
             other => step.report_unreadable(format!("record kind {} is unknown", other.code())),
         }
-        self.apply_events(step, record.kind);
+        stamp(&mut step.events, step.seq);
+        self.apply_stamped(step, record.kind);
     }
 
-    /// Moves the fold by a line of a source, as [`push_to`](Self::push_to) does by its record. The
-    /// line is borrowed: to copy a whole transcript would take a tenth of the time to load it.
-    pub(crate) fn push_line_to(&mut self, source: u32, line: &[u8], step: &mut Step) {
-        self.begin(self.seq + 1, line.len(), step);
-        self.push_line(source, line, step);
-        self.apply_events(step, RecordKind::Line);
+    /// Moves the fold by lines of a source, each of them a record, as [`push_to`](Self::push_to)
+    /// does by one record. The lines are borrowed: to copy a whole transcript would take a tenth of
+    /// the time to load it.
+    ///
+    /// All lines are converted before the events of the first are applied. Converters and reducer
+    /// together are larger than the processor's cache of instructions, so taking turns with every
+    /// line would load each of them from memory again and again.
+    pub(crate) fn push_lines_to(&mut self, source: u32, lines: &[&[u8]], step: &mut Step) {
+        step.reset(self.seq, 0);
+        for line in lines {
+            let first = step.events.len();
+            self.begin(self.seq + 1, line.len());
+            step.seq = self.seq;
+            step.bytes += line.len();
+            self.push_line(source, line, step);
+            stamp(&mut step.events[first..], self.seq);
+        }
+        self.apply_stamped(step, RecordKind::Line);
     }
 
-    /// Begins the step of the record `seq`, which has `length` bytes.
-    fn begin(&mut self, seq: u64, length: usize, step: &mut Step) {
-        step.reset(seq, length);
+    /// Begins the record `seq`, which has `length` bytes.
+    fn begin(&mut self, seq: u64, length: usize) {
         self.seq = seq;
         // Nothing here updates these slices, so after another record they would be wrong.
         self.unknown.clear();
@@ -62,10 +75,8 @@ impl Fold {
     }
 
     /// Applies the events of the step to everything that is derived from events.
-    fn apply_events(&mut self, step: &mut Step, kind: RecordKind) {
-        for event in &mut step.events {
-            event.context.seq = Some(step.seq);
-            event.context.v = Some(EVENT_VERSION);
+    fn apply_stamped(&mut self, step: &mut Step, kind: RecordKind) {
+        for event in &step.events {
             if self.is_conversation_only {
                 let outcome = self.conversation.apply(event);
                 step.oddities.extend(outcome.anomaly().cloned().map(Oddity::Ignored));
@@ -198,6 +209,14 @@ impl Fold {
             _ => self.converter.as_mut().map(|(_, converter)| converter),
         };
         Some((source, converter))
+    }
+}
+
+/// Gives events the number of their record.
+fn stamp(events: &mut [SessionEvent], seq: u64) {
+    for event in events {
+        event.context.seq = Some(seq);
+        event.context.v = Some(EVENT_VERSION);
     }
 }
 

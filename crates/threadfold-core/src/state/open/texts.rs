@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use crate::id::BlockId;
 use crate::text::Buffer;
 
-use super::{OPEN_LIMIT, OpenText};
+use super::{OPEN_LIMIT, OpenText, Slot};
 
 /// The texts that are open, in the order in which they were opened.
 ///
@@ -28,6 +28,16 @@ impl OpenTexts {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &OpenText> {
         self.texts.iter().map(|text| &**text)
+    }
+
+    /// Returns the index of the first text of a conversation.
+    pub(super) fn first_of(&self, slot: Slot) -> Option<usize> {
+        self.texts.iter().position(|text| text.slot == slot)
+    }
+
+    /// Returns the first text.
+    pub(crate) fn first(&self) -> Option<&OpenText> {
+        self.texts.first().map(|text| &**text)
     }
 
     /// Returns the index of a text of this block that `is_it` accepts, from `start` on and then from
