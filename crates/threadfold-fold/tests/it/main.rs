@@ -9,4 +9,5 @@ mod growth;
 mod law;
 mod parity;
 mod recorded;
+mod short_lines;
 mod spill;
