@@ -15,6 +15,7 @@ use crate::error::{CommandError, print_note};
 use crate::input::{FoldedInput, InputArgs, fold_input};
 use crate::printable::{printable, write_json, write_json_text};
 use crate::runtime::Waiter;
+use crate::view::gathered_records;
 
 /// Fold a session and print the resulting state
 ///
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
         None => settled,
     };
     printer.finish(&state)?;
-    printer.bad_lines.report();
+    printer.warnings.report();
     if is_pipe {
         report_unseen(&state, &name);
     }
@@ -99,7 +100,7 @@ struct Printer {
     state: Option<ConversationState>,
     events: u64,
     anomalies: u64,
-    bad_lines: BadLines,
+    warnings: Warnings,
     failure: Result<(), CommandError>,
 }
 
@@ -133,7 +134,7 @@ impl Printer {
             state: is_stepwise.then(ConversationState::default),
             events: 0,
             anomalies: 0,
-            bad_lines: BadLines::default(),
+            warnings: Warnings::default(),
             failure: Ok(()),
         }
     }
@@ -145,7 +146,7 @@ impl Printer {
     fn events(&mut self, events: &[SessionEvent], line: u64) {
         for event in events {
             if let Payload::Log(log) = &event.payload {
-                self.bad_lines.add(log.message.as_deref().unwrap_or(""));
+                self.warnings.add(log.message.as_deref().unwrap_or(""));
             }
             if self.failure.is_ok() && self.at.is_none_or(|at| self.events < at) {
                 self.failure = self.event(event, line);
@@ -239,7 +240,11 @@ fn unknown_kinds(state: &ConversationState) -> BTreeMap<String, usize> {
     let all = std::iter::once(state.blocks()).chain(subagents.iter().map(|it| it.blocks()));
     for block in all.flat_map(|blocks| blocks.iter()) {
         if let BlockBody::Unknown(unknown) = &block.body {
-            *kinds.entry(kind_of(&unknown.record)).or_default() += 1;
+            let gathered = gathered_records(&block).and_then(|_| unknown.record.read().ok());
+            let records: Vec<Json> = gathered.unwrap_or_else(|| vec![unknown.record.clone()]);
+            for record in &records {
+                *kinds.entry(kind_of(record)).or_default() += 1;
+            }
         }
     }
     kinds
@@ -288,14 +293,14 @@ fn count(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// Lines that could not be parsed; only the first ones are remembered.
+/// Warnings about lines; only the first ones are remembered.
 #[derive(Default)]
-struct BadLines {
+struct Warnings {
     count: u64,
     first: Vec<String>,
 }
 
-impl BadLines {
+impl Warnings {
     const SHOWN: usize = 10;
 
     fn add(&mut self, message: &str) {
@@ -309,9 +314,7 @@ impl BadLines {
         if self.count == 0 {
             return;
         }
-        let lines = count(self.count, "line", "lines");
-        let kept = if self.count == 1 { "is kept as a block" } else { "are kept as blocks" };
-        print_note(format_args!("{lines} could not be parsed and {kept}:"));
+        print_note(format_args!("{}:", count(self.count, "warning", "warnings")));
         self.first.iter().for_each(|line| print_note(format_args!("  {line}")));
         let more = self.count - self.first.len() as u64;
         if more > 0 {
