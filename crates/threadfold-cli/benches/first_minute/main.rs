@@ -231,11 +231,7 @@ fn first_records(list: &Command, id: &str) -> io::Result<u64> {
 
 /// Returns the size of a store with its write-ahead log.
 fn size_of_store(path: &Path) -> io::Result<u64> {
-    let mut size = path.metadata()?.len();
-    for suffix in ["-wal"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        size += Path::new(&name).metadata().map_or(0, |it| it.len());
-    }
-    Ok(size)
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    Ok(path.metadata()?.len() + Path::new(&log).metadata().map_or(0, |it| it.len()))
 }

@@ -79,7 +79,7 @@ impl Follow for GrowingSetFollower {
 
     fn notice(&mut self, changes: &FileChanges) {
         self.is_notified = *changes != FileChanges::Polled;
-        let is_followed = |path: &PathBuf| self.followers.iter().any(|it| it.file().path == *path);
+        let is_followed = |path: &PathBuf| self.followers.iter().any(|it| it.file.path == *path);
         let must_list = match changes {
             FileChanges::Paths(paths) => !paths.iter().all(is_followed),
             FileChanges::Missed => true,
