@@ -12,7 +12,7 @@ use threadfold_testkit::sessions_on_disk::{SessionOnDisk, read_sessions};
 
 fn recorded() -> Vec<SessionOnDisk> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../threadfold-convert/tests/data");
-    let mut sessions = read_sessions(&data).unwrap();
+    let mut sessions = read_sessions(&data).expect("the test data can be read");
     // Others keep a record of the session as a whole.
     sessions.retain(|it| !it.is_stream && [claude::AGENT, codex::AGENT].contains(&it.agent));
     assert!(sessions.len() > 100, "{}", sessions.len());

@@ -45,7 +45,7 @@ fn unknown_records(fold: &Fold) -> (Vec<String>, usize) {
         count += 1;
         match block.metadata.get("records") {
             Some(_) => {
-                let records: Vec<Json> = unknown.record.read().unwrap();
+                let records: Vec<Json> = unknown.record.read().expect("a list of records");
                 found.extend(records.iter().map(|it| it.as_str().to_owned()));
             }
             None => found.push(unknown.record.as_str().to_owned()),
