@@ -107,7 +107,7 @@ impl Understanding {
         self.records += usize::from(!is_declaration);
         self.events += step.events.len();
         match step.events.iter().all(|event| is_unknown(&event.payload)) {
-            true => self.unknown += usize::from(!step.events.is_empty() || step.is_gathered),
+            true => self.unknown += usize::from(!step.events.is_empty()),
             false => self.understood += 1,
         }
     }

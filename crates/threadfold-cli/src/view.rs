@@ -25,7 +25,7 @@ mod tool;
 mod uncalled;
 
 pub(crate) use call::call_summary;
-pub(crate) use content::{content_text, gathered_records, output_text, plain};
+pub(crate) use content::{content_text, output_text, plain};
 pub(crate) use live::LiveView;
 pub(crate) use notice::command_text;
 pub(crate) use numbers::{ago, count, number, size};

@@ -15,7 +15,6 @@ use threadfold_core::{
     TurnState,
 };
 
-use crate::short_lines::ShortLines;
 use crate::slice::{Item, Items, SliceError, Slices};
 use crate::snapshot::SliceSnapshot;
 use crate::source::{Source, SourceRole, SourceSpec};
@@ -64,8 +63,6 @@ pub struct Step {
     pub events: Vec<SessionEvent>,
     /// What the events changed in the conversation.
     pub changes: Vec<Change>,
-    /// The record was not understood, and is shown with its neighbours as soon as they end.
-    pub is_gathered: bool,
     /// The session was restored to an earlier snapshot, which `changes` do not contain.
     pub restored: bool,
     /// What could not be applied.
@@ -174,7 +171,6 @@ impl Fold {
                 SourceRole::Events => Some(&mut own),
                 _ => converter.as_mut(),
             };
-            events.extend(ShortLines::take(&mut source.short.clone()));
             if let (Some(feed), Some(converter)) = (&source.feed, converter) {
                 let open = (source.partial.clone(), source.long.clone());
                 finish(open, source.position, feed, converter, &mut events);
@@ -300,9 +296,8 @@ impl Fold {
 impl Step {
     /// Begins the step of another record, in the memory of the last one.
     fn reset(&mut self, record: u64, length: usize) {
-        let Self { seq, bytes, line, events, changes, is_gathered, restored, oddities } = self;
-        (*seq, *bytes, *line) = (record, length, 0);
-        (*is_gathered, *restored) = (false, false);
+        let Self { seq, bytes, line, events, changes, restored, oddities } = self;
+        (*seq, *bytes, *line, *restored) = (record, length, 0, false);
         events.clear();
         changes.clear();
         oddities.clear();

@@ -33,7 +33,6 @@ mod name;
 pub mod parity;
 mod query;
 mod record;
-mod short_lines;
 mod slice;
 mod snapshot;
 mod source;

@@ -15,7 +15,6 @@ use crate::error::{CommandError, print_note};
 use crate::input::{FoldedInput, InputArgs, fold_input};
 use crate::printable::{printable, write_json, write_json_text};
 use crate::runtime::Waiter;
-use crate::view::gathered_records;
 
 /// Fold a session and print the resulting state
 ///
@@ -68,7 +67,7 @@ pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
         None => settled,
     };
     printer.finish(&state)?;
-    printer.warnings.report();
+    printer.bad_lines.report();
     if is_pipe {
         report_unseen(&state, &name);
     }
@@ -100,7 +99,7 @@ struct Printer {
     state: Option<ConversationState>,
     events: u64,
     anomalies: u64,
-    warnings: Warnings,
+    bad_lines: BadLines,
     failure: Result<(), CommandError>,
 }
 
@@ -134,7 +133,7 @@ impl Printer {
             state: is_stepwise.then(ConversationState::default),
             events: 0,
             anomalies: 0,
-            warnings: Warnings::default(),
+            bad_lines: BadLines::default(),
             failure: Ok(()),
         }
     }
@@ -146,7 +145,7 @@ impl Printer {
     fn events(&mut self, events: &[SessionEvent], line: u64) {
         for event in events {
             if let Payload::Log(log) = &event.payload {
-                self.warnings.add(log.message.as_deref().unwrap_or(""));
+                self.bad_lines.add(log.message.as_deref().unwrap_or(""));
             }
             if self.failure.is_ok() && self.at.is_none_or(|at| self.events < at) {
                 self.failure = self.event(event, line);
@@ -240,11 +239,7 @@ fn unknown_kinds(state: &ConversationState) -> BTreeMap<String, usize> {
     let all = std::iter::once(state.blocks()).chain(subagents.iter().map(|it| it.blocks()));
     for block in all.flat_map(|blocks| blocks.iter()) {
         if let BlockBody::Unknown(unknown) = &block.body {
-            let gathered = gathered_records(&block).and_then(|_| unknown.record.read().ok());
-            let records: Vec<Json> = gathered.unwrap_or_else(|| vec![unknown.record.clone()]);
-            for record in &records {
-                *kinds.entry(kind_of(record)).or_default() += 1;
-            }
+            *kinds.entry(kind_of(&unknown.record)).or_default() += 1;
         }
     }
     kinds
@@ -293,14 +288,14 @@ fn count(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// Warnings about lines; only the first ones are remembered.
+/// Lines that could not be parsed; only the first ones are remembered.
 #[derive(Default)]
-struct Warnings {
+struct BadLines {
     count: u64,
     first: Vec<String>,
 }
 
-impl Warnings {
+impl BadLines {
     const SHOWN: usize = 10;
 
     fn add(&mut self, message: &str) {
@@ -314,7 +309,9 @@ impl Warnings {
         if self.count == 0 {
             return;
         }
-        print_note(format_args!("{}:", count(self.count, "warning", "warnings")));
+        let lines = count(self.count, "line", "lines");
+        let kept = if self.count == 1 { "is kept as a block" } else { "are kept as blocks" };
+        print_note(format_args!("{lines} could not be parsed and {kept}:"));
         self.first.iter().for_each(|line| print_note(format_args!("  {line}")));
         let more = self.count - self.first.len() as u64;
         if more > 0 {

@@ -3,16 +3,15 @@
 use std::io::{self, Write};
 
 use threadfold_core::{
-    Block, BlockBody, BlockStatus, ErrorBlock, PermissionBlock, ThinkingBlock, UnknownBlock,
+    Block, BlockBody, BlockStatus, ErrorBlock, Json, PermissionBlock, ThinkingBlock, UnknownBlock,
 };
 
 use crate::printable::one_line;
 
 use super::ansi::without_colors;
-use super::content::{content_text, gathered_records, output_text, plain, record_kind};
+use super::content::{content_text, object, output_text, plain};
 use super::conversation::Results;
 use super::markdown::draw_markdown;
-use super::numbers::number;
 use super::palette::{BAD, DIM, GOOD, ITALIC, ODD, PLAIN, TOOL, both};
 use super::session::Drawing;
 use super::text::{Span, cut};
@@ -47,7 +46,7 @@ impl<W: Write> Drawing<'_, W> {
                 }
             }
             BlockBody::Error(error) => self.error(error)?,
-            BlockBody::Unknown(unknown) => self.unknown(block, unknown)?,
+            BlockBody::Unknown(unknown) => self.unknown(unknown)?,
             other => {
                 let told = format!("? unknown block: {}", other.kind());
                 self.page.wide(&[Span::new(&told, ODD)])?;
@@ -103,14 +102,17 @@ impl<W: Write> Drawing<'_, W> {
         ])
     }
 
-    fn unknown(&mut self, block: &Block, unknown: &UnknownBlock) -> io::Result<()> {
-        let kind = match gathered_records(block) {
-            Some(records) => format!("? {} unknown records", number(records)),
-            None => {
-                format!("? unknown record: {}", cut(&one_line(&record_kind(&unknown.record)), 60))
-            }
+    fn unknown(&mut self, unknown: &UnknownBlock) -> io::Result<()> {
+        let fields = object(&unknown.record);
+        let named = |name| fields.as_ref().and_then(|it| it.get(name)).and_then(Json::to_text);
+        let kind = match (named("type"), named("subtype")) {
+            (Some(kind), Some(subtype)) => format!("{kind}/{subtype}"),
+            (Some(kind), None) => kind,
+            _ if fields.is_some() => "without a type".to_owned(),
+            _ => "not readable".to_owned(),
         };
-        self.page.wide(&[Span::new(&kind, ODD)])?;
+        self.page
+            .wide(&[Span::new(&format!("? unknown record: {}", cut(&one_line(&kind), 60)), ODD)])?;
         if self.shown.is_full {
             return self.below(&output_text(&unknown.record));
         }

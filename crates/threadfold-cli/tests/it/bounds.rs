@@ -95,38 +95,6 @@ fn lines_of_one_byte() {
 }
 
 #[test]
-fn a_million_short_lines() {
-    // Four times such a line is less than a block takes, however it is held.
-    for line in ["7", "{}", "garbage", "{\"type\":\"user\"}"] {
-        let input = lines(1_000_000, |_| line.to_owned());
-        check_commands(line, &input, &[&["import", "--any", "input.jsonl", "--store", "store.db"]]);
-        check_commands(line, &input, &[&["view", "--no-pager", "input.jsonl"]]);
-    }
-}
-
-#[test]
-fn an_object_of_members_with_few_bytes() {
-    let members = "\"a\":1,".repeat(3_000_000);
-    check("few bytes a member", format!("{{\"type\":\"x\",{members}\"b\":1}}\n").as_bytes());
-    check("unsorted", format!("{{\"type\":\"x\",\"b\":1,{members}\"c\":1}}\n").as_bytes());
-}
-
-#[test]
-fn a_list_of_empty_objects() {
-    let empty = "{},".repeat(5_000_000);
-    check("empty objects", format!("{{\"type\":\"x\",\"a\":[{empty}{{}}]}}\n").as_bytes());
-}
-
-#[test]
-fn an_output_of_many_tiny_parts() {
-    let parts = "0,".repeat(8_000_000);
-    let line = format!(
-        r#"{{"type":"user","uuid":"1","sessionId":"s","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t","content":[{parts}0]}}]}}}}"#
-    );
-    check("tiny parts", (line + "\n").as_bytes());
-}
-
-#[test]
 fn lines_of_unknown_kinds() {
     check_large("unknown kinds", &lines(280_000, |number| format!(r#"{{"type":"k{number}"}}"#)));
 }
@@ -207,7 +175,7 @@ fn tiny_events_of_a_bus() {
 
 #[test]
 fn a_deeply_nested_object() {
-    let (open, close) = ("{\"a\":".repeat(2_000_000), "}".repeat(2_000_000));
+    let (open, close) = ("{\"a\":".repeat(500_000), "}".repeat(500_000));
     check("deep objects", format!("{{\"type\":\"x\",\"a\":{open}0{close}}}\n").as_bytes());
 }
 

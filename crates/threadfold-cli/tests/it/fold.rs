@@ -70,7 +70,7 @@ fn at_is_the_state_after_so_many_events() {
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"}],"subagents":[]}
     --- stderr
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 4: not an event: expected one JSON object, found text that is not JSON (expected ident at column 2)
     "#);
     assert_snapshot!(fold(&[START], &["--at", "0"]), @r#"
@@ -125,7 +125,7 @@ fn a_bad_line_does_not_stop_the_changes() {
     {"step":3,"type":"block:upsert","outcome":"applied","changes":[{"type":"block:inserted","conversationId":"main","after":null,"block":{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"{"}}]}
     {"step":4,"type":"session:idle","outcome":"unchanged","changes":[]}
     --- stderr
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 2: not an event: expected one JSON object, found text that is not JSON (EOF while parsing an object at column 1)
     "#);
 }
@@ -190,7 +190,7 @@ fn a_line_that_cannot_be_parsed_becomes_a_block_and_is_reported() {
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hello"},{"id":"line:events:3:1","type":"unknown","status":"complete","conversationId":"main","record":{"type":"block:upsert","payload":{"block":{"id":"a","type":"thinking","status":"done","content":"Hm"}}}}],"subagents":[]}
     --- stderr
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 3: not an event: `payload.block.status`: expected a status: `pending`, `running`, `complete`, `success` or `error`, found `"done"`
     "#);
     assert_snapshot!(fold(&[START, "not json"], &["--pretty"]), @r#"
@@ -216,7 +216,7 @@ fn a_line_that_cannot_be_parsed_becomes_a_block_and_is_reported() {
       "subagents": []
     }
     --- stderr
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 2: not an event: expected one JSON object, found text that is not JSON (expected ident at column 2)
     "#);
     assert_snapshot!(fold(&["[1]"], &["--hash"]), @"
@@ -237,7 +237,7 @@ fn a_truncated_last_line_is_a_bad_line() {
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"{\"type\":\"block:delta\",\"payload\":{\"blockI"}],"subagents":[]}
     --- stderr
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 2: not an event: expected one JSON object, found text that is not JSON (EOF while parsing a string at column 40)
     "#);
 }
@@ -252,7 +252,7 @@ fn bad_utf_8_is_a_bad_line() {
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"{\"type\":\"��\"}"}],"subagents":[]}
     --- stderr
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 2: not UTF-8
     "#);
     assert_snapshot!(env.run(&["fold", "--hash", "events.jsonl"]), @"
@@ -260,7 +260,7 @@ fn bad_utf_8_is_a_bad_line() {
     --- stdout
     3bb71a64bef0ffd6f87581dfa20344a54a6d2afb219c39b0ac238ac249ab1824
     --- stderr
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 2: not UTF-8
     ");
 }
@@ -284,7 +284,7 @@ fn at_counts_events_and_not_lines() {
     --- stdout
     {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":1}],"subagents":[]}
     --- stderr
-    3 warnings:
+    3 lines could not be parsed and are kept as blocks:
       line 1: not an event: expected an object, found `1`
       line 3: not an event: expected an object, found `2`
       line 5: not an event: expected an object, found `3`
@@ -294,7 +294,7 @@ fn at_counts_events_and_not_lines() {
     --- stdout
     {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":1}],"subagents":[]}
     --- stderr
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 1: not an event: expected an object, found `1`
     "#);
 }
@@ -312,7 +312,7 @@ fn a_byte_order_mark_elsewhere_is_not() {
     --- stdout
     {"blocks":[{"id":"a","type":"assistant_text","status":"pending","conversationId":"main","content":"Hel"},{"id":"line:events:2:1","type":"unknown","status":"complete","conversationId":"main","record":"\ufeff{\"type\":\"block:delta\",\"payload\":{\"blockId\":\"a\",\"delta\":\"lo\"}}"}],"subagents":[]}
     --- stderr
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 2: not an event: expected one JSON object, found text that is not JSON (expected value at column 1)
     "#);
 }
@@ -374,7 +374,7 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":{"type":"log","context":{"source":{"kind":"\u007f\u009b2J\u202e"}}}}],"subagents":[]}
     --- stderr
     `events.jsonl` is taken for a session of Threadfold's own events, and of its 1 record, 1 are not understood, and shown as they are: `--from FORMAT` reads it as something else
-    1 warning:
+    1 line could not be parsed and is kept as a block:
       line 1: not an event: `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"\u{7f}\u{9b}2J\u{202e}"`
     "#);
     assert_snapshot!(fold(&[raw, "\u{1b}[2J"], &["--hash"]), @"

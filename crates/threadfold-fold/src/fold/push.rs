@@ -7,7 +7,6 @@ use threadfold_core::SessionEvent;
 
 use super::{Fold, Oddity, Step};
 use crate::record::{RecordKind, StoredRecord};
-use crate::short_lines::ShortLines;
 use crate::source::{Chain, LongLine, Source, SourceRole, SourceSpec};
 
 /// The version of events that a fold emits.
@@ -138,8 +137,6 @@ impl Fold {
         {
             let line = FeedLine { feed, number: line.number, bytes: line.bytes };
             converter.push(&line, &mut step.events);
-            let size = (line.number, line.bytes.len());
-            step.is_gathered = ShortLines::gather(&mut source.short, size, &mut step.events);
         }
     }
 
@@ -176,7 +173,6 @@ impl Fold {
         if record.kind == RecordKind::LastPiece {
             let long = source.long.take().unwrap_or_default();
             source.position.number += 1;
-            step.events.extend(ShortLines::take(&mut source.short));
             if let (Some(feed), Some(converter)) = (&source.feed, converter) {
                 converter.too_long(&long.at(number, feed), &mut step.events);
             }
@@ -186,7 +182,6 @@ impl Fold {
     fn push_end(&mut self, record: &StoredRecord, step: &mut Step) {
         let Some((source, converter)) = self.source_of(record.source, step) else { return };
         source.ended = true;
-        step.events.extend(ShortLines::take(&mut source.short));
         let open = (source.partial.take(), source.long.take());
         if let (Some(feed), Some(converter)) = (&source.feed, converter) {
             finish(open, source.position, feed, converter, &mut step.events);

@@ -10,5 +10,4 @@ mod growth;
 mod law;
 mod parity;
 mod recorded;
-mod short_lines;
 mod spill;
