@@ -144,7 +144,10 @@ impl HeadReader {
         note(is_only && (is_whole || head.first_prompt.is_some()), UnknownField::FirstPrompt);
         note(is_whole || tail.model.is_some(), UnknownField::Model);
         note(is_only && head.started_at.is_some(), UnknownField::StartedAt);
-        let are_ends_known = files.iter().all(|it| it.tail.is_some());
+        // Nothing is read of a file whose last line is longer than the part that was read.
+        let has_end =
+            |it: &FileParts| it.is_whole || it.tail.as_ref().is_some_and(|it| !it.is_empty());
+        let are_ends_known = files.iter().all(has_end);
         note(are_ends_known && tail.ended_at.is_some(), UnknownField::EndedAt);
         unknown.sort();
         let is_known = |field| !unknown.contains(&field);

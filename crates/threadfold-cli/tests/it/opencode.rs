@@ -189,15 +189,15 @@ fn both_agents(data: &str) -> TestEnv {
     env
 }
 
-fn list_at_hundred(env: &TestEnv) -> String {
+fn list_at(columns: &str, env: &TestEnv) -> String {
     let mut command = env.command(&["list"]);
-    seen(&command.env("COLUMNS", "100").output().unwrap())
+    seen(&command.env("COLUMNS", columns).output().unwrap())
 }
 
 #[test]
 fn the_sessions_of_both_agents_are_in_one_table() {
     let env = both_agents(".local/share/opencode");
-    assert_snapshot!(without_age(&list_at_hundred(&env)), @"
+    assert_snapshot!(without_age(&list_at("100", &env)), @"
     exit 0
     --- stdout
     id        agent     project              title               blocks  subagents   cost
@@ -208,7 +208,7 @@ fn the_sessions_of_both_agents_are_in_one_table() {
     --- stderr
     ");
     env.done(&["import"]);
-    assert_snapshot!(without_age(&list_at_hundred(&env)), @"
+    assert_snapshot!(without_age(&list_at("110", &env)), @"
     exit 0
     --- stdout
     id        agent     where  project              title               blocks  subagents   cost
@@ -412,7 +412,7 @@ fn the_older_folder_is_listed_and_viewed() {
     let env = TestEnv::new();
     let storage = env.path(".local/share/opencode/storage");
     copy(&recording("subagent@1.1.65").join("storage"), &storage);
-    assert_snapshot!(without_age(&list_at_hundred(&env)), @"
+    assert_snapshot!(without_age(&list_at("110", &env)), @"
     exit 0
     --- stdout
     id        project  title               blocks  subagents

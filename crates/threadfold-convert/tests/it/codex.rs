@@ -298,7 +298,7 @@ fn a_warning_about_a_thread_that_is_not_known_yet_makes_it_no_subagent() {
     let early = ("b".to_owned(), "early".to_owned());
     // A fork that the server announces is a session of its own.
     let fork = sent("thread/started", r#"{"thread":{"id":"b"}}"#);
-    assert_eq!(warnings(&(begin.clone() + &fork + &turn)), [own.clone()]);
+    assert_eq!(warnings(&(begin.clone() + &fork + &turn)), std::slice::from_ref(&own));
     // A subagent is not announced. What is never mentioned again is kept.
     assert_eq!(warnings(&(begin.clone() + &turn)), [own.clone(), early.clone()]);
     assert_eq!(warnings(&begin), [own, early]);
