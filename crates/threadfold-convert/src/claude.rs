@@ -36,6 +36,7 @@ mod transcript;
 mod turns;
 mod usage;
 mod user;
+mod waiting;
 mod wire;
 
 pub use agent::AGENT;
@@ -142,9 +143,10 @@ fn link_by_prompt(emitter: &mut Emitter<'_>, agent: &AgentId) {
     if emitter.memory.agents.contains_key(agent.bare()) {
         return;
     }
-    let prompt = emitter.memory.openings.get(agent.bare()).cloned();
+    let prompt = emitter.memory.openings.prompt(agent.bare()).cloned();
     if let Some(call) = prompt.and_then(|it| subagents::take_call_by_prompt(emitter, &it)) {
         subagents::emit_spawned_as(emitter, &call, agent.bare());
+        subagents::end_interrupted(emitter, &call);
         // The caller's turn ended before its subagent was known.
         let caller = emitter.memory.calls.get(&call).and_then(|known| known.caller.clone());
         if let Some(caller) = caller.filter(|_| emitter.memory.is_main_ended) {

@@ -1,21 +1,55 @@
 //! Formats tool inputs and outputs as text, without interpreting them.
 
+use std::fmt;
 use std::sync::Arc;
 
+use serde::Deserializer;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use threadfold_core::{Content, Fields, Json, Part, PartBody};
 
-use super::numbers::size;
+use super::numbers::{number, size};
 
 /// Returns a tool's output: text as text, images by size, anything else as JSON.
 pub(crate) fn output_text(output: &Json) -> String {
     if let Some(text) = output.to_text() {
         return text;
     }
-    match serde_json::from_str::<Vec<Json>>(output.as_str()) {
-        Ok(parts) => parts.iter().map(part_text).collect::<Vec<_>>().join("\n"),
+    let mut text = String::new();
+    let mut is_first = true;
+    let read = each_element(output, |part| {
+        if !std::mem::take(&mut is_first) {
+            text.push('\n');
+        }
+        text.push_str(&part_text(&part));
+    });
+    match read {
+        Ok(()) => text,
         Err(_) if output.is_null() => String::new(),
         Err(_) => output.to_string(),
     }
+}
+
+/// Calls `each` with the elements of a list. A list may have millions of tiny ones, which are never
+/// in memory together.
+fn each_element(list: &Json, each: impl FnMut(Json)) -> serde_json::Result<()> {
+    struct Elements<F>(F);
+
+    impl<'de, F: FnMut(Json)> Visitor<'de> for Elements<F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+            while let Some(element) = list.next_element()? {
+                (self.0)(element);
+            }
+            Ok(())
+        }
+    }
+
+    serde_json::Deserializer::from_str(list.as_str()).deserialize_seq(Elements(each))
 }
 
 fn part_text(part: &Json) -> String {
@@ -72,8 +106,13 @@ fn thing(what: &str, name: &str, data: Option<&str>) -> String {
 
 /// Returns the names and values of an object, each value as text.
 pub(crate) fn input_fields(input: &Json) -> Option<Vec<(String, String)>> {
-    let fields = object(input)?;
-    Some(fields.iter().map(|(name, value)| (name.to_owned(), plain(value))).collect())
+    let (fields, omitted) = members(input)?;
+    let mut shown: Vec<_> =
+        fields.iter().map(|(name, value)| (name.to_owned(), plain(value))).collect();
+    if omitted > 0 {
+        shown.push(("…".to_owned(), format!("{} more", number(omitted))));
+    }
+    Some(shown)
 }
 
 /// Returns a string's text, and any other value as JSON.
@@ -83,19 +122,51 @@ pub(crate) fn plain(value: &Json) -> String {
 
 /// Returns the strings of a list.
 pub(crate) fn strings(value: &Json) -> Vec<String> {
-    let values: Vec<Json> = serde_json::from_str(value.as_str()).unwrap_or_default();
-    values.iter().filter_map(Json::to_text).collect()
+    let mut strings = Vec::new();
+    let read = each_element(value, |it| strings.extend(it.to_text()));
+    read.map_or_else(|_| Vec::new(), |()| strings)
 }
 
 /// Returns the objects of a list.
 pub(crate) fn objects(value: &Json) -> Vec<Fields> {
-    let values: Vec<Json> = serde_json::from_str(value.as_str()).unwrap_or_default();
-    values.iter().filter_map(object).collect()
+    let mut objects = Vec::new();
+    let read = each_element(value, |it| objects.extend(object(&it)));
+    read.map_or_else(|_| Vec::new(), |()| objects)
 }
 
-/// Returns the values of an object.
+/// Returns the values of an object: the first ones, of an object with more than anyone reads.
 pub(crate) fn object(value: &Json) -> Option<Fields> {
-    serde_json::from_str(value.as_str()).ok()
+    members(value).map(|(fields, _)| fields)
+}
+
+/// Returns the first values of an object, and how many more there are.
+fn members(value: &Json) -> Option<(Fields, u64)> {
+    const MOST: usize = 1000;
+
+    struct Members;
+
+    impl<'de> Visitor<'de> for Members {
+        type Value = (Fields, u64);
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut members: Vec<(Arc<str>, Json)> = Vec::new();
+            while members.len() < MOST {
+                let Some(member) = map.next_entry()? else { break };
+                members.push(member);
+            }
+            let mut omitted = 0;
+            while members.len() == MOST && map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                omitted += 1;
+            }
+            Ok((members.into_iter().collect(), omitted))
+        }
+    }
+
+    serde_json::Deserializer::from_str(value.as_str()).deserialize_map(Members).ok()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use threadfold_core::{BlockId, ConversationId, Json, Placement, ToolUseId};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::repeated_history::RepeatedHistory;
+use super::waiting::{Openings, WaitingCalls};
 use crate::hash_map::Map;
 
 /// A map whose keys are hashes, which need not be hashed again.
@@ -48,11 +49,10 @@ pub(super) struct Memory {
     /// Calls that start a subagent, by the call's id.
     #[serde(with = "crate::pairs")]
     pub(super) calls: Map<Arc<str>, AgentCall>,
-    /// Calls whose subagent is still unknown: prompt and id, in the order of the calls.
-    pub(super) waiting: Vec<(Arc<str>, Arc<str>)>,
-    /// The first prompt in each subagent's own file, by the subagent's id.
-    #[serde(with = "crate::pairs")]
-    pub(super) openings: Map<Arc<str>, Arc<str>>,
+    /// Calls whose subagent is still unknown.
+    pub(super) waiting: WaitingCalls,
+    /// The first prompt in each subagent's own file.
+    pub(super) openings: Openings,
     /// Conversations of subagents whose lines are in the main file, by the `uuid` of each line.
     #[serde(with = "crate::pairs")]
     pub(super) sidechains: HashKeyMap<ConversationId>,
@@ -150,14 +150,18 @@ fn is_zero(number: &u32) -> bool {
 pub(super) struct Turns {
     /// The turn that each turn continues; turn 0 is everything before the first prompt.
     pub(super) from: Vec<u32>,
-    /// The parent line of each prompt: two prompts with one parent are an edit, not a rewind.
-    pub(super) parents: Vec<Option<u128>>,
+    /// The parent line of each prompt, as [`short_key`]: two prompts with one parent are an edit,
+    /// not a rewind.
+    pub(super) parents: Vec<u64>,
     /// The model has answered since the latest prompt.
     pub(super) answered: bool,
     /// What makes looking up fast; computed from the fields above.
     #[serde(skip)]
-    lookup: TurnLookup,
+    lookup: Option<Box<TurnLookup>>,
 }
+
+/// How many turns are walked through as fast as they are looked up. Most subagents have one.
+const FEW_TURNS: usize = 8;
 
 /// Answers questions about turns without walking through all of them.
 #[derive(Debug, Default, Clone)]
@@ -166,11 +170,11 @@ struct TurnLookup {
     /// distances are chosen so that any of them is found in a logarithmic number of jumps.
     jumps: Vec<(u32, u32)>,
     /// The parents of all prompts.
-    parents: Map<Option<u128>, ()>,
+    parents: Map<u64, ()>,
 }
 
 impl TurnLookup {
-    fn push(&mut self, from: u32, parent: Option<u128>) {
+    fn push(&mut self, from: u32, parent: u64) {
         if self.jumps.is_empty() {
             self.jumps.push((0, 0));
         }
@@ -190,12 +194,19 @@ impl Turns {
 
     /// Adds the turn of a prompt that continues `from`, and returns its number.
     pub(super) fn begin(&mut self, from: u32, parent: Option<u128>) -> u32 {
+        if self.from.is_empty() {
+            self.from.reserve_exact(1);
+            self.parents.reserve_exact(1);
+        }
         self.from.push(from);
-        self.parents.push(parent);
-        // After a restore, all turns are new to the lookup.
-        let known = self.lookup.jumps.len().saturating_sub(1);
-        for (from, parent) in self.from[known..].iter().zip(&self.parents[known..]) {
-            self.lookup.push(*from, *parent);
+        self.parents.push(short_key(parent));
+        if self.from.len() > FEW_TURNS {
+            // The first time, and after a restore, all turns are new to the lookup.
+            let lookup = self.lookup.get_or_insert_default();
+            let known = lookup.jumps.len().saturating_sub(1);
+            for (from, parent) in self.from[known..].iter().zip(&self.parents[known..]) {
+                lookup.push(*from, *parent);
+            }
         }
         self.answered = false;
         self.current()
@@ -208,34 +219,46 @@ impl Turns {
             *from = before;
         }
         // The rest is looked up again when the next turn begins.
-        self.lookup.jumps.truncate(turn as usize);
+        if let Some(lookup) = &mut self.lookup {
+            lookup.jumps.truncate(turn as usize);
+        }
+    }
+
+    /// Returns whether there is one prompt, and no line above it.
+    pub(super) fn is_first_alone(&self) -> bool {
+        self.parents == [0]
     }
 
     /// Returns whether a prompt hangs below this line.
     pub(super) fn has_prompt_below(&self, parent: Option<u128>) -> bool {
-        match self.is_looked_up() {
-            true => self.lookup.parents.contains_key(&parent),
-            false => self.parents.contains(&parent),
+        let parent = short_key(parent);
+        match self.complete_lookup() {
+            Some(lookup) => lookup.parents.contains_key(&parent),
+            None => self.parents.contains(&parent),
         }
     }
 
     /// Returns whether `turn` is on the path from the first turn to the latest prompt.
     pub(super) fn is_active(&self, turn: u32) -> bool {
+        let lookup = self.complete_lookup();
         let mut at = self.current();
         // A turn continues an earlier one, so the numbers fall and the loop ends.
         while at > turn {
-            let jump = match self.is_looked_up() {
-                true => self.lookup.jumps[at as usize].1,
-                false => 0,
-            };
+            let jump = lookup.map_or(0, |it| it.jumps[at as usize].1);
             at = if jump >= turn && jump > 0 { jump } else { self.from[at as usize - 1] };
         }
         at == turn
     }
 
-    fn is_looked_up(&self) -> bool {
-        self.lookup.jumps.len() == self.from.len() + 1
+    fn complete_lookup(&self) -> Option<&TurnLookup> {
+        self.lookup.as_deref().filter(|it| it.jumps.len() == self.from.len() + 1)
     }
+}
+
+/// Returns part of a line's key; 0 if there is no line. A session may have very many prompts of a
+/// few bytes, so little is held of each.
+fn short_key(line: Option<u128>) -> u64 {
+    line.map_or(0, |key| (key as u64).max(1))
 }
 
 /// A streamed block that is not confirmed yet.
@@ -267,8 +290,10 @@ pub(super) struct AgentCall {
     /// `subagent:spawned` was emitted.
     #[serde(default)]
     pub(super) reported: bool,
-    /// The call failed before a subagent was started.
-    pub(super) failed: bool,
+    /// The answer to a call that a person interrupted. It tells whether a subagent had been started
+    /// only if its file is found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) interruption: Option<Json>,
     /// The call is a message to a subagent, and runs it again if it had finished.
     #[serde(default)]
     pub(super) resumes: bool,
@@ -281,6 +306,14 @@ pub(super) struct PendingEnd {
     pub(super) is_error: bool,
     pub(super) output: Option<Json>,
     pub(super) duration_ms: Option<u64>,
+}
+
+impl Memory {
+    /// Remembers the call that started a subagent.
+    pub(super) fn link_agent(&mut self, agent: Arc<str>, call: Arc<str>) {
+        self.openings.link(&agent);
+        self.agents.insert(agent, call);
+    }
 }
 
 impl LineEntry {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use threadfold_core::{
-    AgentId, CompletedStatus, ConversationId, Json, Payload, SubagentCompleted, SubagentSpawned,
+    AgentId, BlockId, CompletedStatus, ConversationId, Json, Payload, RemoveReason,
+    SubagentCompleted, SubagentSpawned,
 };
 
 use super::emitter::Emitter;
@@ -29,11 +30,7 @@ pub(super) fn remember_call(emitter: &mut Emitter<'_>, call: &str, input: Option
     let agent = known.and_then(|known| known.agent.clone()).or_else(|| {
         // The subagent's file may have been read before its caller's.
         let prompt = prompt.as_ref().filter(|_| !emitter.is_stream)?;
-        let is_unlinked = |(agent, opening): &(&Arc<str>, &Arc<str>)| {
-            *opening == prompt && !emitter.memory.agents.contains_key(*agent)
-        };
-        // The smallest id, so that the choice does not depend on the order in the map.
-        emitter.memory.openings.iter().filter(is_unlinked).map(|(agent, _)| agent.clone()).min()
+        emitter.memory.openings.unlinked(prompt).cloned()
     });
     let spawned = agent.is_some() || known.is_some_and(|known| known.spawned);
     let entry = AgentCall {
@@ -44,17 +41,14 @@ pub(super) fn remember_call(emitter: &mut Emitter<'_>, call: &str, input: Option
         background: input.run_in_background || known.is_some_and(|known| known.background),
         agent,
         spawned,
-        failed: known.is_some_and(|known| known.failed),
+        interruption: known.and_then(|known| known.interruption.clone()),
         reported: known.is_some_and(|known| known.reported),
         resumes: false,
     };
     emitter.memory.calls.insert(call.into(), entry);
     // The stream names the call on each line of a subagent; only files need the prompt as a link.
-    let waits = |(_, waiting): &(Arc<str>, Arc<str>)| **waiting == *call;
-    if let Some(prompt) =
-        prompt.filter(|_| !emitter.is_stream && !emitter.memory.waiting.iter().any(waits))
-    {
-        emitter.memory.waiting.push((prompt, call.into()));
+    if let Some(prompt) = prompt.filter(|_| !emitter.is_stream) {
+        emitter.memory.waiting.add(prompt, call.into());
     }
 }
 
@@ -77,7 +71,7 @@ pub(super) fn remember_message(emitter: &mut Emitter<'_>, call: &str, input: Opt
         background: true,
         agent: known.and_then(|known| known.agent.clone()),
         spawned: known.is_some_and(|known| known.spawned),
-        failed: false,
+        interruption: None,
         reported: known.is_some_and(|known| known.reported),
         resumes: true,
     };
@@ -119,7 +113,7 @@ fn spawn(emitter: &mut Emitter<'_>, call: &str, agent: Option<&str>) {
         background: false,
         agent: None,
         spawned: false,
-        failed: false,
+        interruption: None,
         reported: false,
         resumes: false,
     });
@@ -134,7 +128,7 @@ fn spawn(emitter: &mut Emitter<'_>, call: &str, agent: Option<&str>) {
         emitter.memory.calls.insert(call.into(), known.clone());
     }
     if let Some(agent) = &known.agent {
-        emitter.memory.agents.insert(agent.clone(), call.into());
+        emitter.memory.link_agent(agent.clone(), call.into());
         stop_waiting(emitter, call);
     }
     let unplaced = known.caller.is_none();
@@ -162,7 +156,7 @@ fn type_of_agent(emitter: &Emitter<'_>, agent: Option<&str>) -> Option<Arc<str>>
 
 fn stop_waiting(emitter: &mut Emitter<'_>, call: &str) {
     if !emitter.is_stream {
-        emitter.memory.waiting.retain(|(_, waiting)| **waiting != *call);
+        emitter.memory.waiting.remove(call);
     }
 }
 
@@ -204,14 +198,14 @@ pub(super) fn read_meta(emitter: &mut Emitter<'_>, agent: &AgentId, text: &str) 
                 background,
                 agent: Some(agent.bare().into()),
                 spawned: true,
-                failed: false,
+                interruption: None,
                 reported: false,
                 resumes: false,
             };
             emitter.memory.calls.insert(call.into(), entry);
         }
     }
-    emitter.memory.agents.insert(agent.bare().into(), call.into());
+    emitter.memory.link_agent(agent.bare().into(), call.into());
     // Metadata is usually read before the main file; the event then waits for the call's block.
     if is_call_known {
         emit_spawned_as(emitter, call, agent.bare());
@@ -247,8 +241,11 @@ pub(super) fn convert_agent_result(
     let agent = structured.as_ref().and_then(|result| result.agent_id.as_deref());
     let agent = agent.or(agent_in_text);
     if is_error && agent.is_none() && !known.spawned {
-        known.failed = true;
-        stop_waiting(emitter, call);
+        match text.as_deref().is_some_and(is_interruption) && !emitter.is_stream {
+            // Up to 2.1.120, nothing in the files names the subagent of such a call.
+            true => known.interruption = words,
+            false => stop_waiting(emitter, call),
+        }
         return false;
     }
     let is_launched = launch.is_some()
@@ -273,6 +270,24 @@ pub(super) fn convert_agent_result(
     let duration_ms = structured.and_then(|result| result.total_duration_ms);
     emit_completed(emitter, call, Completion { status, output: Some(output), duration_ms });
     true
+}
+
+/// Returns whether the text of a result is that of a call which a person interrupted.
+fn is_interruption(text: &str) -> bool {
+    let openings = ["[Request interrupted", "The user doesn't want to proceed with this tool use"];
+    openings.iter().any(|opening| text.starts_with(opening))
+}
+
+/// Emits how a call ended that was interrupted, if its subagent was found after the answer: the
+/// answer is then the subagent's, and not a block of its own.
+pub(super) fn end_interrupted(emitter: &mut Emitter<'_>, call: &str) {
+    let Some(known) = emitter.memory.calls.get_mut(call) else { return };
+    let Some(output) = known.interruption.take() else { return };
+    let caller = known.caller.clone().unwrap_or_else(ConversationId::main);
+    let result = BlockId::from(["result:", call].concat());
+    emitter.emit_remove_in(&caller, result, RemoveReason::Superseded);
+    let status = CompletedStatus::Error;
+    emit_completed(emitter, call, Completion { status, output: Some(output), duration_ms: None });
 }
 
 /// Returns the subagent's id in the text that confirms a launch.
@@ -348,8 +363,7 @@ pub(super) fn emit_completed(emitter: &mut Emitter<'_>, call: &str, completion: 
 /// This is the fallback where no id links a subagent to its call. Each call is used once, so that
 /// two subagents with the same prompt get two calls, in their order.
 pub(super) fn take_call_by_prompt(emitter: &mut Emitter<'_>, prompt: &str) -> Option<Arc<str>> {
-    let place = emitter.memory.waiting.iter().position(|(waiting, _)| **waiting == *prompt)?;
-    Some(emitter.memory.waiting.remove(place).1)
+    emitter.memory.waiting.take(prompt)
 }
 
 /// Returns the conversation of a file's line.

@@ -31,7 +31,7 @@ pub(super) fn convert_task_start(emitter: &mut Emitter<'_>, line: &Line<'_>) {
                 background: line.is_backgrounded,
                 agent: None,
                 spawned: false,
-                failed: false,
+                interruption: None,
                 reported: false,
                 resumes: false,
             };

@@ -48,6 +48,8 @@ pub(super) fn convert(
             remember_line(emitter, line, first, turn);
             emit_known_subagents(emitter, line);
         }
+        // Without a message it says nothing, and is shown as it came.
+        "user" if line.message.is_none() => return false,
         "user" => convert_user_line(emitter, line, subagent),
         "system" => return convert_system(emitter, line),
         "attachment" => convert_attachment(emitter, line),
@@ -155,7 +157,8 @@ fn convert_user_line(emitter: &mut Emitter<'_>, line: &Line<'_>, subagent: Optio
         // A new prompt ends the previous turn, which files do not mark.
         emitter.emit_idle_in(&conversation);
     } else if let (Some(agent), Some(words)) = (subagent, words) {
-        emitter.memory.openings.insert(agent.bare().into(), words.into());
+        let linked = emitter.memory.agents.contains_key(agent.bare());
+        emitter.memory.openings.add(agent.bare().into(), words.into(), linked);
     }
     let length = emitter.out.len();
     let turn = begin_turn(emitter, line);

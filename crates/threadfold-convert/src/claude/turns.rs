@@ -25,7 +25,7 @@ pub(super) fn begin_turn(emitter: &mut Emitter<'_>, line: &Line<'_>) -> u32 {
         (Some(above), _) => above.turn.min(current),
         // The very first prompt has no parent; a second one without parent, before any answer,
         // replaces it.
-        (None, None) if current == 1 && !turns.answered && turns.parents == [None] => 0,
+        (None, None) if !turns.answered && turns.is_first_alone() => 0,
         // The parent is unknown, as in a truncated file: assume that the prompt continues.
         _ => current,
     };

@@ -1,9 +1,10 @@
 //! The canonical form of a JSON value, which hashes are computed from.
 //!
-//! Input may be nested without bound, so nothing here recurses, and a level takes a few bytes: only
-//! the members of objects are noted, because only they change their order.
+//! Input may be nested without bound, so nothing here recurses. It may also have very many members,
+//! so only those of objects that change their order are noted.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use serde_json::value::RawValue;
 
@@ -21,66 +22,73 @@ pub(super) fn canonical_text(json: &str) -> String {
         return json.to_owned();
     }
     let mut out = String::with_capacity(json.len());
-    Writer { text: json, members: &Members::of(json), frames: Vec::new(), pending: Vec::new() }
+    let unsorted = Unsorted::of(json);
+    Writer { text: json, unsorted: &unsorted, frames: Vec::new(), depth: 0 }
         .write(&mut |part| out.push_str(part));
     out
 }
 
-/// Where the members of all objects are.
+/// The objects whose members are not in canonical order. All others are written as they are read.
 #[derive(Default)]
-struct Members {
-    /// In the order in which the objects begin.
+struct Unsorted {
+    /// In the order of their first keys.
     objects: Vec<Object>,
-    members: Vec<Member>,
+    /// The offsets of the keys of each object, in canonical order.
+    keys: Vec<u32>,
 }
 
 struct Object {
+    /// The offset of the key that is first in the text.
     start: u32,
-    /// The offset behind its closing brace.
+    /// The offset of its closing brace.
     end: u32,
-    first: u32,
+    /// Its keys, as a range of `Unsorted::keys`.
+    keys: (u32, u32),
 }
 
-struct Member {
-    /// The offset of its key.
-    key: u32,
-    /// The next member of the same object.
-    next: u32,
+/// An object around the present offset, and the arrays directly in it that are around as well.
+#[derive(Default)]
+struct Level {
+    /// How many keys of outer objects are noted.
+    outer: u32,
+    arrays: u32,
 }
 
-/// No object, or no member.
-const NONE: u32 = u32::MAX;
-
-impl Members {
+impl Unsorted {
     fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
         let mut found = Self::default();
-        // The objects around the present offset, with the last member of each; `NONE` is an array.
-        let mut around: Vec<(u32, u32)> = Vec::new();
+        // The keys of all objects around the present offset, and these objects.
+        let mut keys: Vec<u32> = Vec::new();
+        let mut levels: Vec<Level> = Vec::new();
+        // Arrays around all of that need not be counted.
+        let mut level = Level::default();
         let mut is_key = false;
         let mut at = 0;
         while at < bytes.len() {
             match bytes[at] {
                 b'{' => {
-                    around.push((found.objects.len() as u32, NONE));
-                    found.objects.push(Object { start: at as u32, end: NONE, first: NONE });
+                    levels.push(level);
+                    level = Level { outer: keys.len() as u32, arrays: 0 };
                     is_key = true;
                 }
                 b'[' => {
-                    around.push((NONE, NONE));
+                    level.arrays += 1;
                     is_key = false;
                 }
-                b'}' | b']' => {
-                    let closed = around.pop().and_then(|it| found.objects.get_mut(it.0 as usize));
-                    if let Some(object) = closed {
-                        object.end = at as u32 + 1;
-                    }
+                b'}' => {
+                    found.close_object(text, &mut keys, level.outer as usize, at as u32);
+                    level = levels.pop().unwrap_or_default();
                     is_key = false;
                 }
-                b',' => is_key = around.last().is_some_and(|it| it.0 != NONE),
+                b']' => {
+                    level.arrays = level.arrays.saturating_sub(1);
+                    is_key = false;
+                }
+                b',' => is_key = level.arrays == 0 && !levels.is_empty(),
                 b'"' => {
-                    if let (true, Some(object)) = (is_key, around.last_mut()) {
-                        found.add(object, at as u32);
+                    if is_key {
+                        keys.push(at as u32);
                     }
                     is_key = false;
                     at = end_of_string(bytes, at);
@@ -90,42 +98,65 @@ impl Members {
             }
             at += 1;
         }
+        // An object ends after those inside it.
+        found.objects.sort_unstable_by_key(|it| it.start);
         found
     }
 
-    fn add(&mut self, (object, last): &mut (u32, u32), key: u32) {
-        let number = self.members.len() as u32;
-        self.members.push(Member { key, next: NONE });
-        match self.members.get_mut(*last as usize) {
-            Some(last) => last.next = number,
-            None => self.objects[*object as usize].first = number,
+    /// Removes the keys of an object that ends, and notes them if they are not in order.
+    fn close_object(&mut self, text: &str, keys: &mut Vec<u32>, outer: usize, end: u32) {
+        let own = &mut keys[outer..];
+        if !own.is_sorted_by(|one, next| compare_keys(text, *one, *next).is_le()) {
+            let start = own[0];
+            // Equal keys keep their order.
+            own.sort_unstable_by(|one, other| {
+                compare_keys(text, *one, *other).then_with(|| one.cmp(other))
+            });
+            let first = self.keys.len() as u32;
+            match outer == 0 && self.keys.is_empty() {
+                // The text may be one large object, whose keys need not be held twice.
+                true => std::mem::swap(&mut self.keys, keys),
+                false => self.keys.extend_from_slice(own),
+            }
+            self.objects.push(Object { start, end, keys: (first, self.keys.len() as u32) });
         }
-        *last = number;
+        keys.truncate(outer);
     }
 
-    /// Returns the object that begins at an offset.
-    fn object(&self, start: usize) -> Option<&Object> {
-        let found = self.objects.binary_search_by_key(&start, |it| it.start as usize);
+    /// Returns the object whose opening brace is at an offset.
+    fn object(&self, bytes: &[u8], brace: usize) -> Option<&Object> {
+        if self.objects.is_empty() {
+            return None;
+        }
+        // An empty object has none; the key of another one is not looked for.
+        let key = brace + 1 + bytes[brace + 1..].iter().position(|it| !it.is_ascii_whitespace())?;
+        let found = self.objects.binary_search_by_key(&key, |it| it.start as usize);
         found.ok().map(|number| &self.objects[number])
     }
+}
+
+/// Compares two keys by their content.
+fn compare_keys(text: &str, one: u32, other: u32) -> Ordering {
+    between_quotes(&key_at(text, one)).cmp(between_quotes(&key_at(text, other)))
 }
 
 /// Writes values in their canonical form.
 struct Writer<'a> {
     text: &'a str,
-    members: &'a Members,
-    /// What the present value is in.
+    unsorted: &'a Unsorted,
+    /// The unsorted objects around the present value.
     frames: Vec<Frame>,
-    /// The keys of the members that are not written yet, of all objects around the present value;
-    /// the next one is last.
-    pending: Vec<u32>,
+    /// How many arrays and sorted objects are around it, in the innermost of these.
+    depth: u32,
 }
 
 struct Frame {
-    /// Where the text continues behind an object; `NONE` for an array, which is read in order.
+    /// The offset of its closing brace.
     end: u32,
-    /// How many members of outer objects are pending.
-    outer: u32,
+    /// The keys that are not written yet, as a range of `Unsorted::keys`.
+    keys: (u32, u32),
+    /// The depth at which it stands.
+    depth: u32,
 }
 
 impl Writer<'_> {
@@ -134,22 +165,26 @@ impl Writer<'_> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
             at = match byte {
-                b' ' | b'\t' | b'\n' | b'\r' | b':' => at + 1,
+                b' ' | b'\t' | b'\n' | b'\r' => at + 1,
                 b',' => {
                     emit(",");
                     at + 1
                 }
-                b'[' => {
-                    emit("[");
-                    self.frames.push(Frame { end: NONE, outer: 0 });
+                b':' => {
+                    emit(":");
                     at + 1
                 }
-                b']' => {
-                    emit("]");
-                    self.frames.pop();
-                    self.after_value(at + 1, emit)
+                b'[' => {
+                    emit("[");
+                    self.depth += 1;
+                    at + 1
                 }
                 b'{' => self.begin_object(at, emit),
+                b']' | b'}' => {
+                    emit(if *byte == b']' { "]" } else { "}" });
+                    self.depth = self.depth.saturating_sub(1);
+                    self.after_value(at + 1, emit)
+                }
                 b'"' => {
                     let end = end_of_string(bytes, at);
                     emit(&string(&self.text[at..end]));
@@ -172,51 +207,45 @@ impl Writer<'_> {
     /// Begins the object at an offset, and returns where to continue.
     fn begin_object(&mut self, at: usize, emit: &mut impl FnMut(&str)) -> usize {
         emit("{");
-        let Some(object) = self.members.object(at) else { return at + 1 };
-        let outer = self.pending.len();
-        self.frames.push(Frame { end: object.end, outer: outer as u32 });
-        let mut next = object.first;
-        while let Some(member) = self.members.members.get(next as usize) {
-            self.pending.push(member.key);
-            next = member.next;
-        }
-        // The last one is written next. Sorting is stable, so equal keys keep their order.
-        let (text, own) = (self.text, &mut self.pending[outer..]);
-        own.sort_by(|a, b| {
-            between_quotes(&key_at(text, *a)).cmp(between_quotes(&key_at(text, *b)))
-        });
-        own.reverse();
-        match own.is_empty() {
-            true => self.after_value(at, emit),
-            false => self.begin_member(emit),
+        let Some(object) = self.unsorted.object(self.text.as_bytes(), at) else {
+            self.depth += 1;
+            return at + 1;
+        };
+        let depth = std::mem::take(&mut self.depth);
+        self.frames.push(Frame { end: object.end, keys: object.keys, depth });
+        self.continue_object(at, emit)
+    }
+
+    /// Continues after a value. Returns where: the text goes on, unless the value is a member of an
+    /// unsorted object.
+    fn after_value(&mut self, at: usize, emit: &mut impl FnMut(&str)) -> usize {
+        match self.depth == 0 && !self.frames.is_empty() {
+            true => {
+                let is_last = self.frames.last().is_some_and(|it| it.keys.0 == it.keys.1);
+                if !is_last {
+                    emit(",");
+                }
+                self.continue_object(at, emit)
+            }
+            false => at,
         }
     }
 
-    /// Writes the key of the next member, and returns where its value is.
-    fn begin_member(&mut self, emit: &mut impl FnMut(&str)) -> usize {
-        let Some(key) = self.pending.pop() else { return self.text.len() };
-        emit(&key_at(self.text, key));
-        emit(":");
-        end_of_string(self.text.as_bytes(), key as usize)
-    }
-
-    /// Continues after a value: with the next member of the object that it is in, or behind that
-    /// object. Returns where.
-    fn after_value(&mut self, mut at: usize, emit: &mut impl FnMut(&str)) -> usize {
-        while let Some(Frame { end, outer }) = self.frames.last() {
-            if *end == NONE {
-                return at;
-            }
-            if self.pending.len() > *outer as usize {
-                // The first member is written with its object.
-                emit(",");
-                return self.begin_member(emit);
-            }
-            emit("}");
-            at = *end as usize;
-            self.frames.pop();
+    /// Writes the key of the next member of the innermost unsorted object, or ends the object.
+    /// Returns where to continue.
+    fn continue_object(&mut self, at: usize, emit: &mut impl FnMut(&str)) -> usize {
+        let Some(frame) = self.frames.last_mut() else { return at };
+        if frame.keys.0 < frame.keys.1 {
+            let key = self.unsorted.keys[frame.keys.0 as usize];
+            frame.keys.0 += 1;
+            emit(&key_at(self.text, key));
+            return end_of_string(self.text.as_bytes(), key as usize);
         }
-        at
+        // Its brace ends it like a sorted one.
+        let end = frame.end as usize;
+        self.depth = frame.depth + 1;
+        self.frames.pop();
+        end
     }
 }
 
@@ -386,6 +415,19 @@ mod tests {
             let deep = [&open.repeat(200_000), inner, &close.repeat(200_000)].concat();
             assert_eq!(canonical(&deep), deep);
         }
+    }
+
+    #[test]
+    fn sorted_and_unsorted_objects_may_be_in_each_other() {
+        let unsorted = r#"{ "b" : {"a":[{"y":{"d":1,"c":{}},"x":[{}, {"f":"}","e":"{"}]}],"b":0} , "a":{"z":0} }"#;
+        let sorted =
+            r#"{"a":{"z":0},"b":{"a":[{"x":[{},{"e":"{","f":"}"}],"y":{"c":{},"d":1}}],"b":0}}"#;
+        assert_eq!(canonical(unsorted), sorted);
+        assert_eq!(canonical(sorted), sorted);
+        assert_eq!(
+            canonical(&format!("[{unsorted},[{unsorted}],7]")),
+            format!("[{sorted},[{sorted}],7]")
+        );
     }
 
     #[test]

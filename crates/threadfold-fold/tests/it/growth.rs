@@ -122,6 +122,16 @@ fn calls_that_are_all_answered_at_the_end() {
 }
 
 #[test]
+fn calls_of_subagents_that_all_have_one_prompt() {
+    check("calls of subagents", &transcript(), |number| {
+        let call = format!(
+            r#"[{{"type":"tool_use","id":"t{number}","name":"Task","input":{{"prompt":"p"}}}}]"#
+        );
+        line("assistant", number, number.checked_sub(1), &call)
+    });
+}
+
+#[test]
 fn compactions_one_after_another() {
     check("compactions", &transcript(), |number| match number % 3 {
         0 => line("user", number, number.checked_sub(1), "\"hi\""),
