@@ -95,12 +95,6 @@ fn lines_of_one_byte() {
 }
 
 #[test]
-fn a_list_of_empty_objects() {
-    let empty = "{},".repeat(5_000_000);
-    check("empty objects", format!("{{\"type\":\"x\",\"a\":[{empty}{{}}]}}\n").as_bytes());
-}
-
-#[test]
 fn lines_of_unknown_kinds() {
     check_large("unknown kinds", &lines(280_000, |number| format!(r#"{{"type":"k{number}"}}"#)));
 }
