@@ -290,7 +290,7 @@ pub(super) struct AgentCall {
     /// `subagent:spawned` was emitted.
     #[serde(default)]
     pub(super) reported: bool,
-    /// The answer to a call that a person interrupted. It tells whether a subagent had been started
+    /// The answer to a call that a person interrupted. It shows whether a subagent had been started
     /// only if its file is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) interruption: Option<Json>,

@@ -17,7 +17,7 @@ use crate::error::EngineError;
 const VERSION: &str = "1";
 /// The largest file that is read; nothing of ours is that large.
 const LARGEST: u64 = 1 << 30;
-/// How many lines may be outdated, beyond as many as are not, before the file is written anew.
+/// How many lines may be outdated, beyond as many as are not, before the file is rewritten.
 const MOST_OUTDATED: usize = 64;
 
 /// A file of lines.
@@ -68,7 +68,7 @@ impl Journal {
         appended.map_err(|source| EngineError::File { path: self.path.clone(), source })
     }
 
-    /// Adds news, and writes everything anew if most of the file is outdated.
+    /// Appends new entries, and rewrites the file if most of it is outdated.
     pub(super) fn write<'a, T: Serialize + 'a>(
         &mut self,
         news: impl Iterator<Item = &'a T>,
