@@ -27,7 +27,7 @@ pub(crate) use location::StoreLocation;
 pub(crate) use option::{StoreArgs, data_folder};
 
 /// How many bytes of a session's state stay in memory before the rest is spilled to disk.
-const BUDGET: usize = 512 << 10;
+const BUDGET: usize = 2 << 20;
 
 /// Returns the budget of a command that only reads: it spills to the folder for temporary files,
 /// because the store's folder may be read-only.

@@ -23,7 +23,7 @@ pub(crate) use growing_set::GrowingSetFollower;
 pub(crate) use identify::has_file;
 use identify::{DocumentMatch, FileMatch};
 
-const CHUNK: usize = 8 << 10;
+const CHUNK: usize = 64 << 10;
 /// How many bytes of records are written at once.
 const BATCH: usize = 4 << 20;
 /// How many records are held at once, however short they are.

@@ -34,7 +34,7 @@ use lease::HeldLease;
 /// From this many records on, a log grows by an eighth between two snapshots.
 const LONG_LOG: u64 = 1 << 17;
 /// How much memory the records of one append may take, and how much each takes beside its bytes.
-const BATCH_WEIGHT: usize = 1 << 20;
+const BATCH_WEIGHT: usize = 4 << 20;
 const RECORD_WEIGHT: usize = 2 << 10;
 /// How many steps exist at once where nobody wants them.
 const STEPS_AT_ONCE: usize = 128;

@@ -176,7 +176,7 @@ pub(crate) fn writer(location: &Location) -> Result<Connection, Failure> {
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA temp_store = MEMORY;
-         PRAGMA cache_size = -1024;
+         PRAGMA cache_size = -4096;
          PRAGMA journal_size_limit = 67108864;",
     )?;
     schema::migrate(&mut connection, &location.name)?;
