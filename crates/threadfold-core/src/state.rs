@@ -21,6 +21,7 @@ mod interruption;
 mod left_path;
 mod open;
 mod order;
+mod sequence;
 mod snapshot;
 mod spill;
 mod subagent;
@@ -29,7 +30,7 @@ mod view;
 pub(crate) use conversation::{Conversation, Map};
 pub(crate) use entry::{Entry, Facts, RANKS};
 pub(crate) use interruption::CacheTrust;
-pub(crate) use open::{OPEN_LIMIT, OpenText};
+pub(crate) use open::{OPEN_LIMIT, OpenText, OpenTexts};
 pub(crate) use order::Occurrence;
 pub use snapshot::{SnapshotError, SnapshotPart, StateSnapshot};
 pub(crate) use spill::BlockHashes;
@@ -56,7 +57,7 @@ pub use view::{Blocks, SubagentRef};
 #[derive(Clone)]
 pub struct ConversationState {
     pub(crate) settled: Arc<SettledState>,
-    pub(crate) open: Arc<Vec<OpenText>>,
+    pub(crate) open: Arc<OpenTexts>,
     /// The length of each open text in this state.
     pub(crate) lengths: [u32; OPEN_LIMIT],
     /// The open text that grew last. The next delta is usually for it or for the one after it, so

@@ -16,14 +16,9 @@ pub(super) fn append(
     payload: &BlockDelta,
 ) -> Outcome {
     let rank = step.rank;
-    let texts = &step.state.open;
-    let latest = usize::from(step.state.latest).min(texts.len());
-    let open = (latest..texts.len()).chain(0..latest).find(|&index| {
-        let open = &texts[index];
-        open.block == payload.block_id
-            && open.addressed_as == *conversation
-            && open.field == payload.field
-            && open.rank == rank
+    let latest = usize::from(step.state.latest);
+    let open = step.state.open.find(&payload.block_id, latest, |open| {
+        open.addressed_as == *conversation && open.field == payload.field && open.rank == rank
     });
     match open {
         Some(index) => append_to_open(step, index, payload),
@@ -49,13 +44,11 @@ fn append_to_open(step: &mut Step<'_>, index: usize, payload: &BlockDelta) -> Ou
     // Another state has already appended to the shared buffer, so this one continues in a copy.
     if !step.state.open[index].buffer.push(length, text) {
         let buffer = step.state.open[index].buffer.fork(length, text);
-        Arc::make_mut(&mut step.state.open)[index].buffer = buffer;
+        Arc::make_mut(&mut step.state.open).set_buffer(index, buffer);
     }
     step.state.lengths[index] = grown;
     step.state.latest = index as u8;
-    let name = &step.state.open[index].name;
-    let change = appended(name, payload, text);
-    step.record_change(|_| change());
+    step.record_state_change(|state| appended(&state.open[index].name, payload, text));
     Outcome::Applied
 }
 
@@ -116,13 +109,17 @@ fn append_to_settled(
         step.state.settle_block(slot, &id);
         return append_in_tree(step, slot, payload);
     }
+    let label = entry.label;
+    let mut text = facts.report(rank).block.as_ref().and_then(|block| block.text(field));
+    let name = step.conversation(slot).name.clone();
     // Another text field of the same block may be open.
-    step.state.settle_block(slot, &payload.block_id);
-    let conversation_now = step.conversation(slot);
-    let name = conversation_now.name.clone();
-    let text = conversation_now
-        .entry(&payload.block_id)
-        .and_then(|entry| entry.facts().report(rank).block.as_ref()?.text(field));
+    if step.state.has_open_text(slot, &payload.block_id) {
+        step.state.settle_block(slot, &payload.block_id);
+        let Some(entry) = step.conversation(slot).entry(&payload.block_id) else {
+            return unknown();
+        };
+        text = entry.facts().report(rank).block.as_ref().and_then(|block| block.text(field));
+    }
     let Some(mut text) = text else { return unknown_text(payload) };
     let length = text.len();
     match new_text(payload, length, |at, known| text.holds(at, known)) {
@@ -134,6 +131,7 @@ fn append_to_settled(
     let buffer = text.grow();
     let open = OpenText {
         slot,
+        label,
         addressed_as: conversation.clone(),
         name,
         block: payload.block_id.clone(),
@@ -176,15 +174,14 @@ fn unknown_text(payload: &BlockDelta) -> Outcome {
     Outcome::Ignored(Anomaly::UnknownText { block: payload.block_id.clone(), field: payload.field })
 }
 
-fn appended(
-    name: &ConversationId,
-    payload: &BlockDelta,
-    text: &str,
-) -> impl FnOnce() -> Change + use<> {
-    let conversation_id = name.clone();
-    let block_id = payload.block_id.clone();
-    let field = payload.field;
-    let text: Arc<str> =
-        if text.len() == payload.delta.len() { payload.delta.clone() } else { text.into() };
-    move || Change::TextAppended { conversation_id, block_id, field, text }
+fn appended(name: &ConversationId, payload: &BlockDelta, text: &str) -> Change {
+    Change::TextAppended {
+        conversation_id: name.clone(),
+        block_id: payload.block_id.clone(),
+        field: payload.field,
+        text: match text.len() == payload.delta.len() {
+            true => payload.delta.clone(),
+            false => text.into(),
+        },
+    }
 }

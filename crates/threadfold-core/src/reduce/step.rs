@@ -35,9 +35,17 @@ impl<'a> Step<'a> {
 
     /// Records a change.
     pub(super) fn record_change(&mut self, change: impl FnOnce(&SettledState) -> Change) {
+        self.record_state_change(|state| change(&state.settled));
+    }
+
+    /// Records a change that open texts are needed for.
+    pub(super) fn record_state_change(
+        &mut self,
+        change: impl FnOnce(&ConversationState) -> Change,
+    ) {
         self.changed = true;
         if let Some(changes) = &mut self.changes {
-            changes.push(change(&self.state.settled));
+            changes.push(change(self.state));
         }
     }
 

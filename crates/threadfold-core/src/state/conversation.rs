@@ -15,6 +15,7 @@ use super::block_index::BlockIndex;
 use super::entry::{Entry, Facts, Residence};
 use super::left_path::Stretch;
 use super::order::Label;
+use super::sequence::Sequence;
 use super::spill::SpilledConversation;
 
 /// A map with structural sharing. Its hasher has no random seed, so two runs behave the same.
@@ -26,7 +27,7 @@ pub(crate) type Map<K, V> =
 pub(crate) struct Conversation {
     /// The name that its blocks carry.
     pub(crate) name: ConversationId,
-    pub(super) entries: Vector<Entry>,
+    pub(super) entries: Sequence<Entry>,
     pub(super) index: BlockIndex,
     /// The blocks whose status is open, and those that only the interruption closed.
     pub(crate) open: OrdSet<BlockId>,
@@ -74,7 +75,7 @@ impl Conversation {
     pub(crate) fn named(name: ConversationId) -> Self {
         Self {
             name,
-            entries: Vector::new(),
+            entries: Sequence::default(),
             index: BlockIndex::default(),
             open: OrdSet::new(),
             is_interrupted: false,
@@ -111,42 +112,53 @@ impl Conversation {
         self.find(self.resolve(id))
     }
 
-    /// Returns the position of the block with exactly this id.
-    pub(super) fn find(&self, id: &BlockId) -> Option<usize> {
-        visit();
-        if let Some(position) = self.find_recent(id) {
-            return Some(position);
-        }
-        let has_id = |position: &usize| {
-            let entry = &self.entries[*position];
-            entry.has_id(id)
-        };
-        let found = self.index.usual(id).and_then(|label| self.position_of(label));
-        found.filter(has_id).or_else(|| self.position_of(self.index.exceptional(id)?))
+    /// Returns the block that `id` refers to, which had this label before, and its position.
+    pub(super) fn find_near(&self, id: &BlockId, label: Label) -> Option<(usize, &Entry)> {
+        let near = self.entries.find(label).filter(|(_, entry)| entry.is_resident(id));
+        near.or_else(|| self.find_entry(self.resolve(id)))
     }
 
-    /// Returns the position of the block with this id, if it is one of the last two.
+    /// Returns the position of the block with exactly this id.
+    pub(super) fn find(&self, id: &BlockId) -> Option<usize> {
+        self.find_entry(id).map(|(position, _)| position)
+    }
+
+    /// Returns the block with exactly this id, and its position.
+    fn find_entry(&self, id: &BlockId) -> Option<(usize, &Entry)> {
+        visit();
+        if let Some(found) = self.find_recent(id) {
+            return Some(found);
+        }
+        let mut usual = self.index.usual(id).filter_map(|label| self.entries.find(label));
+        usual
+            .find(|(_, entry)| entry.has_id(id))
+            .or_else(|| self.entries.find(self.index.exceptional(id)?))
+    }
+
+    /// Returns the block with this id and its position, if it is one of the last two.
     ///
     /// Most lookups are for these: a new block, the one it follows, the call of a result. In a long
     /// conversation the index is rarely in the processor's cache, so this is several times as fast.
-    fn find_recent(&self, id: &BlockId) -> Option<usize> {
+    fn find_recent(&self, id: &BlockId) -> Option<(usize, &Entry)> {
         let length = self.entries.len();
-        let is_at = |at: &usize| self.entries.get(*at).is_some_and(|entry| entry.is_resident(id));
-        (length.saturating_sub(2)..length).rev().find(is_at)
+        let at = |at: usize| self.entries.get(at).map(|entry| (at, entry));
+        let recent = (length.saturating_sub(2)..length).rev().filter_map(at);
+        recent.into_iter().find(|(_, entry)| entry.is_resident(id))
     }
 
     /// Returns true if an entry of this conversation is the block with this id.
     pub(crate) fn is_block(&self, entry: &Entry, id: &BlockId) -> bool {
-        let may_be = |label: Option<Label>| label == Some(entry.label);
+        let has_label = |label: Label| label == entry.label;
         // A spilled block is read back only if its id has the same hash.
         entry.is_resident(id)
             || (entry.spilled().is_some()
-                && (may_be(self.index.usual(id)) || may_be(self.index.exceptional(id)))
+                && (self.index.usual(id).any(has_label)
+                    || self.index.exceptional(id).is_some_and(has_label))
                 && entry.has_id(id))
     }
 
     pub(crate) fn entry(&self, id: &BlockId) -> Option<&Entry> {
-        self.position(id).map(|position| &self.entries[position])
+        self.find_entry(self.resolve(id)).map(|(_, entry)| entry)
     }
 
     /// Returns the id of the block before `position`.
@@ -179,9 +191,9 @@ impl Conversation {
 
     /// Sets the facts and the shown form of the block at `position`.
     pub(crate) fn set(&mut self, position: usize, facts: Facts, shown: Arc<Block>) {
-        let is_spilled = self.entries[position].spilled().is_some();
-        let label = self.entries[position].label;
-        let was = self.entries[position].resident();
+        let before = &self.entries[position];
+        let (is_spilled, label) = (before.spilled().is_some(), before.label);
+        let was = before.resident();
         let old = Entry { label, residence: Residence::InMemory(was.clone()) };
         // The same shown block has the same hash, which need not be computed again.
         let hash = match Arc::ptr_eq(&was.shown, &shown) {
@@ -234,7 +246,7 @@ impl Conversation {
 
     pub(super) fn take_out(&mut self, position: usize) -> Entry {
         self.trim_left_path(position);
-        let entry = self.entries.remove(position);
+        let entry = self.entries.remove(position).expect("the position was just found");
         self.index.remove(&entry.id(), entry.label);
         entry
     }
@@ -244,11 +256,9 @@ impl Conversation {
         entry.label = self.label_at(position);
         self.newest = entry.label;
         self.index.insert(&entry.id(), entry.label);
-        // Appending is the common case, and cheaper than a general insertion.
-        if position == self.entries.len() {
-            self.entries.push_back(entry);
-        } else {
-            self.entries.insert(position, entry);
+        self.entries.insert(position, entry);
+        if self.index.is_stale(self.entries.len()) {
+            self.index.prune(|label| self.entries.find(label).is_some());
         }
     }
 

@@ -14,6 +14,7 @@ use crate::id::{BlockId, ConversationId, ToolUseId};
 use crate::json::Json;
 
 use super::order::Label;
+use super::sequence::Keyed;
 use super::spill::SpilledBlock;
 use super::subagent::RunView;
 
@@ -62,6 +63,12 @@ pub(super) struct ResidentBlock {
     pub(super) shown: Arc<Block>,
     /// The hash of the shown block, computed on first use.
     pub(super) hash: OnceLock<[u8; 32]>,
+}
+
+impl Keyed for Entry {
+    fn key(&self) -> u64 {
+        self.label
+    }
 }
 
 impl Entry {

@@ -11,7 +11,12 @@ use crate::event::{Rank, TextField};
 use crate::id::{BlockId, ConversationId};
 use crate::text::{Buffer, Text};
 
+use super::order::Label;
 use super::{ConversationState, Entry, Slot};
+
+mod texts;
+
+pub(crate) use texts::OpenTexts;
 
 /// How many texts can be open at once before one is written back.
 pub(crate) const OPEN_LIMIT: usize = 16;
@@ -20,6 +25,8 @@ pub(crate) const OPEN_LIMIT: usize = 16;
 #[derive(Clone)]
 pub(crate) struct OpenText {
     pub(crate) slot: Slot,
+    /// The label that its block had when the text was opened.
+    pub(crate) label: Label,
     /// The conversation's name, as the deltas spell it.
     pub(crate) addressed_as: ConversationId,
     /// The conversation's name, as the state shows it.
@@ -28,12 +35,6 @@ pub(crate) struct OpenText {
     pub(crate) field: TextField,
     pub(crate) rank: Rank,
     pub(crate) buffer: Buffer,
-}
-
-impl OpenText {
-    pub(super) fn is_of(&self, slot: Slot, block: &BlockId) -> bool {
-        self.slot == slot && self.block == *block
-    }
 }
 
 impl ConversationState {
@@ -67,14 +68,19 @@ impl ConversationState {
 
     /// Writes the open texts of one block back into the tree.
     pub(crate) fn settle_block(&mut self, slot: Slot, block: &BlockId) {
-        while let Some(index) = self.open.iter().position(|open| open.is_of(slot, block)) {
+        while let Some(index) = self.open.find(block, 0, |open| open.slot == slot) {
             self.settle(index);
         }
     }
 
+    /// Returns whether a text of a block is open.
+    pub(crate) fn has_open_text(&self, slot: Slot, block: &BlockId) -> bool {
+        self.open.find(block, 0, |open| open.slot == slot).is_some()
+    }
+
     /// Writes the open texts of a conversation back into the tree.
     pub(crate) fn settle_conversation(&mut self, slot: Slot) {
-        while let Some(index) = self.open.iter().position(|open| open.slot == slot) {
+        while let Some(index) = self.open.first_of(slot) {
             self.settle(index);
         }
     }
@@ -84,10 +90,7 @@ impl ConversationState {
         self.lengths.copy_within(index + 1.., index);
         let open = Arc::make_mut(&mut self.open).remove(index);
         let conversation = self.settled_mut().conversation_mut(open.slot);
-        let Some(position) = conversation.position(&open.block) else {
-            return;
-        };
-        let Some(entry) = conversation.at(position) else {
+        let Some((position, entry)) = conversation.find_near(&open.block, open.label) else {
             return;
         };
 
@@ -95,7 +98,7 @@ impl ConversationState {
         if let Some(block) = &mut facts.report_mut(open.rank).block
             && let Some(text) = Arc::make_mut(block).text_mut(open.field)
         {
-            *text = Text::in_buffer(open.buffer, length);
+            *text = Text::in_buffer(open.buffer.clone(), length);
         }
         // No run is passed: only a block that a single rank reported can be open, never a
         // subagent's.

@@ -29,21 +29,6 @@ impl Conversation {
         self.free_label(position).expect("room was made for it")
     }
 
-    /// Returns the position of the block with this label.
-    ///
-    /// Appended blocks are one step apart, so the distance from the end usually gives the position
-    /// without a search.
-    pub(super) fn position_of(&self, label: Label) -> Option<usize> {
-        let steps = self.entries.back()?.label.checked_sub(label)? / STEP;
-        let guess = (self.entries.len() - 1).checked_sub(steps as usize);
-        if let Some(guess) = guess
-            && self.entries[guess].label == label
-        {
-            return Some(guess);
-        }
-        self.entries.binary_search_by(|entry| entry.label.cmp(&label)).ok()
-    }
-
     fn free_label(&self, position: usize) -> Option<Label> {
         let label = |at: usize| self.entries.get(at).map(|entry| entry.label);
         let left = position.checked_sub(1).and_then(label);

@@ -6,7 +6,6 @@ use crate::event::Rank;
 use crate::id::{BlockId, ConversationId, ToolUseId};
 
 use super::ConversationState;
-use super::block_index::BlockIndex;
 use super::conversation::{Conversation, Map};
 use super::entry::Facts;
 use super::subagent::{Names, RankSet, Run};
@@ -121,15 +120,10 @@ impl ConversationState {
     }
 
     /// Returns the state for a writer of snapshots, who may hold it while more is folded. It has the
-    /// same hash and the same snapshot, but its blocks cannot be found by id.
-    ///
-    /// Ids are indexed by their hash, in no order: with the index of an old state still in use,
-    /// each new block would copy another part of it, until all of it is in memory twice.
+    /// same hash and the same snapshot, and no text in it grows.
     #[must_use]
     pub fn for_snapshot(&self) -> Self {
-        let mut state = self.without_open_texts();
-        state.settled_mut().main.index = BlockIndex::default();
-        state
+        self.without_open_texts()
     }
 
     fn without_open_texts(&self) -> Self {

@@ -418,7 +418,8 @@ impl ConversationState {
         for slot in std::iter::once(Slot::Main).chain(subagents) {
             if self.settled.conversation(slot).has_fresh() {
                 let open = self.open.clone();
-                let is_growing = |id: &BlockId| open.iter().any(|text| text.is_of(slot, id));
+                let is_growing =
+                    |id: &BlockId| open.find(id, 0, |text| text.slot == slot).is_some();
                 self.settled_mut().conversation_mut(slot).spill(store, is_growing);
             }
         }

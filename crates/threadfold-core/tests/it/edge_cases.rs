@@ -258,7 +258,7 @@ fn an_unknown_head_is_ignored_with_an_anomaly() {
     "#);
 }
 
-/// States share what they had in common before they diverged, and nothing that came later.
+/// All states of a session share one index of ids, so each must see its own blocks in it only.
 #[test]
 fn states_that_diverge_find_their_own_blocks_only() {
     let story = |of: &str, count: usize| -> Vec<_> {
