@@ -10,6 +10,9 @@ use threadfold_core::{
 use crate::record::{FeedLine, TooLong};
 use crate::recover::{self, Piece};
 
+/// What ids begin with that consist of a line's number.
+pub(crate) const LINE: &str = "line";
+
 /// A converter that can report losses and show what it could not convert.
 pub(crate) trait Salvage {
     /// Converts a text that should be one record. Returns whether it is one.
@@ -65,7 +68,7 @@ pub(crate) fn too_long(
 /// so that converting the same bytes again gives the same block.
 pub(crate) fn unknown_block(record: &FeedLine<'_>, nth: usize, content: Json) -> Block {
     let source = record.feed.source.id.as_ref().map_or("", |id| id.as_str());
-    let id = format!("line:{source}:{}:{nth}", record.number);
+    let id = format!("{LINE}:{source}:{}:{nth}", record.number);
     Block::new(id, UnknownBlock { record: content })
 }
 

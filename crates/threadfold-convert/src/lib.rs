@@ -56,7 +56,7 @@ pub const RECOGNIZED_LINES: usize = 20;
 /// another state.
 ///
 /// Snapshots and summaries of another generation are rebuilt from the records.
-pub const GENERATION: u32 = 6;
+pub const GENERATION: u32 = 7;
 
 /// Converts the lines of one session to events.
 pub trait Converter: Send + Sync {

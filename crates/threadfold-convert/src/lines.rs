@@ -4,6 +4,9 @@
 //! [`recover`](crate::recover) handles corrupt lines.
 
 use serde::{Deserialize, Serialize};
+use threadfold_core::BlockId;
+
+use crate::corrupt_lines::LINE;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -99,4 +102,9 @@ fn mark_length(position: Position, raw: &[u8]) -> usize {
         0 if raw.starts_with(BYTE_ORDER_MARK) => BYTE_ORDER_MARK.len(),
         _ => 0,
     }
+}
+
+/// Returns whether an id consists of a line's number, because the line names nothing itself.
+pub fn is_named_by_line(id: &BlockId) -> bool {
+    id.as_str().strip_prefix(LINE).is_some_and(|rest| rest.starts_with(':'))
 }

@@ -15,6 +15,7 @@ use threadfold_core::{
     TurnState,
 };
 
+use crate::short_lines::ShortLines;
 use crate::slice::{Item, Items, SliceError, Slices};
 use crate::snapshot::SliceSnapshot;
 use crate::source::{Source, SourceRole, SourceSpec};
@@ -173,7 +174,9 @@ impl Fold {
             };
             if let (Some(feed), Some(converter)) = (&source.feed, converter) {
                 let open = (source.partial.clone(), source.long.clone());
+                let first = events.len();
                 finish(open, source.position, feed, converter, &mut events);
+                ShortLines::move_anchors(source.short.as_deref(), &mut events[first..]);
             }
         }
         events

@@ -33,6 +33,7 @@ mod name;
 pub mod parity;
 mod query;
 mod record;
+mod short_lines;
 mod slice;
 mod snapshot;
 mod source;

@@ -8,6 +8,7 @@ use threadfold_convert::lines::Position;
 use threadfold_convert::{Feed, TooLong};
 
 use crate::hex;
+use crate::short_lines::ShortLines;
 
 pub(crate) use spec::SourceKey;
 pub use spec::{SourceRole, SourceSpec};
@@ -29,6 +30,8 @@ pub struct Source {
     pub(crate) partial: Option<Bytes>,
     /// An oversized line, as far as it was read.
     pub(crate) long: Option<LongLine>,
+    /// Its short lines that were not understood, once there was one.
+    pub(crate) short: Option<Box<ShortLines>>,
     /// The hash of its last document.
     pub(crate) document: Option<Chain>,
     pub(crate) feed: Option<Feed>,
@@ -109,6 +112,7 @@ impl Source {
             ended: false,
             partial: None,
             long: None,
+            short: None,
             document: None,
             feed,
             feed_name,
@@ -156,6 +160,8 @@ pub(crate) struct SourceItem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     long: Option<LongLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    short: Option<Box<ShortLines>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     document: Option<Chain>,
 }
 
@@ -169,6 +175,7 @@ impl From<&Source> for SourceItem {
             ended: source.ended,
             partial: source.partial.as_ref().map(|bytes| bytes.to_vec()),
             long: source.long.clone(),
+            short: source.short.clone(),
             document: source.document,
         }
     }
@@ -183,6 +190,7 @@ impl SourceItem {
             ended: self.ended,
             partial: self.partial.map(Bytes::from),
             long: self.long,
+            short: self.short,
             document: self.document,
             ..Source::new(self.source, self.spec, feed_name)
         }

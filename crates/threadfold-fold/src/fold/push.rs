@@ -7,6 +7,7 @@ use threadfold_core::SessionEvent;
 
 use super::{Fold, Oddity, Step};
 use crate::record::{RecordKind, StoredRecord};
+use crate::short_lines::ShortLines;
 use crate::source::{Chain, LongLine, Source, SourceRole, SourceSpec};
 
 /// The version of events that a fold emits.
@@ -136,7 +137,9 @@ impl Fold {
             && let Some(line) = lines::line(position, bytes)
         {
             let line = FeedLine { feed, number: line.number, bytes: line.bytes };
+            let first = step.events.len();
             converter.push(&line, &mut step.events);
+            ShortLines::join(&mut source.short, line.bytes.len(), &mut step.events[first..]);
         }
     }
 
@@ -175,6 +178,7 @@ impl Fold {
             source.position.number += 1;
             if let (Some(feed), Some(converter)) = (&source.feed, converter) {
                 converter.too_long(&long.at(number, feed), &mut step.events);
+                ShortLines::join(&mut source.short, usize::MAX, &mut step.events);
             }
         }
     }
@@ -185,6 +189,7 @@ impl Fold {
         let open = (source.partial.take(), source.long.take());
         if let (Some(feed), Some(converter)) = (&source.feed, converter) {
             finish(open, source.position, feed, converter, &mut step.events);
+            ShortLines::move_anchors(source.short.as_deref(), &mut step.events);
         }
     }
 

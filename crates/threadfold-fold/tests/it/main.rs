@@ -10,4 +10,5 @@ mod growth;
 mod law;
 mod parity;
 mod recorded;
+mod short_lines;
 mod spill;
