@@ -34,7 +34,7 @@ pub enum UnknownField {
     FirstPrompt,
     /// The model.
     Model,
-    /// The time of the first event.
+    /// The time of the main file's first event.
     StartedAt,
     /// The time of the last event.
     EndedAt,
