@@ -16,7 +16,22 @@ fn recorded() -> Vec<SessionOnDisk> {
     // Others keep a record of the session as a whole.
     sessions.retain(|it| !it.is_stream && [claude::AGENT, codex::AGENT].contains(&it.agent));
     assert!(sessions.len() > 100, "{}", sessions.len());
+    // Recorded sessions are too short to get a title.
+    for (number, session) in sessions.iter_mut().enumerate() {
+        if session.agent == claude::AGENT {
+            add_title(session, number % 2 == 0);
+        }
+    }
     sessions
+}
+
+/// Adds the line by which Claude Code names a session, at the beginning or at the end.
+fn add_title(session: &mut SessionOnDisk, is_first: bool) {
+    let is_main = |(path, _): &&mut (String, Vec<u8>)| !path.contains("agent-");
+    let (_, bytes) = session.files.iter_mut().find(is_main).expect("a main file");
+    let line = b"{\"type\":\"ai-title\",\"aiTitle\":\"A title\"}\n";
+    let place = if is_first { 0 } else { bytes.len() };
+    bytes.splice(place..place, *line);
 }
 
 fn id_of(session: &SessionOnDisk) -> SessionId {
