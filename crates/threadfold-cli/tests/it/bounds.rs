@@ -101,6 +101,23 @@ fn lines_of_one_byte() {
 }
 
 #[test]
+fn a_million_lines_that_are_not_understood() {
+    check_large("a million lines", &lines(1_000_000, |_| "garbage".to_owned()));
+}
+
+#[test]
+fn a_list_of_empty_objects() {
+    let empty = "{},".repeat(3_000_000);
+    check("empty objects", format!("{{\"type\":\"x\",\"a\":[{empty}{{}}]}}\n").as_bytes());
+}
+
+#[test]
+fn an_object_that_repeats_a_member() {
+    let members = "\"a\":1,".repeat(2_000_000);
+    check("repeated members", format!("{{\"type\":\"x\",{members}\"b\":1}}\n").as_bytes());
+}
+
+#[test]
 fn lines_of_unknown_kinds() {
     check_large("unknown kinds", &lines(280_000, |number| format!(r#"{{"type":"k{number}"}}"#)));
 }

@@ -4,6 +4,7 @@
 //! that a snapshot contains; the entry keeps the location and a few flags that are read often. A
 //! state with spilled blocks is equal to one without.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde::Serialize;
@@ -272,6 +273,26 @@ struct PendingBlock {
     kind: Option<u8>,
 }
 
+/// Writes to a list that does not double when a large value is added to it.
+struct Tight<'a>(&'a mut Vec<u8>);
+
+/// A value with more bytes is large; so much room is left for what follows it.
+const LARGE: usize = 64 << 10;
+
+impl io::Write for Tight<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > LARGE {
+            self.0.reserve_exact(bytes.len() + LARGE);
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl PendingBatch {
     /// Adds a block, unless it must stay in memory: it grows, or it shows more than its facts.
     fn add(&mut self, position: usize, entry: &Entry, shared: &SpilledConversation) {
@@ -286,8 +307,11 @@ impl PendingBatch {
         if !Arc::ptr_eq(&again, shown) && again != *shown {
             return;
         }
+        // Computed before the facts leave memory, because hashing the state must not read every
+        // spilled block, and before their text is there as well: a large block would be there twice.
+        let hash = *hash.get_or_init(|| block_hash(shown));
         let offset = self.texts.len();
-        let written = serde_json::to_writer(&mut self.texts, &BlockText { id, facts });
+        let written = serde_json::to_writer(Tight(&mut self.texts), &BlockText { id, facts });
         let length = u32::try_from(self.texts.len() - offset).ok().filter(|_| written.is_ok());
         let Some(length) = length else {
             return self.texts.truncate(offset);
@@ -295,9 +319,7 @@ impl PendingBatch {
         // With the separator of a JSON list, a run of spilled blocks can be copied into a snapshot
         // as is.
         self.texts.push(b',');
-        // Computed before the facts leave memory: hashing the state must not read every spilled
-        // block.
-        let hash = shared.add_hash(hash.get_or_init(|| block_hash(shown)));
+        let hash = shared.add_hash(&hash);
         let kind = BlockBody::KINDS.iter().position(|it| *it == shown.body.kind());
         let marks = RANKS.into_iter().map(|rank| {
             let report = facts.report(rank);
