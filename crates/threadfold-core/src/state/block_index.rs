@@ -5,8 +5,8 @@
 //! order: each copies another part. What the table says is a hint. Another state may have written
 //! it, so whoever looks an id up compares it with the id of the block that is found.
 
-use std::collections::btree_map::Entry as Place;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::hash_map::{Entry as Place, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -92,7 +92,7 @@ const MOST_STALE: usize = 1024;
 /// Labels that may be the label of a block.
 pub(super) type Candidates = arrayvec::IntoIter<Label, MOST_LABELS>;
 
-/// The labels by hash. A tree allocates for many entries at once, and most subagents have few
+/// The labels by hash. A table allocates for many entries at once, and most subagents have few
 /// blocks.
 #[derive(Clone)]
 enum Labels {
@@ -103,14 +103,17 @@ enum Labels {
 }
 
 /// The labels by hash, of several states.
+#[expect(clippy::disallowed_types, reason = "its order is never seen: labels are looked up")]
 #[derive(Default)]
 struct Table {
-    first: BTreeMap<u64, Label>,
+    /// Looked up by a keyed hash of the key, because ids can be chosen so that their hashes are
+    /// alike.
+    first: HashMap<u64, Label>,
     /// Labels of a hash after its first.
     more: BTreeSet<(u64, Label)>,
 }
 
-/// How many entries are copied and searched as fast as a tree.
+/// How many entries are copied and searched as fast as a table.
 const FEW: usize = 8;
 
 impl Default for Labels {
