@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use threadfold_convert::{Agent, claude, codex, opencode};
 use threadfold_core::SessionId;
 use threadfold_fold::parity::{Comparison, Replay, SideState, compare_sides, replay};
@@ -70,17 +71,36 @@ impl RecordedPair {
 ///
 /// A pair of Claude Code is `stream.jsonl` beside a folder `transcript`. One of OpenCode is
 /// `events.sse.jsonl` beside `export*.json`; without an export it is a pair with the log of events,
-/// and one with the rows of the database if they have the messages. One of
+/// and one with the rows of a database of version 1 if they have the messages. One of
 /// Codex is `stream*.jsonl` or `appserver*.jsonl`, one for each process, beside a folder `rollout`.
 pub fn read_pairs(root: &Path) -> io::Result<Vec<RecordedPair>> {
+    read(root, Forms::First)
+}
+
+/// Reads the pairs like [`read_pairs`], with one more for each other form in which a run is stored:
+/// the log of events, and the rows of a database of either version.
+pub fn read_pairs_of_all_forms(root: &Path) -> io::Result<Vec<RecordedPair>> {
+    read(root, Forms::All)
+}
+
+/// Which stored forms of a run are read.
+#[derive(Clone, Copy, PartialEq)]
+enum Forms {
+    /// The export, or what there is without one.
+    First,
+    /// All.
+    All,
+}
+
+fn read(root: &Path, forms: Forms) -> io::Result<Vec<RecordedPair>> {
     let mut pairs = Vec::new();
-    read_below(root, &mut pairs)?;
+    read_below(root, forms, &mut pairs)?;
     pairs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(pairs)
 }
 
-fn read_below(folder: &Path, pairs: &mut Vec<RecordedPair>) -> io::Result<()> {
-    let found = read_pairs_of(folder)?;
+fn read_below(folder: &Path, forms: Forms, pairs: &mut Vec<RecordedPair>) -> io::Result<()> {
+    let found = read_pairs_of(folder, forms)?;
     if !found.is_empty() {
         pairs.extend(found);
         return Ok(());
@@ -88,13 +108,13 @@ fn read_below(folder: &Path, pairs: &mut Vec<RecordedPair>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            read_below(&path, pairs)?;
+            read_below(&path, forms, pairs)?;
         }
     }
     Ok(())
 }
 
-fn read_pairs_of(folder: &Path) -> io::Result<Vec<RecordedPair>> {
+fn read_pairs_of(folder: &Path, forms: Forms) -> io::Result<Vec<RecordedPair>> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let pair = |agent, name: &str, stream, files| RecordedPair {
         name: name.to_owned(),
@@ -118,6 +138,8 @@ fn read_pairs_of(folder: &Path) -> io::Result<Vec<RecordedPair>> {
         if files.iter().any(|(path, _)| is_named(path)) {
             files.retain(|(path, _)| is_beside(path));
         }
+        // The files of a session come before those of the session that a command began after it.
+        files.sort_by_key(|(path, _)| sessions.iter().position(|it| path.contains(it)));
         return Ok(vec![pair(claude::AGENT, &name, stream, files)]);
     }
     let rollout = folder.join("rollout");
@@ -135,43 +157,69 @@ fn read_pairs_of(folder: &Path) -> io::Result<Vec<RecordedPair>> {
     let earlier = folder.join("events.sse.before_crash.jsonl");
     let mut stream = if earlier.is_file() { fs::read(earlier)? } else { Vec::new() };
     stream.extend(fs::read(events)?);
+    let mut pairs = Vec::new();
     let files = exports(folder)?;
-    if !files.is_empty() {
+    if let Some((_, first)) = files.first() {
         // A fork is a session of its own beside the one that it copied.
-        let session = SessionId::from(session_of(&files[0].1));
-        let pair = pair(opencode::AGENT, &name, stream, files);
-        return Ok(vec![RecordedPair { session, ..pair }]);
+        let session = SessionId::from(session_of(first));
+        let pair = pair(opencode::AGENT, &name, stream.clone(), files);
+        pairs.push(RecordedPair { session, ..pair });
+        if forms == Forms::First {
+            return Ok(pairs);
+        }
     }
     let later = folder.join("events_after_restart.sse.jsonl");
     if later.is_file() {
         stream.extend(fs::read(later)?);
     }
-    let mut pairs = Vec::new();
     for (form, file) in [("log", "db_event.jsonl"), ("rows", "db_rows.jsonl")] {
         let path = folder.join(file);
         let bytes = if path.is_file() { fs::read(path)? } else { continue };
-        // The newer protocol has its messages in the log alone.
-        if form == "log" || has_messages(&bytes) {
-            let files = vec![(file.to_owned(), bytes)];
+        let stored = if form == "log" { bytes } else { rows_read(&bytes, forms) };
+        // Version 2 leaves its log empty; the newer protocol of version 1 has its messages there
+        // alone.
+        if form == "log" && !stored.is_empty() || has_messages(&stored) {
+            let session =
+                pairs.first().map_or_else(|| SessionId::from(""), |it| it.session.clone());
             let name = format!("{name} with its {form}");
-            pairs.push(pair(opencode::AGENT, &name, stream.clone(), files));
+            let files = vec![(file.to_owned(), stored)];
+            let pair = pair(opencode::AGENT, &name, stream.clone(), files);
+            pairs.push(RecordedPair { session, ..pair });
         }
     }
     Ok(pairs)
 }
 
-/// Returns whether the rows of a database have messages.
+/// The tables that a preview of version 2 wrote into databases of version 1, which are not read there.
+const NEWER_TABLES: [&str; 2] = ["session_message", "session_inbox"];
+
+/// Returns the rows that are read of a database, in the form `{"table", "row"}`; a recorder may have
+/// the name of the table among the columns.
+fn rows_read(rows: &[u8], forms: Forms) -> Vec<u8> {
+    let lines = rows.split(|byte| *byte == b'\n');
+    let mut rows: Vec<Value> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    for row in &mut rows {
+        if let Some(table) = row.as_object_mut().and_then(|columns| columns.remove("_table")) {
+            *row = json!({"table": table, "row": row.take()});
+        }
+    }
+    let is_newer = forms == Forms::All && rows.iter().any(|row| row["table"] == "session_v2");
+    rows.retain(|row| is_newer || !NEWER_TABLES.iter().any(|table| row["table"] == *table));
+    rows.iter().flat_map(|row| format!("{row}\n").into_bytes()).collect()
+}
+
+/// Returns whether the rows of a database have messages, of either version.
 fn has_messages(rows: &[u8]) -> bool {
     let mut rows = rows.split(|byte| *byte == b'\n');
     rows.any(|row| {
-        let row = serde_json::from_slice::<serde_json::Value>(row);
-        row.is_ok_and(|row| row["table"] == "message")
+        let row = serde_json::from_slice::<Value>(row);
+        row.is_ok_and(|row| row["table"] == "message" || row["table"] == "session_message")
     })
 }
 
 /// Returns the session of an export; nothing if it names none.
 fn session_of(export: &[u8]) -> String {
-    let export: serde_json::Value = serde_json::from_slice(export).unwrap_or_default();
+    let export: Value = serde_json::from_slice(export).unwrap_or_default();
     let info = if export["data"].is_object() { &export["data"]["info"] } else { &export["info"] };
     info["id"].as_str().unwrap_or("").to_owned()
 }
@@ -198,7 +246,7 @@ fn processes(folder: &Path) -> io::Result<Vec<u8>> {
 /// Returns the sessions that a stream names, in their order.
 fn sessions_of(stream: &[u8]) -> Vec<String> {
     let lines = stream.split(|byte| *byte == b'\n');
-    let records = lines.filter_map(|it| serde_json::from_slice::<serde_json::Value>(it).ok());
+    let records = lines.filter_map(|it| serde_json::from_slice::<Value>(it).ok());
     let mut sessions: Vec<String> = Vec::new();
     for record in records {
         if let Some(session) = record["session_id"].as_str().filter(|it| !it.is_empty())

@@ -72,6 +72,8 @@ struct Reader {
     is_interrupted: bool,
     /// The sessions of the stream, in their order.
     sessions: Vec<String>,
+    /// The session of the line before this one.
+    previous_session: Option<String>,
     /// A command left a session.
     has_reset: bool,
     /// The stream has named another session, and no message of it was read.
@@ -161,7 +163,7 @@ fn drops_cut_answers(version: &str) -> bool {
 
 /// Returns whether this version marks the stop of a message that was cut off.
 fn names_cut_messages(version: &str) -> bool {
-    Versions::seen("2.1.325", "2.1.325").after("2.1.300").include(Some(version))
+    Versions::seen("2.1.311", "2.1.326").after("2.1.310").include(Some(version))
 }
 
 /// Returns the text of a field.
@@ -227,6 +229,7 @@ impl Reader {
             ("stream_event", _) => self.read_event(record),
             (kind, _) => session::read(self, kind, record, is_stream),
         }
+        self.previous_session = session.map(str::to_owned);
     }
 
     /// Returns the calls of subagents whose subagent neither a task nor a result names.
@@ -269,8 +272,12 @@ impl Reader {
         if !has_uuid {
             self.facts.renamed.insert(name.clone());
         }
+        // It stays in the session that told it first, as in the stream.
+        let previous = self.previous_session.as_deref();
+        let is_of_next = copies::is_of_next_session(&self.facts, name, record, previous);
         for (field, value) in record.iter().filter(|(field, _)| match field.as_str() {
             "uuid" => has_uuid,
+            "sessionId" => !is_of_next,
             field => !matches!(field, "message" | "type" | "tool_result_meta"),
         }) {
             let field = match field.as_str() {
@@ -549,7 +556,9 @@ impl Reader {
                 self.facts.stopped.insert(call.to_owned());
             }
             if copies::is_copy(&self.facts, &name, record, block) {
-                copies::compare(&mut self.facts, &name, record, block);
+                let previous = self.previous_session.as_deref();
+                let is_of_next = copies::is_of_next_session(&self.facts, &name, record, previous);
+                copies::compare(&mut self.facts, &name, record, block, is_of_next);
                 continue;
             }
             self.state_line(&name, record, true);
@@ -620,7 +629,7 @@ impl Reader {
                 self.previews.stop(conversation);
                 if let Some(id) = self.previews.message(conversation) {
                     let is_whole = record.get("abandoned_blocks").is_none_or(Value::is_null);
-                    // Before 2.1.325 a message that was cut off has a stop as well.
+                    // Before 2.1.311 a message that was cut off has a stop as well.
                     if is_whole && self.facts.version.as_deref().is_some_and(names_cut_messages) {
                         previews::require_end(&mut self.facts, &id);
                     }

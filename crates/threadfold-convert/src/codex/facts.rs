@@ -210,6 +210,10 @@ impl Reader {
                 self.state_begun(turn);
                 self.state_outcome(turn, text(turn, "status").unwrap_or(""));
             }
+            // It follows the end of a turn; what comes after it was not cut off.
+            "thread/status/changed" if text(&params["status"], "type") == Some("idle") => {
+                self.open_turns.remove(&thread);
+            }
             "thread/started" => {
                 let id = text(&params["thread"], "id").map(str::to_owned);
                 self.first_thread = self.first_thread.take().or(id);

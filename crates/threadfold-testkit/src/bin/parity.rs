@@ -1,5 +1,5 @@
-//! Compares every recorded pair below a folder, in many interleavings, and mutates every kind of
-//! field of it.
+//! Compares every recorded pair below a folder, in many interleavings and in every form in which the
+//! run is stored, and mutates every kind of field of it.
 //!
 //! Exit code 0: all pairs are equal or partial, fold to one state, and no mutation goes unseen. 1:
 //! something else was found, or there are no pairs. 2: the folder cannot be read.
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use threadfold_fold::parity::{RunGap, Verdict};
 use threadfold_testkit::parity_pairs::mutation_count::{MutationCount, count};
-use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
+use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs, read_pairs_of_all_forms};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -19,14 +19,16 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let share = arguments.next().and_then(|it| it.parse::<usize>().ok()).unwrap_or(1).max(1);
-    let pairs = match read_pairs(Path::new(&folder)) {
-        Ok(pairs) => pairs,
+    let folder = Path::new(&folder);
+    let read = read_pairs(folder).and_then(|it| Ok((it, read_pairs_of_all_forms(folder)?)));
+    let (pairs, all_forms) = match read {
+        Ok(read) => read,
         Err(error) => {
-            eprintln!("error: `{folder}` cannot be read\ncause: {error}");
+            eprintln!("error: `{}` cannot be read\ncause: {error}", folder.display());
             return ExitCode::from(2);
         }
     };
-    let mut problems = compare(&pairs);
+    let mut problems = compare(&all_forms);
     let total = mutate(&pairs, share);
     let mut kinds: BTreeMap<String, (usize, &str)> = BTreeMap::new();
     for unseen in &total.unseen {

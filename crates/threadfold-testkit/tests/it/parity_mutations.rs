@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use threadfold_convert::{Agent, claude, codex, opencode};
 use threadfold_fold::parity::{RunGap, Verdict};
 use threadfold_testkit::parity_pairs::mutation_count::{MutationCount, count};
-use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs};
+use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs, read_pairs_of_all_forms};
 
 /// One of this many mutations is tried here; `cargo xtask soak mutations` tries them all.
 const SHARE: usize = 23;
@@ -52,6 +52,26 @@ fn no_mutation_of_a_pair_of_opencode_goes_unseen() {
     let total = mutate(opencode::AGENT);
     assert_eq!(total.unseen, [""; 0], "{total}");
     assert!(total.caught > 300, "{total}");
+}
+
+#[test]
+fn every_form_in_which_opencode_stores_a_run_is_that_of_its_events() {
+    let pairs = read_pairs_of_all_forms(&folder(opencode::AGENT)).unwrap();
+    for pair in &pairs {
+        let comparison = pair.compare();
+        assert_eq!(comparison.differences, [], "{}", pair.name);
+        assert!(
+            comparison.verdict() != Verdict::Different && comparison.blocks > 0,
+            "{}",
+            pair.name
+        );
+        assert!(pair.replay().holds(), "{}", pair.name);
+    }
+    let rows = |version: &str| {
+        let is_one = |it: &&RecordedPair| it.name.ends_with(&format!("{version} with its rows"));
+        pairs.iter().filter(is_one).count()
+    };
+    assert_eq!((rows("@2.0.15"), rows("crash_text@2.0.15")), (27, 1));
 }
 
 #[test]

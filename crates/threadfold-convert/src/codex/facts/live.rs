@@ -434,7 +434,8 @@ fn check_collaboration(facts: &mut Facts, id: &str, params: &Value) {
     }
 }
 
-/// Checks that the status of a call is one of those, and the one that its exit code implies.
+/// Checks that the status of a call is one of those, and the one that its exit code implies, and that
+/// a call that never ran took no time.
 pub(super) fn check_outcome(facts: &mut Facts, id: &str, item: &Value) {
     let kind = text(item, "type").unwrap_or("").to_lowercase().replace('_', "");
     let has_status = matches!(
@@ -456,6 +457,10 @@ pub(super) fn check_outcome(facts: &mut Facts, id: &str, item: &Value) {
     let agrees = code.is_none_or(|code| (status == "completed") == (code == 0));
     if !(is_known || is_running && code.is_none()) || !agrees {
         contradict(facts, ("item", id), "status", (&item["status"], &Value::from(code)));
+    }
+    // A call that was declined never ran.
+    if status == "declined" && !item["durationMs"].is_null() {
+        contradict(facts, ("item", id), "durationMs", (&item["status"], &item["durationMs"]));
     }
 }
 

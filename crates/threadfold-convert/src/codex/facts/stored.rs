@@ -50,6 +50,8 @@ pub(super) struct Stored {
     is_in_old_review: bool,
     /// Items of reviews, with their threads.
     foreign_items: Vec<(String, String)>,
+    /// What searches of the web look for, by id, as the item has it or the response.
+    searches: BTreeMap<String, Value>,
     /// Items as they were read first.
     items: BTreeMap<String, Value>,
     /// The file is of a review, with the turn that has not ended.
@@ -107,6 +109,20 @@ impl Stored {
         }
     }
 
+    /// Compares what a search looks for with the other record of the same search.
+    fn compare_search(&mut self, facts: &mut Facts, id: Option<&str>, action: &Value) {
+        let Some(id) = id else { return };
+        match self.searches.get(id) {
+            Some(known) if known != action => {
+                contradict(facts, ("web_search_call", id), "action", (known, action));
+            }
+            Some(_) => {}
+            None => {
+                self.searches.insert(id.to_owned(), action.clone());
+            }
+        }
+    }
+
     fn read_response(&mut self, facts: &mut Facts, detail: &str, payload: &Value) {
         // A response is stored when it is complete.
         if payload.get("status").is_some_and(|it| it != "completed") {
@@ -133,6 +149,11 @@ impl Stored {
                 }
             }
             "reasoning" => {
+                // Reasoning without a summary has an empty one.
+                if !payload["summary"].is_array() {
+                    let values = (&payload["summary"], &Value::Null);
+                    contradict(facts, ("reasoning", id.unwrap_or("")), "summary", values);
+                }
                 check_types(facts, &payload["summary"], "summary_text");
                 self.note_text(id, RESPONSE, reasoning(&payload["summary"], &payload["content"]));
                 let parts =
@@ -144,6 +165,7 @@ impl Stored {
             }
             "web_search_call" => {
                 contents::state_search(facts, &payload["action"]);
+                self.compare_search(facts, id, &payload["action"]);
             }
             _ => {}
         }
@@ -252,6 +274,7 @@ impl Stored {
                         self.note_text(Some(id), EVENT, words);
                     }
                     "ExitedReviewMode" => state_review(facts, &item["review_output"]),
+                    "WebSearch" => self.compare_search(facts, Some(id), &item["action"]),
                     _ => {}
                 }
                 self.check_copies(facts, id, payload);
