@@ -5,8 +5,8 @@
 //! order: each copies another part. What the table says is a hint. Another state may have written
 //! it, so whoever looks an id up compares it with the id of the block that is found.
 
-use std::collections::BTreeSet;
-use std::collections::hash_map::{Entry as Place, HashMap};
+use std::collections::hash_map::Entry as Place;
+use std::collections::{BTreeSet, hash_map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -103,12 +103,15 @@ enum Labels {
 }
 
 /// The labels by hash, of several states.
-#[expect(clippy::disallowed_types, reason = "its order is never seen: labels are looked up")]
+#[expect(
+    clippy::disallowed_types,
+    reason = "no result depends on its order: its entries are hints"
+)]
 #[derive(Default)]
 struct Table {
     /// Looked up by a keyed hash of the key, because ids can be chosen so that their hashes are
     /// alike.
-    first: HashMap<u64, Label>,
+    first: hash_map::HashMap<u64, Label>,
     /// Labels of a hash after its first.
     more: BTreeSet<(u64, Label)>,
 }
