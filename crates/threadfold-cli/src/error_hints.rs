@@ -52,6 +52,9 @@ impl From<EngineError> for CommandError {
             EngineError::Store(error) => error.into(),
             EngineError::Database(error) => error.into(),
             EngineError::Server(error) => error.into(),
+            EngineError::StoredState { .. } => {
+                Self::new(error, "`threadfold reindex` rebuilds it from the session's records")
+            }
             EngineError::Output { ref source, .. } => {
                 let hint = match source.kind() {
                     ErrorKind::Unsupported => "`--to FOLDER` writes it there",

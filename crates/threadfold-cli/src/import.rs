@@ -142,7 +142,7 @@ pub(crate) fn settle(
     found: &mut FoundSession,
 ) -> Result<Option<LoadReport>, CommandError> {
     let shared = store.shared();
-    let names = SessionNames::new(&*shared);
+    let names = SessionNames::new(&shared);
     let (id, loaded) = store.wait(names.settle_within(found, Some(store.budget())))?;
     if id != found.id && id.as_str().starts_with(found.id.as_str()) {
         print_note(format_args!(

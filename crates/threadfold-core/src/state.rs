@@ -32,7 +32,7 @@ pub(crate) use entry::{Entry, Facts, RANKS};
 pub(crate) use interruption::CacheTrust;
 pub(crate) use open::{OPEN_LIMIT, OpenText, OpenTexts};
 pub(crate) use order::Occurrence;
-pub use snapshot::{SnapshotError, SnapshotPart, StateSnapshot};
+pub use snapshot::{SnapshotError, SnapshotPart, StateOutline, StateSnapshot};
 pub(crate) use spill::BlockHashes;
 pub use spill::SpillStore;
 pub(crate) use subagent::{NameKind, RankedValue, Run, RunEnd, RunView, Subagent, fill};
@@ -85,7 +85,7 @@ pub(crate) struct SettledState {
 }
 
 /// Identifies a conversation within a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Slot {
     Main,

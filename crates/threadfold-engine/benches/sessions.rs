@@ -151,7 +151,7 @@ fn open_and_seek(store: &Path, file: &Path) -> Result<(Duration, Duration, u64),
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let id = id_of(file);
     let began = Instant::now();
-    let store = SqliteStore::open(store)?;
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(store)?);
     runtime.block_on(async {
         let loaded = load(&store, &id, u64::MAX, Slices::default()).await?;
         let opening = began.elapsed();

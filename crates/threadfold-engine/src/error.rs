@@ -58,6 +58,14 @@ pub enum EngineError {
         /// The session.
         session: SessionId,
     },
+    /// Rebuild the snapshots, with `threadfold reindex`: all records are in the store.
+    #[error("the stored state of session `{session}` cannot be read")]
+    StoredState {
+        /// The session.
+        session: SessionId,
+        /// The cause.
+        source: Arc<StoreError>,
+    },
     /// Free disk space there, then open the session again: all its records are in the store.
     #[error("cannot spill session state to `{}`", folder.display())]
     Spill {

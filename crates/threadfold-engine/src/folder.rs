@@ -302,7 +302,7 @@ impl FolderFollower {
     ) -> Result<(SessionId, Intake), EngineError> {
         let tracked = &mut self.sessions[index];
         if tracked.open.is_none() {
-            let id = SessionNames::new(&*self.store).settle(&tracked.found).await?;
+            let id = SessionNames::new(&self.store).settle(&tracked.found).await?;
             let session = Session::open(self.store.clone(), &id, (self.options)()).await?;
             let follower = tracked.found.content.follower();
             tracked.open = Some(OpenSession { session, follower, active: Instant::now() });

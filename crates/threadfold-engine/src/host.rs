@@ -85,7 +85,7 @@ impl Host {
     ) -> Result<FrameListener, EngineError> {
         let handle = self.handle(id).await?;
         let mut listener = FrameListener::new(handle, options);
-        listener.catch_up_from_store(&*self.shared.store, self.shared.budget.clone()).await?;
+        listener.catch_up_from_store(&self.shared.store, self.shared.budget.clone()).await?;
         Ok(listener)
     }
 

@@ -1,9 +1,13 @@
 //! Compares what is derived from a session's records with the records, and reports differences.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
+use threadfold_core::SessionId;
 use threadfold_fold::{GENERATION, SessionSummary, Slices};
-use threadfold_store::{Finding, Remedy, SessionEntry, Store, StoreError, Subject};
+use threadfold_store::{
+    BlobHash, Finding, Remedy, SessionEntry, SnapshotPieces, Store, StoreError, Subject,
+};
 
 use crate::error::EngineError;
 use crate::load::SpillingFold;
@@ -15,19 +19,21 @@ use crate::spill_file::Budget;
 /// Snapshots and summaries of other generations are skipped, because they are unused. State beyond
 /// the budget is spilled to disk.
 pub async fn inspect(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     entry: &SessionEntry,
     budget: Option<Budget>,
 ) -> Result<Vec<Finding>, EngineError> {
     let session = &entry.session;
     let mut findings = Vec::new();
+    // Snapshots share most of their pieces.
+    let mut read = HashSet::new();
     let mut expected: BTreeMap<u64, Vec<(Subject, String)>> = BTreeMap::new();
     for (generation, seq) in store.snapshots(session).await? {
         if generation != GENERATION {
             continue;
         }
         let subject = Subject::Snapshot { session: session.clone(), generation, seq };
-        let stored = match store.snapshot(session, generation, seq).await {
+        let stored = match read_pieces(&**store, session, (generation, seq), &mut read).await {
             Err(StoreError::Corrupt { what, .. }) => {
                 findings.push(rebuild(subject, format!("it cannot be read: {what}")));
                 continue;
@@ -36,7 +42,7 @@ pub async fn inspect(
         };
         let Some(stored) = stored else { continue };
         let empty = SpillingFold::new(session, &Slices::default(), budget.clone());
-        match empty.restored_from(&entry.head, &stored.bytes) {
+        match empty.restored_from(store, &entry.head, stored).await {
             Ok(restored) => {
                 restored.check()?;
                 expected.entry(seq).or_default().push((subject, restored.fold.state_hash()));
@@ -54,7 +60,7 @@ pub async fn inspect(
             Err(error) => findings.push(rebuild(subject, format!("it cannot be read: {error}"))),
         }
     }
-    let head = head(store, session).await?;
+    let head = head(&**store, session).await?;
     let mut folding = SpillingFold::new(session, &Slices::default(), budget);
     for (seq, derived) in expected {
         if seq > head {
@@ -62,7 +68,7 @@ pub async fn inspect(
             findings.extend(derived.into_iter().map(|(it, _)| rebuild(it, beyond.clone())));
             continue;
         }
-        read_to(store, &mut folding, seq).await?;
+        read_to(&**store, &mut folding, seq).await?;
         let found = folding.fold.state_hash();
         for (subject, hash) in derived.into_iter().filter(|(_, hash)| *hash != found) {
             let problem = format!("its state is {hash}, but the records fold to {found}");
@@ -70,6 +76,22 @@ pub async fn inspect(
         }
     }
     Ok(findings)
+}
+
+/// Returns the pieces of a snapshot, after reading those that are not in `read`.
+async fn read_pieces(
+    store: &dyn Store,
+    session: &SessionId,
+    (generation, seq): (u32, u64),
+    read: &mut HashSet<BlobHash>,
+) -> Result<Option<SnapshotPieces>, StoreError> {
+    let stored = store.snapshot_pieces(session, generation, seq).await?;
+    for (piece, _) in stored.iter().flat_map(|it| &it.pieces) {
+        if read.insert(*piece) {
+            store.blob(piece).await?;
+        }
+    }
+    Ok(stored)
 }
 
 fn rebuild(subject: Subject, problem: String) -> Finding {

@@ -64,6 +64,7 @@ mod load;
 mod naming;
 mod open_path;
 mod originals;
+mod parts_on_disk;
 mod pipe;
 mod reindex;
 mod salvage;
@@ -71,6 +72,7 @@ mod server;
 mod session;
 mod snapshot_writer;
 mod spill_file;
+mod stored_text;
 mod transient;
 mod unread;
 
@@ -103,6 +105,7 @@ pub use open_path::{
     InputError, InputOptions, detect_input, has_nothing_yet, is_container, open_one, open_path,
 };
 pub use originals::originals;
+pub use parts_on_disk::PartsOnDisk;
 pub use pipe::{Pipe, PipeInput, follow_pipe};
 pub use reindex::{IndexState, ReindexReport, reindex};
 pub use salvage::salvage;

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use threadfold_core::SessionId;
-use threadfold_fold::{Fold, GENERATION, Slices, Step, StoredRecord};
-use threadfold_store::{Limit, LogHead, Store, StoreError};
+use threadfold_core::{SessionId, SpillStore};
+use threadfold_fold::{
+    Fold, GENERATION, Slices, SnapshotFooter, SnapshotOutline, Step, StoredRecord, with_causes,
+};
+use threadfold_store::{Limit, LogHead, SnapshotPieces, Store, StoreError};
 
 use crate::error::EngineError;
+use crate::parts_on_disk::PartsOnDisk;
 use crate::session::RecordInspector;
 use crate::spill_file::{Budget, SpillFile};
+use crate::stored_text::StoredText;
 
 /// A session loaded from its store.
 pub struct LoadReport {
@@ -20,9 +24,12 @@ pub struct LoadReport {
     pub snapshot: Option<u64>,
     /// How many records were read after the snapshot.
     pub records: u64,
+    /// Their size.
+    pub bytes: u64,
     /// Why a snapshot was skipped. Loading took longer, but nothing is lost.
     pub passed_over: Option<String>,
-    pub(crate) spill: Option<Arc<SpillFile>>,
+    /// What of it is not in memory.
+    pub parts: PartsOnDisk,
 }
 
 impl LoadReport {
@@ -39,7 +46,7 @@ impl LoadReport {
 
 /// Loads a session up to record `until`, or to its end.
 pub async fn load(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     session: &SessionId,
     until: u64,
     slices: Slices,
@@ -48,8 +55,11 @@ pub async fn load(
 }
 
 /// Loads a session as [`load`] does, and spills state beyond a budget to disk.
+///
+/// From a snapshot it loads the index of the blocks; their contents are read when they are looked
+/// at, as is the memory of the converter when it is used.
 pub async fn load_within(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     session: &SessionId,
     until: u64,
     slices: Slices,
@@ -59,8 +69,8 @@ pub async fn load_within(
     let head = head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?;
     let until = until.min(head.seq);
     let mut folding = SpillingFold::new(session, &slices, budget.clone());
-    let (mut snapshot, mut records_read, mut passed_over) = (None, 0, None);
-    let stored = match store.snapshot(session, GENERATION, until).await {
+    let (mut snapshot, mut records_read, mut bytes, mut passed_over) = (None, 0, 0, None);
+    let stored = match store.snapshot_pieces(session, GENERATION, until).await {
         Err(error @ StoreError::Corrupt { .. }) => {
             passed_over = Some(error.to_string());
             None
@@ -68,14 +78,14 @@ pub async fn load_within(
         stored => stored?,
     };
     if let Some(stored) = stored {
-        let empty = SpillingFold::new(session, &slices, budget);
-        match empty.restored_from(&head, &stored.bytes) {
-            Ok(restored) if restored.fold.seq() == stored.seq => {
-                snapshot = Some(stored.seq);
+        let (empty, expected) = (SpillingFold::new(session, &slices, budget), stored.seq);
+        match empty.restored_from(store, &head, stored).await {
+            Ok(restored) if restored.fold.seq() == expected => {
+                snapshot = Some(expected);
                 folding = restored;
             }
             Ok(restored) => {
-                let (found, expected) = (restored.fold.seq(), stored.seq);
+                let found = restored.fold.seq();
                 passed_over = Some(format!("it is at record {found}, not {expected}"));
             }
             Err(why) => passed_over = Some(why),
@@ -94,12 +104,13 @@ pub async fn load_within(
         }
         for record in &records {
             records_read += 1;
+            bytes += record.bytes.len() as u64;
             folding.fold.push_to(record, &mut step);
         }
         folding.check()?;
     }
-    let SpillingFold { fold, spill } = folding;
-    Ok(LoadReport { fold, head, snapshot, records: records_read, passed_over, spill })
+    let SpillingFold { fold, parts } = folding;
+    Ok(LoadReport { fold, head, snapshot, records: records_read, bytes, passed_over, parts })
 }
 
 /// Loads a session from its records alone, and passes each of them to an inspector.
@@ -113,14 +124,16 @@ pub(crate) async fn load_records(
     let head = store.head(session).await?;
     let head = head.ok_or_else(|| StoreError::NotFound { session: session.clone() })?;
     let mut folding = SpillingFold::new(session, &slices, budget);
+    let mut bytes = 0;
     advance_fold(store, &mut folding.fold, head.seq, |record, _| {
+        bytes += record.bytes.len() as u64;
         inspector(record);
         Ok::<_, EngineError>(())
     })
     .await?;
     folding.check()?;
-    let (SpillingFold { fold, spill }, records) = (folding, head.seq);
-    Ok(LoadReport { fold, head, snapshot: None, records, passed_over: None, spill })
+    let (SpillingFold { fold, parts }, records) = (folding, head.seq);
+    Ok(LoadReport { fold, head, snapshot: None, records, bytes, passed_over: None, parts })
 }
 
 /// Advances a fold to record `until`, and passes each record with its step to a callback.
@@ -147,10 +160,10 @@ pub async fn advance_fold<E: From<EngineError>>(
     Ok(())
 }
 
-/// A fold, and the file that it spills to.
+/// A fold, and what of it is not in memory.
 pub(crate) struct SpillingFold {
     pub(crate) fold: Fold,
-    pub(crate) spill: Option<Arc<SpillFile>>,
+    pub(crate) parts: PartsOnDisk,
 }
 
 impl SpillingFold {
@@ -158,24 +171,61 @@ impl SpillingFold {
     pub(crate) fn new(session: &SessionId, slices: &Slices, budget: Option<Budget>) -> Self {
         let fold = Fold::new(session.clone(), slices.fork());
         match budget {
-            None => Self { fold, spill: None },
+            None => Self { fold, parts: PartsOnDisk::default() },
             Some(budget) => {
-                let spill = Arc::new(SpillFile::new(budget.folder));
-                Self { fold: fold.spill_to(spill.clone(), budget.bytes), spill: Some(spill) }
+                let file = Arc::new(SpillFile::new(budget.folder));
+                let fold = fold.spill_to(file.clone(), budget.bytes);
+                Self { fold, parts: PartsOnDisk { file: Some(file), text: None } }
             }
         }
     }
 
-    /// Restores a snapshot into the fold of an empty log.
-    pub(crate) fn restored_from(self, head: &LogHead, bytes: &[u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-        let fold = self.fold.from_snapshot(text, &head.log).map_err(|error| error.to_string())?;
-        Ok(Self { fold, spill: self.spill })
+    /// Restores a snapshot into the fold of an empty log; on error, returns why it cannot be used.
+    pub(crate) async fn restored_from(
+        self,
+        store: &Arc<dyn Store>,
+        head: &LogHead,
+        stored: SnapshotPieces,
+    ) -> Result<Self, String> {
+        let text = Arc::new(StoredText::new(store.clone(), self.fold.session(), stored));
+        let outline = read_outline(&text).await.map_err(|error| error.to_string())?;
+        let Some((footer, outline)) = outline else {
+            return self.restored_whole(head, &text).await;
+        };
+        let rows = text.read(footer.rows, footer.hashes - footer.rows).await;
+        let rows = rows.map_err(|error| error.to_string())?;
+        let shared: Arc<dyn SpillStore> = text.clone();
+        let fold = self.fold.from_outline(outline, &rows, &shared, footer.hashes, &head.log);
+        let fold = fold.map_err(|error| error.to_string())?;
+        text.check().map_err(|error| with_causes(&error))?;
+        Ok(Self { fold, parts: PartsOnDisk { text: Some(text), ..self.parts } })
     }
 
-    /// Fails if spilled blocks could not be written or read: the conversation may be corrupt then,
-    /// but the stored records are intact.
-    pub(crate) fn check(&self) -> Result<(), EngineError> {
-        self.spill.as_ref().map_or(Ok(()), |spill| spill.check())
+    /// Restores a snapshot without an outline, as older versions wrote it.
+    async fn restored_whole(self, head: &LogHead, text: &StoredText) -> Result<Self, String> {
+        let bytes = text.read(0, text.len()).await.map_err(|error| error.to_string())?;
+        let json = std::str::from_utf8(&bytes).map_err(|error| error.to_string())?;
+        let fold = self.fold.from_snapshot(json, &head.log).map_err(|error| error.to_string())?;
+        Ok(Self { fold, parts: self.parts })
     }
+
+    /// Fails if a part that is not in memory could not be written or read.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        self.parts.check()
+    }
+}
+
+/// Returns the outline of a stored snapshot; nothing if it has none.
+async fn read_outline(
+    text: &StoredText,
+) -> Result<Option<(SnapshotFooter, SnapshotOutline)>, StoreError> {
+    let Some(start) = text.len().checked_sub(SnapshotFooter::SIZE as u64) else { return Ok(None) };
+    let last = text.read(start, SnapshotFooter::SIZE as u64).await?;
+    let Some(footer) = SnapshotFooter::read(&last, text.len()) else { return Ok(None) };
+    let json = text.read(footer.outline, footer.end - footer.outline).await?;
+    let outline = serde_json::from_slice(&json).map_err(|error| StoreError::Corrupt {
+        place: "the outline of a snapshot".to_owned(),
+        what: error.to_string(),
+    })?;
+    Ok(Some((footer, outline)))
 }

@@ -1,6 +1,7 @@
 //! Assigns the id under which a session is stored, because its own id may be taken.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use threadfold_core::{SessionEvent, SessionId, SourceKind};
 use threadfold_fold::{Agent, RecordKind, SessionSummary, Slices};
@@ -14,12 +15,12 @@ use crate::spill_file::Budget;
 
 /// Decides under which id a session is stored.
 pub struct SessionNames<'a> {
-    store: &'a dyn Store,
+    store: &'a Arc<dyn Store>,
 }
 
 impl<'a> SessionNames<'a> {
     /// Returns the names in a store.
-    pub fn new(store: &'a dyn Store) -> Self {
+    pub fn new(store: &'a Arc<dyn Store>) -> Self {
         Self { store }
     }
 
@@ -78,7 +79,7 @@ impl<'a> SessionNames<'a> {
         let (session, slices) = (&entry.session, Slices::default());
         let loaded = load_within(self.store, session, u64::MAX, slices, budget.clone()).await?;
         for file in found.content.files()? {
-            if has_file(self.store, &loaded.fold, &file).await? {
+            if has_file(&**self.store, &loaded.fold, &file).await? {
                 return Ok(Some(SameSession(Some(loaded))));
             }
         }
@@ -139,7 +140,7 @@ fn absolute(path: &Path) -> String {
 /// Returns the stored session under the id that the agent assigned, if this one has another id: the
 /// store has one session under two names.
 pub async fn duplicate_names(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     entry: &SessionEntry,
 ) -> Result<Option<SessionId>, EngineError> {
     // An id that an agent assigned is right, so the session need not be folded.

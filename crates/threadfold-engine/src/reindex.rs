@@ -1,7 +1,7 @@
 //! Rebuilds everything that is derived from a session's records.
 
 use threadfold_core::{Json, SessionId};
-use threadfold_fold::{GENERATION, SessionSummary, Slices, Snapshot};
+use threadfold_fold::{GENERATION, SessionSummary, Slices, Snapshot, SnapshotFooter};
 use threadfold_store::{SessionEntry, Store, StoreError, Summary};
 
 use crate::error::EngineError;
@@ -69,7 +69,7 @@ pub async fn reindex(
             stops.clear();
         }
         if until == next_snapshot {
-            PendingSnapshot::of(&folding.fold, &entry.head.log, folding.spill.clone())
+            PendingSnapshot::of(&folding.fold, &entry.head.log, folding.parts.clone())
                 .write(store)
                 .await?;
             snapshots += 1;
@@ -109,7 +109,8 @@ async fn known(store: &dyn Store, entry: &SessionEntry) -> Result<Option<IndexSt
         Err(StoreError::Corrupt { .. }) => None,
         stored => stored?,
     };
-    let text = stored.as_ref().and_then(|it| std::str::from_utf8(&it.bytes).ok());
+    let json = stored.as_ref().map(|it| SnapshotFooter::json_of(&it.bytes));
+    let text = json.and_then(|it| std::str::from_utf8(it).ok());
     let snapshot = text.and_then(|it| Snapshot::from_json(it).ok());
     let of_snapshot = |it: Snapshot| IndexState {
         generation,

@@ -26,13 +26,19 @@ use crate::files::InputFile;
 use crate::import_index::KnownFiles;
 use crate::listeners::SessionHandle;
 use crate::load::{LoadReport, load_records, load_within};
+use crate::parts_on_disk::PartsOnDisk;
 use crate::snapshot_writer::{PendingSnapshot, header};
-use crate::spill_file::{Budget, SpillFile};
+use crate::spill_file::Budget;
 use append::AppendedRecords;
 use lease::HeldLease;
 
 /// From this many records on, a log grows by an eighth between two snapshots.
 const LONG_LOG: u64 = 1 << 17;
+/// From this many bytes on, a session without a snapshot gets one when it is closed: until then,
+/// folding its records takes less time than anybody notices, and a snapshot as much room as they.
+const LONG_SESSION: u64 = 8 << 20;
+/// After so many bytes, a session gets another one when it is closed.
+const MUCH_AFTER_SNAPSHOT: u64 = 1 << 20;
 /// How much memory the records of one append may take, and how much each takes beside its bytes.
 const BATCH_WEIGHT: usize = 4 << 20;
 const RECORD_WEIGHT: usize = 2 << 10;
@@ -91,13 +97,15 @@ pub struct Session {
     log: LogId,
     tenure: HeldLease,
     fold: Fold,
-    /// The file that the fold spills to.
-    spill: Option<Arc<SpillFile>>,
+    /// What of the fold is not in memory.
+    parts: PartsOnDisk,
     handle: SessionHandle,
     options: Options,
     observers: Vec<Observer>,
     warnings: Vec<String>,
     last_snapshot: u64,
+    /// How many bytes of records the log has after it.
+    bytes_since_snapshot: u64,
     snapshot: Option<JoinHandle<Result<(), EngineError>>>,
     /// A write was not acknowledged: the log may be ahead of the fold.
     is_unsettled: bool,
@@ -123,9 +131,7 @@ impl Session {
         };
         let loaded = match (options.inspector.take(), loaded) {
             (None, Some(loaded)) => Ok(loaded),
-            (None, None) => {
-                load_within(&*store, id, u64::MAX, slices, options.budget.clone()).await
-            }
+            (None, None) => load_within(&store, id, u64::MAX, slices, options.budget.clone()).await,
             (Some(inspector), _) => {
                 load_records(&*store, id, slices, options.budget.clone(), inspector).await
             }
@@ -146,8 +152,9 @@ impl Session {
             log: loaded.head.log,
             tenure,
             last_snapshot: loaded.snapshot.unwrap_or_default(),
+            bytes_since_snapshot: loaded.bytes,
             fold: loaded.fold,
-            spill: loaded.spill,
+            parts: loaded.parts,
             options,
             observers: Vec::new(),
             warnings,
@@ -221,6 +228,7 @@ impl Session {
             let mut steps = Vec::new();
             for record in records.by_ref().take(portion) {
                 let seq = self.fold.seq() + 1;
+                self.bytes_since_snapshot += record.bytes.len() as u64;
                 steps.push(Arc::new(self.fold.push(&record.at(seq))));
                 due.extend(self.take_if_due());
             }
@@ -362,7 +370,7 @@ impl Session {
 
     /// Fails if spilled blocks could not be written or read.
     fn check_spill(&self) -> Result<(), EngineError> {
-        self.spill.as_ref().map_or(Ok(()), |spill| spill.check())
+        self.parts.check()
     }
 
     /// Returns the store of its records.
@@ -418,8 +426,20 @@ impl Session {
         if self.fold.seq() - self.last_snapshot < every {
             return None;
         }
+        Some(self.take_snapshot())
+    }
+
+    /// Takes a last snapshot, if those who look at the session would fold much after the one before.
+    fn take_last(&mut self) -> Option<PendingSnapshot> {
+        let least = if self.last_snapshot > 0 { MUCH_AFTER_SNAPSHOT } else { LONG_SESSION };
+        let is_due = self.options.snapshot_every < u64::MAX && self.bytes_since_snapshot >= least;
+        is_due.then(|| self.take_snapshot())
+    }
+
+    fn take_snapshot(&mut self) -> PendingSnapshot {
         self.last_snapshot = self.fold.seq();
-        Some(PendingSnapshot::of(&self.fold, &self.log, self.spill.clone()))
+        self.bytes_since_snapshot = 0;
+        PendingSnapshot::of(&self.fold, &self.log, self.parts.clone())
     }
 
     /// Starts writing a snapshot, after the previous one is written.
@@ -448,8 +468,14 @@ impl Session {
     pub async fn close(mut self) -> Result<Vec<String>, EngineError> {
         self.finish_snapshot().await;
         let seq = self.fold.seq();
+        let last = self.take_last();
         let empty = Fold::new(self.id.clone(), Slices::default());
-        let summary = std::mem::replace(&mut self.fold, empty).into_summary();
+        let fold = std::mem::replace(&mut self.fold, empty);
+        let (summary, settling) = fold.into_summary_and_settling();
+        if let Some(last) = last {
+            self.write_snapshot(last.settled_by(settling)).await;
+            self.finish_snapshot().await;
+        }
         self.end(seq, &summary).await
     }
 

@@ -6,12 +6,16 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use threadfold_core::{ConversationState, Json, SnapshotPart, SpillStore};
-use threadfold_fold::{Fold, LogId, SliceSnapshot, Snapshot, SnapshotHeader};
-use threadfold_store::{SnapshotCutter, SnapshotWriter, Store, StoreError};
+use threadfold_core::{ConversationState, Json, SessionEvent, SnapshotPart, SpillStore};
+use threadfold_fold::{
+    ConverterPlace, Fold, LogId, SliceSnapshot, Snapshot, SnapshotFooter, SnapshotHeader,
+    SnapshotOutline, TextRange,
+};
+use threadfold_store::{BlobHash, SnapshotCutter, SnapshotWriter, Store, StoreError};
 
 use crate::error::EngineError;
-use crate::spill_file::{ScratchText, SpillFile};
+use crate::parts_on_disk::PartsOnDisk;
+use crate::spill_file::ScratchText;
 
 /// How many bytes of spilled data are read at once.
 const READ: u64 = 256 << 10;
@@ -25,22 +29,33 @@ pub(crate) struct PendingSnapshot {
     conversation: ConversationState,
     /// The item of the converter's slice.
     converter: ScratchText,
-    shelf: Option<Arc<SpillFile>>,
+    /// What an outline has of the converter, but for its place.
+    converter_place: Option<ConverterPlace>,
+    /// The events that follow if every source ends here, if somebody asked for them.
+    settling: Option<Vec<SessionEvent>>,
+    parts: PartsOnDisk,
 }
 
 impl PendingSnapshot {
-    pub(crate) fn of(fold: &Fold, log: &LogId, spill: Option<Arc<SpillFile>>) -> Self {
+    pub(crate) fn of(fold: &Fold, log: &LogId, parts: PartsOnDisk) -> Self {
         let (hollow, slices) = fold.snapshot_frame(header(log, BTreeMap::new()));
-        let converter = ScratchText::new(spill.as_ref().map(|it| it.folder().to_owned()))
-            .written_by(|text| fold.write_converter(text));
+        let converter = scratch(&parts).written_by(|text| fold.write_converter(text));
+        let converter_place = fold.converter_place(TextRange::between(0, 0));
         let conversation = fold.conversation().for_snapshot();
-        Self { hollow, slices, conversation, converter, shelf: spill }
+        let settling = None;
+        Self { hollow, slices, conversation, converter, converter_place, settling, parts }
+    }
+
+    /// Adds the events that follow if every source ends here, so that whoever looks at the session
+    /// does not need the converter.
+    pub(crate) fn settled_by(self, events: Vec<SessionEvent>) -> Self {
+        Self { settling: Some(events), ..self }
     }
 
     /// Writes the snapshot: the JSON of all slices, as `Snapshot::to_json` has it.
     pub(crate) async fn write(mut self, store: &dyn Store) -> Result<(), EngineError> {
         self.hollow.state_hash = self.conversation.hash().to_string();
-        match (self.write_once(store).await, &self.shelf) {
+        match (self.write_once(store).await, &self.parts.file) {
             (Err(EngineError::Store(StoreError::MissingPiece { .. })), Some(shelf)) => {
                 shelf.forget_pieces();
                 self.write_once(store).await
@@ -55,24 +70,79 @@ impl PendingSnapshot {
         let mut out = SnapshotStream {
             writer: store.write_snapshot(session_id, *generation, *seq),
             cutter: SnapshotCutter::default(),
-            shelf: self.shelf.as_ref(),
+            parts: &self.parts,
+            place: 0,
         };
+        let mut places = SlicePlaces::default();
         let (before, behind) = around(&self.hollow, "slices");
         out.text(&before).await?;
         for (index, slice) in self.slices.iter().enumerate() {
             if index > 0 {
                 out.text(",").await?;
             }
-            out.slice(slice, &self.conversation, &self.converter).await?;
+            out.slice(slice, self, &mut places).await?;
         }
         out.text(&behind).await?;
+        self.write_outline(&mut out, places).await?;
         for piece in out.cutter.finish() {
             out.writer.add(piece).await?;
         }
-        if let Some(shelf) = &self.shelf {
-            shelf.check()?;
-        }
+        self.parts.check()?;
         Ok(out.writer.finish().await?)
+    }
+
+    /// Writes what a reader needs to open the snapshot without reading it, see `SnapshotOutline`.
+    async fn write_outline(
+        &self,
+        out: &mut SnapshotStream<'_>,
+        places: SlicePlaces,
+    ) -> Result<(), EngineError> {
+        let (mut rows, mut hashes) = (scratch(&self.parts), scratch(&self.parts));
+        let state = self.conversation.write_outline(&mut rows, &mut hashes);
+        let state = state.map_err(|error| rows.failed(Arc::new(error)))?;
+        let SlicePlaces { conversation, converter, slices } = places;
+        let outline = SnapshotOutline {
+            log_id: self.hollow.log_id.clone(),
+            generation: self.hollow.generation,
+            seq: self.hollow.seq,
+            state_hash: self.hollow.state_hash.clone(),
+            conversation,
+            state,
+            converter: self
+                .converter_place
+                .clone()
+                .map(|it| ConverterPlace { item: converter, ..it }),
+            slices,
+            settling: self.settling.clone(),
+        };
+        let mut footer = SnapshotFooter { rows: out.place, hashes: 0, outline: 0, end: 0 };
+        out.scratch(&rows).await?;
+        footer.hashes = out.place;
+        out.scratch(&hashes).await?;
+        footer.outline = out.place;
+        out.text(Json::of(&outline).as_str()).await?;
+        footer.end = out.place;
+        out.bytes(&footer.to_bytes()).await
+    }
+}
+
+fn scratch(parts: &PartsOnDisk) -> ScratchText {
+    ScratchText::new(parts.file.as_ref().map(|it| it.folder().to_owned()))
+}
+
+/// Where slices were written.
+struct SlicePlaces {
+    /// Where the JSON of the conversation begins.
+    conversation: u64,
+    /// The item of the converter's slice.
+    converter: TextRange,
+    /// All other slices.
+    slices: Vec<TextRange>,
+}
+
+impl Default for SlicePlaces {
+    fn default() -> Self {
+        Self { conversation: 0, converter: TextRange::between(0, 0), slices: Vec::new() }
     }
 }
 
@@ -90,24 +160,30 @@ fn around<T: serde::Serialize>(hollow: &T, field: &str) -> (String, String) {
 struct SnapshotStream<'a> {
     writer: Box<dyn SnapshotWriter + 'a>,
     cutter: SnapshotCutter,
-    shelf: Option<&'a Arc<SpillFile>>,
+    parts: &'a PartsOnDisk,
+    /// How many bytes were written.
+    place: u64,
 }
 
 impl SnapshotStream<'_> {
     async fn slice(
         &mut self,
         slice: &SliceSnapshot,
-        conversation: &ConversationState,
-        converter: &ScratchText,
+        pending: &PendingSnapshot,
+        places: &mut SlicePlaces,
     ) -> Result<(), EngineError> {
+        let start = self.place;
         if !slice.extra.is_empty() {
-            return self.text(Json::of(slice).as_str()).await;
+            self.text(Json::of(slice).as_str()).await?;
+            places.slices.push(TextRange::between(start, self.place));
+            return Ok(());
         }
         let hollow = SliceSnapshot { items: Vec::new(), ..slice.clone() };
         let (before, behind) = around(&hollow, "items");
         self.text(&before).await?;
         if slice.is_conversation() {
-            for part in conversation.snapshot_parts() {
+            places.conversation = self.place;
+            for part in pending.conversation.snapshot_parts() {
                 match part {
                     SnapshotPart::Text(text) => self.text(&text).await?,
                     SnapshotPart::Spilled { store: shelf, place, length } => {
@@ -117,7 +193,9 @@ impl SnapshotStream<'_> {
             }
         }
         if slice.is_converter() {
-            self.converter(converter).await?;
+            let item = self.place;
+            self.scratch(&pending.converter).await?;
+            places.converter = TextRange::between(item, self.place);
         }
         for (index, item) in slice.items.iter().enumerate() {
             if index > 0 {
@@ -125,7 +203,11 @@ impl SnapshotStream<'_> {
             }
             self.text(item.as_str()).await?;
         }
-        self.text(&behind).await
+        self.text(&behind).await?;
+        if !slice.is_conversation() && !slice.is_converter() {
+            places.slices.push(TextRange::between(start, self.place));
+        }
+        Ok(())
     }
 
     async fn text(&mut self, text: &str) -> Result<(), EngineError> {
@@ -134,6 +216,7 @@ impl SnapshotStream<'_> {
 
     /// Adds bytes, in portions: pieces of a long text are written before the next are cut.
     async fn bytes(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
+        self.place += bytes.len() as u64;
         for portion in bytes.chunks(READ as usize) {
             for piece in self.cutter.push(portion) {
                 self.writer.add(piece).await?;
@@ -142,8 +225,8 @@ impl SnapshotStream<'_> {
         Ok(())
     }
 
-    /// Adds the memory of the converter, which may be as large as the input.
-    async fn converter(&mut self, text: &ScratchText) -> Result<(), EngineError> {
+    /// Adds a text that may be as large as the input.
+    async fn scratch(&mut self, text: &ScratchText) -> Result<(), EngineError> {
         let mut place = 0;
         while place < text.len() {
             let portion = text.read(place, READ as usize)?;
@@ -160,13 +243,18 @@ impl SnapshotStream<'_> {
         start: u64,
         end: u64,
     ) -> Result<(), EngineError> {
-        let own = self.shelf.filter(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(shelf)));
+        self.place += end - start;
+        let own = self.parts.file.as_ref().filter(|own| is_same(own, shelf));
+        let restored = self.parts.text.as_ref().filter(|text| is_same(text, shelf));
+        let known_piece = |place: u64| -> Option<(u64, BlobHash)> {
+            let of_file = own.and_then(|it| it.piece_at(place));
+            of_file.or_else(|| restored.and_then(|it| it.piece_at(place)))
+        };
         let mut at = start;
         loop {
             // The next piece begins at the buffered bytes, if all of them come from here.
             let first = at.checked_sub(self.cutter.held() as u64).filter(|it| *it >= start);
-            if let (Some(own), Some(first)) = (own, first)
-                && let Some((piece_end, name)) = own.piece_at(first)
+            if let Some((piece_end, name)) = first.and_then(known_piece)
                 && piece_end <= end
             {
                 self.writer.add_known(name);
@@ -179,7 +267,7 @@ impl SnapshotStream<'_> {
             }
             let count = READ.min(end - at);
             let Some(bytes) = shelf.fetch(at, usize::try_from(count).unwrap_or_default()) else {
-                return Err(lost(own));
+                return Err(lost(self.parts));
             };
             let before = self.cutter.held() as u64;
             let pieces = self.cutter.push(&bytes);
@@ -200,10 +288,14 @@ impl SnapshotStream<'_> {
     }
 }
 
+/// Returns whether spilled data is in this store.
+fn is_same<T>(own: &Arc<T>, store: &Arc<dyn SpillStore>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(store))
+}
+
 /// Returns the error for spilled data that cannot be read.
-fn lost(shelf: Option<&Arc<SpillFile>>) -> EngineError {
-    let spill_error = shelf.and_then(|it| it.check().err());
-    spill_error.unwrap_or_else(|| {
+fn lost(parts: &PartsOnDisk) -> EngineError {
+    parts.check().err().unwrap_or_else(|| {
         let source = io::Error::from(io::ErrorKind::UnexpectedEof);
         EngineError::Spill { folder: PathBuf::new(), source: Arc::new(source) }
     })

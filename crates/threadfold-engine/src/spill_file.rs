@@ -168,7 +168,7 @@ impl ScratchText {
         read.map(|()| bytes).map_err(|error| self.failed(Arc::new(error)))
     }
 
-    fn failed(&self, source: Arc<io::Error>) -> EngineError {
+    pub(crate) fn failed(&self, source: Arc<io::Error>) -> EngineError {
         EngineError::Spill { folder: self.folder.clone().unwrap_or_default(), source }
     }
 }

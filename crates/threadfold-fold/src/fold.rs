@@ -6,6 +6,7 @@ mod ledger;
 mod push;
 mod slices;
 mod snapshot;
+mod stored_converter;
 
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ pub struct Fold {
     /// Slices of a snapshot that are not registered here. They are valid at its record only,
     /// because nothing here updates them.
     unknown: Vec<SliceSnapshot>,
+    /// The events that follow if every source ends at this record, as a snapshot has them.
+    stored_settling: Option<(u64, Vec<SessionEvent>)>,
     oddities: u64,
     /// Hashes the records of each source, so that the source can be continued later.
     is_continuable: bool,
@@ -100,6 +103,7 @@ impl Fold {
             turns: Turns::default(),
             slices,
             unknown: Vec::new(),
+            stored_settling: None,
             oddities: 0,
             is_continuable: true,
             is_conversation_only: false,
@@ -150,6 +154,9 @@ impl Fold {
     ///
     /// Forks of the converters emit them, so the fold itself does not change.
     pub fn settling(&self) -> Vec<SessionEvent> {
+        if let Some(stored) = self.settling_here() {
+            return stored.to_vec();
+        }
         let converter = self.converter.as_ref().map(|(_, converter)| converter.fork());
         self.settle_with(converter, self.events.fork())
     }
@@ -157,8 +164,19 @@ impl Fold {
     /// Returns the events that follow because every source ends here, and drops the converter: no
     /// record can be pushed any more.
     pub(crate) fn end(&mut self) -> Vec<SessionEvent> {
+        if let Some(stored) = self.settling_here().map(<[SessionEvent]>::to_vec) {
+            self.converter = None;
+            return stored;
+        }
         let converter = self.converter.take().map(|(_, converter)| converter);
         self.settle_with(converter, self.events.fork())
+    }
+
+    /// Returns the events of a snapshot at this very record: to ask the converter would read its
+    /// memory.
+    fn settling_here(&self) -> Option<&[SessionEvent]> {
+        let (seq, events) = self.stored_settling.as_ref()?;
+        (*seq == self.seq).then_some(events)
     }
 
     fn settle_with(
@@ -289,6 +307,7 @@ impl Fold {
             turns: self.turns.clone(),
             slices: self.slices.fork(),
             unknown: self.unknown.clone(),
+            stored_settling: self.stored_settling.clone(),
             oddities: self.oddities,
             is_continuable: self.is_continuable,
             is_conversation_only: self.is_conversation_only,

@@ -58,7 +58,10 @@ pub use slice::{
     EnvironmentState, FileState, FileStatus, Item, Items, QueryState, QueryStatus, RestorePolicy,
     Slice, SliceError, Slices,
 };
-pub use snapshot::{SliceSnapshot, Snapshot, SnapshotHeader, SnapshotRestoreError};
+pub use snapshot::{
+    ConverterPlace, SliceSnapshot, Snapshot, SnapshotFooter, SnapshotHeader, SnapshotOutline,
+    SnapshotRestoreError, TextRange,
+};
 pub use source::{Chain, Source, SourceRole, SourceSpec};
 pub use summary::SessionSummary;
 pub use threadfold_convert::{Agent, Format, GENERATION, SessionFile, Shape};

@@ -1,6 +1,7 @@
 //! Snapshots: a session at one position of its log, as JSON.
 
 mod fields;
+mod outline;
 mod text;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use threadfold_core::{Fields, Json, SessionId};
 use crate::cursor::LogId;
 
 use fields::{FieldReader, FieldWriter};
+pub use outline::{ConverterPlace, SnapshotFooter, SnapshotOutline, TextRange};
 pub(crate) use text::{SliceText, SnapshotText};
 
 const VERSION: u32 = 1;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use threadfold_convert::Agent;
 use threadfold_core::{
-    BlockBody, Content, ConversationState, Effect, NextStep, PartBody, SessionMetadata, TokenUsage,
-    resume_plan,
+    BlockBody, Content, ConversationState, Effect, NextStep, PartBody, SessionEvent,
+    SessionMetadata, TokenUsage, resume_plan,
 };
 
 use crate::fold::Fold;
@@ -94,12 +94,18 @@ impl Fold {
     }
 
     /// Returns the summary of the session without copying the memory of the converter.
-    pub fn into_summary(mut self) -> SessionSummary {
+    pub fn into_summary(self) -> SessionSummary {
+        self.into_summary_and_settling().0
+    }
+
+    /// Returns the summary of the session as [`into_summary`](Self::into_summary) does, and the
+    /// events that follow because every source ends.
+    pub fn into_summary_and_settling(mut self) -> (SessionSummary, Vec<SessionEvent>) {
         let agent = self.agent();
         let events = self.end();
         let mut settled = self.conversation().clone();
         settled.extend(&events);
-        self.summary_with(&settled, agent)
+        (self.summary_with(&settled, agent), events)
     }
 
     fn summary_with(&self, settled: &ConversationState, agent: Option<Agent>) -> SessionSummary {

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 use threadfold_store::pack::compress;
-use threadfold_store::{BlobHash, SnapshotPiece, SnapshotWriter, StoreError, StoredSnapshot};
+use threadfold_store::{
+    BlobHash, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoreError, StoredSnapshot,
+};
 
 use crate::blobs;
 use crate::failure::Failure;
@@ -178,6 +180,19 @@ pub(crate) fn latest(
     generation: u32,
     until: u64,
 ) -> Result<Option<StoredSnapshot>, Failure> {
+    let found = find_latest(connection, session, generation, until)?;
+    let Some((snapshot, seq)) = found else { return Ok(None) };
+    let bytes = read(connection, snapshot)?;
+    Ok(Some(StoredSnapshot { generation, seq, bytes: Bytes::from(bytes) }))
+}
+
+/// Returns the row id and the last record of the latest snapshot up to `until`.
+fn find_latest(
+    connection: &Connection,
+    session: &SessionId,
+    generation: u32,
+    until: u64,
+) -> Result<Option<(i64, u64)>, Failure> {
     let id = session_id(connection, session)?;
     let until = i64::try_from(until).unwrap_or(i64::MAX);
     let found = connection
@@ -189,16 +204,53 @@ pub(crate) fn latest(
             Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
         })
         .optional()?;
+    Ok(found)
+}
+
+/// Returns the pieces of the latest snapshot of a generation that covers no record after `until`.
+pub(crate) fn pieces(
+    connection: &Connection,
+    session: &SessionId,
+    generation: u32,
+    until: u64,
+) -> Result<Option<SnapshotPieces>, Failure> {
+    let found = find_latest(connection, session, generation, until)?;
     let Some((snapshot, seq)) = found else { return Ok(None) };
-    let bytes = read(connection, snapshot)?;
-    Ok(Some(StoredSnapshot { generation, seq, bytes: Bytes::from(bytes) }))
+    // Columns of a blob that stand before its content are read without the content.
+    let mut statement = connection.prepare_cached(
+        "SELECT blobs.hash, blobs.length FROM snapshot_chunks
+         LEFT JOIN blobs ON blobs.id = snapshot_chunks.blob
+         WHERE snapshot = ?1 ORDER BY number",
+    )?;
+    let mut rows = statement.query([snapshot])?;
+    let mut pieces = Vec::new();
+    while let Some(row) = rows.next()? {
+        let missing = || Failure::Corrupt("a piece of a snapshot is missing".to_owned());
+        let hash: Option<[u8; 32]> = row.get(0)?;
+        pieces.push((BlobHash::from(hash.ok_or_else(missing)?), row.get(1)?));
+    }
+    check_manifest(connection, snapshot, pieces.iter().map(|it| &it.0))?;
+    Ok(Some(SnapshotPieces { generation, seq, pieces }))
+}
+
+/// Fails if a snapshot was written with other pieces.
+fn check_manifest<'a>(
+    connection: &Connection,
+    snapshot: i64,
+    hashes: impl Iterator<Item = &'a BlobHash>,
+) -> Result<(), Failure> {
+    let expected: [u8; 32] = connection
+        .prepare_cached("SELECT manifest FROM snapshots WHERE id = ?1")?
+        .query_row([snapshot], |row| row.get(0))?;
+    if manifest(hashes) == BlobHash::from(expected) {
+        Ok(())
+    } else {
+        Err(Failure::Corrupt("the pieces of a snapshot do not match its manifest".to_owned()))
+    }
 }
 
 /// Returns the content of a snapshot.
 pub(crate) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Failure> {
-    let expected: [u8; 32] = connection
-        .prepare_cached("SELECT manifest FROM snapshots WHERE id = ?1")?
-        .query_row([snapshot], |row| row.get(0))?;
     let mut statement = connection
         .prepare_cached("SELECT blob FROM snapshot_chunks WHERE snapshot = ?1 ORDER BY number")?;
     let mut rows = statement.query([snapshot])?;
@@ -209,11 +261,8 @@ pub(crate) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Fa
         bytes.extend(piece);
         hashes.push(hash);
     }
-    if manifest(hashes.iter()) == BlobHash::from(expected) {
-        Ok(bytes)
-    } else {
-        Err(Failure::Corrupt("the pieces of a snapshot do not match its manifest".to_owned()))
-    }
+    check_manifest(connection, snapshot, hashes.iter())?;
+    Ok(bytes)
 }
 
 /// Returns the hash of the pieces' hashes.

@@ -13,8 +13,8 @@ use threadfold_store::pack::compress;
 use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch,
     Finding, GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore,
-    Maintenance, SessionEntry, SessionPage, SnapshotWriter, StoreError, StoreSize, StoredSnapshot,
-    Summary,
+    Maintenance, SessionEntry, SessionPage, SnapshotPieces, SnapshotWriter, StoreError, StoreSize,
+    StoredSnapshot, Summary,
 };
 
 use crate::append::{self, PreparedAppend};
@@ -263,6 +263,17 @@ impl DerivedStore for SqliteStore {
     ) -> Result<Option<StoredSnapshot>, StoreError> {
         let session = session.clone();
         self.read_with(move |connection| snapshots::latest(connection, &session, generation, until))
+            .await
+    }
+
+    async fn snapshot_pieces(
+        &self,
+        session: &SessionId,
+        generation: u32,
+        until: u64,
+    ) -> Result<Option<SnapshotPieces>, StoreError> {
+        let session = session.clone();
+        self.read_with(move |connection| snapshots::pieces(connection, &session, generation, until))
             .await
     }
 

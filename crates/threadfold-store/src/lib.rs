@@ -68,5 +68,7 @@ pub use log::{Append, AppendReceipt, BatchId, LogHead, SessionEntry};
 pub use maintenance::{Finding, GarbageReport, Remedy, StoreSize, Subject};
 pub use memory::MemoryStore;
 pub use query::{Limit, ListQuery, SessionPage};
-pub use snapshot::{SnapshotCutter, SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
+pub use snapshot::{
+    SnapshotCutter, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary,
+};
 pub use store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance, Store};

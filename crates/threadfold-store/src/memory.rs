@@ -20,7 +20,7 @@ use crate::lease::{Epoch, Holder, Lease};
 use crate::log::{Append, AppendReceipt, BatchId, LogHead, SessionEntry};
 use crate::maintenance::{Finding, GarbageReport, StoreSize};
 use crate::query::{Limit, ListQuery, SessionPage};
-use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
+use crate::snapshot::{SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary};
 use crate::store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance};
 
 /// A store that lives as long as the process.
@@ -446,6 +446,21 @@ impl DerivedStore for MemoryStore {
             let bytes: Vec<u8> = pieces.flat_map(|it| it.bytes.iter().copied()).collect();
             StoredSnapshot { generation, seq, bytes: bytes.into() }
         }))
+    }
+
+    async fn snapshot_pieces(
+        &self,
+        session: &SessionId,
+        generation: u32,
+        until: u64,
+    ) -> Result<Option<SnapshotPieces>, StoreError> {
+        let contents = self.contents();
+        let mut found =
+            contents.session(session)?.snapshots.range((generation, 0)..=(generation, until));
+        let Some((&(generation, seq), pieces)) = found.next_back() else { return Ok(None) };
+        let length = |piece: &BlobHash| contents.blobs.get(piece).map(|it| it.bytes.len() as u64);
+        let pieces = pieces.iter().filter_map(|piece| Some((*piece, length(piece)?)));
+        Ok(Some(SnapshotPieces { generation, seq, pieces: pieces.collect() }))
     }
 
     async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError> {

@@ -23,6 +23,18 @@ pub struct StoredSnapshot {
     pub bytes: Bytes,
 }
 
+/// The pieces of a stored snapshot, to be read one by one with
+/// [`blob`](crate::BlobStore::blob).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotPieces {
+    /// The version of the converters and the reducer that made it.
+    pub generation: u32,
+    /// The last record that it covers.
+    pub seq: u64,
+    /// The hash and the length of each piece, in order.
+    pub pieces: Vec<(BlobHash, u64)>,
+}
+
 /// A piece of a snapshot, named by its hash.
 ///
 /// A [`SnapshotCutter`] cuts equal content into equal pieces, and a store deduplicates them.

@@ -18,7 +18,7 @@ use crate::log::{Append, AppendReceipt, LogHead, SessionEntry};
 use crate::maintenance::{Finding, GarbageReport, StoreSize};
 use crate::pack::chunks;
 use crate::query::{Limit, ListQuery, SessionPage};
-use crate::snapshot::{SnapshotPiece, SnapshotWriter, StoredSnapshot, Summary};
+use crate::snapshot::{SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary};
 
 /// A store of sessions.
 ///
@@ -183,6 +183,17 @@ pub trait DerivedStore: Send + Sync + 'static {
         generation: u32,
         until: u64,
     ) -> Result<Option<StoredSnapshot>, StoreError>;
+
+    /// Returns the pieces of the latest snapshot of a generation that covers no record after
+    /// `until`, for readers that need only parts of it.
+    ///
+    /// A piece may be gone once somebody deletes the snapshot.
+    async fn snapshot_pieces(
+        &self,
+        session: &SessionId,
+        generation: u32,
+        until: u64,
+    ) -> Result<Option<SnapshotPieces>, StoreError>;
 
     /// Returns the generation and the last record of each snapshot of a session, in order.
     async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError>;

@@ -11,8 +11,8 @@ use threadfold_fold::{LogId, StoredRecord};
 use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, DerivedStore, Epoch, Finding,
     GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore, Maintenance,
-    SessionEntry, SessionPage, SnapshotPiece, SnapshotWriter, Store, StoreError, StoreSize,
-    StoredSnapshot, Summary,
+    SessionEntry, SessionPage, SnapshotPiece, SnapshotPieces, SnapshotWriter, Store, StoreError,
+    StoreSize, StoredSnapshot, Summary,
 };
 
 /// A method of a store.
@@ -35,6 +35,7 @@ pub enum StoreCall {
     AddSnapshotPiece,
     FinishSnapshot,
     Snapshot,
+    SnapshotPieces,
     Snapshots,
     DeleteDerived,
     PutSummary,
@@ -188,6 +189,16 @@ impl<H: StoreHooks> DerivedStore for DelegatingStore<H> {
         until: u64,
     ) -> Result<Option<StoredSnapshot>, StoreError> {
         forward!(self.hooks, Snapshot, self.inner.snapshot(session, generation, until))
+    }
+
+    async fn snapshot_pieces(
+        &self,
+        session: &SessionId,
+        generation: u32,
+        until: u64,
+    ) -> Result<Option<SnapshotPieces>, StoreError> {
+        let pieces = self.inner.snapshot_pieces(session, generation, until);
+        forward!(self.hooks, SnapshotPieces, pieces)
     }
 
     async fn snapshots(&self, session: &SessionId) -> Result<Vec<(u32, u64)>, StoreError> {

@@ -1,6 +1,6 @@
 //! An in-memory spill store that can be made to fail.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use threadfold_core::{ConversationState, SnapshotPart, SpillStore};
@@ -10,6 +10,7 @@ use threadfold_core::{ConversationState, SnapshotPart, SpillStore};
 pub struct MemorySpillStore {
     text: Mutex<Vec<u8>>,
     is_broken: AtomicBool,
+    fetched: AtomicUsize,
 }
 
 impl MemorySpillStore {
@@ -21,6 +22,11 @@ impl MemorySpillStore {
     /// Returns whether nothing was stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns how many bytes were fetched.
+    pub fn fetched(&self) -> usize {
+        self.fetched.load(Ordering::Relaxed)
     }
 
     /// Overwrites all stored bytes.
@@ -59,6 +65,7 @@ impl SpillStore for MemorySpillStore {
     fn fetch(&self, place: u64, length: usize) -> Option<Vec<u8>> {
         self.works()?;
         let start = usize::try_from(place).ok()?;
+        self.fetched.fetch_add(length, Ordering::Relaxed);
         self.text().get(start..start.checked_add(length)?).map(<[u8]>::to_vec)
     }
 

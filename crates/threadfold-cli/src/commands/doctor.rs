@@ -170,7 +170,7 @@ fn find_duplicates(
 ) -> Result<(), CommandError> {
     let shared = store.shared();
     for entry in sessions {
-        if let Some(other) = store.wait(duplicate_names(&*shared, entry))? {
+        if let Some(other) = store.wait(duplicate_names(&shared, entry))? {
             let subject = Subject::Session(entry.session.clone());
             let problem = format!("it is the same session as `{other}`, which is also stored");
             let advice = format!(
@@ -193,7 +193,7 @@ fn compare_derived(
     let mut progress = Progress::new(sessions.len());
     let shared = store.shared();
     for entry in sessions {
-        let findings = store.wait(inspect(&*shared, entry, Some(elsewhere())))?;
+        let findings = store.wait(inspect(&shared, entry, Some(elsewhere())))?;
         progress.step();
         for diagnosis in findings.into_iter().map(Diagnosis::from) {
             // The store may have found the same snapshot corrupt already.

@@ -399,7 +399,9 @@ fn write(
     match format {
         ExportFormat::Events => write_events(store, entry, out)?,
         ExportFormat::Markdown => {
-            write_markdown(out, entry.session.as_str(), &load_stored(store, entry, None)?)?;
+            let loaded = load_stored(store, entry, None)?;
+            write_markdown(out, entry.session.as_str(), &loaded)?;
+            loaded.parts.check()?;
         }
         ExportFormat::Json | ExportFormat::Original => {
             let loaded = load_stored(store, entry, None)?;
@@ -411,6 +413,7 @@ fn write(
             };
             write_json(&mut out, &state)?;
             writeln!(out)?;
+            loaded.parts.check()?;
         }
     }
     Ok(out.flush()?)

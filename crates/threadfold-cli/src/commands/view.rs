@@ -12,7 +12,7 @@ use crate::input::{InputArgs, fold_input};
 use crate::printable::write_json;
 use crate::runtime::Waiter;
 use crate::sessions::{LoadedSession, Target, load_found, resolve};
-use crate::store::{StoreArgs, load_stored};
+use crate::store::{OpenStore, StoreArgs, load_stored};
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
 use crate::view::{Page, Pager, ViewOptions, draw};
 
@@ -62,7 +62,13 @@ pub(crate) struct ViewArgs {
 }
 
 pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
-    let loaded = load(args)?;
+    // Open as long as the session is drawn: what is looked at is read from it.
+    let store = match args.at {
+        Some(_) => Some(args.store.open_to_read()?),
+        None if args.input.is_given() => None,
+        None => args.store.open_if_there()?,
+    };
+    let loaded = load(args, store.as_ref())?;
     if loaded.records == 0 {
         return Err(CommandError::new(
             anyhow!("`{}` contains no session", args.session),
@@ -73,7 +79,8 @@ pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
         let mut out = BufWriter::new(io::stdout().lock());
         write_json(&mut out, &loaded.state)?;
         writeln!(out)?;
-        return Ok(out.flush()?);
+        out.flush()?;
+        return Ok(loaded.parts.check()?);
     }
     let width = args.width.map_or_else(terminal::width, |width| width.max(MIN_WIDTH));
     let shown = ViewOptions {
@@ -87,21 +94,20 @@ pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
     let drawn = draw(&mut page, &loaded.state, &loaded.metadata, shown);
     // Wait for the pager in any case; closing it early is not an error.
     let finished = pager.finish();
+    loaded.parts.check()?;
     drawn?;
     Ok(finished?)
 }
 
 /// Reads the session from the store, unless the disk has more.
-fn load(args: &ViewArgs) -> Result<LoadedSession, CommandError> {
-    if args.at.is_some() {
-        let store = args.store.open_to_read()?;
-        return load_stored(&store, &store.find(&args.session)?, args.at);
+fn load(args: &ViewArgs, store: Option<&OpenStore>) -> Result<LoadedSession, CommandError> {
+    if let (Some(_), Some(store)) = (args.at, store) {
+        return load_stored(store, &store.find(&args.session)?, args.at);
     }
     if args.input.is_given() {
         return load_input(Path::new(&args.session), &args.input.options());
     }
-    let store = args.store.open_if_there()?;
-    match resolve(&args.session, store.as_ref())? {
+    match resolve(&args.session, store)? {
         Target::Input(file) => load_input(&file, &InputOptions::default()),
         Target::Found(found) => load_session(&found),
         Target::Stored(store, entry) => load_stored(store, &entry, None),

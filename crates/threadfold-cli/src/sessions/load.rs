@@ -1,7 +1,7 @@
 //! Loads a session for display.
 
 use threadfold_core::{ConversationState, SessionMetadata};
-use threadfold_engine::{FoundSession, read_found};
+use threadfold_engine::{FoundSession, PartsOnDisk, read_found};
 use threadfold_fold::Fold;
 
 use crate::error::CommandError;
@@ -16,12 +16,15 @@ pub(crate) struct LoadedSession {
     pub(crate) metadata: SessionMetadata,
     /// Its number of records.
     pub(crate) records: u64,
+    /// What of it is read when it is drawn: checked after that.
+    pub(crate) parts: PartsOnDisk,
 }
 
 impl LoadedSession {
     pub(crate) fn of(fold: Fold) -> Self {
         let (metadata, records) = (fold.metadata().clone(), fold.seq());
-        Self { state: fold.into_settled().0, metadata, records }
+        let parts = PartsOnDisk::default();
+        Self { state: fold.into_settled().0, metadata, records, parts }
     }
 }
 

@@ -30,18 +30,19 @@ pub(crate) fn load_stored(
     }
     let (shared, until) = (store.shared(), at.unwrap_or(u64::MAX));
     let loaded = store.wait(load_within(
-        &*shared,
+        &shared,
         &entry.session,
         until,
         Slices::default(),
         Some(elsewhere()),
     ))?;
     let metadata = loaded.fold.metadata().clone();
+    let parts = loaded.parts.clone();
     let state = match at {
         Some(_) => loaded.fold.conversation().clone(),
         None => loaded.fold.into_settled().0,
     };
-    Ok(LoadedSession { state, metadata, records: head })
+    Ok(LoadedSession { state, metadata, records: head, parts })
 }
 
 /// Returns a session's summary: the stored one if it is current, of the last record and of the
@@ -55,7 +56,7 @@ pub(crate) fn summary_of(
     }
     let shared = store.shared();
     let loaded = store.wait(load_within(
-        &*shared,
+        &shared,
         &entry.session,
         u64::MAX,
         Slices::default(),

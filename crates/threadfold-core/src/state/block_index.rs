@@ -29,7 +29,7 @@ pub(super) struct BlockIndex {
 impl BlockIndex {
     /// Returns the labels that blocks with the hash of this id have, in this state or in another.
     pub(super) fn usual(&self, id: &BlockId) -> Candidates {
-        self.labels.get(hash(id))
+        self.labels.get(hash_of_id(id))
     }
 
     /// Returns the label of a block that the table has no room for.
@@ -42,9 +42,30 @@ impl BlockIndex {
 
     /// Adds a block that is not there.
     pub(super) fn insert(&mut self, id: &BlockId, label: Label) {
-        if !self.labels.insert(hash(id), label) {
+        if !self.labels.insert(hash_of_id(id), label) {
             self.exceptions.insert(id.clone(), label);
         }
+    }
+
+    /// Adds a block by the hash of its id, or returns false if the table has no room for it.
+    pub(super) fn insert_hash(&mut self, hash: u64, label: Label) -> bool {
+        self.labels.insert(hash, label)
+    }
+
+    /// Returns all labels with their hashes, sorted, of this state and of others: a label may have
+    /// several.
+    pub(super) fn by_label(&self) -> Vec<(Label, u64)> {
+        let mut all: Vec<(Label, u64)> = match &self.labels {
+            Labels::Few(few) => few.iter().map(|&(hash, label)| (label, hash)).collect(),
+            Labels::Many(many) => {
+                let many = lock(many);
+                let first = many.first.iter().map(|(&hash, &label)| (label, hash));
+                first.chain(many.more.iter().map(|&(hash, label)| (label, hash))).collect()
+            }
+        };
+        all.extend(self.exceptions.iter().map(|(id, &label)| (label, hash_of_id(id))));
+        all.sort_unstable();
+        all
     }
 
     /// Returns true if most of the table is of other states, where this one has so many blocks.
@@ -57,7 +78,7 @@ impl BlockIndex {
 
     /// Removes the block with this label.
     pub(super) fn remove(&mut self, id: &BlockId, label: Label) {
-        self.labels.remove(hash(id), label);
+        self.labels.remove(hash_of_id(id), label);
         if self.exceptional(id) == Some(label) {
             self.exceptions.remove(id);
         }
@@ -214,7 +235,8 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn hash(id: &BlockId) -> u64 {
+/// Returns the hash by which a block is found.
+pub(super) fn hash_of_id(id: &BlockId) -> u64 {
     xxh3_64(id.as_str().as_bytes())
 }
 

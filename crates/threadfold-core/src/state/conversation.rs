@@ -16,7 +16,7 @@ use super::entry::{Entry, Facts, Residence};
 use super::left_path::Stretch;
 use super::order::Label;
 use super::sequence::Sequence;
-use super::spill::SpilledConversation;
+use super::spill::{SpilledBlock, SpilledConversation};
 
 /// A map with structural sharing. Its hasher has no random seed, so two runs behave the same.
 pub(crate) type Map<K, V> =
@@ -260,6 +260,18 @@ impl Conversation {
         if self.index.is_stale(self.entries.len()) {
             self.index.prune(|label| self.entries.find(label).is_some());
         }
+    }
+
+    /// Appends a block that is not in memory, by the hash of its id. It is neither open nor does it
+    /// show a subagent, and the tables of calls are restored apart from it.
+    pub(super) fn append_spilled(&mut self, hash: u64, spilled: SpilledBlock) {
+        let label = self.label_at(self.len());
+        self.newest = label;
+        let entry = Entry { label, ..Entry::of_spilled(spilled) };
+        if !self.index.insert_hash(hash, label) {
+            self.index.insert(&entry.id(), label);
+        }
+        self.entries.push_back(entry);
     }
 
     fn note_fresh(&mut self, entry: &Entry) {

@@ -10,9 +10,12 @@ use super::conversation::{Conversation, Map};
 use super::entry::Facts;
 use super::subagent::{Names, RankSet, Run};
 
+mod outline;
 mod parts;
 mod restore;
 
+pub(super) use outline::OutlineRow;
+pub use outline::StateOutline;
 pub use parts::SnapshotPart;
 
 /// The complete data of a state: what it shows, which source reported what, and all names.
@@ -110,11 +113,14 @@ impl ConversationState {
             idle: subagent.idle,
             united: subagent.united,
             internal: subagent.internal,
-            conversation: conversation_facts(&subagent.conversation),
+            conversation: conversation_facts(
+                &subagent.conversation,
+                block_facts(&subagent.conversation),
+            ),
         });
         StateSnapshot {
             version: VERSION,
-            main: conversation_facts(&state.settled.main),
+            main: conversation_facts(&state.settled.main, block_facts(&state.settled.main)),
             subagents: subagents.collect(),
         }
     }
@@ -136,17 +142,19 @@ impl ConversationState {
     }
 }
 
-fn conversation_facts(conversation: &Conversation) -> ConversationFacts<Vec<BlockFacts>> {
+fn block_facts(conversation: &Conversation) -> Vec<BlockFacts> {
+    let entries = conversation.entries();
+    let facts = entries
+        .map(|entry| BlockFacts { id: entry.id().into_owned(), facts: entry.facts().into_owned() });
+    facts.collect()
+}
+
+/// Returns the facts of a conversation, with its blocks in any form.
+fn conversation_facts<B>(conversation: &Conversation, blocks: B) -> ConversationFacts<B> {
     let rare = &conversation.rare;
     ConversationFacts {
         name: conversation.name.clone(),
-        blocks: conversation
-            .entries()
-            .map(|entry| BlockFacts {
-                id: entry.id().into_owned(),
-                facts: entry.facts().into_owned(),
-            })
-            .collect(),
+        blocks,
         aliases: sorted(&rare.aliases),
         removed: sorted(&rare.removed),
         calls: sorted(&rare.calls),

@@ -14,9 +14,10 @@ use crate::event::Rank;
 use crate::hash::block_hash;
 use crate::id::{BlockId, ConversationId};
 
+use super::block_index::hash_of_id;
 use super::conversation::Conversation;
 use super::entry::{Entry, Facts, RANKS, Residence, ResidentBlock};
-use super::snapshot::BlockFacts;
+use super::snapshot::{BlockFacts, OutlineRow};
 use super::{ConversationState, Slot};
 
 /// How much text is collected before it is written to the store.
@@ -54,6 +55,9 @@ pub(crate) struct SpilledConversation {
 struct SpilledHashes {
     /// The offsets of the pages that are spilled.
     pages: Vec<u64>,
+    /// The last page of a restored state, which is not full and not read yet: its offset, and its
+    /// number of hashes.
+    unread: Option<(u64, usize)>,
     /// The hashes after them.
     rest: Vec<u8>,
 }
@@ -65,6 +69,21 @@ const PAGE: usize = 4096;
 impl SpilledConversation {
     pub(super) fn new(store: Arc<dyn SpillStore>, name: ConversationId) -> Self {
         Self { store, name, hashes: Mutex::default() }
+    }
+
+    /// Returns what the blocks of a restored state share, whose `count` hashes begin at `place`.
+    pub(super) fn restored(
+        store: Arc<dyn SpillStore>,
+        name: ConversationId,
+        place: u64,
+        count: usize,
+    ) -> Self {
+        let page_at = |page: usize| place + (page * PAGE * HASH) as u64;
+        let (full, more) = (count / PAGE, count % PAGE);
+        let unread = (more > 0).then(|| (page_at(full), more));
+        let pages = (0..full).map(page_at).collect();
+        let hashes = Mutex::new(SpilledHashes { pages, unread, rest: Vec::new() });
+        Self { store, name, hashes }
     }
 
     fn is_of(&self, store: &Arc<dyn SpillStore>, name: &ConversationId) -> bool {
@@ -79,6 +98,9 @@ impl SpilledConversation {
     /// Adds a hash, and returns its number.
     fn add_hash(&self, hash: &[u8; HASH]) -> u32 {
         let mut hashes = self.hashes();
+        if let Some((place, count)) = hashes.unread.take() {
+            hashes.rest = self.store.fetch(place, count * HASH).unwrap_or_default();
+        }
         // If a page cannot be spilled, it stays in memory with all after it.
         if hashes.rest.len() == PAGE * HASH
             && let Some(place) = self.store.put(&hashes.rest)
@@ -93,9 +115,11 @@ impl SpilledConversation {
     /// Returns the hashes from the start of a page.
     fn page(&self, page: usize) -> Vec<u8> {
         let hashes = self.hashes();
-        match hashes.pages.get(page) {
-            Some(place) => self.store.fetch(*place, PAGE * HASH).unwrap_or_default(),
-            None => hashes.rest.clone(),
+        let read = |place, count: usize| self.store.fetch(place, count * HASH).unwrap_or_default();
+        match (hashes.pages.get(page), hashes.unread) {
+            (Some(place), _) => read(*place, PAGE),
+            (None, Some((place, count))) => read(place, count),
+            (None, None) => hashes.rest.clone(),
         }
     }
 }
@@ -118,6 +142,26 @@ pub(crate) struct SpilledBlock {
 }
 
 impl SpilledBlock {
+    /// Returns a block of a restored state, whose text begins at `place`; nothing if that is beyond
+    /// the first terabyte.
+    pub(super) fn restored(
+        shared: Arc<SpilledConversation>,
+        place: u64,
+        row: &OutlineRow,
+        hash: u32,
+    ) -> Option<Self> {
+        let OutlineRow { length, marks, kind, .. } = *row;
+        let (place_low, place_high) = split_place(place)?;
+        let (kind, has_kind) = (kind.unwrap_or_default(), kind.is_some());
+        Some(Self { shared, place_low, length, hash, place_high, marks, kind, has_kind })
+    }
+
+    /// Returns what an outline has of the block; `id_hash` is the hash of its id.
+    pub(super) fn outline_row(&self, id_hash: u64) -> OutlineRow {
+        let kind = self.has_kind.then_some(self.kind);
+        OutlineRow { length: self.length, id_hash, kind, marks: self.marks, is_eager: false }
+    }
+
     pub(super) fn is_known(&self, rank: Rank) -> bool {
         self.marks & known_mark(rank) != 0
     }
@@ -132,7 +176,7 @@ impl SpilledBlock {
     }
 
     /// Reads the block back; nothing if that fails.
-    fn try_read(&self) -> Option<BlockFacts> {
+    pub(super) fn try_read(&self) -> Option<BlockFacts> {
         let text = self.shared.store.fetch(self.place(), self.length as usize)?;
         let read = serde_json::from_slice(&text).ok();
         if read.is_none() {
@@ -181,6 +225,27 @@ impl SpilledBlock {
     }
 }
 
+/// Returns the low and the high part of an offset; nothing beyond the first terabyte.
+fn split_place(place: u64) -> Option<(u32, u8)> {
+    Some((place as u32, u8::try_from(place >> 32).ok()?))
+}
+
+/// Returns the flags of a block: two bits for each rank.
+fn marks_of(facts: &Facts) -> u8 {
+    let marks = RANKS.into_iter().map(|rank| {
+        let report = facts.report(rank);
+        let known = if report.known { known_mark(rank) } else { 0 };
+        known | if report.inactive { inactive_mark(rank) } else { 0 }
+    });
+    marks.fold(0, |all, it| all | it)
+}
+
+/// Returns the index of a block's type in [`BlockBody::KINDS`].
+fn kind_of(shown: &Block) -> Option<u8> {
+    let kind = BlockBody::KINDS.iter().position(|it| *it == shown.body.kind());
+    kind.and_then(|it| u8::try_from(it).ok())
+}
+
 fn known_mark(rank: Rank) -> u8 {
     1 << (2 * rank as u8)
 }
@@ -225,6 +290,11 @@ pub(super) struct BlockText<'a> {
 }
 
 impl Entry {
+    /// Returns an entry without a position for a block that is not in memory.
+    pub(super) fn of_spilled(spilled: SpilledBlock) -> Self {
+        Self { label: 0, residence: Residence::Spilled(spilled) }
+    }
+
     pub(super) fn spilled(&self) -> Option<&SpilledBlock> {
         match &self.residence {
             Residence::InMemory(_) => None,
@@ -252,6 +322,28 @@ impl Entry {
         match batch.write(shared).pop() {
             Some((_, spilled)) => Entry { label, residence: Residence::Spilled(spilled) },
             None => self,
+        }
+    }
+}
+
+impl ResidentBlock {
+    /// Returns true if the block shows more than its facts alone do, as a subagent's does.
+    fn shows_more(&self, conversation: &ConversationId) -> bool {
+        if self.facts.call.is_some() {
+            return true;
+        }
+        let again = self.facts.show_without_run(&self.id, conversation);
+        !Arc::ptr_eq(&again, &self.shown) && again != self.shown
+    }
+
+    /// Returns what an outline has of the block, whose text has `length` bytes.
+    pub(super) fn outline_row(&self, length: u32, conversation: &ConversationId) -> OutlineRow {
+        OutlineRow {
+            length,
+            id_hash: hash_of_id(&self.id),
+            kind: kind_of(&self.shown),
+            marks: marks_of(&self.facts),
+            is_eager: self.shown.status.is_open() || self.shows_more(conversation),
         }
     }
 }
@@ -298,13 +390,8 @@ impl PendingBatch {
     fn add(&mut self, position: usize, entry: &Entry, shared: &SpilledConversation) {
         let Residence::InMemory(block) = &entry.residence else { return };
         let ResidentBlock { id, facts, shown, hash } = &**block;
-        // A text that grows would be written again and again, and a subagent's block shows more
-        // than its facts.
-        if facts.call.is_some() || (shown.status.is_open() && !is_waiting_call(shown)) {
-            return;
-        }
-        let again = facts.show_without_run(id, &shared.name);
-        if !Arc::ptr_eq(&again, shown) && again != *shown {
+        // A text that grows would be written again and again.
+        if shown.status.is_open() && !is_waiting_call(shown) || block.shows_more(&shared.name) {
             return;
         }
         // Computed before the facts leave memory, because hashing the state must not read every
@@ -320,14 +407,7 @@ impl PendingBatch {
         // as is.
         self.texts.push(b',');
         let hash = shared.add_hash(&hash);
-        let kind = BlockBody::KINDS.iter().position(|it| *it == shown.body.kind());
-        let marks = RANKS.into_iter().map(|rank| {
-            let report = facts.report(rank);
-            let known = if report.known { known_mark(rank) } else { 0 };
-            known | if report.inactive { inactive_mark(rank) } else { 0 }
-        });
-        let marks = marks.fold(0, |all, it| all | it);
-        let kind = kind.and_then(|it| u8::try_from(it).ok());
+        let (marks, kind) = (marks_of(facts), kind_of(shown));
         self.blocks.push(PendingBlock { position, offset, length, hash, marks, kind });
     }
 
@@ -340,12 +420,11 @@ impl PendingBatch {
         let Some(start) = shared.store.put(&texts) else { return Vec::new() };
         let spilled = |block: PendingBlock| {
             let PendingBlock { position, offset, length, hash, marks, kind } = block;
-            let place = start + offset as u64;
             // A block beyond the first terabyte stays in memory.
-            let place_high = u8::try_from(place >> 32).ok()?;
+            let (place_low, place_high) = split_place(start + offset as u64)?;
             let spilled = SpilledBlock {
                 shared: shared.clone(),
-                place_low: place as u32,
+                place_low,
                 length,
                 hash,
                 place_high,

@@ -5,6 +5,7 @@
 mod edge_cases;
 mod hash;
 mod laws;
+mod outline;
 mod providers;
 mod rules;
 mod spill;

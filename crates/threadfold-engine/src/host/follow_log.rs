@@ -11,7 +11,8 @@ use crate::error::EngineError;
 use crate::holder::is_gone;
 use crate::listeners::SessionHandle;
 use crate::load::load_within;
-use crate::spill_file::{Budget, SpillFile};
+use crate::parts_on_disk::PartsOnDisk;
+use crate::spill_file::Budget;
 
 /// How often to check whether the writer still exists.
 const LEASE_CHECK: Duration = Duration::from_secs(2);
@@ -21,7 +22,7 @@ pub(super) struct Tail {
     store: Arc<dyn Store>,
     fold: Fold,
     log: LogId,
-    spill: Option<Arc<SpillFile>>,
+    parts: PartsOnDisk,
     budget: Option<Budget>,
 }
 
@@ -33,8 +34,8 @@ impl Tail {
         budget: Option<Budget>,
     ) -> Result<Self, EngineError> {
         let (slices, within) = (Slices::default(), budget.clone());
-        let loaded = load_within(&*store, id, u64::MAX, slices, within).await?;
-        Ok(Self { fold: loaded.fold, log: loaded.head.log, spill: loaded.spill, store, budget })
+        let loaded = load_within(&store, id, u64::MAX, slices, within).await?;
+        Ok(Self { fold: loaded.fold, log: loaded.head.log, parts: loaded.parts, store, budget })
     }
 
     /// Tails the log for all listeners in this process, until it has no writer.
@@ -80,7 +81,7 @@ impl Tail {
         }
         let steps: Vec<Arc<Step>> =
             records.iter().map(|record| Arc::new(self.fold.push(record))).collect();
-        self.spill.as_ref().map_or(Ok(()), |spill| spill.check())?;
+        self.parts.check()?;
         handle.publish(&self.fold, steps);
         Ok(true)
     }

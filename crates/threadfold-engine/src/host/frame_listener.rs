@@ -59,7 +59,7 @@ impl FrameListener {
     /// Reads the records that the client missed from the store, if they are not buffered any more.
     pub(super) async fn catch_up_from_store(
         &mut self,
-        store: &dyn Store,
+        store: &Arc<dyn Store>,
         budget: Option<Budget>,
     ) -> Result<(), EngineError> {
         let after = self.seen.clone();
@@ -82,7 +82,7 @@ impl FrameListener {
         }
         let loaded = load_within(store, &session, after.seq, Slices::default(), budget).await?;
         let (mut fold, mut steps) = (loaded.fold, Vec::new());
-        let read = advance_fold(store, &mut fold, head, |_, step| {
+        let read = advance_fold(&**store, &mut fold, head, |_, step| {
             steps.push(Arc::new(SharedStep::new(Arc::new(step))));
             Ok::<(), EngineError>(())
         });
@@ -93,7 +93,7 @@ impl FrameListener {
             return Ok(());
         }
         read?;
-        loaded.spill.map_or(Ok(()), |spill| spill.check())?;
+        loaded.parts.check()?;
         if !steps.iter().any(|it| it.step.restored) {
             let view = view(&after.log, &fold);
             self.listener = self.handle.listen(&view.cursor());

@@ -3,16 +3,21 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use threadfold_core::SessionId;
+use threadfold_core::{SessionId, StateHash};
 use threadfold_engine::agents::claude::claude_files;
 use threadfold_engine::{
     Budget, EngineError, InputFile, Options, Session, holder, load, load_within, read_files,
 };
-use threadfold_fold::{Cutter, Fold, Record, RecordKind, Slices, Snapshot, StoredRecord};
+use threadfold_fold::{
+    Cutter, Fold, GENERATION, Record, RecordKind, Slices, Snapshot, SnapshotFooter, StoredRecord,
+};
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{Limit, MemoryStore, Store};
+use threadfold_store::{Limit, MemoryStore, Store, StoreError};
 use threadfold_testkit::big_session::write_transcript;
+use threadfold_testkit::{DelegatingStore, StoreCall, StoreHooks};
 
 use crate::recordings::{claude_recordings, parsed_hash, settled_hash};
 
@@ -52,9 +57,9 @@ async fn all_records(store: &dyn Store, id: &SessionId) -> Vec<StoredRecord> {
 }
 
 /// Opens a session at every tenth record, and holds it against the fold of the records up to it.
-async fn check_every_tenth(store: &dyn Store, id: &SessionId) {
+async fn check_every_tenth(store: &Arc<dyn Store>, id: &SessionId) {
     let mut fold = Fold::new(id.clone(), Slices::default());
-    for record in all_records(store, id).await {
+    for record in all_records(&**store, id).await {
         fold.push(&record);
         if record.seq % 10 == 0 {
             let at = load(store, id, record.seq, Slices::default()).await.unwrap();
@@ -71,12 +76,15 @@ async fn written(store: &dyn Store, id: &SessionId) -> Vec<String> {
     let mut all = Vec::new();
     for (generation, seq) in store.snapshots(id).await.unwrap() {
         let stored = store.snapshot(id, generation, seq).await.unwrap().unwrap();
-        let mut text = String::from_utf8(stored.bytes.to_vec()).unwrap();
+        let json = SnapshotFooter::json_of(&stored.bytes);
+        let mut text = std::str::from_utf8(json).unwrap().to_owned();
         let snapshot = Snapshot::from_json(&text).unwrap();
         for own in [&snapshot.created_at, snapshot.log_id.as_str()] {
             text = text.replace(own, "own");
         }
-        all.push(text);
+        let footer = SnapshotFooter::read(&stored.bytes, stored.bytes.len() as u64).unwrap();
+        let rows = &stored.bytes[footer.rows as usize..footer.outline as usize];
+        all.push(format!("{text} and {}", blake3::hash(rows)));
     }
     all
 }
@@ -91,7 +99,7 @@ async fn a_session_over_its_budget_has_the_snapshots_of_one_within_it() {
     let places = store.snapshots(&id).await.unwrap();
     let seqs: Vec<u64> = places.iter().map(|(_, seq)| *seq).collect();
     assert_eq!(seqs, (1..=head / EVERY).map(|it| it * EVERY).collect::<Vec<_>>());
-    check_every_tenth(&*store, &id).await;
+    check_every_tenth(&store, &id).await;
 
     let plain: Arc<dyn Store> = Arc::new(MemoryStore::default());
     import(&plain, (&id, &files), None).await;
@@ -107,7 +115,7 @@ async fn every_recording_is_the_same_whatever_the_budget() {
         import(&store, (&recording.id, &files), budget(0, folder.path())).await;
         let hash = settled_hash(&store, &recording.id).await;
         assert_eq!(hash, parsed_hash(&recording), "{}", recording.name);
-        check_every_tenth(&*store, &recording.id).await;
+        check_every_tenth(&store, &recording.id).await;
     }
 }
 
@@ -119,7 +127,7 @@ async fn a_session_is_loaded_within_its_budget_and_continues() {
     import(&store, (&id, &files), None).await;
     store.delete_derived(&id).await.unwrap();
     let session = open(&store, &id, budget(10_000, folder.path())).await;
-    let whole = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
+    let whole = load(&store, &id, u64::MAX, Slices::default()).await.unwrap();
     assert_eq!(session.fold().conversation().hash(), whole.fold.conversation().hash());
     assert_eq!(session.fold().settled(), whole.fold.settled());
     session.close().await.unwrap();
@@ -131,19 +139,88 @@ async fn a_session_is_opened_from_its_snapshot_within_its_budget() {
     let (id, files) = made_up(folder.path(), 300_000);
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     import(&store, (&id, &files), None).await;
-    let whole = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
+    let whole = load(&store, &id, u64::MAX, Slices::default()).await.unwrap();
     assert!(whole.snapshot.is_some());
     let session = open(&store, &id, budget(10_000, folder.path())).await;
     assert_eq!(session.fold().conversation().hash(), whole.fold.conversation().hash());
     assert_eq!(session.fold().settled(), whole.fold.settled());
     session.close().await.unwrap();
 
-    // A folder that does not exist shows that blocks are spilled.
+    // A folder that does not exist shows that nothing is spilled: blocks stay in the snapshot.
     let (seq, nowhere) = (whole.snapshot.unwrap(), folder.path().join("not there"));
-    let within = |bytes| load_within(&*store, &id, seq, Slices::default(), budget(bytes, &nowhere));
-    let loaded = within(10_000).await.map(|it| it.fold.seq());
+    let within = |seq| load_within(&store, &id, seq, Slices::default(), budget(1_000, &nowhere));
+    let loaded = within(seq).await.unwrap();
+    assert_eq!((loaded.fold.seq(), loaded.records), (seq, 0));
+    loaded.parts.check().unwrap();
+    // Later records are spilled.
+    store.delete_derived(&id).await.unwrap();
+    let loaded = within(seq).await.map(|it| it.fold.seq());
     assert!(matches!(loaded, Err(EngineError::Spill { .. })), "{loaded:?}");
-    assert_eq!(within(usize::MAX).await.unwrap().fold.seq(), seq);
+}
+
+#[tokio::test]
+async fn a_session_is_opened_without_reading_its_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (id, files) = made_up(folder.path(), 10_000_000);
+    let path = folder.path().join("a.db");
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(path).unwrap());
+    // As many records as there are: the only snapshot is written when the session is closed.
+    let options = Options { budget: budget(1_000_000, folder.path()), ..Options::new(holder("a")) };
+    let mut session = Session::open(store.clone(), &id, options).await.unwrap();
+    read_files(&mut session, &files).await.unwrap();
+    let expected = session.fold().settled();
+    session.close().await.unwrap();
+    let counted = DelegatingStore::new(store.clone(), BlobCount::default());
+    let counted = Arc::new(counted);
+    let shared: Arc<dyn Store> = counted.clone();
+    let loaded = load(&shared, &id, u64::MAX, Slices::default()).await.unwrap();
+    let pieces = store.snapshot_pieces(&id, GENERATION, u64::MAX).await.unwrap().unwrap().pieces;
+    let opened = counted.hooks().0.load(Ordering::Relaxed);
+    assert!(pieces.len() > 50 && opened < pieces.len() / 5, "{opened} of {}", pieces.len());
+    assert_eq!(loaded.fold.conversation().hash(), expected_hash(&store, &id).await);
+    let first = loaded.fold.settled();
+    assert_eq!(first.blocks().get(0), expected.blocks().get(0));
+    let looked = counted.hooks().0.load(Ordering::Relaxed);
+    assert!(looked < pieces.len() / 3, "{looked} of {}", pieces.len());
+    assert_eq!(first, expected);
+    loaded.parts.check().unwrap();
+
+    // A piece that is gone is reported to whoever looks, and opening goes back to the records.
+    let mut session = open(&store, &id, budget(1_000_000, folder.path())).await;
+    store.delete_derived(&id).await.unwrap();
+    store.collect_garbage(Duration::ZERO).await.unwrap();
+    assert!(first.blocks().iter().count() > 0);
+    assert_eq!(session.fold().conversation().blocks().iter().count(), expected.blocks().len());
+    assert!(matches!(session.new_part(&files[0].spec).await, Err(EngineError::StoredState { .. })));
+    let again = load(&store, &id, u64::MAX, Slices::default()).await.unwrap();
+    assert_eq!((again.snapshot, again.fold.settled()), (None, expected));
+}
+
+/// Counts the blobs that are read.
+#[derive(Default)]
+struct BlobCount(AtomicUsize);
+
+#[async_trait::async_trait]
+impl StoreHooks for BlobCount {
+    type Ticket = ();
+
+    async fn before(&self, call: StoreCall) -> Result<(), StoreError> {
+        self.0.fetch_add(usize::from(call == StoreCall::Blob), Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn after(&self, _: StoreCall, (): ()) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Returns the hash of the fold of all records.
+async fn expected_hash(store: &Arc<dyn Store>, id: &SessionId) -> StateHash {
+    let mut fold = Fold::new(id.clone(), Slices::default());
+    for record in all_records(&**store, id).await {
+        fold.push(&record);
+    }
+    fold.conversation().hash()
 }
 
 #[tokio::test]
@@ -168,7 +245,7 @@ async fn collected_pieces_are_written_again() {
         }
         assert_eq!(session.close().await.unwrap(), Vec::<String>::new());
         let last = store.snapshots(&id).await.unwrap().last().unwrap().1;
-        let at = load(&*store, &id, last, Slices::default()).await.unwrap();
+        let at = load(&store, &id, last, Slices::default()).await.unwrap();
         assert_eq!((at.snapshot, at.records, at.passed_over), (Some(last), 0, None));
     }
 }
@@ -187,9 +264,9 @@ async fn a_spill_that_fails_is_reported_and_no_record_is_lost() {
 
     assert_eq!(store.list_all("").await.unwrap()[0].lease, None, "others may write");
     import(&store, (&id, &files), None).await;
-    let whole = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
+    let whole = load(&store, &id, u64::MAX, Slices::default()).await.unwrap();
     let plain: Arc<dyn Store> = Arc::new(MemoryStore::default());
     import(&plain, (&id, &files), None).await;
-    let expected = load(&*plain, &id, u64::MAX, Slices::default()).await.unwrap();
+    let expected = load(&plain, &id, u64::MAX, Slices::default()).await.unwrap();
     assert_eq!(whole.fold.conversation().hash(), expected.fold.conversation().hash());
 }

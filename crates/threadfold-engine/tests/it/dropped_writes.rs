@@ -27,7 +27,7 @@ async fn blocks(session: &Session, store: &Arc<dyn Store>) -> Vec<String> {
     let names = |fold: &threadfold_fold::Fold| -> Vec<String> {
         fold.conversation().blocks().iter().map(|block| block.id.to_string()).collect()
     };
-    let loaded = threadfold_engine::load(&**store, session.id(), u64::MAX, Default::default());
+    let loaded = threadfold_engine::load(store, session.id(), u64::MAX, Default::default());
     let shown = names(session.fold());
     assert_eq!(names(&loaded.await.unwrap().fold), shown);
     shown

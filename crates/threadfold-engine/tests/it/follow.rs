@@ -155,7 +155,7 @@ fn line(text: &str) -> String {
 }
 
 async fn prompts(store: &Arc<dyn Store>, id: &SessionId) -> Vec<String> {
-    let loaded = threadfold_engine::load(&**store, id, u64::MAX, Default::default()).await.unwrap();
+    let loaded = threadfold_engine::load(store, id, u64::MAX, Default::default()).await.unwrap();
     let state = loaded.fold.settled();
     state.blocks().iter().map(|block| block.id.to_string()).collect()
 }

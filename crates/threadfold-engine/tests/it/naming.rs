@@ -31,7 +31,7 @@ impl ImportEnv {
     }
 
     async fn settle(&self, path: &Path) -> String {
-        SessionNames::new(&*self.store).settle(&found(path)).await.unwrap().to_string()
+        SessionNames::new(&self.store).settle(&found(path)).await.unwrap().to_string()
     }
 
     async fn store_as(&self, id: &str, path: &Path) {
@@ -138,7 +138,7 @@ async fn a_session_of_another_agent_with_the_same_id_gets_its_own() {
     assert_eq!(importing.settle(&one).await, "ses_1");
     assert_eq!(importing.settle(&other).await, "ses_1-2");
     let id = SessionId::from("ses_1-2");
-    let loaded = threadfold_engine::load(&*importing.store, &id, u64::MAX, Default::default());
+    let loaded = threadfold_engine::load(&importing.store, &id, u64::MAX, Default::default());
     let blocks = loaded.await.unwrap().fold.settled().blocks().len();
     assert_eq!(blocks, 1, "its records are read under the other id as well");
 }

@@ -159,7 +159,7 @@ async fn a_server_is_followed_without_loss_over_an_unreliable_connection() {
         loop {
             let head = store.head(&name_of_session).await.unwrap().unwrap().seq;
             let loaded =
-                threadfold_engine::load(&*store, &name_of_session, head, Default::default()).await;
+                threadfold_engine::load(&store, &name_of_session, head, Default::default()).await;
             let state = loaded.unwrap().fold.settled();
             if compare(opencode::AGENT, &state, &wanted).verdict() == Verdict::Equal {
                 break;

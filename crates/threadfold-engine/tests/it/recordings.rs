@@ -67,7 +67,7 @@ pub(crate) async fn import(store: &Arc<dyn Store>, recording: &Recording) {
 
 /// Returns the hash of the conversation as it is when all sources are at their end.
 pub(crate) async fn settled_hash(store: &Arc<dyn Store>, id: &SessionId) -> StateHash {
-    let loaded = load(&**store, id, u64::MAX, Slices::default()).await.unwrap();
+    let loaded = load(store, id, u64::MAX, Slices::default()).await.unwrap();
     loaded.fold.settled().hash()
 }
 

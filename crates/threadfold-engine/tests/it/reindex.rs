@@ -49,9 +49,9 @@ async fn reindex_rebuilds_derived_data_and_changes_no_record() {
         assert_eq!(made.before.as_ref(), Some(&made.after));
         let after = entry(&store).await;
         assert_eq!((&after.head, &after.summary), (&before.head, &before.summary));
-        let loaded = load(&*store, &recording.id, 20, Slices::default()).await.unwrap();
+        let loaded = load(&store, &recording.id, 20, Slices::default()).await.unwrap();
         assert_eq!((loaded.snapshot, loaded.passed_over), (Some(16), None));
-        assert_eq!(inspect(&*store, &after, budget).await.unwrap(), Vec::<Finding>::new());
+        assert_eq!(inspect(&store, &after, budget).await.unwrap(), Vec::<Finding>::new());
     }
 }
 
@@ -89,7 +89,7 @@ async fn derived_data_that_differs_from_the_records_is_found_and_removed_by_the_
     let json = summary.json.replace("\"stateHash\":\"", "\"stateHash\":\"x");
     store.put_summary(session, &head.log, Summary { json, ..summary }).await.unwrap();
 
-    let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
+    let wrong = inspect(&store, &entry(&store).await, None).await.unwrap();
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     assert!(matches!(&wrong[0].subject, Subject::Snapshot { seq: at, .. } if *at == seq));
     assert!(wrong[0].problem.starts_with("it cannot be used"), "{wrong:?}");
@@ -97,14 +97,14 @@ async fn derived_data_that_differs_from_the_records_is_found_and_removed_by_the_
 
     let made = reindex(&*store, &entry(&store).await, 16, None).await.unwrap();
     assert_eq!(made.is_changed(), Some(true));
-    assert_eq!(inspect(&*store, &entry(&store).await, None).await.unwrap(), Vec::<Finding>::new());
+    assert_eq!(inspect(&store, &entry(&store).await, None).await.unwrap(), Vec::<Finding>::new());
 }
 
 #[tokio::test]
 async fn the_settling_events_produce_the_settled_state() {
     for recording in claude_recordings() {
         let store = imported(&recording, u64::MAX).await;
-        let loaded = load(&*store, &recording.id, u64::MAX, Slices::default()).await.unwrap();
+        let loaded = load(&store, &recording.id, u64::MAX, Slices::default()).await.unwrap();
         let mut state = loaded.fold.conversation().clone();
         state.extend(&loaded.fold.settling());
         assert_eq!(state.hash(), loaded.fold.settled().hash(), "{}", recording.name);
@@ -149,13 +149,13 @@ async fn a_corrupt_snapshot_is_reported_and_removed_by_the_next_rebuild() {
         )
         .unwrap();
     let snapshots = store.snapshots(&recording.id).await.unwrap();
-    let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
+    let wrong = inspect(&store, &entry(&store).await, None).await.unwrap();
     assert_eq!(wrong.len(), snapshots.len(), "{wrong:?}");
     assert!(wrong.iter().all(|it| it.problem.contains("cannot be read: ")), "{wrong:?}");
 
     let made = reindex(&*store, &entry(&store).await, 16, None).await.unwrap();
     assert_eq!((made.before, made.snapshots), (None, snapshots.len() as u64));
-    let wrong = inspect(&*store, &entry(&store).await, None).await.unwrap();
+    let wrong = inspect(&store, &entry(&store).await, None).await.unwrap();
     assert_eq!(wrong, Vec::<Finding>::new());
     assert_eq!(file.check().await.unwrap(), []);
 }

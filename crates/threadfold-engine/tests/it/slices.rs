@@ -197,9 +197,9 @@ async fn items_without_a_slice_are_stored_and_reported() {
     let mut session = open(&store).await;
     session.dispatch(&Note("kept".into())).await.unwrap();
     session.close().await.unwrap();
-    let plain = load(&*store, &"s".into(), u64::MAX, Slices::default()).await.unwrap();
+    let plain = load(&store, &"s".into(), u64::MAX, Slices::default()).await.unwrap();
     assert_eq!(plain.fold.oddities(), 1);
-    let known = load(&*store, &"s".into(), u64::MAX, slices()).await.unwrap();
+    let known = load(&store, &"s".into(), u64::MAX, slices()).await.unwrap();
     assert_eq!(known.fold.items::<Note>().unwrap().len(), 1);
 }
 

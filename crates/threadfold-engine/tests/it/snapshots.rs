@@ -97,7 +97,7 @@ async fn a_corrupt_snapshot_is_skipped_without_loss() {
         let snapshot =
             StoredSnapshot { generation: GENERATION, seq: good.seq, bytes: damage.into() };
         store.put_snapshot(&id, snapshot).await.unwrap();
-        let loaded = load(&*store, &id, u64::MAX, Slices::default()).await.unwrap();
+        let loaded = load(&store, &id, u64::MAX, Slices::default()).await.unwrap();
         let said = loaded.passed_over.unwrap();
         assert!(said.contains(why), "{said}");
         assert_eq!(loaded.fold.conversation().hash(), hash);

@@ -84,7 +84,7 @@ async fn at_every_record_a_session_is_the_fold_of_the_records_up_to_it() {
     let mut fold = Fold::new(recording.id.clone(), Slices::default());
     for record in &all {
         fold.push(record);
-        let at = load(&*store, &recording.id, record.seq, Slices::default()).await.unwrap();
+        let at = load(&store, &recording.id, record.seq, Slices::default()).await.unwrap();
         assert_eq!(at.passed_over, None);
         assert!(at.records < 4, "{} records were read after a snapshot", at.records);
         assert_eq!(at.fold.conversation().hash(), fold.conversation().hash());
@@ -94,7 +94,7 @@ async fn at_every_record_a_session_is_the_fold_of_the_records_up_to_it() {
     assert_eq!(fold.seq(), head);
 
     store.delete_derived(&recording.id).await.unwrap();
-    let again = load(&*store, &recording.id, u64::MAX, Slices::default()).await.unwrap();
+    let again = load(&store, &recording.id, u64::MAX, Slices::default()).await.unwrap();
     assert_eq!((again.snapshot, again.records), (None, head));
     assert_eq!(again.fold.conversation().hash(), fold.conversation().hash());
 }

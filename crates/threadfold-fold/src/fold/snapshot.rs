@@ -1,19 +1,23 @@
 //! A fold as a snapshot, and a fold restored from one.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use threadfold_convert::{Agent, GENERATION};
-use threadfold_core::{ConversationState, Fields, Json, SessionMetadata, SnapshotError, TurnState};
+use threadfold_core::{
+    ConversationState, Fields, Json, SessionMetadata, SnapshotError, SpillStore, TurnState,
+};
 
 use super::Fold;
+use super::stored_converter::StoredConverter;
 use crate::cursor::LogId;
 use crate::error::with_causes;
 use crate::slice::RestorePolicy;
 use crate::snapshot::{
-    CONVERSATION, CONVERTER, SliceSnapshot, SliceText, Snapshot, SnapshotHeader,
-    SnapshotRestoreError, SnapshotText,
+    CONVERSATION, CONVERTER, ConverterPlace, SliceSnapshot, SliceText, Snapshot, SnapshotHeader,
+    SnapshotOutline, SnapshotRestoreError, SnapshotText, TextRange,
 };
 use crate::source::SourceItem;
 use crate::sources::Sources;
@@ -32,15 +36,17 @@ const REPORTED_TURNS: &str = "reportedTurns";
 const OWN_VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct ConverterItem {
-    agent: String,
-    memory: Json,
+pub(super) struct ConverterItem {
+    pub(super) agent: String,
+    pub(super) memory: Json,
 }
 
 impl Fold {
     /// Returns this fold with everything that a restore rolls back taken from `snapshot`.
     pub fn rolled_back(&self, snapshot: &Snapshot) -> Result<Self, SnapshotRestoreError> {
         let mut fold = self.fork();
+        // It belongs to the conversation that is replaced.
+        fold.stored_settling = None;
         fold.slices.clear_states();
         for slice in &snapshot.slices {
             if fold.policy_of(&slice.slice_type) == Some(RestorePolicy::State) {
@@ -61,28 +67,74 @@ impl Fold {
     /// corruption with hashes of their own.
     pub fn from_snapshot(self, json: &str, log: &LogId) -> Result<Self, SnapshotRestoreError> {
         let snapshot = SnapshotText::read(json)?;
-        if snapshot.log_id != *log || snapshot.generation != GENERATION {
-            let reason = format!(
-                "it is of log {}.{}, and this is {log}.{GENERATION}",
-                snapshot.log_id, snapshot.generation
-            );
-            return Err(SnapshotRestoreError::new("logId", reason));
+        check_log(&snapshot.log_id, snapshot.generation, log)?;
+        let mut fold = self;
+        fold.load_all(&snapshot.slices)?;
+        fold.seq = snapshot.seq;
+        Ok(fold)
+    }
+
+    /// Returns the fold of a stored snapshot of this log, by its outline and the rows of its blocks;
+    /// `self` is the fold of no records.
+    ///
+    /// `text` holds the whole stored snapshot, in which the hashes begin at `hashes_at`. Blocks and
+    /// the converter's memory are read from it when they are needed, so its owner must check it
+    /// before using the state.
+    pub fn from_outline(
+        self,
+        outline: SnapshotOutline,
+        rows: &[u8],
+        text: &Arc<dyn SpillStore>,
+        hashes_at: u64,
+        log: &LogId,
+    ) -> Result<Self, SnapshotRestoreError> {
+        check_log(&outline.log_id, outline.generation, log)?;
+        let SnapshotOutline { seq, conversation, state, converter, slices, settling, .. } = outline;
+        let mut texts = Vec::with_capacity(slices.len());
+        for TextRange { place, length } in slices {
+            let bytes = usize::try_from(length).ok().and_then(|it| text.fetch(place, it));
+            let bytes = bytes.and_then(|it| String::from_utf8(it).ok());
+            let missing = || SnapshotRestoreError::new("slices", format!("no text at {place}"));
+            texts.push(bytes.ok_or_else(missing)?);
         }
+        let mut fold = self;
+        {
+            let slices = texts.iter().map(|json| {
+                serde_json::from_str::<SliceText<'_>>(json)
+                    .map_err(|error| SnapshotRestoreError::new("slices", error.to_string()))
+            });
+            fold.load_all(&slices.collect::<Result<Vec<_>, _>>()?)?;
+        }
+        fold.conversation =
+            ConversationState::restore_outline(&state, rows, text, conversation, hashes_at)
+                .map_err(|error| SnapshotRestoreError::new("state", error.to_string()))?;
+        if let Some(ConverterPlace { agent, session, item }) = converter {
+            let agent = Agent::from_name(&agent).ok_or_else(|| {
+                SnapshotRestoreError::new("converter", format!("agent `{agent}` is unknown"))
+            })?;
+            let stored = StoredConverter::new(agent, session, text.clone(), item);
+            fold.converter = Some((agent, Box::new(stored)));
+        }
+        fold.stored_settling = settling.map(|events| (seq, events));
+        fold.seq = seq;
+        Ok(fold)
+    }
+
+    /// Loads slices of a snapshot, and fails if one that is registered here is missing.
+    fn load_all(&mut self, slices: &[SliceText<'_>]) -> Result<(), SnapshotRestoreError> {
         // A slice that is missing in the snapshot needs every record from the start.
-        let has = |name: &str| snapshot.slices.iter().any(|slice| slice.slice_type == name);
+        let has = |name: &str| slices.iter().any(|slice| slice.slice_type == name);
         if let Some(missing) = self.slices.iter().find(|slice| !has(slice.name())) {
             let field = format!("slices.{}", missing.name());
             return Err(SnapshotRestoreError::new(field, "the snapshot does not contain it"));
         }
-        let mut fold = self;
-        for slice in &snapshot.slices {
-            match fold.policy_of(&slice.slice_type) {
-                Some(_) => fold.load(slice)?,
-                None => fold.unknown.push(slice.to_snapshot()),
+        for slice in slices {
+            match self.policy_of(&slice.slice_type) {
+                Some(_) => self.load(slice)?,
+                None => self.unknown.push(slice.to_snapshot()),
             }
         }
-        fold.seq = snapshot.seq;
-        Ok(fold)
+        Ok(())
     }
 
     /// Returns the hash of the conversation.
@@ -117,6 +169,12 @@ impl Fold {
     /// This is for writers that stream what is large to disk instead of holding it in memory.
     pub fn snapshot_frame(&self, header: SnapshotHeader) -> (Snapshot, Vec<SliceSnapshot>) {
         (self.empty_snapshot(header), self.slices_with(Vec::new(), Vec::new()))
+    }
+
+    /// Returns what an outline has of the converter, whose slice's item is at this place.
+    pub fn converter_place(&self, item: TextRange) -> Option<ConverterPlace> {
+        let (agent, converter) = self.converter.as_ref()?;
+        Some(ConverterPlace { agent: agent.name().to_owned(), session: converter.session(), item })
     }
 
     /// Writes the items of the converter's slice, as JSON.
@@ -239,4 +297,13 @@ impl Fold {
         }
         Ok(())
     }
+}
+
+/// Refuses a snapshot of another log, or of another generation.
+fn check_log(found: &LogId, generation: u32, log: &LogId) -> Result<(), SnapshotRestoreError> {
+    if found == log && generation == GENERATION {
+        return Ok(());
+    }
+    let reason = format!("it is of log {found}.{generation}, and this is {log}.{GENERATION}");
+    Err(SnapshotRestoreError::new("logId", reason))
 }

@@ -10,7 +10,7 @@ use super::super::conversation::Conversation;
 use super::super::entry::is_false;
 use super::super::spill::{BlockText, SpillStore};
 use super::super::subagent::{Names, RankSet, Run, Subagent};
-use super::super::{ConversationState, Entry};
+use super::super::{ConversationState, Entry, SettledState};
 use super::{VERSION, sorted};
 use crate::event::Rank;
 use crate::id::{BlockId, ToolUseId};
@@ -38,20 +38,26 @@ impl ConversationState {
     /// Returns the JSON of the state's [`snapshot`](Self::snapshot) in parts. A run of blocks that
     /// were spilled one after another is one part, and is not read back.
     pub fn snapshot_parts(&self) -> impl Iterator<Item = SnapshotPart> + Send + use<> {
-        let settled = self.without_open_texts().settled;
-        let subagents = settled.subagents.clone().into_iter().enumerate();
-        let items = once(Item::Text(format!("{{\"version\":{VERSION},\"main\":")))
-            .chain(conversation(&settled.main))
-            .chain(once(Item::Text(",\"subagents\":[".to_owned())))
-            .chain(subagents.flat_map(|(index, it)| subagent(index, &it)))
-            .chain(once(Item::Text("]}".to_owned())));
+        let items = items(&self.without_open_texts().settled);
         Parts { items, ready: VecDeque::new(), text: String::new(), spilled: None }
     }
 }
 
-/// The elements of a snapshot, in order.
-enum Item {
+/// Returns the elements of a snapshot, in order.
+pub(super) fn items(settled: &SettledState) -> impl Iterator<Item = Item> + Send + use<> {
+    let subagents = settled.subagents.clone().into_iter().enumerate();
+    once(Item::Text(format!("{{\"version\":{VERSION},\"main\":")))
+        .chain(conversation(&settled.main))
+        .chain(once(Item::Text(",\"subagents\":[".to_owned())))
+        .chain(subagents.flat_map(|(index, it)| subagent(index, &it)))
+        .chain(once(Item::Text("]}".to_owned())))
+}
+
+/// An element of a snapshot.
+pub(super) enum Item {
     Text(String),
+    /// The blocks of the next conversation begin.
+    Blocks,
     /// A block, and whether it is the first of its conversation.
     Block(Entry, bool),
 }
@@ -111,6 +117,7 @@ fn conversation(conversation: &Conversation) -> impl Iterator<Item = Item> + Sen
     let name = json(&conversation.name);
     let entries = conversation.entries.clone().into_iter().enumerate();
     once(Item::Text(format!("{{\"name\":{name},\"blocks\":[")))
+        .chain(once(Item::Blocks))
         .chain(entries.map(|(index, entry)| Item::Block(entry, index == 0)))
         // Omits the opening brace, because the tail's fields belong to the object opened above.
         .chain(once(Item::Text(format!("],{}", &tail[1..]))))
@@ -148,6 +155,7 @@ impl<I> Parts<I> {
     fn gather(&mut self, item: Item) {
         let (entry, comma) = match item {
             Item::Text(text) => return self.gather_text(&text),
+            Item::Blocks => return,
             Item::Block(entry, is_first) => (entry, if is_first { "" } else { "," }),
         };
         let Some(spilled) = entry.spilled() else {

@@ -62,7 +62,7 @@ impl ConversationState {
     }
 }
 
-fn restore<B>(
+pub(super) fn restore<B>(
     version: u32,
     main: &ConversationFacts<B>,
     subagents: &[SubagentFacts<B>],
@@ -130,7 +130,11 @@ fn has_rare_calls(conversation: &Conversation) -> bool {
 }
 
 /// Appends a block to its conversation.
-fn insert(settled: &mut SettledState, slot: Slot, block: BlockFacts) -> Result<(), SnapshotError> {
+pub(super) fn insert(
+    settled: &mut SettledState,
+    slot: Slot,
+    block: BlockFacts,
+) -> Result<(), SnapshotError> {
     let BlockFacts { id, facts } = block;
     if settled.conversation(slot).position(&id).is_some() {
         let conversation = settled.conversation(slot).name.clone();
