@@ -107,7 +107,7 @@ fn print_calls(store: &OpenStore, session: &SessionId, calls: &[ToolIdempotencyE
 /// records report.
 pub(crate) fn turns_of(store: &OpenStore, session: &SessionId) -> Result<TurnState, CommandError> {
     let shared = store.shared();
-    let loaded = store.wait(load(&*shared, session, u64::MAX, Slices::default()))?;
+    let loaded = store.wait(load(&shared, session, u64::MAX, Slices::default()))?;
     Ok(match loaded.fold.turns().last() {
         Some(_) => loaded.fold.turns().clone(),
         None => loaded.fold.reported_turns().clone(),
@@ -180,7 +180,7 @@ pub(crate) fn unfinished_runs(store: &OpenStore) -> Result<Vec<UnfinishedRun>, C
             continue;
         }
         let shared = store.shared();
-        let loaded = store.wait(load(&*shared, &entry.session, u64::MAX, Slices::default()))?;
+        let loaded = store.wait(load(&shared, &entry.session, u64::MAX, Slices::default()))?;
         let is_imported = loaded.fold.turns().last().is_none();
         let turns = match is_imported {
             true => loaded.fold.reported_turns(),

@@ -438,7 +438,7 @@ fn write_events(
 ) -> Result<(), CommandError> {
     // The store's own folder may be read-only.
     let shared = store.shared();
-    let empty = load_within(&*shared, &entry.session, 0, Slices::default(), Some(elsewhere()));
+    let empty = load_within(&shared, &entry.session, 0, Slices::default(), Some(elsewhere()));
     let mut fold = store.wait(empty)?.fold;
     store.wait(advance_fold(&*shared, &mut fold, entry.head.seq, |_, step| {
         for event in &step.events {

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &LogArgs) -> Result<(), CommandError> {
 /// Returns the fold of all records before the first shown one.
 fn begin(store: &OpenStore, entry: &SessionEntry, before: u64) -> Result<Fold, CommandError> {
     let shared = store.shared();
-    let loaded = store.wait(load(&*shared, &entry.session, before, Slices::default()))?;
+    let loaded = store.wait(load(&shared, &entry.session, before, Slices::default()))?;
     Ok(loaded.fold)
 }
 

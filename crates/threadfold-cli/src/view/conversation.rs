@@ -1,11 +1,11 @@
 //! Draws one conversation, block by block, with a header per speaker.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use anstyle::Style;
-use threadfold_core::{Block, BlockBody, Blocks, ToolResultBlock, ToolUseId};
+use threadfold_core::{Block, BlockBody, Blocks, ToolUseId};
 
 use super::numbers::local_time;
 use super::palette::{BOLD, DIM, MODEL, ODD, PERSON};
@@ -59,13 +59,12 @@ impl<W: Write> Drawing<'_, W> {
         teller: ConversationKind,
         depth: usize,
     ) -> io::Result<()> {
-        let (calls, results) = pair(blocks);
-        let models = models(blocks);
+        let mut models = ModelAhead::default();
         let mut telling = DrawState::default();
         let mut is_inactive = false;
         let outer = self.page.base();
-        for (block, model) in blocks.iter().zip(models) {
-            if is_answer(&block, &calls) || self.fold_away(&block) {
+        for (position, block) in blocks.iter().enumerate() {
+            if is_answer(&block, blocks) || self.fold_away(&block) {
                 continue;
             }
             if block.inactive != is_inactive {
@@ -73,6 +72,8 @@ impl<W: Write> Drawing<'_, W> {
                 self.turn_off_path(is_inactive, outer)?;
                 telling = DrawState::default();
             }
+            let model = models.at(position, blocks);
+            let results = results_of(&block, blocks);
             self.draw_next(&mut telling, &block, model, &results, (teller, depth))?;
         }
         if is_inactive {
@@ -146,50 +147,55 @@ impl<W: Write> Drawing<'_, W> {
     }
 }
 
-/// Returns the calls of a conversation, and their results.
-fn pair(blocks: Blocks<'_>) -> (HashSet<ToolUseId>, Results) {
-    let mut calls = HashSet::new();
-    let mut results = Results::new();
-    for block in blocks.iter() {
-        match &block.body {
-            BlockBody::ToolUse(call) => {
-                calls.insert(call.tool_use_id.clone());
-            }
-            BlockBody::Subagent(call) => calls.extend(call.tool_use_id.clone()),
-            BlockBody::ToolResult(ToolResultBlock { tool_use_id, .. }) => {
-                results.insert(tool_use_id.clone(), block.clone().into_owned());
-            }
-            _ => {}
-        }
-    }
-    (calls, results)
+/// Returns the result of a call; nothing for other blocks.
+///
+/// Looked up for each call: a session may be larger than memory, and only its first lines may be
+/// looked at.
+fn results_of(block: &Block, blocks: Blocks<'_>) -> Results {
+    let BlockBody::ToolUse(call) = &block.body else { return Results::new() };
+    let result = blocks.result(&call.tool_use_id);
+    result.map(|it| (call.tool_use_id.clone(), it.into_owned())).into_iter().collect()
 }
 
 /// Returns whether a block is drawn with its call.
-fn is_answer(block: &Block, calls: &HashSet<ToolUseId>) -> bool {
-    matches!(&block.body, BlockBody::ToolResult(result) if calls.contains(&result.tool_use_id))
+fn is_answer(block: &Block, blocks: Blocks<'_>) -> bool {
+    let BlockBody::ToolResult(result) = &block.body else { return false };
+    blocks.call(&result.tool_use_id).is_some()
 }
 
-/// Returns the model of each block, taken from the next text block.
-fn models(blocks: Blocks<'_>) -> Vec<Option<Arc<str>>> {
-    let mut next = None;
-    let mut models: Vec<_> = blocks
-        .iter()
-        .rev()
-        .map(|block| {
+/// Finds the model of each block in order: that of the next text.
+#[derive(Default)]
+struct ModelAhead {
+    /// The model is the same for all blocks before this position.
+    until: usize,
+    model: Option<Arc<str>>,
+}
+
+impl ModelAhead {
+    fn at(&mut self, position: usize, blocks: Blocks<'_>) -> Option<Arc<str>> {
+        if position >= self.until {
+            self.look_ahead(position, blocks);
+        }
+        self.model.clone()
+    }
+
+    fn look_ahead(&mut self, start: usize, blocks: Blocks<'_>) {
+        self.model = None;
+        self.until = start;
+        while let Some(block) = blocks.get(self.until) {
+            self.until += 1;
             match &block.body {
-                BlockBody::UserMessage(_) => next = None,
+                BlockBody::UserMessage(_) => return,
                 BlockBody::AssistantText(text) => {
-                    let model = text.model.clone().filter(|model| !model.starts_with('<'));
-                    next = model.or(next.take());
+                    self.model = text.model.clone().filter(|model| !model.starts_with('<'));
+                    if self.model.is_some() {
+                        return;
+                    }
                 }
                 _ => {}
             }
-            next.clone()
-        })
-        .collect();
-    models.reverse();
-    models
+        }
+    }
 }
 
 fn speaker_of(block: &Block, model: Option<Arc<str>>, now: &Speaker) -> Option<Speaker> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::block::{Block, BlockStatus};
+use crate::block::{Block, BlockBody, BlockStatus};
 use crate::id::{AgentId, BlockId, ConversationId, ToolUseId};
 use crate::json_object::Field;
 
@@ -52,6 +52,25 @@ impl<'a> Blocks<'a> {
     /// Returns the position of the block with this id.
     pub fn position(&self, id: &BlockId) -> Option<usize> {
         self.conversation().position(id)
+    }
+
+    /// Returns the block that is this call, or shows the subagent that it ran.
+    pub fn call(&self, call: &ToolUseId) -> Option<Cow<'a, Block>> {
+        let block = self.get(self.conversation().call(call)?)?;
+        let is_call = match &block.body {
+            BlockBody::ToolUse(body) => body.tool_use_id == *call,
+            BlockBody::Subagent(body) => body.tool_use_id.as_ref() == Some(call),
+            _ => false,
+        };
+        is_call.then_some(block)
+    }
+
+    /// Returns the block that is the result of this call.
+    pub fn result(&self, call: &ToolUseId) -> Option<Cow<'a, Block>> {
+        let block = self.shown(self.conversation().result(call)?);
+        let is_result =
+            matches!(&block.body, BlockBody::ToolResult(body) if body.tool_use_id == *call);
+        is_result.then_some(block)
     }
 
     /// Returns the blocks in order.

@@ -88,7 +88,7 @@ async fn a_loop_is_shown_like_any_session() {
     let agent_loop =
         agent_loop(&store, &model).tools([CountingTool::new("look", Effect::Pure) as _]);
     agent_loop.run(&"s1".into(), &RenderedPrompt::text("Look")).await.unwrap();
-    let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
+    let loaded = load(&store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
     let state = loaded.fold.conversation();
     let kinds: Vec<_> = state.blocks().iter().map(|block| block.body.kind().to_owned()).collect();
     assert_eq!(kinds, ["user_message", "tool_use", "tool_result", "assistant_text"]);
@@ -237,7 +237,7 @@ async fn an_interrupted_answer_keeps_its_preview_and_is_retried() {
     assert_eq!((finished.text().as_str(), finished.turns), ("The answer.", 1));
     let sent = model.sent();
     assert_eq!((sent.len(), &sent[0]), (2, &sent[1]));
-    let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
+    let loaded = load(&store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
     let blocks = loaded.fold.conversation().blocks();
     let shown: Vec<_> = blocks
         .iter()
@@ -408,7 +408,7 @@ async fn text_survives_a_reused_message_id() {
     let agent_loop = AgentLoop::new(store.clone(), Arc::new(model), "m");
     let agent_loop = agent_loop.tools([CountingTool::new("look", Effect::Pure) as _]);
     agent_loop.run(&"s1".into(), &RenderedPrompt::text("Go")).await.unwrap();
-    let loaded = load(&*store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
+    let loaded = load(&store, &"s1".into(), u64::MAX, Slices::default()).await.unwrap();
     let blocks = loaded.fold.conversation().blocks();
     let received = blocks.iter().filter_map(|block| match &block.body {
         BlockBody::AssistantText(body) => Some(body.content.to_str().into_owned()),

@@ -162,7 +162,7 @@ pub(crate) fn agent_loop(store: &Arc<dyn Store>, model: &Model) -> AgentLoop {
 
 /// Returns the recorded turns of a session.
 pub(crate) async fn turns(store: &Arc<dyn Store>, session: &str) -> TurnState {
-    let loaded = load(&**store, &session.into(), u64::MAX, Slices::default()).await.unwrap();
+    let loaded = load(store, &session.into(), u64::MAX, Slices::default()).await.unwrap();
     loaded.fold.turns().clone()
 }
 

@@ -30,8 +30,11 @@ pub async fn the_latest_snapshot_is_found(place: &dyn Place) {
         (2, 6, Some(2)),
         (3, 100, None),
     ] {
+        let pieces = store.snapshot_pieces(session, generation, until).await;
+        let pieces = pieces.expect("its pieces can be read").map(|it| it.seq);
         let latest = store.snapshot(session, generation, until).await;
         let expected = found.map(|index: usize| all[index].clone());
+        assert_eq!(pieces, expected.as_ref().map(|it| it.seq));
         assert_eq!(latest.expect("a snapshot can be read"), expected);
     }
     let places = store.snapshots(session).await.expect("snapshots can be listed");
@@ -65,6 +68,18 @@ pub async fn large_snapshots_are_read_back_unchanged(place: &dyn Place) {
         let found = writer.store.snapshot(&writer.session, 1, seq).await;
         let found = found.expect("a snapshot can be read").expect("it was stored");
         assert!(found == snapshot(1, seq, bytes.clone()));
+        // The same, by its pieces.
+        let pieces = writer.store.snapshot_pieces(&writer.session, 1, seq).await;
+        let pieces = pieces.expect("its pieces can be read").expect("it is there");
+        assert_eq!((pieces.generation, pieces.seq), (1, seq));
+        let mut whole = Vec::new();
+        for (hash, length) in pieces.pieces {
+            let piece = writer.store.blob(&hash).await.expect("it can be read");
+            let piece = piece.expect("it is there");
+            assert_eq!(piece.len() as u64, length);
+            whole.extend_from_slice(&piece);
+        }
+        assert!(whole == bytes);
     }
 }
 
