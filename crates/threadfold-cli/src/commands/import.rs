@@ -29,15 +29,15 @@ use crate::view::{count, size};
 /// not stop the others.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// What to import: sessions by id or prefix, agents' files, Threadfold event files, OpenCode's
-    /// database, or folders of these; default: every session that `list` finds. A text file in an
+    /// What to import: sessions by id or prefix, agents' files, Threadfold event files, an
+    /// agent's database, or folders of these; default: every session that `list` finds. A text file in an
     /// unknown format is stored line by line
     #[arg(value_name = "SESSION|FILE|FOLDER")]
     sessions: Vec<String>,
     /// Read the files in this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     from: Option<Detection>,
-    /// Import only this session of an OpenCode file that contains several
+    /// Import only this session of a file that contains several
     #[arg(long = "session", value_name = "ID", requires = "sessions")]
     of_session: Option<String>,
     /// Also import files of folders that would be skipped because their format is unknown
