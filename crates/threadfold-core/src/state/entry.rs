@@ -363,7 +363,7 @@ impl SubagentBlock {
         Self {
             tool_use_id: None,
             agent_id: None,
-            name: "".into(),
+            name: Arc::default(),
             description: None,
             input: None,
             output: None,
