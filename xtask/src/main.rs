@@ -7,6 +7,7 @@ mod disk_space;
 mod fuzz;
 mod parity;
 mod picture;
+mod readme;
 mod record;
 mod shell;
 mod skipped;
@@ -55,6 +56,8 @@ enum Task {
     Fuzz(FuzzArgs),
     /// Render the screenshot for the README
     Picture,
+    /// Write the tables of the docs that are counted
+    Readme,
     /// Record scenarios with a real agent against a scripted model, and verify each recording
     Record(RecordArgs),
     /// Run a check over all its data, and write its report
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Task::Crash(args) => crash::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Picture => picture::run(),
+        Task::Readme => readme::run(),
         Task::Record(args) => return ended(record::run(&args)),
         Task::Soak(args) => return ended(soak::run(&args)),
         Task::Wasm(args) => wasm::run(&args),

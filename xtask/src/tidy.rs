@@ -15,6 +15,7 @@ mod included;
 mod pure_dependencies;
 mod pure_lints;
 mod size;
+mod type_names;
 mod workspace;
 
 use std::fs;
@@ -38,6 +39,7 @@ pub(crate) fn run() -> Result<()> {
         findings.extend(ignored::check(file));
         findings.extend(included::check(file));
         findings.extend(agent_names::check(file));
+        findings.extend(type_names::check(file));
         if crates::is_product_source(&file.path) {
             findings.extend(error_causes::check(file));
         }

@@ -23,9 +23,16 @@ impl From<StoreError> for CommandError {
             StoreError::Unreachable { .. } => {
                 "check that it exists and can be read, with its `-wal` and `-shm` files"
             }
-            StoreError::Corrupt { .. } => "`threadfold doctor` reports more, and what to do",
+            StoreError::Corrupt { .. } => {
+                "`threadfold doctor` reports more; if it cannot, `threadfold export --salvage \
+                 --output FOLDER` writes what can still be read"
+            }
             StoreError::Newer { .. } => {
-                "use a newer threadfold, or another store by `--store` or `THREADFOLD_STORE`"
+                "use a newer threadfold, or choose another store with `--store` or `THREADFOLD_STORE`"
+            }
+            StoreError::Foreign { .. } => {
+                "`--store` or `THREADFOLD_STORE` choose the store; of a damaged one, `threadfold \
+                 export --salvage --output FOLDER` writes what can still be read"
             }
             _ => "`--store` or `THREADFOLD_STORE` choose the store",
         };

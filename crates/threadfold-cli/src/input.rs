@@ -79,7 +79,7 @@ pub(crate) fn fold_input(
             Err(InputError::Missing { path, session: session.to_owned() }.into())
         }
         _ => {
-            counted.report(&folded);
+            counted.report(&folded, options);
             Ok(folded)
         }
     }
@@ -112,28 +112,37 @@ impl Understanding {
         }
     }
 
-    /// Reports an input of which nothing was understood: the answer would look like that of an
-    /// empty input, or of one that is corrupt.
-    fn report(&self, folded: &FoldedInput) {
+    /// Reports an input of which nothing was recognized or nothing is shown: the answer would look
+    /// like that of an empty input, or of one that is corrupt.
+    fn report(&self, folded: &FoldedInput, options: &InputOptions<'_>) {
         let FoldedInput { fold, name, .. } = folded;
         // An unterminated line may still be understood.
-        if self.understood > 0 || (self.events == 0 && !fold.settling().is_empty()) {
+        if self.events == 0 && !fold.settling().is_empty() {
             return;
         }
-        if self.records == 0 {
-            return print_note(format_args!("{name} contains no records that produce events"));
-        }
-        let agent = fold.agent().map_or("Threadfold's own events", Agent::title);
-        let unknown = match self.unknown {
-            0 => "none shows anything".to_owned(),
-            unknown => {
-                format!("{} are not understood, and shown as they are", number(unknown as u64))
+        let detected = match fold.agent() {
+            Some(agent) if !agent.is_known() => "is of an unknown agent, and".to_owned(),
+            agent => {
+                let title = agent.map_or("Threadfold's own events", Agent::title);
+                let how = if options.format.is_some() { "read" } else { "detected" };
+                format!("is {how} as {title}, but")
             }
         };
+        let records = count(self.records, "record", "records");
+        let (state, unknown) = (fold.conversation(), self.unknown as u64);
+        let is_empty = state.blocks().is_empty() && state.subagents().is_empty();
+        let found = match self.records {
+            0 => "contains nothing to show".to_owned(),
+            1 if self.understood == 0 && unknown == 1 => "its record was not recognized".to_owned(),
+            _ if self.understood == 0 && unknown > 0 => {
+                format!("{} of {records} were not recognized", number(unknown))
+            }
+            1 if is_empty => "its record shows nothing".to_owned(),
+            _ if is_empty => format!("none of its {records} shows anything"),
+            _ => return,
+        };
         print_note(format_args!(
-            "{name} is taken for a session of {agent}, and of its {}, {unknown}: `--from FORMAT` \
-             reads it as something else",
-            count(self.records, "record", "records")
+            "{name} {detected} {found}: `--from FORMAT` reads it as another format"
         ));
     }
 }

@@ -120,6 +120,9 @@ impl StoreArgs {
             Ok(store) => Ok(Some(store)),
             Err(error) => {
                 print_note(format_args!("continuing without the store: {error}"));
+                if let CommandError::Failed { hint, .. } = &error {
+                    print_note(format_args!("hint: {hint}"));
+                }
                 Ok(None)
             }
         }

@@ -43,12 +43,19 @@ pub(crate) fn report_unreadable(found: &Discovery) {
 
 /// Returns folders as a list in a sentence.
 pub(crate) fn listed_places(folders: &[PathBuf]) -> String {
-    let names: Vec<_> = folders.iter().map(|it| format!("`{}`", it.display())).collect();
-    names.join(" or ")
+    alternatives(folders.iter().map(|it| format!("`{}`", it.display())).collect())
+}
+
+/// Returns names as `a, b or c`.
+fn alternatives(mut names: Vec<String>) -> String {
+    match (names.pop(), names.is_empty()) {
+        (None, _) => String::new(),
+        (Some(last), true) => last,
+        (Some(last), false) => format!("{} or {last}", names.join(", ")),
+    }
 }
 
 /// Returns the environment variables of agents' folders as a list in a sentence.
 pub(crate) fn listed_variables() -> String {
-    let names: Vec<_> = place_variables().into_iter().map(|it| format!("`{it}`")).collect();
-    names.join(" and ")
+    alternatives(place_variables().into_iter().map(|it| format!("`{it}`")).collect())
 }

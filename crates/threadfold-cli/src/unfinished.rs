@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use crate::store::StoreLocation;
 
 const ENDING: &str = ".unfinished";
+/// The endings of the files that SQLite keeps beside a database while it writes it.
+const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// Returns the name of a file while it is being written; `number` distinguishes files of one
 /// process.
@@ -85,7 +87,7 @@ pub(crate) fn remove_abandoned(location: &StoreLocation) {
         let Ok(paths) = fs::read_to_string(list.path()) else { continue };
         let files = paths.lines().map(Path::new).filter(|it| is_of(it, process));
         // Every file is tried; one that cannot be removed stays listed.
-        if files.filter(|it| !remove(it)).count() == 0 {
+        if files.filter(|it| !remove_with_companions(it)).count() == 0 {
             forget(&list.path());
         }
     }
@@ -107,6 +109,18 @@ fn is_of(path: &Path, process: u32) -> bool {
     let numbered = name.rsplit_once('.').filter(|(_, number)| is_number(number));
     path.is_absolute()
         && (name.ends_with(&ending) || numbered.is_some_and(|(it, _)| it.ends_with(&ending)))
+}
+
+/// Removes a file or a folder, and what SQLite left beside it; returns whether all of it is gone.
+fn remove_with_companions(path: &Path) -> bool {
+    let beside = BESIDE.map(|ending| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    });
+    // The file goes last: a list that names it still leads to the others.
+    let are_gone = beside.iter().filter(|it| !remove(it)).count() == 0;
+    remove(path) && are_gone
 }
 
 /// Removes a file or a folder; returns whether it is gone.

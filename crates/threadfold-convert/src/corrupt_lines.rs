@@ -79,9 +79,29 @@ pub(crate) fn loss_event(
     line: u64,
     what: &str,
 ) -> SessionEvent {
+    log_event("warning", context, source, line, what)
+}
+
+/// Returns a remark on a line that was used in full, but is not shown where it stands.
+pub(crate) fn remark_event(
+    context: Context,
+    source: &EventSource,
+    line: u64,
+    what: &str,
+) -> SessionEvent {
+    log_event("info", context, source, line, what)
+}
+
+fn log_event(
+    level: &str,
+    context: Context,
+    source: &EventSource,
+    line: u64,
+    what: &str,
+) -> SessionEvent {
     let source = EventSource { position: Some(Json::of(&line)), ..source.clone() };
     let message = format!("line {line}: {what}");
-    let log = LogPayload { level: Some("warning".into()), message: Some(message.into()) };
+    let log = LogPayload { level: Some(level.into()), message: Some(message.into()) };
     let context = Context { source: Some(source), ..context };
     SessionEvent { context, ..SessionEvent::new(Payload::Log(log)) }
 }

@@ -13,7 +13,7 @@ const VERSION: u32 = 1;
 #[non_exhaustive]
 pub enum MemoryError {
     /// It was written by another version of the converters.
-    #[error("the memory of a converter has version {found}, expected {VERSION}")]
+    #[error("converter state has version {found}, expected {VERSION}")]
     Version {
         /// Its version.
         found: u32,

@@ -148,10 +148,10 @@ pub(crate) fn once<T>(place: &mut Option<T>, value: T) -> Option<()> {
 mod tests {
     use super::*;
 
-    type Found<'a> = (Option<Cow<'a, str>>, Option<u64>, Option<Option<&'a str>>);
+    type FoundFields<'a> = (Option<Cow<'a, str>>, Option<u64>, Option<Option<&'a str>>);
 
-    fn read(text: &str) -> Option<Found<'_>> {
-        let mut found: Found<'_> = (None, None, None);
+    fn read(text: &str) -> Option<FoundFields<'_>> {
+        let mut found: FoundFields<'_> = (None, None, None);
         PlainJson::read(text, |key, value| match key {
             "text" => once(&mut found.0, value.text()?),
             "number" => once(&mut found.1, value.number()?),

@@ -153,6 +153,13 @@ impl AgentId {
     pub fn bare(&self) -> &str {
         bare_agent_name(self.as_str())
     }
+
+    /// Returns the id without that prefix, in the same memory if it has none: a session may have
+    /// hundreds of thousands of subagents.
+    pub(crate) fn to_bare(&self) -> Arc<str> {
+        let bare = self.bare();
+        if bare.len() == self.0.len() { self.0.clone() } else { bare.into() }
+    }
 }
 
 /// Returns an agent's name without the `agent-` prefix that some files add.
@@ -185,6 +192,12 @@ impl From<&ToolUseId> for ConversationId {
 impl From<&CallId> for ToolUseId {
     fn from(call: &CallId) -> Self {
         Self(call.0.clone())
+    }
+}
+
+impl From<&ConversationId> for AgentId {
+    fn from(name: &ConversationId) -> Self {
+        Self(name.0.clone())
     }
 }
 

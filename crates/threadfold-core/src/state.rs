@@ -82,6 +82,8 @@ pub(crate) struct SettledState {
     pub(crate) inside: OrdSet<(usize, usize)>,
     /// How many runs each rank has reported.
     pub(crate) run_counts: [u32; 2],
+    /// The subagents that may have changed since the last spill; `None` if nothing was ever spilled.
+    pub(crate) changed: Option<OrdSet<usize>>,
 }
 
 /// Identifies a conversation within a state.
@@ -139,6 +141,7 @@ impl Default for ConversationState {
             callers: Map::default(),
             inside: OrdSet::new(),
             run_counts: [0; 2],
+            changed: None,
         };
         Self {
             settled: Arc::new(settled),
@@ -176,6 +179,11 @@ impl SettledState {
     }
 
     pub(crate) fn subagent_mut(&mut self, index: usize) -> &mut Subagent {
+        if let Some(changed) = &mut self.changed
+            && !changed.contains(&index)
+        {
+            changed.insert(index);
+        }
         Arc::make_mut(&mut self.subagents[index])
     }
 

@@ -27,7 +27,7 @@ pub fn read(bytes: usize) {
     }
 }
 
-/// Returns how many things this thread has looked at; always 0 in a release build.
+/// Returns how many nodes this thread has visited; always 0 in a release build.
 pub fn visits() -> u64 {
     VISITS.with(Cell::get)
 }

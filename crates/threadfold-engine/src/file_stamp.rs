@@ -35,8 +35,8 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
-    /// Returns the stamp of a file; nothing if it is missing, or if this platform does not tell
-    /// enough to distinguish it from others.
+    /// Returns the stamp of a file; nothing if it is missing, or if the platform does not
+    /// provide enough to distinguish it from others.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         Self::new(path, &path.metadata().ok()?)
     }

@@ -31,7 +31,7 @@ pub trait Server: Send + Sync {
     async fn follow(&self, session: &mut Session, stop: Stop<'_>) -> Result<(), EngineError>;
 }
 
-/// How a server that wants a password gets one.
+/// How a server that requires a password gets one.
 pub struct ServerAccess<'a> {
     /// The machine, whose environment and files an agent may keep a password in.
     pub machine: &'a Machine<'a>,
@@ -71,7 +71,7 @@ pub enum ServerError {
         silence: Duration,
     },
     /// Give its password, or another one.
-    #[error("{address} {}", if *has_password { "refuses the password" } else { "wants a password" })]
+    #[error("{address} {}", if *has_password { "refuses the password" } else { "requires a password" })]
     Unauthorized {
         /// The server.
         address: String,

@@ -27,7 +27,7 @@ const JOINED: usize = 64;
 pub(crate) struct ShortLines {
     count: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    last: Option<Joined>,
+    last: Option<JoinedLines>,
     /// By conversation, the id that the converter gave to the last line that was joined, and the id
     /// of its block. The converter places its next block after the former.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -36,7 +36,7 @@ pub(crate) struct ShortLines {
 
 /// Lines that are one block.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Joined {
+struct JoinedLines {
     conversation: ConversationId,
     id: BlockId,
     records: Vec<Json>,
@@ -84,10 +84,10 @@ impl ShortLines {
         };
         let BlockBody::Unknown(UnknownBlock { record }) = &mut block.body else { return };
         let is_open =
-            |it: &&mut Joined| it.conversation == conversation && it.records.len() < JOINED;
+            |it: &&mut JoinedLines| it.conversation == conversation && it.records.len() < JOINED;
         let Some(joined) = self.last.as_mut().filter(is_open) else {
             let (id, records) = (block.id.clone(), vec![record.clone()]);
-            self.last = Some(Joined { conversation, id, records });
+            self.last = Some(JoinedLines { conversation, id, records });
             return;
         };
         joined.records.push(record.clone());

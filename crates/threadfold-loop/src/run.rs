@@ -176,7 +176,7 @@ fn is_last_prompt(run: &mut Run<'_>, prompt: &RenderedPrompt) -> bool {
     })
 }
 
-/// Returns true if a message was sent as this one, apart from what the ledger added to it.
+/// Returns true if the sent message equals this one, apart from what the ledger added to it.
 fn is_same(sent: &ConversationMessage, new: &ConversationMessage) -> bool {
     let mut new = new.clone();
     new.message_id = new.message_id.or_else(|| sent.message_id.clone());

@@ -16,7 +16,7 @@ mod codex;
 mod opencode;
 mod shown;
 
-use shown::Shown;
+use shown::ShownContent;
 
 /// A piece of content, in the records or in a state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ type Bounds = (usize, usize);
 
 /// What the records of a session contain.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedContent {
     pieces: BTreeMap<Piece, Bounds>,
     /// Texts of people and of the harness that are in the state as their records have them.
     matched: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Expected {
     free: BTreeSet<(&'static str, String)>,
 }
 
-impl Expected {
+impl ExpectedContent {
     /// Adds a piece that must be in the state.
     pub(crate) fn add(&mut self, piece: Piece) {
         let (_, most) = self.pieces.entry(piece).or_insert((1, 0));
@@ -86,7 +86,7 @@ pub fn compare(session: &SessionOnDisk, state: &ConversationState) -> (usize, Ve
     if session.agent == threadfold_convert::codex::AGENT {
         return codex::compare(session, state);
     }
-    let shown = Shown::of(state);
+    let shown = ShownContent::of(state);
     let expected = match &session.root {
         Some(root) => opencode::expected(session, root, &shown),
         None => claude::expected(session, &shown),
@@ -94,7 +94,7 @@ pub fn compare(session: &SessionOnDisk, state: &ConversationState) -> (usize, Ve
     (expected.pieces.len() + expected.matched, differences(&expected, &shown))
 }
 
-fn differences(expected: &Expected, shown: &Shown) -> Vec<Difference> {
+fn differences(expected: &ExpectedContent, shown: &ShownContent) -> Vec<Difference> {
     let mut found = Vec::new();
     for (piece, (least, _)) in &expected.pieces {
         if shown.pieces.get(piece).copied().unwrap_or(0) < *least {

@@ -10,6 +10,9 @@ use crate::tidy::workspace::SourceFile;
 /// The agents, as they are spelled in code.
 const AGENTS: &[&str] = &["claude", "opencode", "codex"];
 
+/// The folder in which doc comments are the help of commands.
+const COMMANDS: &str = "crates/threadfold-cli/src/commands/";
+
 /// Files outside of an agent's folder that may name agents, with the reason.
 const TABLES: &[&str] = &[
     // The table of agents, one row each.
@@ -31,7 +34,7 @@ pub(crate) fn check(file: &SourceFile) -> Vec<Finding> {
         if line.trim_start().starts_with("#[cfg(test)]") {
             break;
         }
-        if let Some(agent) = AGENTS.iter().find(|agent| names(line, agent)) {
+        if let Some(agent) = AGENTS.iter().find(|agent| names(&file.path, line, agent)) {
             let text =
                 format!("`{agent}` is named outside of its folders, ask the table of agents");
             findings.push(Finding::new(&file.path, index + 1, text));
@@ -49,10 +52,12 @@ fn is_of_agent(path: &str) -> bool {
     path.split('/').any(is_own) || path.split('/').any(|part| part == "tests")
 }
 
-/// Returns whether the code of a line names an agent. Comments may: examples use real agents.
-fn names(line: &str, agent: &str) -> bool {
+/// Returns whether the code of a line names an agent. Comments may: examples use real agents. The
+/// doc comments of commands are their help, which users read for every agent.
+fn names(path: &str, line: &str, agent: &str) -> bool {
     let code = line.trim_start();
-    if code.starts_with("//") {
+    let is_help = path.starts_with(COMMANDS) && code.starts_with("///");
+    if code.starts_with("//") && !is_help {
         return false;
     }
     code.to_ascii_lowercase().contains(agent)
@@ -76,6 +81,13 @@ mod tests {
         crates/threadfold-cli/src/list.rs:1: `claude` is named outside of its folders, ask the table of agents
         crates/threadfold-cli/src/list.rs:2: `opencode` is named outside of its folders, ask the table of agents
         ");
+    }
+
+    #[test]
+    fn help_texts_name_no_agent() {
+        let text = "/// Read the files of Claude Code\n// Codex names nothing.\n";
+        assert_snapshot!(check_text("crates/threadfold-cli/src/commands/list.rs", text), @"crates/threadfold-cli/src/commands/list.rs:1: `claude` is named outside of its folders, ask the table of agents");
+        assert_eq!(check_text("crates/threadfold-cli/src/view.rs", text), "");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Checks that the table of public types in `ARCHITECTURE.md` has exactly what the crates export.
+//! Checks that the table of public types in `ARCHITECTURE.md` has exactly what the crates export, and
+//! their public modules.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +20,16 @@ pub(crate) fn check(table: &SourceFile, name: &str, library: &SourceFile) -> Vec
     };
     let listed: BTreeSet<&str> =
         row[start.len()..].split('`').skip(1).step_by(2).filter(|it| is_type(it)).collect();
+    let mentioned: BTreeSet<&str> = row.split('`').skip(1).step_by(2).collect();
+    let modules = public_modules(&library.text).filter(|it| !mentioned.contains(it));
+    let modules = modules.map(|it| format!("the module `{it}` is public, list it"));
     let missing = exported.difference(&listed).map(|it| format!("`{it}` is exported, list it"));
     let stale = listed.difference(&exported).map(|it| format!("`{it}` is not exported, remove it"));
-    missing.chain(stale).map(|text| Finding::new(&table.path, index + 1, text)).collect()
+    missing
+        .chain(stale)
+        .chain(modules)
+        .map(|text| Finding::new(&table.path, index + 1, text))
+        .collect()
 }
 
 /// Returns the types and traits that a library exports at its root. Functions, constants and
@@ -39,6 +47,17 @@ fn exported_types(library: &str) -> BTreeSet<&str> {
         rest?.split(|it: char| !it.is_alphanumeric()).next()
     });
     of_uses.chain(declared).filter(|it| is_type(it)).collect()
+}
+
+/// Returns the public modules of a library, except those that are hidden from its docs.
+fn public_modules(library: &str) -> impl Iterator<Item = &str> {
+    let before = std::iter::once("").chain(library.lines());
+    library.lines().zip(before).filter(|(_, before)| *before != "#[doc(hidden)]").filter_map(
+        |(line, _)| {
+            let rest = line.strip_prefix("pub mod ")?;
+            rest.split(|it: char| !it.is_alphanumeric() && it != '_').next()
+        },
+    )
 }
 
 fn last_part(path: &str) -> &str {
@@ -59,14 +78,14 @@ mod tests {
 
     fn check_text(row: &str) -> String {
         let file = |path: &str, text: String| SourceFile { path: path.to_owned(), text };
-        let library = "mod a;\npub use a::{LIMIT, One,\n    Two, both};\npub use b::Three;\npub trait Four {}\n";
+        let library = "mod a;\n#[doc(hidden)]\npub mod hidden;\npub mod shown;\npub use a::{LIMIT, One,\n    Two, both};\npub use b::Three;\npub trait Four {}\n";
         let table = file("A.md", format!("## Public types\n\n{row}\n"));
         printed(check(&table, "a", &file("lib.rs", library.to_owned())))
     }
 
     #[test]
     fn a_complete_row_is_fine() {
-        assert_snapshot!(check_text("| `a` | `One`, `Two`, `Three`, `Four` |"), @"");
+        assert_snapshot!(check_text("| `a` | the module `shown`; `One`, `Two`, `Three`, `Four` |"), @"");
     }
 
     #[test]
@@ -74,6 +93,7 @@ mod tests {
         assert_snapshot!(check_text("| `a` | `One`, `Two`, `Four`, `Gone` |"), @r"
         A.md:3: `Three` is exported, list it
         A.md:3: `Gone` is not exported, remove it
+        A.md:3: the module `shown` is public, list it
         ");
         assert_snapshot!(check_text("| `b` | `One` |"), @"A.md:1: the table of public types has no row for `a`");
     }

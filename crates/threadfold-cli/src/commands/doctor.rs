@@ -21,7 +21,7 @@ use crate::view::{count, size};
 
 const REBUILD: &str = "`threadfold doctor --deep --repair` rebuilds it from the records";
 const RESTORE_SESSION: &str = "restore the store from a backup; `threadfold export SESSION --salvage --output FOLDER` writes what can still be read. If the agent still has its files: remove the session, collect garbage at once (`threadfold rm`, `gc --now`) and import it again";
-const RESTORE_STORE: &str = "restore the store from a backup, or `threadfold export` the sessions that can be read, and import them into a new store";
+const RESTORE_STORE: &str = "restore the store from a backup, or write what can be read with `threadfold export --salvage --output FOLDER`, and import it into a new store";
 
 /// Check the store for corruption
 ///

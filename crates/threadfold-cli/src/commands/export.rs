@@ -12,7 +12,7 @@ use threadfold_engine::{advance_fold, load_within, originals};
 use threadfold_fold::Slices;
 use threadfold_store::SessionEntry;
 
-use crate::error::{CommandError, print_note};
+use crate::error::{CommandError, listed, print_note};
 use crate::export::{
     Output, SourceWriter, WrittenFile, file_name, has_files, lone_file, move_into, need_files,
     write_markdown,
@@ -38,8 +38,9 @@ pub(crate) struct ExportArgs {
     /// Overwrite existing files
     #[arg(long)]
     force: bool,
-    /// Write what can still be read of a corrupt session's files, and report what is missing
-    #[arg(long, requires = "session", requires = "output")]
+    /// Write what can still be read of a corrupt session's files, and report what is missing;
+    /// without a session, of all sessions that are found
+    #[arg(long, requires = "output")]
     salvage: bool,
     #[command(flatten)]
     store: StoreArgs,
@@ -61,6 +62,12 @@ enum ExportFormat {
 pub(crate) fn run(args: &ExportArgs) -> Result<(), CommandError> {
     if !args.salvage {
         return run_on(args, &args.store.open_to_read()?);
+    }
+    if args.format != ExportFormat::Original {
+        return Err(CommandError::new(
+            anyhow!("only original files can be salvaged"),
+            "omit `--format`; the salvaged files can be imported into another store",
+        ));
     }
     let opened = args.store.open_to_read();
     let salvaged = opened.and_then(|store| match is_readable(args, &store)? {
@@ -99,20 +106,30 @@ fn is_readable(args: &ExportArgs, store: &OpenStore) -> Result<bool, CommandErro
     Ok(true)
 }
 
-/// Salvages a session from a rebuilt store; if its name is lost, all sessions without one.
+/// Salvages a session from a rebuilt store; if its name is lost, all sessions without one. Without a
+/// session, salvages all of them.
 fn salvage_rebuilt(
     args: &ExportArgs,
     store: &OpenStore,
     refused: CommandError,
 ) -> Result<(), CommandError> {
     let nameless = |it: &SessionEntry| it.session.as_str().starts_with("salvaged-");
+    let found = store.sessions()?;
+    if found.is_empty() {
+        return Err(refused);
+    }
     let is_found = args.session.as_ref().is_none_or(|session| store.find(session).is_ok());
     if is_found {
         return run_on(args, store);
     }
-    let nameless: Vec<_> = store.sessions()?.into_iter().filter(nameless).collect();
+    let names = listed(found.iter().map(|it| it.session.to_string()));
+    let nameless: Vec<_> = found.into_iter().filter(nameless).collect();
     if nameless.is_empty() {
-        return Err(refused);
+        let session = args.session.as_deref().unwrap_or_default();
+        return Err(CommandError::new(
+            anyhow!("session `{session}` is not among the sessions that were found: {names}"),
+            "choose one of them; without a session, all of them are written",
+        ));
     }
     let folder = args.output.as_deref().unwrap_or(Path::new("."));
     for entry in &nameless {
@@ -147,21 +164,25 @@ fn export_all(args: &ExportArgs, store: &OpenStore, folder: &Path) -> Result<(),
         print_note("the store is empty");
         return Err(CommandError::No);
     }
-    let mut failed = Vec::new();
+    let (mut failed, mut is_whole) = (Vec::new(), true);
     for entry in &entries {
         if let Some(lost) = lost_records(entry) {
             print_note(format_args!("session `{}`: {lost}", entry.session));
+            is_whole &= !args.salvage;
         }
         match export_one(args, store, entry, folder) {
             Err(CommandError::Failed { error, .. }) => {
                 print_note(format_args!("session `{}`: {error:#}", entry.session));
                 failed.push(entry.session.to_string());
             }
+            // What is missing was reported, and the others are written as well.
+            Err(CommandError::No) if args.salvage => is_whole = false,
             other => other?,
         }
     }
     match (failed.len(), failed.first()) {
-        (_, None) => Ok(()),
+        (_, None) if is_whole => Ok(()),
+        (_, None) => Err(CommandError::No),
         (count, Some(first)) => Err(CommandError::new(
             anyhow!("{count} of {} sessions were not exported, first `{first}`", entries.len()),
             "the others were exported; `threadfold doctor` reports what is corrupt",
@@ -176,6 +197,9 @@ fn export_one(
     folder: &Path,
 ) -> Result<(), CommandError> {
     let name = file_name(entry.session.as_str());
+    if args.salvage {
+        return salvage(args, store, entry, &folder.join(name));
+    }
     match args.format {
         ExportFormat::Original if !has_files(store, entry)? => {
             let session = &entry.session;
@@ -272,12 +296,6 @@ fn salvage(
     entry: &SessionEntry,
     folder: &Path,
 ) -> Result<(), CommandError> {
-    if args.format != ExportFormat::Original {
-        return Err(CommandError::new(
-            anyhow!("only original files can be salvaged"),
-            "omit `--format`; the salvaged files can be imported into another store",
-        ));
-    }
     let mut lost = Vec::new();
     fill(args, store, folder, |scribe| {
         let (written, missed) = scribe.salvage(store, entry)?;

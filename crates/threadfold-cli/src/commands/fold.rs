@@ -67,7 +67,14 @@ pub(crate) fn run(args: &FoldArgs) -> Result<(), CommandError> {
         None => settled,
     };
     printer.finish(&state)?;
-    printer.bad_lines.report();
+    printer.bad_lines.report(|lines, count| {
+        let kept = if count == 1 { "is kept as a block" } else { "are kept as blocks" };
+        format!("{lines} could not be parsed and {kept}:")
+    });
+    printer.repeated_lines.report(|lines, count| {
+        let verb = if count == 1 { "repeats" } else { "repeat" };
+        format!("{lines} {verb} history that was read before:")
+    });
     if is_pipe {
         report_unseen(&state, &name);
     }
@@ -99,7 +106,10 @@ struct Printer {
     state: Option<ConversationState>,
     events: u64,
     anomalies: u64,
-    bad_lines: BadLines,
+    /// Lines that could not be parsed.
+    bad_lines: ReportedLines,
+    /// Lines whose content was read before.
+    repeated_lines: ReportedLines,
     failure: Result<(), CommandError>,
 }
 
@@ -133,7 +143,8 @@ impl Printer {
             state: is_stepwise.then(ConversationState::default),
             events: 0,
             anomalies: 0,
-            bad_lines: BadLines::default(),
+            bad_lines: ReportedLines::default(),
+            repeated_lines: ReportedLines::default(),
             failure: Ok(()),
         }
     }
@@ -145,7 +156,11 @@ impl Printer {
     fn events(&mut self, events: &[SessionEvent], line: u64) {
         for event in events {
             if let Payload::Log(log) = &event.payload {
-                self.bad_lines.add(log.message.as_deref().unwrap_or(""));
+                let lines = match log.level.as_deref() {
+                    Some("info") => &mut self.repeated_lines,
+                    _ => &mut self.bad_lines,
+                };
+                lines.add(log.message.as_deref().unwrap_or(""));
             }
             if self.failure.is_ok() && self.at.is_none_or(|at| self.events < at) {
                 self.failure = self.event(event, line);
@@ -288,14 +303,14 @@ fn count(number: u64, one: &str, many: &str) -> String {
     }
 }
 
-/// Lines that could not be parsed; only the first ones are remembered.
+/// Lines that are reported at the end; only the first ones are remembered.
 #[derive(Default)]
-struct BadLines {
+struct ReportedLines {
     count: u64,
     first: Vec<String>,
 }
 
-impl BadLines {
+impl ReportedLines {
     const SHOWN: usize = 10;
 
     fn add(&mut self, message: &str) {
@@ -305,13 +320,12 @@ impl BadLines {
         }
     }
 
-    fn report(&self) {
+    /// Prints the lines below a heading, which is made of their number in words and as a number.
+    fn report(&self, heading: impl FnOnce(&str, u64) -> String) {
         if self.count == 0 {
             return;
         }
-        let lines = count(self.count, "line", "lines");
-        let kept = if self.count == 1 { "is kept as a block" } else { "are kept as blocks" };
-        print_note(format_args!("{lines} could not be parsed and {kept}:"));
+        print_note(heading(&count(self.count, "line", "lines"), self.count));
         self.first.iter().for_each(|line| print_note(format_args!("  {line}")));
         let more = self.count - self.first.len() as u64;
         if more > 0 {

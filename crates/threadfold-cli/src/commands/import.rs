@@ -29,15 +29,15 @@ use crate::view::{count, size};
 /// not stop the others.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// What to import: sessions by id or prefix, agents' files, Threadfold event files, OpenCode's
-    /// database, or folders of these; default: every session that `list` finds. A text file in an
+    /// What to import: sessions by id or prefix, agents' files, Threadfold event files, an
+    /// agent's database, or folders of these; default: every session that `list` finds. A text file in an
     /// unknown format is stored line by line
     #[arg(value_name = "SESSION|FILE|FOLDER")]
     sessions: Vec<String>,
     /// Read the files in this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     from: Option<Detection>,
-    /// Import only this session of an OpenCode file that contains several
+    /// Import only this session of a file that contains several
     #[arg(long = "session", value_name = "ID", requires = "sessions")]
     of_session: Option<String>,
     /// Also import files of folders that would be skipped because their format is unknown
@@ -147,14 +147,14 @@ struct Queue<'a> {
     store: Option<&'a OpenStore>,
     imported: Arc<Mutex<ImportedFiles>>,
     report: Report,
-    waiting: Vec<Waiting>,
+    waiting: Vec<QueuedSession>,
     /// There is one session, whose failure is that of the command.
     is_only: bool,
     failure: Option<CommandError>,
 }
 
 /// A session that waits to be imported, or to be reported after those before it.
-struct Waiting {
+struct QueuedSession {
     name: String,
     found: FoundSession,
     /// What has to be read; nothing if it is unchanged.
@@ -173,7 +173,7 @@ impl Queue<'_> {
         }
         let changed = match (job, self.store) {
             (Job::Skip(found), _) => {
-                self.waiting.push(Waiting { name, found, changed: None });
+                self.waiting.push(QueuedSession { name, found, changed: None });
                 return if self.waiting.len() >= AT_ONCE { self.import_waiting() } else { Ok(()) };
             }
             (Job::Fail(error), _) => Err(error),
@@ -187,7 +187,7 @@ impl Queue<'_> {
             Ok(changed) => {
                 let found = changed.found.clone();
                 let is_due = !is_short(&found) || self.waiting.len() + 1 >= AT_ONCE;
-                self.waiting.push(Waiting { name, found, changed: Some(changed) });
+                self.waiting.push(QueuedSession { name, found, changed: Some(changed) });
                 if is_due { self.import_waiting() } else { Ok(()) }
             }
             Err(error) => self.failed(&name, error),
@@ -197,7 +197,7 @@ impl Queue<'_> {
     /// Returns whether a session may be imported together with those that wait: none of them can
     /// decide under which id it is stored.
     fn may_wait(&self, found: &FoundSession) -> bool {
-        let is_other = |waiting: &Waiting| waiting.found.id != found.id;
+        let is_other = |waiting: &QueuedSession| waiting.found.id != found.id;
         found.naming == IdOrigin::Agent && is_short(found) && self.waiting.iter().all(is_other)
     }
 
@@ -212,7 +212,7 @@ impl Queue<'_> {
         }
         .into_iter();
         locked(&self.imported).flush();
-        for (Waiting { name, found, .. }, is_changed) in waiting.iter().zip(is_changed) {
+        for (QueuedSession { name, found, .. }, is_changed) in waiting.iter().zip(is_changed) {
             self.report.read += size_of(found);
             self.report.bar.set_position(self.report.read);
             let result = if is_changed { results.next() } else { None };

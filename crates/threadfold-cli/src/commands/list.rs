@@ -41,8 +41,8 @@ use crate::view::{
 /// `–`: not known until the session is imported, because only the first and last lines of a long
 /// file are read; with `--json`, the field `unknown` names what is not known.
 /// Sessions are searched in each agent's default folder, or in the folder that the agent's
-/// environment variable sets. What such a folder holds and this version cannot read is reported;
-/// with `--json`, as an object with the field `unread`.
+/// environment variable sets. Content that this version cannot read is reported; with
+/// `--json`, as an object with the field `unread`.
 #[derive(Args)]
 pub(crate) struct ListArgs {
     /// Print one JSON object per line, with all details
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
             print_unread(&found.unread)?;
         }
         print_note(format_args!(
-            "there are no sessions in {}; set {} to search elsewhere",
+            "no sessions found in {}; to search elsewhere, set {}",
             listed_places(&found.places),
             listed_variables()
         ));

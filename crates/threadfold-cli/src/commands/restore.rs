@@ -21,7 +21,7 @@ use crate::unfinished::unfinished_path;
 /// Each file goes back to its original path, if that is in a folder of its agent on this machine, or
 /// into the folder given with `--to`. If any existing
 /// file differs, nothing is written without `--force`, which keeps the old file as `.bak`.
-/// Sessions of OpenCode's database cannot be written back into it.
+/// Sessions of an agent's database cannot be written back into it.
 #[derive(Args)]
 pub(crate) struct RestoreArgs {
     /// Session to restore: its id or a prefix of it

@@ -16,6 +16,7 @@ use threadfold_fold::{Agent, Detection, Record, RecordKind, Shape};
 use crate::error::CommandError;
 use crate::printable::printable;
 use crate::runtime::Waiter;
+use crate::view::count;
 
 /// Verify that a stream and a transcript fold to the same state
 ///
@@ -28,12 +29,11 @@ pub(crate) struct VerifyArgs {
     /// The recorded stream
     #[arg(long, value_name = "FILE", required_unless_present = "explain")]
     stream: Option<PathBuf>,
-    /// The transcript; files of Claude Code's subagents are included. Repeat it for exports of
-    /// OpenCode's child sessions, which are separate files, and for each session that `/clear`
-    /// began
+    /// The transcript; files of subagents beside it are included. Repeat it for child sessions that
+    /// are exported as separate files, and for each session that `/clear` began
     #[arg(long, value_name = "FILE", required_unless_present = "explain")]
     transcript: Vec<PathBuf>,
-    /// Compare this OpenCode session; default: the first one in the stream
+    /// Compare this session, if the stream has several; default: the first one
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Print one JSON object
@@ -273,7 +273,10 @@ fn print(
         Verdict::Different => "different",
     };
     let Comparison { blocks, subagents, fields, .. } = comparison;
-    writeln!(out, "{label}: {blocks} blocks, {subagents} subagents, {fields} fields compared")?;
+    let blocks = count(*blocks, "block", "blocks");
+    let subagents = count(*subagents, "subagent", "subagents");
+    let fields = count(*fields, "field", "fields");
+    writeln!(out, "{label}: {blocks}, {subagents}, {fields} compared")?;
     for (lack, count) in &comparison.lacking {
         writeln!(out, "  lacking: {} ({count})", lack.description())?;
     }

@@ -26,13 +26,13 @@ const REDUCER_TEXT: &str = "1";
 /// or waits for the first one. Ctrl-C stops.
 #[derive(Args)]
 pub(crate) struct WatchArgs {
-    /// What to watch: an agent's file, a session's id or a prefix of it, the address of an OpenCode
-    /// server, a folder of sessions, or `-` for a stream on standard input
+    /// What to watch: an agent's file, a session's id or a prefix of it, the address of an
+    /// agent's server, a folder of sessions, or `-` for a stream on standard input
     what: String,
     #[command(flatten)]
     input: InputArgs,
-    /// Read the password of a server from this file; default: the one in the address, in the
-    /// variable that the agent's server reads, or in the notes of its background service
+    /// Read the password of a server from this file; default: from the address, from the
+    /// server's environment variable, or from its `service.json`
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// Print frames, one JSON object per line: a snapshot, then the changes of each record

@@ -5,7 +5,7 @@ use threadfold_core::{Fields, Json};
 use crate::printable::one_line;
 
 use super::block::beginning;
-use super::content::{object, objects, plain};
+use super::content::{object, objects, plain, strings};
 use super::numbers::count;
 use super::path::{cut_path, joined_paths, relative};
 use super::text::cut;
@@ -48,9 +48,13 @@ impl Summary {
     /// Describes a call by its arguments; paths within the session's folder are relative to it.
     pub(super) fn of(input: &Json, folder: Option<&str>) -> Self {
         let Some(fields) = object(input) else {
-            return Self::Words(one_line(beginning(input.as_str())));
+            let text = plain(input);
+            return Self::Words(match patched_files(std::iter::once(text.clone())) {
+                Some(files) => joined_paths(&files, folder, usize::MAX),
+                None => one_line(beginning(text.trim_start())),
+            });
         };
-        if let Some(files) = patched_files(&fields) {
+        if let Some(files) = patched_files(fields.iter().flat_map(|(_, value)| texts(value))) {
             return Self::Words(joined_paths(&files, folder, usize::MAX));
         }
         let telling =
@@ -71,7 +75,8 @@ impl Summary {
                 let place = if is_elsewhere { format!(" in {place}") } else { String::new() };
                 Self::Words(format!("{}{place}", text()))
             }
-            "todos" => Self::Words(todos(value).unwrap_or_else(text)),
+            "todos" | "plan" => Self::Words(todos(value).unwrap_or_else(text)),
+            "command" | "cmd" => Self::Words(command_line(value).unwrap_or_else(text)),
             "questions" => {
                 let asked = objects(value);
                 let first = asked.first().and_then(|it| it.get("question")).map(plain);
@@ -126,10 +131,26 @@ fn normalized(name: &str) -> String {
     name.chars().filter(|it| *it != '_').map(|it| it.to_ascii_lowercase()).collect()
 }
 
-/// Returns the files that a patch changes, if an argument is a patch.
-fn patched_files(fields: &Fields) -> Option<Vec<String>> {
-    let texts = fields.iter().filter_map(|(_, value)| value.to_text());
-    let mut patches = texts.filter(|text| text.trim_start().starts_with("*** Begin Patch"));
+/// Returns a text, or the texts of a list.
+fn texts(value: &Json) -> Vec<String> {
+    value.to_text().map_or_else(|| strings(value), |text| vec![text])
+}
+
+/// Returns a command that is a list of words: what its shell runs, or the words.
+fn command_line(value: &Json) -> Option<String> {
+    let words = strings(value);
+    let line = match words.as_slice() {
+        [] => return None,
+        [_, flag, script] if flag.starts_with('-') && flag.ends_with('c') => script.clone(),
+        words => words.join(" "),
+    };
+    Some(one_line(beginning(&line)))
+}
+
+/// Returns the files that a patch changes, if one of the texts is a patch.
+fn patched_files(texts: impl IntoIterator<Item = String>) -> Option<Vec<String>> {
+    let mut patches =
+        texts.into_iter().filter(|text| text.trim_start().starts_with("*** Begin Patch"));
     let patch = patches.next()?;
     let file = |line: &str| {
         let line = line.strip_prefix("*** ")?;
@@ -148,8 +169,8 @@ fn todos(value: &Json) -> Option<String> {
     let done = items.iter().filter(|item| is(item, "completed")).count();
     let current = items.iter().find(|item| is(item, "in_progress"));
     let next = current.or_else(|| items.iter().find(|item| is(item, "pending")));
-    let words =
-        next.and_then(|item| text(item, "content")).map(|it| format!(": {}", one_line(&it)));
+    let words = next.and_then(|item| text(item, "content").or_else(|| text(item, "step")));
+    let words = words.map(|it| format!(": {}", one_line(&it)));
     (!items.is_empty())
         .then(|| format!("{done} of {} done{}", items.len(), words.unwrap_or_default()))
 }
@@ -196,6 +217,21 @@ mod tests {
             ),
             (r#"{"questions":[{"question":"Which one?","options":[]}]}"#, "Which one?"),
             (r#"{"plan":"A plan"}"#, "A plan"),
+            (
+                r#"{"plan":[{"step":"Read","status":"pending"},{"step":"Write","status":"pending"}]}"#,
+                "0 of 2 done: Read",
+            ),
+            (r#"{"command":["bash","-lc","ls -l"]}"#, "ls -l"),
+            (r#"{"command":["git","status"]}"#, "git status"),
+            (
+                r#"{"command":["apply_patch","*** Begin Patch\n*** Delete File: a.rs\n*** End Patch"]}"#,
+                "a.rs",
+            ),
+            (r#""*** Begin Patch\n*** Update File: src/a.rs\n*** End Patch""#, "src/a.rs"),
+            (
+                r#""text(await tools.exec({cmd: \"ls\"}))""#,
+                r#"text(await tools.exec({cmd: "ls"}))"#,
+            ),
             (r#"{"odd":"one"}"#, "one"),
             (r#"{"odd":1,"even":2}"#, "odd: 1, even: 2"),
         ];

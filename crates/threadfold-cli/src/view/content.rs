@@ -56,10 +56,15 @@ fn part_text(part: &Json) -> String {
     let Some(fields) = object(part) else { return part.to_string() };
     let text = |fields: &Fields, name| fields.get(name).and_then(Json::to_text);
     match text(&fields, "type").as_deref() {
-        Some("text") => text(&fields, "text").unwrap_or_default(),
+        Some("text" | "input_text" | "output_text") => text(&fields, "text").unwrap_or_default(),
         Some("image") => {
             let source = fields.get("source").and_then(object).unwrap_or_default();
             image(text(&source, "media_type").as_deref(), text(&source, "data").as_deref())
+        }
+        Some("input_image") => {
+            let address = text(&fields, "image_url").unwrap_or_default();
+            let data = address.strip_prefix("data:").and_then(|it| it.split_once(";base64,"));
+            image(data.map(|it| it.0), data.map(|it| it.1))
         }
         Some("tool_reference") if fields.get("tool_name").is_some() => {
             text(&fields, "tool_name").unwrap_or_default()
@@ -182,6 +187,7 @@ mod tests {
         let cases = [
             (r#""a\nb""#, "a\nb"),
             (r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#, "a\nb"),
+            (r#"[{"type":"input_text","text":"a"},{"type":"output_text","text":"b"}]"#, "a\nb"),
             (r#"{"a":1}"#, r#"{"a":1}"#),
             (r#"[1,{"type":"tool_reference","x":2}]"#, "1\n{\"type\":\"tool_reference\",\"x\":2}"),
             (r#"[{"type":"tool_reference","tool_name":"WebSearch"}]"#, "WebSearch"),
@@ -201,5 +207,8 @@ mod tests {
         );
         assert_eq!(output(&json), "[image png, 12 KB]");
         assert_eq!(output(r#"[{"type":"image"}]"#), "[image]");
+        let json = r#"[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]"#;
+        assert_eq!(output(json), "[image png, 3 B]");
+        assert_eq!(output(r#"[{"type":"input_image","image_url":"http://a/b"}]"#), "[image]");
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct LiveView<W: Write> {
     shown: ViewOptions,
     telling: DrawState,
     /// The blocks on the page, in the order of the conversation.
-    written: Vec<Written>,
+    written: Vec<PageBlock>,
     told: HashSet<BlockId>,
     open: Vec<BlockId>,
     /// Blocks that were open once: they are written when they finish, whatever was written since.
@@ -42,7 +42,7 @@ pub(crate) struct LiveView<W: Write> {
 }
 
 /// A block on the page.
-struct Written {
+struct PageBlock {
     id: BlockId,
     /// The line where it starts.
     line: usize,
@@ -157,7 +157,7 @@ impl<W: Write> LiveView<W> {
         state: &ConversationState,
     ) -> io::Result<bool> {
         let blocks = state.blocks();
-        let is_after = |it: &Written| blocks.position(&it.id).is_some_and(|at| at > position);
+        let is_after = |it: &PageBlock| blocks.position(&it.id).is_some_and(|at| at > position);
         let kept = self.written.iter().rposition(|it| !is_after(it)).map_or(0, |last| last + 1);
         let Some(first) = self.written.get(kept) else { return Ok(false) };
         let lines = self.page.lines() - first.line;
@@ -217,7 +217,7 @@ impl<W: Write> LiveView<W> {
         }
         self.told.insert(block.id.clone());
         let (line, telling) = (self.page.lines(), self.telling.clone());
-        self.written.push(Written { id: block.id.clone(), line, telling });
+        self.written.push(PageBlock { id: block.id.clone(), line, telling });
         let results = match &block.body {
             BlockBody::ToolUse(call) => answer_of(state, &call.tool_use_id).results,
             _ => Results::new(),

@@ -82,7 +82,7 @@ pub(crate) fn wrap_hanging(spans: &[Span], width: usize, indent: usize) -> Vec<V
 
 /// A part of a text that stays on one line, and the white space after it.
 #[derive(Clone, Copy)]
-struct Unbroken {
+struct TextPiece {
     start: usize,
     end: usize,
     /// Where the next part starts.
@@ -93,10 +93,10 @@ struct Unbroken {
 ///
 /// A path or an address stays whole if it fits on a line; otherwise it breaks at its separators,
 /// and only then anywhere.
-fn pieces(plain: &str, width: usize) -> Vec<Unbroken> {
-    let mut out: Vec<Unbroken> = Vec::new();
+fn pieces(plain: &str, width: usize) -> Vec<TextPiece> {
+    let mut out: Vec<TextPiece> = Vec::new();
     // The breaks within a word of ASCII, which are used only if it does not fit.
-    let mut word: Vec<Unbroken> = Vec::new();
+    let mut word: Vec<TextPiece> = Vec::new();
     let mut start = 0;
     // Spaces always separate: the Unicode rules keep some of them, as before a slash.
     let parts = WordSeparator::UnicodeBreakProperties.find_words(plain).flat_map(|part| {
@@ -107,7 +107,7 @@ fn pieces(plain: &str, width: usize) -> Vec<Unbroken> {
     let mut start = 0;
     for part in parts {
         let end = start + part.trim_end_matches(' ').len();
-        let piece = Unbroken { start, end, next: start + part.len() };
+        let piece = TextPiece { start, end, next: start + part.len() };
         start = piece.next;
         if let Some(last) = word.last_mut().filter(|_| piece.start == piece.end) {
             // More spaces after a word belong to it.
@@ -129,10 +129,10 @@ fn pieces(plain: &str, width: usize) -> Vec<Unbroken> {
     out
 }
 
-fn push_word(out: &mut Vec<Unbroken>, word: &[Unbroken], plain: &str, width: usize) {
+fn push_word(out: &mut Vec<TextPiece>, word: &[TextPiece], plain: &str, width: usize) {
     let (Some(first), Some(last)) = (word.first(), word.last()) else { return };
     if columns(&plain[first.start..last.end]) <= width {
-        return out.push(Unbroken { start: first.start, end: last.end, next: last.next });
+        return out.push(TextPiece { start: first.start, end: last.end, next: last.next });
     }
     for piece in word {
         if columns(&plain[piece.start..piece.end]) <= width {
@@ -143,12 +143,12 @@ fn push_word(out: &mut Vec<Unbroken>, word: &[Unbroken], plain: &str, width: usi
         for (at, letter) in plain[piece.start..piece.end].grapheme_indices(true) {
             let (at, wide) = (piece.start + at, columns(letter));
             if taken > 0 && taken + wide > width {
-                out.push(Unbroken { start, end: at, next: at });
+                out.push(TextPiece { start, end: at, next: at });
                 (start, taken) = (at, 0);
             }
             taken += wide;
         }
-        out.push(Unbroken { start, ..*piece });
+        out.push(TextPiece { start, ..*piece });
     }
 }
 

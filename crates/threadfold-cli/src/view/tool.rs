@@ -10,7 +10,7 @@ use crate::printable::one_line;
 use super::ansi::without_colors;
 use super::block::{beginning, without_tags};
 use super::call::Summary;
-use super::content::{input_fields, output_text};
+use super::content::{input_fields, output_text, plain};
 use super::conversation::Results;
 use super::numbers::{count, duration};
 use super::palette::{BAD, CODE, DIM, GOOD, ODD, TOOL};
@@ -121,7 +121,7 @@ impl<W: Write> Drawing<'_, W> {
 
     fn input(&mut self, input: &Json) -> io::Result<()> {
         let Some(fields) = input_fields(input) else {
-            return self.page.verbatim(&input.to_string(), CODE);
+            return self.page.verbatim(&plain(input), CODE);
         };
         for (name, value) in fields {
             if value.contains('\n') {

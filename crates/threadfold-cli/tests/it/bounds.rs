@@ -12,6 +12,8 @@ use crate::env::TestEnv;
 /// The bound that `docs/reference/limits.md` states.
 const FIXED: u64 = 64_000_000;
 const PER_BYTE: u64 = 4;
+/// What a subagent may take besides, because subagents are not spilled.
+const PER_SUBAGENT: u64 = 1_500;
 
 /// Runs the program, and returns the most memory that it took, in bytes.
 fn peak(command: Command) -> u64 {
@@ -69,10 +71,23 @@ fn check_large(name: &str, input: &[u8]) {
     check_commands(name, input, &[&import, &["list", "--store", "store.db"]]);
 }
 
+/// Holds the commands that take most to the bound for subagents, for an input with one on each line.
+fn check_subagents(name: &str, input: &[u8]) {
+    let count = input.iter().filter(|it| **it == b'\n').count() as u64;
+    let import = ["import", "input.jsonl", "--store", "store.db"];
+    let commands = [&["fold", "--hash", "input.jsonl"][..], &import];
+    check_bound(name, input, &commands, PER_SUBAGENT * count);
+}
+
 fn check_commands(name: &str, input: &[u8], commands: &[&[&str]]) {
+    check_bound(name, input, commands, 0);
+}
+
+/// Holds commands to the bound, and `more` bytes.
+fn check_bound(name: &str, input: &[u8], commands: &[&[&str]], more: u64) {
     let env = TestEnv::new();
     env.write("input.jsonl", input);
-    let bound = FIXED + PER_BYTE * input.len() as u64;
+    let bound = FIXED + PER_BYTE * input.len() as u64 + more;
     let mut over = Vec::new();
     for arguments in commands {
         let peak = peak(env.command(arguments));
@@ -167,6 +182,29 @@ fn many_subagents_with_little_in_them() {
         )
     };
     check("many subagents", &lines(50_000, line));
+}
+
+#[test]
+fn many_subagents_that_only_began() {
+    let spawned =
+        |number| format!(r#"{{"type":"subagent:spawned","payload":{{"toolUseId":"t{number}"}}}}"#);
+    check_subagents("spawned subagents", &lines(100_000, spawned));
+    let task = |number| {
+        format!(
+            r#"{{"type":"system","subtype":"task_started","session_id":"s","uuid":"u{number}","task_id":"k{number}","tool_use_id":"t{number}","task_type":"local_agent","description":"d"}}"#
+        )
+    };
+    check_subagents("tasks of a stream", &lines(100_000, task));
+}
+
+#[test]
+fn many_subagents_of_one_line_each() {
+    let line = |number| {
+        format!(
+            r#"{{"type":"user","isSidechain":true,"agentId":"a{number}","uuid":"u{number}","sessionId":"s","message":{{"role":"user","content":"a"}}}}"#
+        )
+    };
+    check_subagents("sidechains", &lines(100_000, line));
 }
 
 #[test]

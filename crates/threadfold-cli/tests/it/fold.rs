@@ -59,7 +59,7 @@ fn no_events_at_all_are_an_empty_state() {
     --- stdout
     {"blocks":[],"subagents":[]}
     --- stderr
-    `events.jsonl` contains no records that produce events
+    `events.jsonl` is read as Threadfold's own events, but contains nothing to show: `--from FORMAT` reads it as another format
     "#);
 }
 
@@ -94,7 +94,7 @@ fn at_beyond_the_end_reports_the_number_of_events() {
     exit 2
     --- stdout
     --- stderr
-    `events.jsonl` contains no records that produce events
+    `events.jsonl` is read as Threadfold's own events, but contains nothing to show: `--from FORMAT` reads it as another format
     error: `events.jsonl` has no events, and `--at` asks for 1
     hint: `--at 0` is the state after all of them
     ");
@@ -163,7 +163,7 @@ fn the_hash_is_that_of_the_state() {
     --- stdout
     6bcb0a0a610192551ece1021b3458bc1651b9e6c8b5f526af64c336944e275e6
     --- stderr
-    `events.jsonl` contains no records that produce events
+    `events.jsonl` is read as Threadfold's own events, but contains nothing to show: `--from FORMAT` reads it as another format
     ");
     let grown = r#"{"type":"block:upsert","payload":{"block":{"id":"a","type":"assistant_text","status":"pending","content":"Hello"}}}"#;
     assert_eq!(fold(&[START, MORE], &["--hash"]), fold(&[grown], &["--hash"]));
@@ -225,7 +225,7 @@ fn a_line_that_cannot_be_parsed_becomes_a_block_and_is_reported() {
     64f1c33bce5cbc7eb0dab7ae962481c449b571770ace6c19509c70cec38cb29d
     --- stderr
     `events.jsonl` is not in a format of a known agent: it is read line by line
-    `events.jsonl` is taken for a session of an unknown agent, and of its 1 record, 1 are not understood, and shown as they are: `--from FORMAT` reads it as something else
+    `events.jsonl` is of an unknown agent, and its record was not recognized: `--from FORMAT` reads it as another format
     ");
 }
 
@@ -273,7 +273,7 @@ fn only_the_first_of_many_bad_lines_are_listed() {
     {"blocks":[{"id":"line:main:1:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:2:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:3:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:4:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:5:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:6:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:7:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:8:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:9:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:10:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:11:0","type":"unknown","status":"complete","conversationId":"main","record":1},{"id":"line:main:12:0","type":"unknown","status":"complete","conversationId":"main","record":1}],"subagents":[]}
     --- stderr
     `events.jsonl` is not in a format of a known agent: it is read line by line
-    `events.jsonl` is taken for a session of an unknown agent, and of its 12 records, 12 are not understood, and shown as they are: `--from FORMAT` reads it as something else
+    `events.jsonl` is of an unknown agent, and 12 of 12 records were not recognized: `--from FORMAT` reads it as another format
     "#);
 }
 
@@ -330,7 +330,7 @@ fn stdin_is_read_without_a_file_or_with_a_dash() {
     {"blocks":[{"id":"line:main:1:0","type":"unknown","status":"complete","conversationId":"main","record":"nonsense"}],"subagents":[]}
     --- stderr
     standard input is not in a format of a known agent: it is read line by line
-    standard input is taken for a session of an unknown agent, and of its 1 record, 1 are not understood, and shown as they are: `--from FORMAT` reads it as something else
+    standard input is of an unknown agent, and its record was not recognized: `--from FORMAT` reads it as another format
     "#);
 }
 
@@ -365,6 +365,7 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     --- stdout
     line 1: \u{1b}[31m\u{9b}2J\u{202e}\nx ignored: unknown event type `\u{1b}[31m\u{9b}2J\u{202e}\nx`
     --- stderr
+    `events.jsonl` is read as Threadfold's own events, but its record shows nothing: `--from FORMAT` reads it as another format
     1 anomaly in 1 event
     ");
     let raw = "{\"type\":\"log\",\"context\":{\"source\":{\"kind\":\"\u{7f}\u{9b}2J\u{202e}\"}}}";
@@ -373,7 +374,7 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     --- stdout
     {"blocks":[{"id":"line:events:1:1","type":"unknown","status":"complete","conversationId":"main","record":{"type":"log","context":{"source":{"kind":"\u007f\u009b2J\u202e"}}}}],"subagents":[]}
     --- stderr
-    `events.jsonl` is taken for a session of Threadfold's own events, and of its 1 record, 1 are not understood, and shown as they are: `--from FORMAT` reads it as something else
+    `events.jsonl` is read as Threadfold's own events, but its record was not recognized: `--from FORMAT` reads it as another format
     1 line could not be parsed and is kept as a block:
       line 1: not an event: `context.source.kind`: expected a kind of source: `stream`, `transcript`, `server` or `loop`, found `"\u{7f}\u{9b}2J\u{202e}"`
     "#);
@@ -383,7 +384,7 @@ fn control_characters_of_the_input_do_not_reach_the_terminal() {
     83ea87598d2fa43ac400891ad08c6c4d6ab9aa52f2861db7ef7c5f01d934abea
     --- stderr
     `events.jsonl` is not in a format of a known agent: it is read line by line
-    `events.jsonl` is taken for a session of an unknown agent, and of its 2 records, 2 are not understood, and shown as they are: `--from FORMAT` reads it as something else
+    `events.jsonl` is of an unknown agent, and 2 of 2 records were not recognized: `--from FORMAT` reads it as another format
     ");
     assert_snapshot!(TestEnv::new().run(&["fold", "\u{1b}[31m.jsonl"]), @r"
     exit 2
@@ -670,4 +671,28 @@ fn subagent_files_out_of_reach_of_stdin_are_reported() {
     ");
     let whole = env.run(&["fold", main, "--hash"]);
     assert!(whole.ends_with("--- stderr\n"), "{whole}");
+}
+
+#[test]
+fn repeated_history_is_reported_as_that_and_not_as_a_line_that_could_not_be_parsed() {
+    let env = TestEnv::new();
+    let told = |first: &str, second: &str| {
+        format!(
+            concat!(
+                r#"{{"type":"user","uuid":"{0}","parentUuid":null,"sessionId":"s1","message":{{"role":"user","content":"do it"}}}}"#,
+                "\n",
+                r#"{{"type":"assistant","uuid":"{1}","parentUuid":"{0}","sessionId":"s1","message":{{"id":"m1","role":"assistant","content":[{{"type":"text","text":"Done."}}]}}}}"#,
+                "\n",
+            ),
+            first, second
+        )
+    };
+    env.write("s1.jsonl", told("u1", "a1") + &told("u2", "a2"));
+    let seen = env.run(&["fold", "--hash", "s1.jsonl"]);
+    let (_, notes) = seen.split_once("--- stderr\n").unwrap();
+    assert_eq!(
+        notes,
+        "1 line repeats history that was read before:\n  line 4: `m1:0` was read before: repeated \
+         history keeps its first place\n"
+    );
 }

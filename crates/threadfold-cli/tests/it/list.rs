@@ -111,7 +111,7 @@ fn without_sessions_the_searched_folders_are_reported() {
     exit 1
     --- stdout
     --- stderr
-    there are no sessions in `<home>/.local/share/opencode` or `<home>/.codex` or `<claude>/projects`; set `CLAUDE_CONFIG_DIR` and `CODEX_HOME` and `OPENCODE_DB` and `XDG_DATA_HOME` to search elsewhere
+    no sessions found in `<home>/.local/share/opencode`, `<home>/.codex` or `<claude>/projects`; to search elsewhere, set `CLAUDE_CONFIG_DIR`, `CODEX_HOME`, `OPENCODE_DB` or `XDG_DATA_HOME`
     ");
 }
 

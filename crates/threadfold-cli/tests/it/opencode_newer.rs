@@ -153,7 +153,7 @@ fn a_password_is_wanted_and_never_shown() {
     exit 2
     --- stdout
     --- stderr
-    error: http://127.0.0.1:PORT/ wants a password
+    error: http://127.0.0.1:PORT/ requires a password
     hint: set `OPENCODE_PASSWORD`, or give the password with `--password-file FILE`
     ");
     let address = format!("http://opencode:s3cret@127.0.0.1:{port}");

@@ -86,8 +86,16 @@ fn a_store_that_sqlite_refuses_is_read_page_by_page() {
         bytes[from..to].fill(0);
         bytes
     };
+    let with_page_size = |size: u16| {
+        let mut bytes = intact.clone();
+        bytes[16..18].copy_from_slice(&size.to_be_bytes());
+        bytes
+    };
     for (name, damaged, least) in [
         ("the header", zeroed(0, 100), 450),
+        ("a smaller page size", with_page_size(1024), 450),
+        ("a larger page size", with_page_size(32768), 450),
+        ("an impossible page size", with_page_size(4097), 450),
         ("the first page", zeroed(0, PAGE), 450),
         ("the schema", zeroed(200, PAGE), 450),
         ("the size", zeroed(28, 32), 450),
@@ -130,4 +138,34 @@ fn a_store_that_is_cut_anywhere_is_salvaged_up_to_there() {
         let found = readable_lines(&env, &intact[..length], &format!("{tenths} tenths"));
         assert!(found.iter().sum::<usize>() >= least, "{tenths} tenths: {found:?}");
     }
+}
+
+#[test]
+fn all_sessions_of_a_damaged_store_are_salvaged_without_their_names() {
+    let env = stored();
+    let mut damaged = fs::read(env.path("store.db")).unwrap();
+    damaged[..100].fill(0);
+    env.write("damaged.db", &damaged);
+    for command in [&["doctor"][..], &["runs"], &["view", "first"], &["list"]] {
+        let said = env.run(&[command, &["--store", "damaged.db"]].concat());
+        assert!(said.contains("`threadfold export --salvage --output FOLDER`"), "{said}");
+    }
+    env.run(&["export", "--salvage", "--output", "out", "--store", "damaged.db"]);
+    for session in SESSIONS {
+        let file = env.path(&format!("out/{session}/{session}.jsonl"));
+        assert!(fs::read_to_string(&file).unwrap() == lines(session), "{}", file.display());
+    }
+    let said =
+        env.run(&["export", "nosuch", "--salvage", "--output", "one", "--store", "damaged.db"]);
+    let named = "session `nosuch` is not among the sessions that were found: `first`, `second`, \
+                 `third`";
+    assert!(said.starts_with("exit 2") && said.contains(named), "{said}");
+}
+
+#[test]
+fn a_file_without_sessions_is_refused_by_a_salvage_as_well() {
+    let env = TestEnv::new();
+    env.write("notes.txt", "my notes");
+    let said = env.run(&["export", "--salvage", "--output", "out", "--store", "notes.txt"]);
+    assert!(said.starts_with("exit 2") && said.contains("not a Threadfold store"), "{said}");
 }

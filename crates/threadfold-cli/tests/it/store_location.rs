@@ -61,7 +61,7 @@ fn a_store_of_a_newer_program_is_not_changed() {
     --- stdout
     --- stderr
     error: `s.db` has version 99, but this program supports only up to version 2
-    hint: use a newer threadfold, or another store by `--store` or `THREADFOLD_STORE`
+    hint: use a newer threadfold, or choose another store with `--store` or `THREADFOLD_STORE`
     ");
     for command in
         [&["import"][..], &["reindex"], &["doctor", "--repair"], &["gc"], &["rm", "s1", "-y"]]
@@ -84,14 +84,14 @@ fn a_file_that_is_not_a_store_is_not_changed() {
     --- stdout
     --- stderr
     error: `notes.txt` is not a Threadfold store: it is not an SQLite database
-    hint: `--store` or `THREADFOLD_STORE` choose the store
+    hint: `--store` or `THREADFOLD_STORE` choose the store; of a damaged one, `threadfold export --salvage --output FOLDER` writes what can still be read
     ");
     assert_snapshot!(env.told(&["doctor", "--store", "other.db"]), @"
     exit 2
     --- stdout
     --- stderr
     error: `other.db` is not a Threadfold store: it is an SQLite database of another program
-    hint: `--store` or `THREADFOLD_STORE` choose the store
+    hint: `--store` or `THREADFOLD_STORE` choose the store; of a damaged one, `threadfold export --salvage --output FOLDER` writes what can still be read
     ");
     assert_eq!(fs::read_to_string(env.path("notes.txt")).unwrap(), "my notes");
 }
@@ -109,6 +109,7 @@ fn a_corrupt_store_does_not_hide_the_agents_sessions() {
     s1  2025-03-01  p        Hello       2
     --- stderr
     continuing without the store: `<home>/.local/share/threadfold/store.db` is not a Threadfold store: it is not an SQLite database
+    hint: `--store` or `THREADFOLD_STORE` choose the store; of a damaged one, `threadfold export --salvage --output FOLDER` writes what can still be read
     ");
     assert!(env.told(&["view", "s1"]).starts_with("exit 0"));
 }

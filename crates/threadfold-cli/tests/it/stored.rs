@@ -76,7 +76,7 @@ fn a_session_is_viewed_from_the_store_unless_its_folder_has_more() {
     exit 2
     --- stdout
     --- stderr
-    error: session `nobody` is not in the store, `<home>/.local/share/opencode` or `<home>/.codex` or `<home>/claude/projects`
+    error: session `nobody` is not in the store, `<home>/.local/share/opencode`, `<home>/.codex` or `<home>/claude/projects`
     hint: `threadfold list` shows the sessions; the path of a session's file works as well
     ");
 }

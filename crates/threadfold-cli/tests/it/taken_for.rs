@@ -1,4 +1,4 @@
-//! What an input is taken for: nobody gets an empty answer for a file that was not understood.
+//! What an input is detected as: nobody gets an empty answer without an explanation.
 
 use std::fs::File;
 
@@ -35,9 +35,8 @@ fn a_file_of_an_unknown_agent_is_shown_with_the_assumed_format() {
     for arguments in [&["fold", "turns.jsonl"][..], &["view", "turns.jsonl"]] {
         let seen = env.run(arguments);
         assert!(seen.starts_with("exit 0\n") && seen.contains("turn.started"), "{seen}");
-        let note = "`turns.jsonl` is taken for a session of an unknown agent, and of its 2 \
-                    records, 2 are not understood, and shown as they are: `--from FORMAT` reads it \
-                    as something else";
+        let note = "`turns.jsonl` is of an unknown agent, and 2 of 2 records were not recognized: \
+                    `--from FORMAT` reads it as another format";
         assert!(seen.contains(note), "{seen}");
     }
 }
@@ -67,10 +66,35 @@ fn a_file_without_anything_to_show_is_reported() {
         let seen =
             seen(&env.command(arguments).args(["--from", "claude-transcript"]).output().unwrap());
         assert!(
-            seen.contains(
-                "is taken for a session of Claude Code, and of its 3 records, none shows"
-            ),
+            seen.contains("is read as Claude Code, but none of its 3 records shows anything"),
             "{seen}"
         );
     }
+}
+
+#[test]
+fn a_document_without_messages_is_reported() {
+    for (document, found) in [
+        (r#"{"info":{"id":"ses_1"},"messages":[]}"#, "its record shows nothing"),
+        (r#"{"messages":[]}"#, "contains nothing to show"),
+    ] {
+        let env = TestEnv::new();
+        env.write("session.json", document);
+        let note = format!("is detected as OpenCode, but {found}: `--from FORMAT` reads it");
+        for arguments in [&["fold", "session.json"][..], &["view", "session.json"]] {
+            let seen = env.run(arguments);
+            assert!(seen.starts_with("exit 0\n") && seen.contains(&note), "{document}: {seen}");
+        }
+        let input = File::open(env.path("session.json")).unwrap();
+        let piped = seen(&env.command(&["fold"]).stdin(input).output().unwrap());
+        assert!(piped.contains(&note), "{document}: {piped}");
+    }
+}
+
+#[test]
+fn a_session_that_shows_something_is_not_remarked_on() {
+    let env = TestEnv::new();
+    env.write("one.jsonl", prompt(1, "hello"));
+    let seen = env.run(&["fold", "one.jsonl"]);
+    assert!(seen.ends_with("--- stderr\n"), "{seen}");
 }

@@ -25,11 +25,11 @@ fn stored() -> TestEnv {
     env
 }
 
-/// Returns the unfinished files below a folder, however deep.
+/// Returns the unfinished files below a folder, however deep, and what lies beside them.
 fn unfinished(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        if entry.file_name().to_string_lossy().ends_with(".unfinished") {
+        if entry.file_name().to_string_lossy().contains(".unfinished") {
             found.push(entry.path());
         } else if entry.path().is_dir() {
             found.extend(unfinished(&entry.path()));
@@ -98,6 +98,7 @@ fn only_files_of_processes_that_are_gone_are_removed() {
     for (process, name) in [
         (gone, format!("a.{gone}.unfinished")),
         (gone, format!("b.{gone}.3.unfinished")),
+        (gone, format!("e.{gone}.unfinished")),
         (gone, "not ours".to_owned()),
         (gone, format!("c.{alive}.unfinished")),
         (alive, format!("d.{alive}.unfinished")),
@@ -110,9 +111,16 @@ fn only_files_of_processes_that_are_gone_are_removed() {
         let paths: String = paths.map(|it| format!("{}\n", it.1.display())).collect();
         env.write(&format!("store.db-unfinished/{process}"), paths);
     }
+    // A backup is a database: a killed one leaves a journal, perhaps without the database itself.
+    let beside = ["-journal", "-wal", "-shm"].map(|it| format!("e.{gone}.unfinished{it}"));
+    beside.iter().for_each(|it| env.write(it, "half"));
+    fs::remove_file(env.path(&format!("e.{gone}.unfinished"))).unwrap();
+    env.write(&format!("c.{alive}.unfinished-journal"), "half");
     env.done(&["list", "--store", "store.db"]);
     let left: Vec<_> = listed.iter().map(|it| it.1.exists()).collect();
-    assert_eq!(left, [false, false, true, true, true]);
+    assert_eq!(left, [false, false, false, true, true, true]);
+    assert_eq!(beside.map(|it| env.path(&it).exists()), [false; 3]);
+    assert!(env.path(&format!("c.{alive}.unfinished-journal")).exists());
     assert!(env.path(&format!("store.db-unfinished/{alive}")).exists());
     assert!(!env.path(&format!("store.db-unfinished/{gone}")).exists());
 }

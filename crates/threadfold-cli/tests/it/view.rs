@@ -539,7 +539,7 @@ fn an_unknown_name_is_an_error() {
     exit 2
     --- stdout
     --- stderr
-    error: session `beef` is not in `<home>/.local/share/opencode` or `<home>/.codex` or `<claude>/projects`
+    error: session `beef` is not in `<home>/.local/share/opencode`, `<home>/.codex` or `<claude>/projects`
     hint: `threadfold list` shows the sessions; the path of a session's file works as well
     ");
     assert_snapshot!(hidden(env.run(&["view", "missing.jsonl"])), @"
@@ -554,7 +554,7 @@ fn an_unknown_name_is_an_error() {
     exit 2
     --- stdout
     --- stderr
-    error: session `` is not in `<home>/.local/share/opencode` or `<home>/.codex` or `<claude>/projects`
+    error: session `` is not in `<home>/.local/share/opencode`, `<home>/.codex` or `<claude>/projects`
     hint: `threadfold list` shows the sessions; the path of a session's file works as well
     ");
 }

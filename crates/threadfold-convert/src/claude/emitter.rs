@@ -161,4 +161,10 @@ impl Emitter<'_> {
         let context = self.context(&self.conversation.clone());
         self.out.push(corrupt_lines::loss_event(context, self.source, self.line, what));
     }
+
+    /// Emits a remark: the record was used, but is not shown where it stands.
+    pub(super) fn report_remark(&mut self, what: &str) {
+        let context = self.context(&self.conversation.clone());
+        self.out.push(corrupt_lines::remark_event(context, self.source, self.line, what));
+    }
 }

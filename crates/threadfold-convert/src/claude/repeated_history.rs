@@ -240,7 +240,7 @@ pub(super) fn repeat(emitter: &mut Emitter<'_>, block: BlockId) {
     let is_reported = retelling.last.replace(block.clone()).is_some();
     if !is_reported {
         let what = format!("`{block}` was read before: repeated history keeps its first place");
-        emitter.report_loss(&what);
+        emitter.report_remark(&what);
     }
     remove_candidates(emitter);
 }
@@ -291,7 +291,7 @@ fn rejoin(
 /// Emits a block that was read before in other words: it stands beside the `first`.
 pub(super) fn emit_reworded(emitter: &mut Emitter<'_>, block: Block, first: BlockId) {
     let what = format!("`{first}` was read before in other words: both are kept");
-    emitter.report_loss(&what);
+    emitter.report_remark(&what);
     emitter.is_retold = true;
     remove_candidates(emitter);
     let conversation = emitter.conversation.clone();

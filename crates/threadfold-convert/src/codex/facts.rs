@@ -17,8 +17,8 @@ use threadfold_core::Json;
 
 use live::Live;
 use mentions::Mentions;
-use printed::Printed;
-use stored::Stored;
+use printed::PrintedFacts;
+use stored::StoredFacts;
 
 use crate::parity::{FactReader, Facts, RecordName};
 use crate::record::{FeedKind, FeedLine};
@@ -51,8 +51,8 @@ struct Reader {
     /// The file has a review, as older versions write it.
     has_review: bool,
     live: Live,
-    printed: Printed,
-    stored: Stored,
+    printed: PrintedFacts,
+    stored: StoredFacts,
     /// The stream has lines of `codex exec`.
     has_printed: bool,
     is_reading_file: bool,

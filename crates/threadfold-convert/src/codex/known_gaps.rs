@@ -322,7 +322,7 @@ fn is_in_review(notices: &[PlaceNotice]) -> bool {
     last.as_ref().is_some_and(is_start) || beside.iter().any(is_start)
 }
 
-/// Returns whether a result says nothing of what a command would say.
+/// Returns whether a result has no command output.
 fn is_silent(block: &Block, result: &ToolResultBlock) -> bool {
     let is_resumed = |it: &Json| it.as_str().contains("\"pending_init\"");
     block.metadata.get("exitCode").is_none() && result.output.as_ref().is_none_or(is_resumed)

@@ -76,7 +76,7 @@ pub(super) struct Thread {
     /// Reasoning that events announced, and whose response item is due.
     pub(super) announced_reasoning: Vec<Arc<str>>,
     /// A response item that may turn out to be no part of the conversation.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldItem>,
     /// A record has reported a compaction, and its item is due.
     pub(super) has_compaction_record: bool,
     /// The last text or reasoning that an item reported, whose response item is due.
@@ -95,7 +95,7 @@ pub(super) struct Thread {
 /// A response item that may turn out to be no part of the conversation, or to be reported again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Held {
+pub(super) struct HeldItem {
     pub(super) id: Option<Arc<str>>,
     pub(super) text: Arc<str>,
     /// A text in the user role; otherwise one of the model.
@@ -178,7 +178,7 @@ pub(super) struct FileState {
     pub(super) thread: Option<Arc<str>>,
     /// The records are copied from another thread, up to this ordinal or to the next turn of this
     /// one.
-    pub(super) copied: Option<Copied>,
+    pub(super) copied: Option<CopiedRecords>,
     /// The file precedes a fork; records from this ordinal on are no part of it.
     pub(super) base_end: Option<u64>,
     /// The tail before the file was read, where its blocks are placed before all others.
@@ -202,7 +202,7 @@ pub(super) struct Review {
 /// Records that were copied from another thread.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Copied {
+pub(super) struct CopiedRecords {
     /// The first ordinal that is not copied.
     pub(super) until: Option<u64>,
 }

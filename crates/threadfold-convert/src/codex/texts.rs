@@ -6,7 +6,7 @@ use threadfold_core::work::visit;
 use threadfold_core::{AssistantTextBlock, Block, BlockId, Json, SystemBlock, ThinkingBlock};
 
 use super::emitter::Emitter;
-use super::memory::Held;
+use super::memory::HeldItem;
 use super::names;
 use super::wire::{Item, Object, content_text, joined, part_texts};
 
@@ -224,7 +224,7 @@ pub(super) fn emit_note(emitter: &mut Emitter<'_>, subtype: &str, id: Option<&st
 fn hold(emitter: &mut Emitter<'_>, id: Option<&str>, text: &str, is_user: bool) {
     flush(emitter);
     let timestamp = emitter.timestamp.clone();
-    let held = Held { id: id.map(Into::into), text: text.into(), is_user, timestamp };
+    let held = HeldItem { id: id.map(Into::into), text: text.into(), is_user, timestamp };
     emitter.thread().held = Some(held);
 }
 

@@ -10,7 +10,7 @@ use super::calls;
 use super::compaction;
 use super::emitter::{Emitter, conversation_of};
 use super::items::{self, Stage};
-use super::memory::{Copied, End, FileState, Review};
+use super::memory::{CopiedRecords, End, FileState, Review};
 use super::names;
 use super::reviews;
 use super::subagents;
@@ -98,7 +98,7 @@ fn convert_meta(
         let is_subagent = emitter.memory.root.as_ref() != Some(&own);
         if *own != *id && is_subagent {
             let file = emitter.memory.open_files.entry(name.into()).or_default();
-            file.copied.get_or_insert(Copied { until: None });
+            file.copied.get_or_insert(CopiedRecords { until: None });
         }
         return true;
     }
@@ -117,7 +117,7 @@ fn convert_meta(
         file.review = Some(Review::default());
     }
     if meta.parent.is_some() && !is_root {
-        file.copied = meta.own_from.map(|until| Copied { until: Some(until) });
+        file.copied = meta.own_from.map(|until| CopiedRecords { until: Some(until) });
     }
     emitter.memory.open_files.insert(name.into(), file);
     enter(emitter, feed);

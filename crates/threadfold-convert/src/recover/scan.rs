@@ -84,7 +84,7 @@ enum Container {
 
 /// What the grammar allows next.
 #[derive(Clone, Copy)]
-enum Expected {
+enum NextToken {
     Value,
     ValueOrEnd,
     Key,
@@ -98,7 +98,7 @@ struct SyntaxError;
 
 impl Scanner<'_> {
     fn value(&mut self) -> Result<(), SyntaxError> {
-        let mut next = Expected::Value;
+        let mut next = NextToken::Value;
         loop {
             while self.peek().is_some_and(is_space) {
                 self.at += 1;
@@ -106,32 +106,32 @@ impl Scanner<'_> {
             let byte = self.peek().ok_or(SyntaxError)?;
             let closed = self.closed.take();
             next = match (next, byte) {
-                (Expected::Value | Expected::ValueOrEnd, b'{') => self.open(Container::Object),
-                (Expected::Value | Expected::ValueOrEnd, b'[') => self.open(Container::Array),
-                (Expected::ValueOrEnd, b']') | (Expected::KeyOrEnd, b'}') => self.close(),
-                (Expected::Value | Expected::ValueOrEnd, _) => {
+                (NextToken::Value | NextToken::ValueOrEnd, b'{') => self.open(Container::Object),
+                (NextToken::Value | NextToken::ValueOrEnd, b'[') => self.open(Container::Array),
+                (NextToken::ValueOrEnd, b']') | (NextToken::KeyOrEnd, b'}') => self.close(),
+                (NextToken::Value | NextToken::ValueOrEnd, _) => {
                     self.scalar(byte)?;
-                    Expected::CommaOrEnd
+                    NextToken::CommaOrEnd
                 }
-                (Expected::Key | Expected::KeyOrEnd, b'"') => {
+                (NextToken::Key | NextToken::KeyOrEnd, b'"') => {
                     self.key()?;
-                    Expected::Colon
+                    NextToken::Colon
                 }
-                (Expected::Colon, b':') => {
+                (NextToken::Colon, b':') => {
                     self.at += 1;
-                    Expected::Value
+                    NextToken::Value
                 }
-                (Expected::CommaOrEnd, b',') => {
+                (NextToken::CommaOrEnd, b',') => {
                     self.at += 1;
                     match self.open.last() {
-                        Some(Container::Object) => Expected::Key,
-                        _ => Expected::Value,
+                        Some(Container::Object) => NextToken::Key,
+                        _ => NextToken::Value,
                     }
                 }
-                (Expected::CommaOrEnd, b']') if self.open.last() == Some(&Container::Array) => {
+                (NextToken::CommaOrEnd, b']') if self.open.last() == Some(&Container::Array) => {
                     self.close()
                 }
-                (Expected::CommaOrEnd, b'}') if self.open.last() == Some(&Container::Object) => {
+                (NextToken::CommaOrEnd, b'}') if self.open.last() == Some(&Container::Object) => {
                     self.close()
                 }
                 _ => {
@@ -145,26 +145,26 @@ impl Scanner<'_> {
         }
     }
 
-    fn open(&mut self, what: Container) -> Expected {
+    fn open(&mut self, what: Container) -> NextToken {
         if self.open.len() < REMEMBERED {
             self.starts.push(self.at);
         }
         self.open.push(what);
         self.at += 1;
         match what {
-            Container::Array => Expected::ValueOrEnd,
-            Container::Object => Expected::KeyOrEnd,
+            Container::Array => NextToken::ValueOrEnd,
+            Container::Object => NextToken::KeyOrEnd,
         }
     }
 
-    fn close(&mut self) -> Expected {
+    fn close(&mut self) -> NextToken {
         let what = self.open.pop();
         if self.open.len() < REMEMBERED {
             let start = self.starts.pop();
             self.closed = start.filter(|_| what == Some(Container::Object));
         }
         self.at += 1;
-        Expected::CommaOrEnd
+        NextToken::CommaOrEnd
     }
 
     fn key(&mut self) -> Result<(), SyntaxError> {

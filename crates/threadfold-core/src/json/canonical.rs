@@ -22,7 +22,7 @@ pub(super) fn canonical_text(json: &str) -> String {
         return json.to_owned();
     }
     let mut out = String::with_capacity(json.len());
-    let unsorted = Unsorted::of(json);
+    let unsorted = UnsortedObjects::of(json);
     Writer { text: json, unsorted: &unsorted, frames: Vec::new(), depth: 0 }
         .write(&mut |part| out.push_str(part));
     out
@@ -30,7 +30,7 @@ pub(super) fn canonical_text(json: &str) -> String {
 
 /// The objects whose members are not in canonical order. All others are written as they are read.
 #[derive(Default)]
-struct Unsorted {
+struct UnsortedObjects {
     /// In the order of their first keys.
     objects: Vec<Object>,
     /// The offsets of the keys of each object, in canonical order.
@@ -42,7 +42,7 @@ struct Object {
     start: u32,
     /// The offset of its closing brace.
     end: u32,
-    /// Its keys, as a range of `Unsorted::keys`.
+    /// Its keys, as a range of `UnsortedObjects::keys`.
     keys: (u32, u32),
 }
 
@@ -54,7 +54,7 @@ struct Level {
     arrays: u32,
 }
 
-impl Unsorted {
+impl UnsortedObjects {
     fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
         let mut found = Self::default();
@@ -143,7 +143,7 @@ fn compare_keys(text: &str, one: u32, other: u32) -> Ordering {
 /// Writes values in their canonical form.
 struct Writer<'a> {
     text: &'a str,
-    unsorted: &'a Unsorted,
+    unsorted: &'a UnsortedObjects,
     /// The unsorted objects around the present value.
     frames: Vec<Frame>,
     /// How many arrays and sorted objects are around it, in the innermost of these.
@@ -153,7 +153,7 @@ struct Writer<'a> {
 struct Frame {
     /// The offset of its closing brace.
     end: u32,
-    /// The keys that are not written yet, as a range of `Unsorted::keys`.
+    /// The keys that are not written yet, as a range of `UnsortedObjects::keys`.
     keys: (u32, u32),
     /// The depth at which it stands.
     depth: u32,

@@ -113,7 +113,7 @@ pub(super) struct AnthropicCheck {
     calls: OrdSet<Arc<str>>,
     last: LastMessage,
     marks: usize,
-    found: Found,
+    found: ViolationLists,
 }
 
 /// What the next message decides about the last one.
@@ -126,7 +126,7 @@ struct LastMessage {
 
 /// Violations in the order in which they are reported: by rule, then by message.
 #[derive(Clone, Debug, Default)]
-struct Found {
+struct ViolationLists {
     calls: Vec<Violation>,
     results: Vec<Violation>,
     roles: Vec<Violation>,
@@ -154,7 +154,7 @@ impl AnthropicCheck {
 
     /// Returns the rules that a request with these messages, these fields and this size breaks.
     pub(super) fn verdict(&self, fields: &Item<'_>, size: usize) -> Vec<Violation> {
-        let Found { calls, results, roles, contents, server_tools } = &self.found;
+        let ViolationLists { calls, results, roles, contents, server_tools } = &self.found;
         let mut found = calls.clone();
         found.extend(self.unanswered(|_| false));
         found.extend([results, roles, contents].into_iter().flatten().cloned());

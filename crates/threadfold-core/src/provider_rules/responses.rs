@@ -34,12 +34,12 @@ pub(super) struct ResponsesCheck {
     ids: OrdSet<Arc<str>>,
     /// The last item is reasoning, which must be followed by what it led to.
     ends_with_reasoning: bool,
-    found: Found,
+    found: ViolationLists,
 }
 
 /// Violations in the order in which they are reported: by rule, then by item.
 #[derive(Clone, Debug, Default)]
-struct Found {
+struct ViolationLists {
     calls: Vec<CallViolation>,
     items: Vec<Violation>,
     by_id: Vec<Violation>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::block::Block;
 use crate::change::Change;
 use crate::event::Rank;
-use crate::id::{AgentId, ConversationId, ToolUseId, bare_agent_name};
+use crate::id::{AgentId, ConversationId, ToolUseId};
 use crate::outcome::{Anomaly, Outcome};
 use crate::state::{
     Conversation, ConversationState, Facts, NameKind, SettledState, Slot, Subagent,
@@ -84,11 +84,11 @@ impl<'a> Step<'a> {
             return slot;
         }
         let mut subagent = Subagent::nameless();
-        let bare: Arc<str> = bare_agent_name(name.as_str()).into();
+        let agent = AgentId::from(name);
         subagent.conversation.name = name.clone();
-        subagent.names.add(&AgentId::from(name.as_str()), NameKind::Guessed);
+        subagent.names.add(&agent, NameKind::Guessed);
         let index = self.add_subagent(subagent);
-        self.state.settled_mut().names.insert(bare, index);
+        self.state.settled_mut().names.insert(agent.to_bare(), index);
         self.header_changed(index);
         Slot::Subagent(index)
     }

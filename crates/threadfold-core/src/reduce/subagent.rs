@@ -359,7 +359,7 @@ impl crate::state::SettledState {
     /// Adds a name to a subagent.
     fn name(&mut self, index: usize, name: &AgentId, kind: NameKind) {
         self.subagent_mut(index).names.add(name, kind);
-        self.names.entry(name.bare().into()).or_insert(index);
+        self.names.entry(name.to_bare()).or_insert(index);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::id::{BlockId, ConversationId, ToolUseId};
 use crate::json::Json;
 
 use super::order::Label;
-use super::sequence::Keyed;
+use super::sequence::SequenceItem;
 use super::spill::SpilledBlock;
 use super::subagent::RunView;
 
@@ -65,7 +65,7 @@ pub(super) struct ResidentBlock {
     pub(super) hash: OnceLock<[u8; 32]>,
 }
 
-impl Keyed for Entry {
+impl SequenceItem for Entry {
     fn key(&self) -> u64 {
         self.label
     }
@@ -363,7 +363,7 @@ impl SubagentBlock {
         Self {
             tool_use_id: None,
             agent_id: None,
-            name: "".into(),
+            name: Arc::default(),
             description: None,
             input: None,
             output: None,

@@ -14,9 +14,11 @@ pub(crate) type Label = u64;
 
 const FIRST: Label = 1 << 62;
 const STEP: Label = 1 << 32;
+/// How many labels the smallest range has that is renumbered at once, roughly.
+const FEWEST: Label = 32;
 /// A new label is placed at this fraction of its gap: near the left, because insertions usually
-/// arrive in ascending order.
-const SHARE: Label = 16;
+/// arrive in ascending order. The smaller the fraction, the more labels fit one after another.
+const SHARE: Label = 1024;
 const ROOM: Label = 1 << 12;
 
 impl Conversation {
@@ -49,6 +51,10 @@ impl Conversation {
 
     /// Spreads the labels around `position` over the smallest range that has enough room.
     ///
+    /// The more labels a range has, the further apart they must be afterwards. If the distance were
+    /// the same for all ranges, a large one would be full again as soon as a small one, and every
+    /// few blocks would renumber the whole conversation.
+    ///
     /// Labels at the end advance by a few steps only: if they were spread up to the largest number,
     /// a few rounds would leave no room for the next block.
     fn make_room(&mut self, position: usize) {
@@ -66,13 +72,15 @@ impl Conversation {
                 true => (FIRST, STEP.min((Label::MAX - FIRST) / (count + 1))),
                 false => (low, (high - low) / count),
             };
-            if step >= ROOM || whole {
+            let is_roomy = step / count.div_ceil(FEWEST) >= ROOM;
+            if is_roomy || whole {
                 for (count, at) in (start..end).enumerate() {
                     visit();
                     let mut entry = self.entries[at].clone();
-                    self.index.remove(&entry.id(), entry.label);
+                    let id = entry.id().into_owned();
+                    self.index.remove(&id, entry.label);
                     entry.label = low + step * (count as Label + 1);
-                    self.index.insert(&entry.id(), entry.label);
+                    self.index.insert(&id, entry.label);
                     self.entries.set(at, entry);
                 }
                 if whole || self.free_label(position).is_some() {

@@ -20,7 +20,7 @@ pub(super) use iter::{IntoIter, Iter};
 use node::{Child, Leaf, Node, WIDTH};
 
 /// An item with a number that increases along the list.
-pub(super) trait Keyed {
+pub(super) trait SequenceItem {
     fn key(&self) -> u64;
 }
 
@@ -68,7 +68,7 @@ impl<T> Sequence<T> {
     }
 }
 
-impl<T: Keyed> Sequence<T> {
+impl<T: SequenceItem> Sequence<T> {
     /// Returns the item with this key, and its position.
     pub(super) fn find(&self, key: u64) -> Option<(usize, &T)> {
         let tail = self.tail();
@@ -80,7 +80,7 @@ impl<T: Keyed> Sequence<T> {
     }
 }
 
-impl<T: Clone + Keyed> Sequence<T> {
+impl<T: Clone + SequenceItem> Sequence<T> {
     pub(super) fn push_back(&mut self, item: T) {
         let tail = self.tail.get_or_insert_default();
         if tail.len() == WIDTH {

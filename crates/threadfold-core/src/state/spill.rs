@@ -7,12 +7,14 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use imbl::OrdSet;
 use serde::Serialize;
 
 use crate::block::{Block, BlockBody};
 use crate::event::Rank;
 use crate::hash::block_hash;
 use crate::id::{BlockId, ConversationId};
+use crate::work::visit;
 
 use super::block_index::hash_of_id;
 use super::conversation::Conversation;
@@ -177,6 +179,7 @@ impl SpilledBlock {
 
     /// Reads the block back; nothing if that fails.
     pub(super) fn try_read(&self) -> Option<BlockFacts> {
+        visit();
         let text = self.shared.store.fetch(self.place(), self.length as usize)?;
         let read = serde_json::from_slice(&text).ok();
         if read.is_none() {
@@ -515,14 +518,22 @@ impl ConversationState {
     /// cost is proportional to what is new. A spilled block is written again whenever it changes
     /// later.
     pub fn spill(&mut self, store: &Arc<dyn SpillStore>) {
-        let subagents = (0..self.settled.subagents.len()).map(Slot::Subagent);
+        let changed: Vec<usize> = match &self.settled.changed {
+            None => (0..self.settled.subagents.len()).collect(),
+            Some(changed) => changed.iter().copied().collect(),
+        };
+        let subagents = changed.into_iter().map(Slot::Subagent);
         for slot in std::iter::once(Slot::Main).chain(subagents) {
+            visit();
             if self.settled.conversation(slot).has_fresh() {
                 let open = self.open.clone();
                 let is_growing =
                     |id: &BlockId| open.find(id, 0, |text| text.slot == slot).is_some();
                 self.settled_mut().conversation_mut(slot).spill(store, is_growing);
             }
+        }
+        if self.settled.changed.as_ref().is_none_or(|changed| !changed.is_empty()) {
+            self.settled_mut().changed = Some(OrdSet::new());
         }
     }
 }

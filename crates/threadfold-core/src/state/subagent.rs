@@ -75,9 +75,9 @@ impl Names {
                 self.kind = kind;
             }
         }
-        let bare: Arc<str> = name.bare().into();
+        let bare = name.to_bare();
         if !self.bare.contains(&bare) {
-            self.bare.push(bare);
+            push_exactly(&mut self.bare, bare);
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) struct Run {
     pub(crate) description: Option<RankedValue<Arc<str>>>,
     /// How the run ended, by rank.
     #[serde(default)]
-    pub(crate) done: [Option<RunEnd>; 2],
+    pub(crate) done: [Option<Box<RunEnd>>; 2],
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) background: bool,
     /// The ranks that reported the run. Snapshots keep the field under its old name.
@@ -161,6 +161,15 @@ impl RankSet {
     }
 }
 
+/// Appends to a list that seldom gets a second item, without room for four: a session may have
+/// hundreds of thousands of subagents.
+fn push_exactly<T>(list: &mut Vec<T>, item: T) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.push(item);
+}
+
 /// Keeps the first value, unless a higher rank reports one.
 pub(crate) fn fill<T>(slot: &mut Option<RankedValue<T>>, rank: Rank, value: Option<T>) {
     if let Some(value) = value
@@ -197,13 +206,13 @@ impl Run {
     /// Records that a conversation contains the call.
     pub(crate) fn add_edge(&mut self, slot: Slot) {
         if !self.edges.contains(&slot) {
-            self.edges.push(slot);
+            push_exactly(&mut self.edges, slot);
         }
     }
 
     /// Records how the run ended.
     pub(crate) fn end(&mut self, rank: Rank, done: RunEnd) {
-        self.done[rank as usize] = Some(done);
+        self.done[rank as usize] = Some(Box::new(done));
     }
 
     /// Returns how the run ended, if it did.
@@ -215,7 +224,7 @@ impl Run {
                 output: top.output.clone().or_else(|| under.output.clone()),
                 duration_ms: top.duration_ms.or(under.duration_ms),
             }),
-            (only, None) | (None, only) => only.clone(),
+            (only, None) | (None, only) => only.as_deref().cloned(),
         }
     }
 
@@ -306,7 +315,7 @@ impl Subagent {
         let place = match self.runs.iter().position(|run| run.tool_use_id == *call) {
             Some(place) => place,
             None => {
-                self.runs.push(Run::of(call.clone()));
+                push_exactly(&mut self.runs, Run::of(call.clone()));
                 self.runs.len() - 1
             }
         };

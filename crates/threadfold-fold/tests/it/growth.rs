@@ -1,19 +1,28 @@
 //! How the work grows: ten times the input costs at most twelve times the work.
 //!
-//! The work is counted, not timed: every block and turn that is looked at counts, and every event.
+//! The work is counted, not timed: every block and turn that is looked at counts, every spilled block
+//! that is read back, and every event. Closed blocks are spilled, as the program does.
+
+use std::sync::Arc;
 
 use threadfold_core::work::visits;
 use threadfold_fold::{Agent, Cutter, Fold, Record, RecordKind, Slices, SourceRole, SourceSpec};
+use threadfold_testkit::spill_store::MemorySpillStore;
 
 const SMALL: usize = 400;
+/// For shapes whose cost per line shows only when there are many.
+const LARGE: usize = 4_000;
 const FACTOR: usize = 10;
+/// How many bytes of a state stay in memory: so few that the smaller input is spilled as well.
+const BUDGET: usize = 256 << 10;
 /// Ten, and a fifth more for what grows with a logarithm.
 const MOST: u64 = 12;
 
 /// Folds lines of a format, and returns the work that it took.
 fn work(spec: &SourceSpec, lines: &str) -> u64 {
     let before = visits();
-    let mut fold = Fold::new("s".into(), Slices::default());
+    let store = Arc::new(MemorySpillStore::default());
+    let mut fold = Fold::new("s".into(), Slices::default()).spill_to(store, BUDGET);
     let mut records = vec![Record::new(RecordKind::Source, 1, 0, spec.to_json())];
     let mut cutter = Cutter::new(1);
     cutter.push(lines.as_bytes(), &mut records);
@@ -29,8 +38,13 @@ fn work(spec: &SourceSpec, lines: &str) -> u64 {
 
 /// Holds a shape to the bound, in one format.
 fn check(name: &str, spec: &SourceSpec, shape: impl Fn(usize) -> String) {
+    check_from(SMALL, name, spec, shape);
+}
+
+/// Holds a shape to the bound, from so many lines on.
+fn check_from(count: usize, name: &str, spec: &SourceSpec, shape: impl Fn(usize) -> String) {
     let lines = |count: usize| (0..count).map(|number| shape(number) + "\n").collect::<String>();
-    let (small, large) = (work(spec, &lines(SMALL)), work(spec, &lines(SMALL * FACTOR)));
+    let (small, large) = (work(spec, &lines(count)), work(spec, &lines(count * FACTOR)));
     assert!(large <= small * MOST, "{name}: {small} and {large} with {FACTOR} times the input");
 }
 
@@ -123,11 +137,53 @@ fn calls_that_are_all_answered_at_the_end() {
 
 #[test]
 fn calls_of_subagents_that_all_have_one_prompt() {
-    check("calls of subagents", &transcript(), |number| {
+    // Calls without a result beyond 256 are spilled, so a few hundred do not show what they cost.
+    check_from(LARGE, "calls of subagents", &transcript(), |number| {
         let call = format!(
             r#"[{{"type":"tool_use","id":"t{number}","name":"Task","input":{{"prompt":"p"}}}}]"#
         );
         line("assistant", number, number.checked_sub(1), &call)
+    });
+}
+
+#[test]
+fn subagents_that_only_began() {
+    check_from(LARGE, "spawned subagents", &events(), |number| {
+        format!(r#"{{"type":"subagent:spawned","payload":{{"toolUseId":"t{number}"}}}}"#)
+    });
+    check_from(LARGE, "tasks of a stream", &stream(), |number| {
+        format!(
+            r#"{{"type":"system","subtype":"task_started","session_id":"s","uuid":"u{number}","task_id":"k{number}","tool_use_id":"t{number}","task_type":"local_agent","description":"d"}}"#
+        )
+    });
+}
+
+#[test]
+fn a_call_that_is_repeated_in_other_words() {
+    check_from(LARGE, "a call with other inputs", &transcript(), |number| match number {
+        0 => line("user", 0, None, "\"hi\""),
+        _ => {
+            let call = format!(
+                r#"[{{"type":"tool_use","id":"t","name":"Read","input":{{"n":{number}}}}}]"#
+            );
+            line("assistant", number, Some(0), &call)
+        }
+    });
+}
+
+#[test]
+fn a_result_that_is_repeated_in_other_words() {
+    check_from(LARGE, "a result with other outputs", &transcript(), |number| match number {
+        0 => line("user", 0, None, "\"hi\""),
+        1 => {
+            let call = r#"[{"type":"tool_use","id":"t","name":"Read","input":{}}]"#;
+            line("assistant", 1, Some(0), call)
+        }
+        _ => {
+            let result =
+                format!(r#"[{{"type":"tool_result","tool_use_id":"t","content":"{number}"}}]"#);
+            line("user", number, Some(1), &result)
+        }
     });
 }
 

@@ -33,7 +33,7 @@ struct Before {
 }
 
 /// What is left of a kept request for the next one.
-enum Kept {
+enum ReusablePart {
     /// Everything: it is the same request.
     Same,
     /// Everything: the turn appends its items.
@@ -62,39 +62,41 @@ impl GrowingRequest {
     /// changed in any way in between.
     pub(crate) fn follow(&mut self, state: &TurnState) {
         let frame = Frame::of(self.dialect, state);
-        let kept = if frame == self.frame { self.kept(state) } else { Kept::Nothing };
+        let kept = if frame == self.frame { self.kept(state) } else { ReusablePart::Nothing };
         let turn = state.last();
         match kept {
-            Kept::Same => return,
-            Kept::Whole => {
+            ReusablePart::Same => return,
+            ReusablePart::Whole => {
                 let end = self.body.len() - TAIL.len();
                 self.before = Before { end, check: self.check.clone() };
             }
-            Kept::BeforeLast => {}
-            Kept::Nothing => self.begin(frame, state),
+            ReusablePart::BeforeLast => {}
+            ReusablePart::Nothing => self.begin(frame, state),
         }
         self.append(turn);
         self.last = turn.cloned();
     }
 
     /// Returns what the state's last turn leaves of the request.
-    fn kept(&self, state: &TurnState) -> Kept {
-        let (Some(last), Some(turn)) = (&self.last, state.last()) else { return Kept::Nothing };
+    fn kept(&self, state: &TurnState) -> ReusablePart {
+        let (Some(last), Some(turn)) = (&self.last, state.last()) else {
+            return ReusablePart::Nothing;
+        };
         if is_same(last, turn) {
-            return Kept::Same;
+            return ReusablePart::Same;
         }
         let sent = turn.sent();
         if restarts(turn) {
-            return Kept::Nothing;
+            return ReusablePart::Nothing;
         }
         let (known, number) = (last.number(), turn.number());
         if known == number && last.sent().prefix_hash == sent.prefix_hash && !restarts(last) {
-            return Kept::BeforeLast;
+            return ReusablePart::BeforeLast;
         }
         let is_next = known + 1 == number;
         match is_next && state.turn(known).is_some_and(|it| is_same(last, it)) {
-            true => Kept::Whole,
-            false => Kept::Nothing,
+            true => ReusablePart::Whole,
+            false => ReusablePart::Nothing,
         }
     }
 

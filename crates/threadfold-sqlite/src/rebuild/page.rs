@@ -45,8 +45,10 @@ impl Value {
     }
 }
 
-/// The size of a page, unless the file states another one.
+/// The size of a page, unless the file has another one.
 const USUAL_SIZE: usize = 4096;
+/// The sizes that a page can have.
+const SIZES: [usize; 8] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 /// The type of a page that is a leaf of a table.
 const TABLE_LEAF: u8 = 13;
 /// The bytes before the first page's own header.
@@ -59,11 +61,49 @@ const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 
 impl<'a> Pages<'a> {
+    /// The size that the file states may be damaged, so the size is the one with which the most
+    /// pages look like nodes of a tree.
     pub(super) fn new(bytes: &'a [u8], log: &'a [u8]) -> Self {
         let stated = bytes.get(16..18).map(|it| usize::from(u16::from_be_bytes([it[0], it[1]])));
-        let size = stated.filter(|it| it.is_power_of_two() && *it >= 512).unwrap_or(USUAL_SIZE);
-        let followed = RefCell::default();
-        Self { bytes, size, replaced: committed_pages(log, size), followed }
+        let stated = stated.filter(|it| SIZES.contains(it)).unwrap_or(USUAL_SIZE);
+        let mut best = Self::with_size(bytes, log, stated);
+        let mut nodes = best.count_nodes();
+        for size in SIZES.into_iter().filter(|it| *it != stated) {
+            let pages = Self::with_size(bytes, log, size);
+            let found = pages.count_nodes();
+            if found > nodes {
+                (best, nodes) = (pages, found);
+            }
+        }
+        best
+    }
+
+    fn with_size(bytes: &'a [u8], log: &'a [u8], size: usize) -> Self {
+        Self { bytes, size, replaced: committed_pages(log, size), followed: RefCell::default() }
+    }
+
+    fn count_nodes(&self) -> usize {
+        (1..=self.count()).filter(|number| self.is_node(*number)).count()
+    }
+
+    /// Returns whether a page looks like a node of a tree: all its cells are behind their list, and
+    /// within the page.
+    fn is_node(&self, number: usize) -> bool {
+        let header = if number == 1 { FILE_HEADER } else { 0 };
+        let Some(page) = self.page(number) else { return false };
+        let list = match page.get(header) {
+            Some(2 | 5) => header + 12,
+            Some(10 | 13) => header + 8,
+            _ => return false,
+        };
+        let word = |at: usize| {
+            page.get(at..at + 2).map(|it| usize::from(u16::from_be_bytes([it[0], it[1]])))
+        };
+        let count = word(header + 3).unwrap_or_default();
+        let end = list + 2 * count;
+        let is_within =
+            |index| word(list + 2 * index).is_some_and(|it| it >= end && it < self.size);
+        count > 0 && end <= self.size && (0..count).all(is_within)
     }
 
     /// Returns the rows of all tables, as far as they can be read.

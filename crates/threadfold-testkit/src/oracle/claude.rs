@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::shown::Shown;
-use super::{Expected, Piece, spelling};
+use super::shown::ShownContent;
+use super::{ExpectedContent, Piece, spelling};
 use crate::sessions_on_disk::SessionOnDisk;
 
 /// The records of the harness that have words of their own; others show a fixed text or nothing.
@@ -20,7 +20,7 @@ const SILENT: [&str; 7] = [
 ];
 
 /// Returns what the files or the stream of a session contain.
-pub(super) fn expected(session: &SessionOnDisk, shown: &Shown) -> Expected {
+pub(super) fn expected(session: &SessionOnDisk, shown: &ShownContent) -> ExpectedContent {
     let files: Vec<(&str, Vec<Value>)> = session
         .files
         .iter()
@@ -29,7 +29,7 @@ pub(super) fn expected(session: &SessionOnDisk, shown: &Shown) -> Expected {
         .collect();
     let agent_calls = agent_calls(files.iter().flat_map(|(_, records)| records));
     let notified = notified_results(files.iter().flat_map(|(_, records)| records));
-    let (expected, is_stream) = (Expected::default(), session.is_stream);
+    let (expected, is_stream) = (ExpectedContent::default(), session.is_stream);
     let mut reader = Reader { shown, expected, is_stream, notified };
     for (path, records) in &files {
         let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".jsonl");
@@ -109,8 +109,8 @@ fn notified_results<'a>(
 }
 
 struct Reader<'a> {
-    shown: &'a Shown,
-    expected: Expected,
+    shown: &'a ShownContent,
+    expected: ExpectedContent,
     is_stream: bool,
     /// The results that notifications report, by call.
     notified: BTreeMap<String, BTreeSet<String>>,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::shown::Shown;
-use super::{Expected, Piece, spelling};
+use super::shown::ShownContent;
+use super::{ExpectedContent, Piece, spelling};
 use crate::raw_count::newer::NewerRecords;
 use crate::raw_count::opencode::{OpencodeCount, bare, records};
 use crate::sessions_on_disk::SessionOnDisk;
@@ -20,7 +20,11 @@ struct Latest {
 }
 
 /// Returns what the records of a session and its children contain.
-pub(super) fn expected(session: &SessionOnDisk, root: &str, shown: &Shown) -> Expected {
+pub(super) fn expected(
+    session: &SessionOnDisk,
+    root: &str,
+    shown: &ShownContent,
+) -> ExpectedContent {
     let mut count = OpencodeCount::default();
     let mut latest = Latest::default();
     for (_, bytes) in &session.files {
@@ -34,7 +38,7 @@ pub(super) fn expected(session: &SessionOnDisk, root: &str, shown: &Shown) -> Ex
     latest.parts.append(&mut latest.newer.parts);
     let prompts = latest.newer.prompts.iter().map(|id| (id.clone(), "user".to_owned()));
     latest.roles.extend(prompts);
-    let mut expected = Expected::default();
+    let mut expected = ExpectedContent::default();
     for part in latest.parts.values() {
         let session = part["sessionID"].as_str().unwrap_or("");
         if count.root_of(session) != root {
@@ -147,7 +151,13 @@ impl Latest {
     }
 }
 
-fn add_part(expected: &mut Expected, shown: &Shown, place: &str, part: &Value, is_user: bool) {
+fn add_part(
+    expected: &mut ExpectedContent,
+    shown: &ShownContent,
+    place: &str,
+    part: &Value,
+    is_user: bool,
+) {
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let (id, message) = (text(&part["id"]), text(&part["messageID"]));
     let piece = |kind, name: &str, words: String| Piece {
@@ -185,8 +195,8 @@ fn add_part(expected: &mut Expected, shown: &Shown, place: &str, part: &Value, i
 }
 
 fn add_tool(
-    expected: &mut Expected,
-    shown: &Shown,
+    expected: &mut ExpectedContent,
+    shown: &ShownContent,
     part: &Value,
     piece: &dyn Fn(&'static str, &str, String) -> Piece,
 ) {

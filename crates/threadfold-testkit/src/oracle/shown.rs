@@ -10,7 +10,7 @@ use threadfold_core::{
 use super::{Piece, spelling};
 
 /// The pieces of a state.
-pub(super) struct Shown {
+pub(super) struct ShownContent {
     pub(super) pieces: BTreeMap<Piece, usize>,
     /// The canonical name of each conversation, by any of its names.
     names: BTreeMap<String, String>,
@@ -24,7 +24,7 @@ pub(super) struct Shown {
     places: BTreeMap<String, Vec<String>>,
 }
 
-impl Shown {
+impl ShownContent {
     pub(super) fn of(state: &ConversationState) -> Self {
         let mut shown = Self {
             pieces: BTreeMap::new(),

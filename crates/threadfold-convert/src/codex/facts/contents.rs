@@ -232,7 +232,7 @@ pub(super) fn state_stored_item(facts: &mut Facts, item: &Value) {
     }
 }
 
-/// States the state of a subagent as files have it: a word, or a word with what it said.
+/// Emits a subagent's status as stored: a word, optionally with its last text.
 fn state_stored_agent(facts: &mut Facts, id: &str, agent: &Value) {
     match agent {
         Value::String(status) => state_agent(facts, id, Some(status), &Value::Null),

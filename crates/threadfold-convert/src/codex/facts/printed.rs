@@ -11,7 +11,7 @@ use crate::parity::{Facts, RecordName};
 
 /// What a process printed so far.
 #[derive(Default)]
-pub(super) struct Printed {
+pub(super) struct PrintedFacts {
     has_thread: bool,
     is_in_turn: bool,
     /// The items of the process, in their order.
@@ -19,7 +19,7 @@ pub(super) struct Printed {
     thread: String,
 }
 
-impl Printed {
+impl PrintedFacts {
     /// Reads a line.
     pub(super) fn read(&mut self, facts: &mut Facts, line: &Value) {
         let kind = text(line, "type").unwrap_or("");

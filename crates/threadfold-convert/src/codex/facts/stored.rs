@@ -15,7 +15,7 @@ type Copies = BTreeMap<String, [usize; 2]>;
 
 /// What the files had so far.
 #[derive(Default)]
-pub(super) struct Stored {
+pub(super) struct StoredFacts {
     /// Texts by the id of an item, as the agent and as the model has it.
     texts_by_id: BTreeMap<String, [Option<String>; 2]>,
     /// Texts, reasoning and prompts, as events and as items of the model.
@@ -77,7 +77,7 @@ fn texts(parts: &Value) -> Vec<String> {
     parts.filter_map(|it| it.as_str().or(it["text"].as_str())).map(str::to_owned).collect()
 }
 
-impl Stored {
+impl StoredFacts {
     /// Reads a line.
     pub(super) fn read(&mut self, facts: &mut Facts, record: &Value, is_main: bool) {
         let payload = &record["payload"];

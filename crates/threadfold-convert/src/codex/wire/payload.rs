@@ -43,7 +43,7 @@ impl<'de> Visitor<'de> for PayloadVisitor {
         let (mut item, mut has_item) = (None, false);
         while let Some(key) = map.next_key::<Str<'de>>()? {
             if has_item && &*key == "item" {
-                item = map.next_value_seed(Nested)?.fields;
+                item = map.next_value_seed(NestedItem)?.fields;
                 continue;
             }
             let value: &'de RawValue = map.next_value()?;
@@ -84,9 +84,9 @@ impl<'de> Visitor<'de> for PayloadVisitor {
 }
 
 /// The item inside a payload.
-struct Nested;
+struct NestedItem;
 
-impl<'de> serde::de::DeserializeSeed<'de> for Nested {
+impl<'de> serde::de::DeserializeSeed<'de> for NestedItem {
     type Value = Payload<'de>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {

@@ -47,7 +47,7 @@ pub(super) fn read(facts: &mut EventFacts, kind: &str, event: &FactEvent<'_>) {
     facts.contradictions.extend(named);
 }
 
-/// Returns what an event says otherwise than an earlier one, where nothing of it is stored.
+/// Returns the fields in which an event contradicts an earlier one, where nothing of it is stored.
 fn disagreement(
     message: &Value,
     kind: &str,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 
-use super::Keyed;
+use super::SequenceItem;
 
 /// How many items or nodes a node holds at most.
 pub(super) const WIDTH: usize = 8;
@@ -66,7 +66,7 @@ fn child_at<T>(children: &[Child<T>], mut position: usize) -> (usize, usize) {
     (at, position)
 }
 
-impl<T: Keyed> Node<T> {
+impl<T: SequenceItem> Node<T> {
     pub(super) fn find(&self, key: u64) -> Option<(usize, &T)> {
         let mut before = 0;
         let mut node = self;
@@ -87,13 +87,13 @@ impl<T: Keyed> Node<T> {
 
     fn first_key(&self) -> u64 {
         match self {
-            Self::Leaf(items) => items.first().map_or(0, Keyed::key),
+            Self::Leaf(items) => items.first().map_or(0, SequenceItem::key),
             Self::Branch(children) => children.first().map_or(0, |child| child.first),
         }
     }
 }
 
-impl<T: Clone + Keyed> Child<T> {
+impl<T: Clone + SequenceItem> Child<T> {
     pub(super) fn of(node: Node<T>) -> Self {
         let count = match &node {
             Node::Leaf(items) => items.len(),
@@ -208,7 +208,7 @@ fn insert_or_split<E>(
 }
 
 /// Merges the child at `at`, which became small, with the one beside it, if both fit into one node.
-fn merge<T: Clone + Keyed>(children: &mut Branch<T>, at: usize) {
+fn merge<T: Clone + SequenceItem>(children: &mut Branch<T>, at: usize) {
     if children[at].count == 0 {
         children.remove(at);
         return;

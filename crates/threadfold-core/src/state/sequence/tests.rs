@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use proptest::prelude::*;
 
-use super::{Keyed, Sequence};
+use super::{Sequence, SequenceItem};
 
 thread_local! {
     static COPIES: Cell<usize> = const { Cell::new(0) };
@@ -21,7 +21,7 @@ impl Clone for Item {
     }
 }
 
-impl Keyed for Item {
+impl SequenceItem for Item {
     fn key(&self) -> u64 {
         self.0
     }
