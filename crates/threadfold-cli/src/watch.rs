@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    ContentWatcher, EngineError, FolderFollower, FoundSession, FrameListener, Host, IdOrigin,
-    InputOptions, Intake, ListenOptions, Options, Pipe, PipeInput, Server, ServerAccess, Session,
-    follow_pipe, holder, server_at,
+    ContentWatcher, EngineError, FolderFollower, FoundSession, FrameListener, Host, InputOptions,
+    Intake, ListenOptions, Options, Pipe, Server, ServerAccess, Session, SessionNames, follow_pipe,
+    holder, server_at,
 };
 use threadfold_store::StoreError;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::error::{CommandError, print_note};
+use crate::error::{CommandError, print_note, report_loss};
 use crate::store::OpenStore;
 use crate::surroundings::machine;
 use crate::view::count;
@@ -138,6 +138,7 @@ impl Watcher<'_> {
         let mut opened = self.open(&found.id).await?;
         if let Some(session) = &mut opened {
             report_rewrite(follower.poll(session, &mut |_| {}).await?);
+            found.content.losses().iter().for_each(report_loss);
         }
         let Some((mut session, mut showing)) = self.show(&found.id, opened, stop.as_mut()).await?
         else {
@@ -173,7 +174,7 @@ impl Watcher<'_> {
                 None
             }
         };
-        let input = match recognized {
+        let mut input = match recognized {
             Some(input) => input,
             None if !pipe.stop().await? => return Ok(()),
             None => pipe.recognize(&options).await?,
@@ -181,7 +182,27 @@ impl Watcher<'_> {
         if !input.input.is_known() {
             print_note("the input is not in a format of a known agent: it is stored line by line");
         }
-        let id = self.free_id(&input).await?;
+        let store = self.host.store().clone();
+        let (names, budget) = (SessionNames::new(&*store), Some(self.store.budget()));
+        let is_settled = tokio::select! {
+            settled = names.settle_pipe(&mut input, &mut pipe, budget.clone()) => {
+                settled?;
+                true
+            }
+            stopped = &mut stop, if !is_stopped => {
+                stopped?;
+                is_stopped = true;
+                false
+            }
+        };
+        if !is_settled {
+            pipe.stop().await?;
+            names.settle_pipe(&mut input, &mut pipe, budget).await?;
+        }
+        if input.is_repeated() {
+            print_note(format_args!("the input is in the store already, as `{}`", input.id));
+        }
+        let id = input.id.clone();
         let Some(mut session) = self.open(&id).await? else {
             return self.listen_only(&id).await;
         };
@@ -197,19 +218,8 @@ impl Watcher<'_> {
             }
         };
         let followed = follow_pipe(&mut session, &input, pipe, until).await;
+        input.loss().iter().for_each(report_loss);
         close(session, showing, followed.map_err(CommandError::from).and(ended)).await
-    }
-
-    /// Returns the id under which a stream is stored. A stream without an id of its own is never
-    /// merged with another that begins alike.
-    async fn free_id(&self, input: &PipeInput) -> Result<SessionId, CommandError> {
-        let mut id = input.id.clone();
-        let mut number = 1_u32;
-        while input.naming == IdOrigin::Content && self.host.store().head(&id).await?.is_some() {
-            number += 1;
-            id = SessionId::from(format!("{}-{number}", input.id));
-        }
-        Ok(id)
     }
 
     async fn server(self, address: &str, wanted: Option<String>) -> Result<(), CommandError> {

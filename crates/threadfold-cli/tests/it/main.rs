@@ -19,6 +19,7 @@ mod import;
 mod import_files;
 mod import_identity;
 mod import_opencode;
+mod input_forms;
 mod input_paths;
 mod kills;
 mod list;
