@@ -46,6 +46,7 @@ mod unchanged;
 mod unfinished;
 mod unknown_agents;
 mod verify_claude;
+mod unread;
 mod view;
 mod view_noise;
 mod watch;

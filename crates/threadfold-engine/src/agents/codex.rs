@@ -5,6 +5,7 @@ mod content;
 mod enumerate;
 mod heads;
 mod places;
+mod unread;
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,7 @@ use crate::discover::{Discovery, FolderTree};
 use crate::files::Form;
 use crate::found_session::FoundSession;
 use crate::open_path::{InputError, InputOptions, is_packed_file, single_file};
+use crate::unread::UnreadContent;
 
 /// Codex.
 pub(crate) struct Codex;
@@ -38,6 +40,10 @@ impl AgentAccess for Codex {
 
     fn enumerate(&self, place: &Path, found: &mut Discovery) {
         enumerate::place(place, found);
+    }
+
+    fn unread(&self, place: &Path) -> Vec<UnreadContent> {
+        unread::unread(place)
     }
 
     fn claim(&self, tree: &mut FolderTree, found: &mut Discovery) {
