@@ -1,5 +1,6 @@
 //! Follows a source into the store, and shows it from there.
 
+mod folder_frames;
 mod show;
 mod target;
 
@@ -9,10 +10,11 @@ use std::time::Duration;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    ContentWatcher, EngineError, FolderFollower, FoundSession, FrameListener, Host, InputOptions,
-    Intake, ListenOptions, Options, Pipe, Server, ServerAccess, Session, SessionNames, follow_pipe,
-    holder, server_at,
+    ContentWatcher, EngineError, FolderFollower, FolderUpdate, FoundSession, FrameListener, Host,
+    InputOptions, Intake, ListenOptions, Options, Pipe, Server, ServerAccess, Session,
+    SessionNames, follow_pipe, holder, server_at,
 };
+use threadfold_fold::with_causes;
 use threadfold_store::StoreError;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
@@ -21,7 +23,8 @@ use crate::error::{CommandError, print_note, report_loss};
 use crate::store::OpenStore;
 use crate::surroundings::machine;
 use crate::view::count;
-use show::{Show, Takeover};
+use folder_frames::FolderFrames;
+use show::{Show, Takeover, show_update};
 
 pub(crate) use show::Output;
 pub(crate) use target::WatchTarget;
@@ -248,32 +251,61 @@ impl Watcher<'_> {
         close(session, showing, ended).await
     }
 
-    /// Follows all sessions of a folder, and reports new records.
+    /// Follows all sessions of a folder, and shows those that change.
     async fn folder(self, folder: &Path) -> Result<(), CommandError> {
         let budget = self.store.budget();
-        let mut follower = FolderFollower::new(self.host.store().clone(), folder, move || {
-            Options { budget: Some(budget.clone()), ..Options::new(holder("threadfold watch")) }
+        let mut follower = FolderFollower::new(self.host.clone(), folder, move || Options {
+            budget: Some(budget.clone()),
+            ..Options::new(holder("threadfold watch"))
         });
         let mut stop = pin!(stop());
         follower.skip_existing()?;
+        let mut frames = FolderFrames::new(self.host.clone(), self.listening.clone());
         let mut show = Show::new(self.output);
         print_note(format_args!("watching `{}`; Ctrl-C stops", folder.display()));
-        loop {
+        let ended = loop {
             tokio::select! {
-                stopped = &mut stop => {
-                    follower.close().await?;
-                    return stopped;
-                }
+                stopped = &mut stop => break stopped,
+                failure = frames.failed() => break Err(failure.into()),
                 () = follower.changed() => {
-                    for update in follower.poll().await {
-                        let session = update.session.as_ref().and_then(|id| follower.session(id));
-                        let summary = session.map(|it| it.fold().summary());
-                        show.update(&update, summary.as_ref())?;
+                    let updates = follower.poll().await;
+                    if let Err(error) = show_updates(&follower, &updates, &mut show, &mut frames).await {
+                        break Err(error);
                     }
                 }
             }
+        };
+        frames.begin_closing();
+        let closed = follower.close().await;
+        frames.close().await;
+        ended.and(closed.map_err(CommandError::from))
+    }
+}
+
+/// Shows what is new in a folder: frames of the sessions that changed, or a line of text for each.
+async fn show_updates(
+    follower: &FolderFollower,
+    updates: &[FolderUpdate],
+    show: &mut Show,
+    frames: &mut FolderFrames,
+) -> Result<(), CommandError> {
+    for update in updates {
+        update.losses.iter().for_each(report_loss);
+        match (&mut *show, &update.session, &update.result) {
+            (Show::Text(live), session, _) => {
+                let session = session.as_ref().and_then(|id| follower.session(id));
+                let summary = session.map(|it| it.fold().summary());
+                show_update(live, update, summary.as_ref())?;
+            }
+            (Show::Json(_), Some(id), Ok(_)) => frames.follow(id).await?,
+            // What is not about a record is no frame.
+            (Show::Json(_), _, Err(error)) => {
+                print_note(format_args!("{}", with_causes(error)));
+            }
+            (Show::Json(_), None, Ok(_)) => {}
         }
     }
+    Ok(())
 }
 
 /// Returns the latest session of a server; waits for one if there is none yet.

@@ -86,7 +86,7 @@ pub use file_watcher::{FileChanges, FileWatcher};
 pub use files::{Form, InputFile, Intake, read_files};
 pub use folder::{FolderFollower, FolderUpdate};
 pub use found_session::{Follow, FoundSession, IdOrigin, LostContent, SessionContent, Stamp};
-pub use frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
+pub use frame::{Delivery, Frame, GapReason, PROTOCOL, REDUCER, SharedStep, View};
 pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
 pub use host::{
