@@ -4,6 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use threadfold_engine::LostContent;
+
 use crate::printable::printable;
 
 /// Why a command failed.
@@ -102,4 +104,12 @@ pub(crate) fn ambiguous(given: &str, names: impl Iterator<Item = String>) -> Com
 pub(crate) fn print_note(line: impl Display) {
     // If stderr is closed, there is nowhere to report that.
     writeln!(io::stderr(), "{}", printable(&line.to_string())).ok();
+}
+
+/// Reports something of a session that cannot be read, although the rest can.
+pub(crate) fn report_loss(lost: &LostContent) {
+    print_note(format_args!(
+        "`{}` cannot be decompressed to its end: {}; what precedes that is read",
+        lost.place, lost.reason
+    ));
 }

@@ -123,6 +123,7 @@ impl From<InputError> for CommandError {
             InputError::Several { example, .. } => {
                 format!("`--session {example}` reads one of them; `threadfold list` shows more")
             }
+            InputError::SeveralFiles { .. } => "give the path of one of their files".into(),
             InputError::OneSession { .. } => "omit `--session`".into(),
             InputError::Address { .. } => "an address looks like `http://127.0.0.1:4096`".into(),
             _ => "`threadfold list` shows the sessions on this machine".into(),

@@ -13,7 +13,7 @@ use threadfold_engine::{
 };
 use threadfold_store::Store;
 
-use crate::error::{CommandError, print_note};
+use crate::error::{CommandError, print_note, report_loss};
 use crate::sessions::{ResolvedInput, find_given};
 use crate::store::OpenStore;
 use crate::surroundings::{discover, report_unreadable};
@@ -210,6 +210,7 @@ async fn import(
     // The session is closed in any case, to release its lease.
     let closed = session.close().await;
     let intake = intake?;
+    found.content.losses().iter().for_each(report_loss);
     for problem in closed? {
         print_note(format_args!("session `{}`: {problem}", found.id));
     }

@@ -15,7 +15,7 @@ use threadfold_engine::{
 };
 use threadfold_fold::{Agent, Detection, Fold, Step, detection_named, formats};
 
-use crate::error::{CommandError, print_note};
+use crate::error::{CommandError, print_note, report_loss};
 use crate::runtime::Waiter;
 use crate::store::elsewhere;
 use crate::view::{count, number};
@@ -160,6 +160,7 @@ fn fold_any(
                 report_unknown(&format!("`{}`", path.display()));
             }
             let fold = waiter.wait(read_found(&found, elsewhere(), observe))?;
+            found.content.losses().iter().for_each(report_loss);
             Ok(FoldedInput { fold, name: format!("`{}`", path.display()), is_pipe: false })
         }
         None => {
@@ -174,7 +175,9 @@ fn fold_any(
                 if !input.input.is_known() {
                     report_unknown("standard input");
                 }
-                Ok::<_, CommandError>(read_pipe(&input, pipe, elsewhere(), observe).await?)
+                let fold = read_pipe(&input, pipe, elsewhere(), observe).await?;
+                input.loss().iter().for_each(report_loss);
+                Ok::<_, CommandError>(fold)
             })?;
             Ok(FoldedInput { fold, name: "standard input".to_owned(), is_pipe: true })
         }

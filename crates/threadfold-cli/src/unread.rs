@@ -28,6 +28,7 @@ struct Unread<'a> {
     files: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
+    imported: bool,
     meaning: &'static str,
 }
 
@@ -40,11 +41,12 @@ pub(crate) fn report_unread(unread: &[UnreadContent]) {
             Unit::File => count(number, "file", "files"),
         };
         let since = since(it).map(|time| format!(" since {time}")).unwrap_or_default();
+        let place = it.place.display();
+        let how = if it.is_imported { "not understood" } else { "not read" };
         print_note(format_args!(
-            "{}: {} in `{}` is not read: {counted}{since}; {}",
+            "{}: {how}: {} in `{place}`, {counted}{since}; {}",
             it.agent.title(),
             it.what,
-            it.place.display(),
             it.meaning
         ));
     }
@@ -64,6 +66,7 @@ pub(crate) fn write_unread(
             rows: of(Unit::Row),
             files: of(Unit::File),
             since: since(it),
+            imported: it.is_imported,
             meaning: it.meaning,
         };
         write_json(out, &UnreadLine { unread })?;

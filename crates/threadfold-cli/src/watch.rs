@@ -1,5 +1,6 @@
 //! Follows a source into the store, and shows it from there.
 
+mod folder_frames;
 mod show;
 mod target;
 
@@ -9,19 +10,21 @@ use std::time::Duration;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    ContentWatcher, EngineError, FolderFollower, FoundSession, FrameListener, Host, IdOrigin,
-    InputOptions, Intake, ListenOptions, Options, Pipe, PipeInput, Server, ServerAccess, Session,
-    follow_pipe, holder, server_at,
+    ContentWatcher, EngineError, FolderFollower, FolderUpdate, FoundSession, FrameListener, Host,
+    InputOptions, Intake, ListenOptions, Options, Pipe, Server, ServerAccess, Session,
+    SessionNames, follow_pipe, holder, server_at,
 };
+use threadfold_fold::with_causes;
 use threadfold_store::StoreError;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::error::{CommandError, print_note};
+use crate::error::{CommandError, print_note, report_loss};
 use crate::store::OpenStore;
 use crate::surroundings::machine;
 use crate::view::count;
-use show::{Show, Takeover};
+use folder_frames::FolderFrames;
+use show::{Show, Takeover, show_update};
 
 pub(crate) use show::Output;
 pub(crate) use target::WatchTarget;
@@ -138,6 +141,7 @@ impl Watcher<'_> {
         let mut opened = self.open(&found.id).await?;
         if let Some(session) = &mut opened {
             report_rewrite(follower.poll(session, &mut |_| {}).await?);
+            found.content.losses().iter().for_each(report_loss);
         }
         let Some((mut session, mut showing)) = self.show(&found.id, opened, stop.as_mut()).await?
         else {
@@ -173,7 +177,7 @@ impl Watcher<'_> {
                 None
             }
         };
-        let input = match recognized {
+        let mut input = match recognized {
             Some(input) => input,
             None if !pipe.stop().await? => return Ok(()),
             None => pipe.recognize(&options).await?,
@@ -181,7 +185,27 @@ impl Watcher<'_> {
         if !input.input.is_known() {
             print_note("the input is not in a format of a known agent: it is stored line by line");
         }
-        let id = self.free_id(&input).await?;
+        let store = self.host.store().clone();
+        let (names, budget) = (SessionNames::new(&store), Some(self.store.budget()));
+        let is_settled = tokio::select! {
+            settled = names.settle_pipe(&mut input, &mut pipe, budget.clone()) => {
+                settled?;
+                true
+            }
+            stopped = &mut stop, if !is_stopped => {
+                stopped?;
+                is_stopped = true;
+                false
+            }
+        };
+        if !is_settled {
+            pipe.stop().await?;
+            names.settle_pipe(&mut input, &mut pipe, budget).await?;
+        }
+        if input.is_repeated() {
+            print_note(format_args!("the input is in the store already, as `{}`", input.id));
+        }
+        let id = input.id.clone();
         let Some(mut session) = self.open(&id).await? else {
             return self.listen_only(&id).await;
         };
@@ -197,19 +221,8 @@ impl Watcher<'_> {
             }
         };
         let followed = follow_pipe(&mut session, &input, pipe, until).await;
+        input.loss().iter().for_each(report_loss);
         close(session, showing, followed.map_err(CommandError::from).and(ended)).await
-    }
-
-    /// Returns the id under which a stream is stored. A stream without an id of its own is never
-    /// merged with another that begins alike.
-    async fn free_id(&self, input: &PipeInput) -> Result<SessionId, CommandError> {
-        let mut id = input.id.clone();
-        let mut number = 1_u32;
-        while input.naming == IdOrigin::Content && self.host.store().head(&id).await?.is_some() {
-            number += 1;
-            id = SessionId::from(format!("{}-{number}", input.id));
-        }
-        Ok(id)
     }
 
     async fn server(self, address: &str, wanted: Option<String>) -> Result<(), CommandError> {
@@ -238,32 +251,61 @@ impl Watcher<'_> {
         close(session, showing, ended).await
     }
 
-    /// Follows all sessions of a folder, and reports new records.
+    /// Follows all sessions of a folder, and shows those that change.
     async fn folder(self, folder: &Path) -> Result<(), CommandError> {
         let budget = self.store.budget();
-        let mut follower = FolderFollower::new(self.host.store().clone(), folder, move || {
-            Options { budget: Some(budget.clone()), ..Options::new(holder("threadfold watch")) }
+        let mut follower = FolderFollower::new(self.host.clone(), folder, move || Options {
+            budget: Some(budget.clone()),
+            ..Options::new(holder("threadfold watch"))
         });
         let mut stop = pin!(stop());
         follower.skip_existing()?;
+        let mut frames = FolderFrames::new(self.host.clone(), self.listening.clone());
         let mut show = Show::new(self.output);
         print_note(format_args!("watching `{}`; Ctrl-C stops", folder.display()));
-        loop {
+        let ended = loop {
             tokio::select! {
-                stopped = &mut stop => {
-                    follower.close().await?;
-                    return stopped;
-                }
+                stopped = &mut stop => break stopped,
+                failure = frames.failed() => break Err(failure.into()),
                 () = follower.changed() => {
-                    for update in follower.poll().await {
-                        let session = update.session.as_ref().and_then(|id| follower.session(id));
-                        let summary = session.map(|it| it.fold().summary());
-                        show.update(&update, summary.as_ref())?;
+                    let updates = follower.poll().await;
+                    if let Err(error) = show_updates(&follower, &updates, &mut show, &mut frames).await {
+                        break Err(error);
                     }
                 }
             }
+        };
+        frames.begin_closing();
+        let closed = follower.close().await;
+        frames.close().await;
+        ended.and(closed.map_err(CommandError::from))
+    }
+}
+
+/// Shows what is new in a folder: frames of the sessions that changed, or a line of text for each.
+async fn show_updates(
+    follower: &FolderFollower,
+    updates: &[FolderUpdate],
+    show: &mut Show,
+    frames: &mut FolderFrames,
+) -> Result<(), CommandError> {
+    for update in updates {
+        update.losses.iter().for_each(report_loss);
+        match (&mut *show, &update.session, &update.result) {
+            (Show::Text(live), session, _) => {
+                let session = session.as_ref().and_then(|id| follower.session(id));
+                let summary = session.map(|it| it.fold().summary());
+                show_update(live, update, summary.as_ref())?;
+            }
+            (Show::Json(_), Some(id), Ok(_)) => frames.follow(id).await?,
+            // What is not about a record is no frame.
+            (Show::Json(_), _, Err(error)) => {
+                print_note(format_args!("{}", with_causes(error)));
+            }
+            (Show::Json(_), None, Ok(_)) => {}
         }
     }
+    Ok(())
 }
 
 /// Returns the latest session of a server; waits for one if there is none yet.

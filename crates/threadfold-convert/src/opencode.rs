@@ -34,6 +34,7 @@ mod v2;
 mod wire;
 
 pub use agent::AGENT;
+pub use live::is_known_event;
 
 use emitter::{Emitter, LAST, key};
 use memory::Memory;

@@ -74,9 +74,10 @@ pub(crate) trait AgentAccess: Sync {
         None
     }
 
-    /// Recognizes a file whose bytes are not those of a format, such as a compressed one.
-    fn recognize_packed(&self, _file: &Path) -> Option<Detection> {
-        None
+    /// Returns whether the agent may compress its files of this format, so that compressed ones are
+    /// accepted.
+    fn packs(&self, _input: Detection) -> bool {
+        false
     }
 
     /// Returns the agent's server at an address, if it has servers.

@@ -56,7 +56,7 @@ impl Discovery {
                 found.places.push(place.clone());
                 row.enumerate(&place, &mut found);
                 row.enumerate_orphans(&place, &mut found);
-                found.unread.extend(row.unread(&place));
+                found.add_unread(row.unread(&place));
             }
         }
         found
@@ -143,6 +143,14 @@ impl Discovery {
         }
         alike.push(self.sessions.len());
         self.sessions.push(found);
+    }
+
+    /// Adds what is not read, except what is reported as unreadable.
+    pub(crate) fn add_unread(&mut self, unread: Vec<UnreadContent>) {
+        let is_reported =
+            |it: &UnreadContent| self.unreadable.iter().any(|(path, _)| *path == it.place);
+        let new: Vec<_> = unread.into_iter().filter(|it| !is_reported(it)).collect();
+        self.unread.extend(new);
     }
 
     pub(crate) fn add_child(&mut self, found: FoundSession) {

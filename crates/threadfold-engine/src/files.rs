@@ -20,8 +20,8 @@ use crate::found_session::{Follow, SessionContent, Stamp};
 use crate::session::Session;
 
 pub(crate) use growing_set::GrowingSetFollower;
-pub(crate) use identify::has_file;
 use identify::{DocumentMatch, FileMatch};
+pub(crate) use identify::{has_bytes, has_file, longest_lines};
 
 const CHUNK: usize = 64 << 10;
 /// How many bytes of records are written at once.

@@ -6,18 +6,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use threadfold_core::SessionId;
 use threadfold_fold::with_causes;
-use threadfold_store::Store;
 
 use crate::discover::{Discovery, FolderTree, list};
 use crate::error::EngineError;
 use crate::file_watcher::{FileChanges, FileWatcher};
 use crate::files::Intake;
-use crate::found_session::{Follow, FoundSession, Stamp};
+use crate::found_session::{Follow, FoundSession, LostContent, Stamp};
+use crate::host::Host;
 use crate::naming::SessionNames;
 use crate::open_path::InputOptions;
 use crate::session::{Options, Session};
@@ -32,7 +31,7 @@ const LIST_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Follows all sessions in a folder, at any depth, and stores their new records.
 pub struct FolderFollower {
-    store: Arc<dyn Store>,
+    host: Host,
     folder: PathBuf,
     options: Box<dyn Fn() -> Options + Send>,
     /// Size and time of every file below the folder at the last poll.
@@ -82,18 +81,20 @@ pub struct FolderUpdate {
     /// What was added, or an error. Failed reads are retried, and reported again only if the error
     /// changes.
     pub result: Result<Intake, EngineError>,
+    /// What of the session's files is lost.
+    pub losses: Vec<LostContent>,
 }
 
 impl FolderFollower {
-    /// Returns a follower of `folder` that stores what it finds in `store`.
+    /// Returns a follower of `folder` that stores what it finds in the host's store.
     pub fn new(
-        store: Arc<dyn Store>,
+        host: Host,
         folder: impl Into<PathBuf>,
         options: impl Fn() -> Options + Send + 'static,
     ) -> Self {
         let (files, sessions, unreadable, failures) = Default::default();
         Self {
-            store,
+            host,
             folder: folder.into(),
             options: Box::new(options),
             files,
@@ -283,8 +284,9 @@ impl FolderFollower {
                 self.sessions[index].stamp = Some(stamp);
                 self.failures.remove(&place);
                 if intake.records > 0 {
-                    let result = Ok(intake);
-                    updates.push(FolderUpdate { session: Some(id), path: place, result });
+                    let losses = self.sessions[index].found.content.losses();
+                    let (session, path) = (Some(id), place);
+                    updates.push(FolderUpdate { session, path, result: Ok(intake), losses });
                 }
             }
             Err(error) => {
@@ -302,8 +304,10 @@ impl FolderFollower {
     ) -> Result<(SessionId, Intake), EngineError> {
         let tracked = &mut self.sessions[index];
         if tracked.open.is_none() {
-            let id = SessionNames::new(&self.store).settle(&tracked.found).await?;
-            let session = Session::open(self.store.clone(), &id, (self.options)()).await?;
+            // Unreadable content is reported before the session is created in the store.
+            tracked.found.content.check()?;
+            let id = SessionNames::new(self.host.store()).settle(&tracked.found).await?;
+            let session = self.host.open(&id, (self.options)()).await?;
             let follower = tracked.found.content.follower();
             tracked.open = Some(OpenSession { session, follower, active: Instant::now() });
         }
@@ -329,7 +333,7 @@ impl FolderFollower {
         self.failures.insert(path.to_owned(), failure);
         if !is_known {
             let (session, path) = (session.cloned(), path.to_owned());
-            updates.push(FolderUpdate { session, path, result: Err(error) });
+            updates.push(FolderUpdate { session, path, result: Err(error), losses: Vec::new() });
         }
     }
 
@@ -364,7 +368,8 @@ impl FolderFollower {
         let Some(OpenSession { session, .. }) = self.sessions[index].open.take() else { return };
         let (id, path) = (session.id().clone(), self.sessions[index].found.place.clone());
         if let Err(error) = session.close().await {
-            updates.push(FolderUpdate { session: Some(id), path, result: Err(error) });
+            let (session, losses) = (Some(id), Vec::new());
+            updates.push(FolderUpdate { session, path, result: Err(error), losses });
         }
     }
 }

@@ -91,6 +91,11 @@ pub trait SessionContent: Send + Sync {
         Ok(None)
     }
 
+    /// Returns what of its files is lost; known once they were read.
+    fn losses(&self) -> Vec<LostContent> {
+        Vec::new()
+    }
+
     /// Returns a follower that reads what is new, any number of times.
     fn follower(&self) -> Box<dyn Follow>;
 
@@ -103,6 +108,15 @@ pub trait SessionContent: Send + Sync {
     fn with_copy(&self, _other: &Path) -> Option<Arc<dyn SessionContent>> {
         None
     }
+}
+
+/// Something of a session that cannot be read, although the rest can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostContent {
+    /// The file.
+    pub place: String,
+    /// Why what follows the rest is lost.
+    pub reason: String,
 }
 
 /// Size and time of a session's content: any addition changes it.

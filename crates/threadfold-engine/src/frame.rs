@@ -2,6 +2,7 @@
 
 mod read;
 
+use std::fmt::{self, Display, Formatter};
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,19 @@ pub enum Frame {
         /// For a client that is sent changes: the conversation to show.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Json>,
+    },
+    /// The stream continues after the client's cursor, without a snapshot.
+    Resume {
+        /// The session.
+        session_id: SessionId,
+        /// The client's cursor.
+        cursor: String,
+        /// The version of the frames.
+        protocol: u32,
+        /// The version of the reducer.
+        reducer: u32,
+        /// What follows: `events` or `changes`.
+        then: Delivery,
     },
     /// The events of one record.
     Events {
@@ -102,6 +116,38 @@ impl Frame {
     /// Returns the frame as one line of JSON, without a line end.
     pub fn to_json(&self) -> String {
         Json::of(self).as_str().to_owned()
+    }
+}
+
+/// Why a client cannot continue from its cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GapReason {
+    /// The session was removed and created again.
+    OtherLog,
+    /// Another generation made the events before the cursor.
+    OtherGeneration,
+    /// The log has no such record.
+    BeyondEnd,
+    /// A snapshot is cheaper than what was missed.
+    TooFarBehind,
+    /// The session was restored to an earlier snapshot.
+    Restored,
+}
+
+impl Display for GapReason {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::OtherLog => {
+                "the cursor is of another log: the session was removed and created again"
+            }
+            Self::OtherGeneration => {
+                "the cursor is of another generation: the same records have other events now"
+            }
+            Self::BeyondEnd => "the cursor is beyond the end of the session",
+            Self::TooFarBehind => "the client is too far behind: a snapshot is cheaper",
+            Self::Restored => "the session was restored to an earlier snapshot",
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use threadfold_fold::{Agent, FileParts, Glance, HeadReader, SourceRole, SourceSp
 use crate::error::EngineError;
 use crate::files::{Form, InputFile, check_readable};
 use crate::found_session::FoundSession;
+use crate::packed::PlainReader;
 use crate::spill_file::Budget;
 use crate::transient::read_found;
 
@@ -106,8 +107,7 @@ pub(crate) fn sample(
         if head.is_none() && file.spec.kind == SourceRole::Main {
             let mut reader = HeadReader::new(session, &file.spec);
             let read = match file.is_compressed {
-                true => zstd::stream::read::Decoder::new(&opened)
-                    .and_then(|plain| read_head(plain, &mut reader)),
+                true => read_head(PlainReader::new(&opened), &mut reader),
                 false => read_head(&opened, &mut reader),
             };
             read.map_err(&unreadable)?;

@@ -64,6 +64,7 @@ mod load;
 mod naming;
 mod open_path;
 mod originals;
+mod packed;
 mod parts_on_disk;
 mod pipe;
 mod reindex;
@@ -86,8 +87,8 @@ pub use error::EngineError;
 pub use file_watcher::{FileChanges, FileWatcher};
 pub use files::{Form, InputFile, Intake, read_files};
 pub use folder::{FolderFollower, FolderUpdate};
-pub use found_session::{Follow, FoundSession, IdOrigin, SessionContent, Stamp};
-pub use frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
+pub use found_session::{Follow, FoundSession, IdOrigin, LostContent, SessionContent, Stamp};
+pub use frame::{Delivery, Frame, GapReason, PROTOCOL, REDUCER, SharedStep, View};
 pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
 pub use host::{

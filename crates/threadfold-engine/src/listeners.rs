@@ -1,5 +1,6 @@
 //! Publishes a session to listeners in this process: wake-ups and cursors, no per-listener queue.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +8,7 @@ use threadfold_core::{ConversationState, SessionId, SessionMetadata};
 use threadfold_fold::{Cursor, Fold, GENERATION, LogId, Step};
 use tokio::sync::watch;
 
-use crate::frame::{LazySnapshot, SharedStep, View};
+use crate::frame::{GapReason, LazySnapshot, SharedStep, View};
 use crate::snapshot_writer::header;
 
 /// How many steps are buffered for slow listeners.
@@ -41,6 +42,8 @@ struct PublishedState {
     steps: VecDeque<Arc<SharedStep>>,
     /// The total size of their records.
     bytes: usize,
+    /// The record at which the session was last restored to a snapshot, if it was.
+    restored: Option<u64>,
     /// Why the session ended, if it did.
     end: Option<String>,
 }
@@ -50,9 +53,8 @@ struct PublishedState {
 pub enum Update {
     /// Every step since the last call.
     Steps(Vec<Arc<SharedStep>>, View),
-    /// The listener is too far behind or ahead, its cursor is of another log or generation, or the
-    /// session was restored: it continues from this view.
-    Gap(View),
+    /// The listener cannot continue from its position, for this reason: it continues from this view.
+    Gap(View, GapReason),
     /// No more updates follow.
     End(String),
 }
@@ -63,8 +65,8 @@ pub struct Listener {
     handle: SessionHandle,
     wake: watch::Receiver<bool>,
     log: LogId,
-    /// The last record it has seen; `None` if that was in another log.
-    seq: Option<u64>,
+    /// The last record it has seen, or why its cursor is of no record here.
+    seq: Result<u64, GapReason>,
 }
 
 impl SessionHandle {
@@ -74,6 +76,7 @@ impl SessionHandle {
             log,
             steps: VecDeque::new(),
             bytes: 0,
+            restored: None,
             end: None,
         };
         let shared = SharedSession {
@@ -96,6 +99,7 @@ impl SessionHandle {
         published.log = log;
         published.steps.clear();
         published.bytes = 0;
+        published.restored = None;
         drop(published);
         self.shared.wake.send_modify(|_| {});
     }
@@ -106,6 +110,7 @@ impl SessionHandle {
         if steps.iter().any(|step| step.restored) {
             published.steps.clear();
             published.bytes = 0;
+            published.restored = Some(published.view.seq);
         } else {
             published.bytes += steps.iter().map(|step| step.bytes).sum::<usize>();
             published.steps.extend(steps.into_iter().map(|it| Arc::new(SharedStep::new(it))));
@@ -122,7 +127,8 @@ impl SessionHandle {
         self.shared.wake.send_replace(true);
     }
 
-    pub(crate) fn is_ended(&self) -> bool {
+    /// Returns whether no more updates follow.
+    pub fn is_ended(&self) -> bool {
         *self.shared.wake.borrow()
     }
 
@@ -184,8 +190,11 @@ impl SessionHandle {
     /// receives a gap first.
     pub fn listen(&self, after: &Cursor) -> Listener {
         let log = self.published().log.clone();
-        let is_own = after.log == log && after.generation == GENERATION;
-        let seq = is_own.then_some(after.seq);
+        let seq = match (after.log == log, after.generation == GENERATION) {
+            (true, true) => Ok(after.seq),
+            (true, false) => Err(GapReason::OtherGeneration),
+            (false, _) => Err(GapReason::OtherLog),
+        };
         Listener { handle: self.clone(), wake: self.shared.wake.subscribe(), log, seq }
     }
 }
@@ -220,22 +229,44 @@ impl Listener {
         }
     }
 
+    /// Returns why it cannot continue from its position; nothing if it can.
+    pub(crate) fn gap(&self) -> Option<GapReason> {
+        self.gap_in(&self.handle.published())
+    }
+
+    fn gap_in(&self, published: &PublishedState) -> Option<GapReason> {
+        if published.log != self.log {
+            return Some(GapReason::OtherLog);
+        }
+        let seq = match self.seq {
+            Ok(seq) => seq,
+            Err(reason) => return Some(reason),
+        };
+        let first = published.steps.front().map_or(published.view.seq + 1, |it| it.step.seq);
+        match seq.cmp(&published.view.seq) {
+            Ordering::Greater => Some(GapReason::BeyondEnd),
+            Ordering::Less if seq + 1 < first => {
+                let is_restored = published.restored.is_some_and(|restored| seq < restored);
+                Some(if is_restored { GapReason::Restored } else { GapReason::TooFarBehind })
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the updates, if there are any.
     fn catch_up(&mut self) -> Option<Update> {
         let published = self.handle.published();
-        let is_same_log = published.log == self.log;
-        if is_same_log && self.seq == Some(published.view.seq) {
-            return None;
-        }
-        let first = published.steps.front().map_or(u64::MAX, |it| it.step.seq);
-        let next = self.seq.filter(|seq| *seq < published.view.seq && is_same_log);
-        let held = next.and_then(|seq| (seq + 1).checked_sub(first));
         let view = published.view.clone();
-        let update = match held.and_then(|held| usize::try_from(held).ok()) {
-            Some(held) => Update::Steps(published.steps.iter().skip(held).cloned().collect(), view),
-            None => Update::Gap(view),
+        let update = match (self.gap_in(&published), self.seq) {
+            (None, Ok(seq)) if seq == view.seq => return None,
+            (None, Ok(seq)) => {
+                let first = published.steps.front().map_or(0, |it| it.step.seq);
+                let seen = usize::try_from((seq + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+                Update::Steps(published.steps.iter().skip(seen).cloned().collect(), view)
+            }
+            (None, Err(reason)) | (Some(reason), _) => Update::Gap(view, reason),
         };
-        self.seq = Some(published.view.seq);
+        self.seq = Ok(published.view.seq);
         self.log = published.log.clone();
         Some(update)
     }

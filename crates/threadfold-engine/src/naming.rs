@@ -11,6 +11,7 @@ use crate::error::EngineError;
 use crate::files::has_file;
 use crate::found_session::{FoundSession, IdOrigin};
 use crate::load::{LoadReport, load, load_within};
+use crate::pipe::{Pipe, PipeInput};
 use crate::spill_file::Budget;
 
 /// Decides under which id a session is stored.
@@ -55,6 +56,38 @@ impl<'a> SessionNames<'a> {
             }
         }
         Ok((found.id.clone(), None))
+    }
+
+    /// Sets the id under which a pipe is stored. A stream without an id of its own is never merged
+    /// with another that begins alike; but one that a session contains is that session.
+    ///
+    /// It is cancellation-safe, like [`Pipe::recognize`].
+    pub async fn settle_pipe(
+        &self,
+        input: &mut PipeInput,
+        pipe: &mut Pipe,
+        budget: Option<Budget>,
+    ) -> Result<(), EngineError> {
+        if input.naming == IdOrigin::Agent {
+            return Ok(());
+        }
+        let own = input.id.clone();
+        for number in 1_u32.. {
+            let id = numbered(&own, number);
+            let Some(entry) = self.store.entry(&id).await? else {
+                input.id = id;
+                return Ok(());
+            };
+            if entry.head.seq > 0 && !self.is_run(&entry).await? {
+                let (slices, within) = (Slices::default(), budget.clone());
+                let loaded = load_within(self.store, &id, u64::MAX, slices, within).await?;
+                if pipe.is_repeated_in((&**self.store, &loaded.fold), input).await? {
+                    (input.id, input.is_repeated) = (id, true);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns a stored session if it is the discovered one, loaded if that was necessary to know.

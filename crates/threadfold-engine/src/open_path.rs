@@ -1,5 +1,6 @@
 //! Opens a path that the user named: detects its sessions, agent and format.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -11,9 +12,11 @@ use threadfold_fold::{
 };
 
 use crate::agents;
+use crate::discover::Discovery;
 use crate::error::EngineError;
 use crate::files::{Form, InputFile};
 use crate::found_session::{FoundSession, IdOrigin};
+use crate::packed::PlainReader;
 
 /// What the user specified about a path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,6 +87,14 @@ pub enum InputError {
         /// An example id.
         example: String,
     },
+    /// Give the path of one of them.
+    #[error("there are {} sessions in `{}`: {}", names.len(), path.display(), listed(names))]
+    SeveralFiles {
+        /// The folder.
+        path: PathBuf,
+        /// Their ids, or their paths if those are not unique.
+        names: Vec<String>,
+    },
     /// Omit the session.
     #[error("`{}` contains only one session, but a session was specified", path.display())]
     OneSession {
@@ -123,8 +134,12 @@ pub fn open_path(path: &Path, options: &InputOptions<'_>) -> Result<Vec<FoundSes
     }
 }
 
-/// Opens a path that contains one session, or of which one is specified.
+/// Opens a path that contains one session, or of which one is specified. The path may be a folder,
+/// as [`Discovery::of_folder`](crate::Discovery::of_folder) reads it.
 pub fn open_one(path: &Path, options: &InputOptions<'_>) -> Result<FoundSession, InputError> {
+    if path.is_dir() && options.format.is_none() && !is_container(path) {
+        return only_session_of(path, options);
+    }
     let mut found = open_path(path, options)?;
     match (found.len(), found.pop()) {
         (1, Some(only)) => Ok(only),
@@ -133,6 +148,50 @@ pub fn open_one(path: &Path, options: &InputOptions<'_>) -> Result<FoundSession,
             Err(InputError::Several { path: path.to_owned(), count, example: last.id.to_string() })
         }
     }
+}
+
+fn only_session_of(folder: &Path, options: &InputOptions<'_>) -> Result<FoundSession, InputError> {
+    let path = || folder.to_owned();
+    let Discovery { mut sessions, mut refused, unrecognized, .. } =
+        Discovery::of_folder(folder, &InputOptions { session: None, ..*options });
+    if let Some(wanted) = options.session {
+        sessions.retain(|it| it.id.as_str() == wanted);
+        if sessions.is_empty() {
+            return Err(InputError::Missing { path: path(), session: wanted.to_owned() });
+        }
+    }
+    match sessions.pop() {
+        Some(only) if sessions.is_empty() => Ok(only),
+        Some(last) => {
+            sessions.push(last);
+            Err(InputError::SeveralFiles { path: path(), names: names_of(&sessions) })
+        }
+        // Why its only file was refused is more than that there is no session.
+        None => match (refused.pop(), refused.is_empty()) {
+            (Some((_, error)), true) => Err(error),
+            _ => Err(InputError::NoSession { path: path(), unrecognized: unrecognized.len() }),
+        },
+    }
+}
+
+/// Returns the ids of sessions; their paths, if ids made of content are equal.
+fn names_of(sessions: &[FoundSession]) -> Vec<String> {
+    let ids: BTreeSet<&str> = sessions.iter().map(|it| it.id.as_str()).collect();
+    let name = |it: &FoundSession| match ids.len() == sessions.len() {
+        true => it.id.to_string(),
+        false => it.place.display().to_string(),
+    };
+    sessions.iter().map(name).collect()
+}
+
+/// How many names an error lists.
+const MAX_LISTED: usize = 8;
+
+fn listed(names: &[String]) -> String {
+    let first: Vec<_> = names.iter().take(MAX_LISTED).map(|it| format!("`{it}`")).collect();
+    let more = names.len().saturating_sub(MAX_LISTED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    first.join(", ") + &more
 }
 
 /// Returns whether a folder is one agent's container of sessions.
@@ -174,6 +233,7 @@ fn recognize_file(path: &Path, options: &InputOptions<'_>) -> Result<Detection, 
     };
     match requested.shape() {
         Shape::Folder => mismatch("it is a file"),
+        _ if head.is_packed && !may_be_packed(requested) => mismatch("it is compressed"),
         Shape::Database | Shape::Opaque => Ok(requested),
         _ if head.is_database() => mismatch("it is a SQLite database"),
         _ => Ok(requested),
@@ -182,16 +242,31 @@ fn recognize_file(path: &Path, options: &InputOptions<'_>) -> Result<Detection, 
 
 /// The first bytes of a file.
 pub(crate) struct FileHead {
+    /// Decompressed, if the file is compressed.
     bytes: Vec<u8>,
     is_complete: bool,
+    is_packed: bool,
 }
 
 impl FileHead {
     pub(crate) fn read(path: &Path) -> Result<Self, EngineError> {
-        let read = File::open(path).and_then(|mut opened| read_head(&mut opened));
         let unreadable = |source| EngineError::File { path: path.to_owned(), source };
-        let (bytes, is_complete) = read.map_err(unreadable)?;
-        Ok(Self { bytes, is_complete })
+        let mut plain = PlainReader::new(File::open(path).map_err(unreadable)?);
+        let read = read_head(&mut plain);
+        let is_packed = plain.state().is_packed();
+        match read {
+            // Nothing of it can be decompressed.
+            Err(_) if is_packed => Ok(Self { bytes: Vec::new(), is_complete: true, is_packed }),
+            read => {
+                let (bytes, is_complete) = read.map_err(unreadable)?;
+                Ok(Self { bytes, is_complete, is_packed })
+            }
+        }
+    }
+
+    /// Detects the format. A compressed file is accepted where its agent compresses such files.
+    fn detect(&self) -> Option<Detection> {
+        detect(&self.bytes).filter(|it| !self.is_packed || may_be_packed(*it))
     }
 
     pub(crate) fn head(&self) -> InputHead<'_> {
@@ -205,10 +280,10 @@ impl FileHead {
     /// Detects a file's format. An unrecognized file is accepted line by line if it is text.
     fn recognize(&self, path: &Path, any: bool) -> Result<Detection, InputError> {
         let path = || path.to_owned();
-        let found = detect(&self.bytes).or_else(|| recognize_packed(&path()));
-        match found {
+        match self.detect() {
             Some(found) => Ok(found),
             None if any => Ok(Detection::unknown()),
+            None if self.is_packed => Err(InputError::Unrecognized { path: path() }),
             None if self.head().is_before_first_record() => {
                 Err(InputError::NothingYet { path: path() })
             }
@@ -223,18 +298,23 @@ pub fn detect_input(path: &Path) -> Result<Option<Detection>, EngineError> {
     if path.is_dir() {
         return Ok(agents::all().find_map(|row| row.recognize_folder(path)));
     }
-    let head = FileHead::read(path)?;
-    Ok(detect(&head.bytes).or_else(|| recognize_packed(path)))
+    Ok(FileHead::read(path)?.detect())
 }
 
-/// Recognizes a file that an agent stores in another form, such as a compressed one.
-fn recognize_packed(path: &Path) -> Option<Detection> {
-    agents::all().find_map(|row| row.recognize_packed(path))
+/// Returns whether an agent may compress its files of this format.
+pub(crate) fn may_be_packed(input: Detection) -> bool {
+    agents::of(input.agent).packs(input)
+}
+
+/// Returns whether a file is compressed.
+pub(crate) fn is_packed_file(path: &Path) -> Result<bool, EngineError> {
+    Ok(FileHead::read(path)?.is_packed)
 }
 
 /// Returns whether a file ends before its first record is complete, so that its format is unknown.
 pub fn has_nothing_yet(path: &Path) -> bool {
-    path.is_file() && FileHead::read(path).is_ok_and(|it| it.head().is_before_first_record())
+    let is_before = |it: FileHead| !it.is_packed && it.head().is_before_first_record();
+    path.is_file() && FileHead::read(path).is_ok_and(is_before)
 }
 
 /// Reads until the format can be detected; returns whether the end was reached.
@@ -318,6 +398,16 @@ pub(crate) fn name_file(
     let mut file = File::open(path).map_err(unreadable)?;
     let named = name_reader(&mut file, input, form).map_err(unreadable)?;
     Ok(named)
+}
+
+/// Returns the id of the session in a compressed file of lines, and where the id comes from.
+pub(crate) fn name_packed(
+    path: &Path,
+    input: Detection,
+) -> Result<(SessionId, IdOrigin), EngineError> {
+    let unreadable = |source| EngineError::File { path: path.to_owned(), source };
+    let mut plain = PlainReader::new(File::open(path).map_err(unreadable)?);
+    name_reader(&mut plain, input, Form::Lines).map_err(unreadable)
 }
 
 /// Returns the id of the session in some bytes, and where the id comes from.

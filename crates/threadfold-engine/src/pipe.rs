@@ -11,15 +11,17 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use threadfold_core::SessionId;
 use threadfold_fold::{
-    Agent, Cutter, Detection, HEAD_BYTES, InputHead, Record, RecordKind, SessionNamer, Shape,
+    Agent, Cutter, Detection, Fold, HEAD_BYTES, InputHead, Record, RecordKind, SessionNamer, Shape,
     SourceSpec, content_name, detect, is_document, is_enough, may_be_document,
 };
+use threadfold_store::Store;
 use tokio::sync::mpsc;
 
 use crate::error::EngineError;
-use crate::files::Form;
-use crate::found_session::IdOrigin;
-use crate::open_path::{InputError, InputOptions, extend_first_record, source_spec};
+use crate::files::{Form, has_bytes, longest_lines};
+use crate::found_session::{IdOrigin, LostContent};
+use crate::open_path::{InputError, InputOptions, extend_first_record, may_be_packed, source_spec};
+use crate::packed::{PackedState, PlainReader};
 use crate::session::Session;
 
 const CHUNK: usize = 64 << 10;
@@ -40,6 +42,8 @@ pub struct Pipe {
     ended: bool,
     /// Reading has ended.
     is_stopped: Arc<AtomicBool>,
+    /// Whether it is compressed, and what of it is lost.
+    packed: PackedState,
 }
 
 /// Where the chunks come from.
@@ -56,15 +60,19 @@ impl Pipe {
         let (sender, chunks) = mpsc::channel(WAITING);
         let is_stopped = Arc::new(AtomicBool::new(false));
         let reading = is_stopped.clone();
+        let reader = PlainReader::new(reader);
+        let packed = reader.state();
         thread::spawn(move || read_all(reader, &sender, &reading));
         let chunks = Chunks::Thread(chunks);
-        Self { chunks, held: BytesMut::new(), ended: false, is_stopped }
+        Self { chunks, held: BytesMut::new(), ended: false, is_stopped, packed }
     }
 
     /// Returns a pipe that is read without a thread: waiting for a chunk blocks.
     pub fn blocking(reader: impl Read + Send + 'static) -> Self {
+        let reader = PlainReader::new(reader);
+        let packed = reader.state();
         let chunks = Chunks::Blocking(Box::new(reader));
-        Self { chunks, held: BytesMut::new(), ended: false, is_stopped: Arc::default() }
+        Self { chunks, held: BytesMut::new(), ended: false, is_stopped: Arc::default(), packed }
     }
 
     /// Reads until the format and the session of the stream are known. The chunks stay in the
@@ -91,7 +99,11 @@ impl Pipe {
         let mut is_recognizable = is_enough(&self.held);
         while !self.is_over() && !is_recognizable {
             let before = self.held.len();
-            self.read().await?;
+            match self.read().await {
+                // Nothing of it can be decompressed.
+                Err(_) if self.packed.is_packed() => self.ended = true,
+                read => read?,
+            }
             // Only a line end can complete a record; see `read_head`.
             let may_be_enough = before == 0 || self.held[before..].contains(&b'\n');
             is_recognizable =
@@ -99,7 +111,12 @@ impl Pipe {
         }
         let head = InputHead { bytes: &self.held, is_complete: self.is_over() };
         let path = || PathBuf::from(NAME);
+        let is_packed = self.packed.is_packed();
         let input = match options.format.or_else(|| detect(&self.held)) {
+            Some(input) if is_packed && !may_be_packed(input) => {
+                return Err(InputError::Unrecognized { path: path() });
+            }
+            None if is_packed => return Err(InputError::Unrecognized { path: path() }),
             Some(input) if matches!(input.shape(), Shape::Database | Shape::Folder) => {
                 let format = input.format.name;
                 let reason = "this format needs random access; give its path";
@@ -121,7 +138,37 @@ impl Pipe {
             false => Form::Lines,
         };
         let (id, naming) = self.name(input, form, options, max_naming).await?;
-        Ok(PipeInput { id, naming, input, form, spec: source_spec(input, NAME) })
+        let (spec, packed) = (source_spec(input, NAME), self.packed.clone());
+        Ok(PipeInput { id, naming, input, form, spec, is_repeated: false, packed })
+    }
+
+    /// Returns whether a stored session has all that the pipe carries. Reads on as long as that may
+    /// be, so a stream that begins like the session waits until it differs or ends.
+    pub(crate) async fn is_repeated_in(
+        &mut self,
+        (store, fold): (&dyn Store, &Fold),
+        input: &PipeInput,
+    ) -> Result<bool, EngineError> {
+        let longest = match input.form {
+            Form::Lines => longest_lines(fold, &input.spec).min(MAX_NAMING as u64),
+            Form::Document => u64::MAX,
+        };
+        let mut compared = 0;
+        while self.held.len() as u64 <= longest {
+            let is_over = self.is_over();
+            // To compare again after every chunk would cost the square of the length.
+            if is_over || self.held.len() >= 2 * compared {
+                if !has_bytes((store, fold), &input.spec, input.form, &self.held).await? {
+                    return Ok(false);
+                }
+                compared = self.held.len();
+            }
+            if is_over {
+                return Ok(true);
+            }
+            self.read().await?;
+        }
+        Ok(false)
     }
 
     /// Reads until the stream names its session, or a limit is reached.
@@ -151,6 +198,9 @@ impl Pipe {
         }
         if let Some(id) = namer.finish() {
             return Ok((id, IdOrigin::Agent));
+        }
+        if form == Form::Document {
+            return Ok((content_name(input, &self.held), IdOrigin::Content));
         }
         let mut first = Vec::new();
         extend_first_record(&mut first, &self.held);
@@ -234,6 +284,22 @@ pub struct PipeInput {
     pub input: Detection,
     form: Form,
     spec: SourceSpec,
+    /// The session has all of it already.
+    pub(crate) is_repeated: bool,
+    packed: PackedState,
+}
+
+impl PipeInput {
+    /// Returns what of a compressed pipe is lost; known once it was read.
+    pub fn loss(&self) -> Option<LostContent> {
+        let reason = self.packed.loss()?;
+        Some(LostContent { place: NAME.to_owned(), reason })
+    }
+
+    /// Returns whether a stored session had all of it already, so that nothing is stored again.
+    pub fn is_repeated(&self) -> bool {
+        self.is_repeated
+    }
 }
 
 /// Stores everything that arrives on a pipe, until its end or until `stop` is done; what was read
@@ -247,6 +313,9 @@ pub async fn follow_pipe(
     mut pipe: Pipe,
     stop: impl Future<Output = ()>,
 ) -> Result<(), EngineError> {
+    if input.is_repeated {
+        return Ok(());
+    }
     let mut stop = pin!(stop);
     let spec = &input.spec;
     let source = match session.fold().source(spec) {

@@ -66,34 +66,38 @@ pub fn detection_named(name: &str) -> Option<Detection> {
 /// assert_eq!(detect(b"7\n"), None);
 /// ```
 pub fn detect(head: &[u8]) -> Option<Detection> {
-    let record = |line: &[u8]| {
-        if events::is_event(line) {
-            return Some(Detection::events());
-        }
-        let mut agents = Agent::all();
-        agents.find_map(|it| detection(it, it.recognize_record(line)))
-    };
     let opening = |agent: Agent| detection(agent, agent.recognize_opening(head));
     let mut first_lines = lines(head).take(RECOGNIZED_LINES);
-    first_lines.find_map(|line| record(line.bytes)).or_else(|| Agent::all().find_map(opening))
+    first_lines
+        .find_map(|line| detect_record(line.bytes))
+        .or_else(|| Agent::all().find_map(opening))
+}
+
+fn detect_record(line: &[u8]) -> Option<Detection> {
+    if events::is_event(line) {
+        return Some(Detection::events());
+    }
+    Agent::all().find_map(|it| detection(it, it.recognize_record(line)))
 }
 
 fn detection(agent: Agent, format: Option<&'static Format>) -> Option<Detection> {
     format.map(|format| Detection { agent: Some(agent), format })
 }
 
-/// Returns whether enough of an input was read to recognize it: a complete record, or so many lines
-/// that none is expected.
+/// Returns whether enough of an input was read to recognize it: a complete record of a known format,
+/// or so many lines that none is expected.
+///
+/// A record of no known format is not enough: what the next line shows would depend on how many
+/// bytes the reader happened to have.
 pub fn is_enough(head: &[u8]) -> bool {
     let whole = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let is_record = |line: &[u8]| serde_json::from_slice::<IgnoredAny>(payload(line)).is_ok();
     let mut count = 0;
     let mut first_lines = lines(&head[..whole]).take(RECOGNIZED_LINES).inspect(|_| count += 1);
     let is_binary = head.len() >= 16 && lines(head).next().is_none();
     head.len() >= HEAD_BYTES
         || head.starts_with(b"SQLite format 3\0")
         || is_binary
-        || first_lines.any(|line| is_record(line.bytes))
+        || first_lines.any(|line| detect_record(line.bytes).is_some())
         || count == RECOGNIZED_LINES
 }
 
@@ -127,7 +131,8 @@ impl InputHead<'_> {
         };
         let is_one_line = self.is_complete && !self.bytes.contains(&b'\n');
         let is_unknown = || detect(self.bytes).is_none();
-        self.bytes.trim_ascii().is_empty() || (is_one_line && is_unknown() && is_truncated_record())
+        // A byte order mark alone is no record.
+        lines(self.bytes).next().is_none() || (is_one_line && is_unknown() && is_truncated_record())
     }
 }
 

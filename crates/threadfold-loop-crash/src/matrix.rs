@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use threadfold_core::{ConversationMessage, NextStep, TurnState, resume_plan};
 use threadfold_engine::{EngineError, load};
 use threadfold_fold::Slices;
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::StoreError;
+use threadfold_store::{Store, StoreError};
 
 use crate::BoxError;
 use crate::child::{ChildArgs, Fail, Recording, SESSION, UNDECIDED};
@@ -273,7 +274,7 @@ fn missing(acknowledged: &BTreeSet<String>, state: &TurnState) -> u64 {
 pub(crate) fn recorded_turns(store: &Path) -> Result<TurnState, BoxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store = SqliteStore::open(store)?;
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(store)?);
         match load(&store, &SESSION.into(), u64::MAX, Slices::default()).await {
             Ok(loaded) => Ok(loaded.fold.turns().clone()),
             Err(EngineError::Store(StoreError::NotFound { .. })) => Ok(TurnState::default()),

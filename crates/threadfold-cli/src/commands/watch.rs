@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use threadfold_engine::{Delivery, Host, ListenOptions};
 use threadfold_fold::Cursor;
@@ -23,7 +23,9 @@ const REDUCER_TEXT: &str = "1";
 ///
 /// Everything is stored before it is shown. If another process is writing the session, follows it
 /// read-only, and takes over when that process is gone. Given a server, follows its latest session,
-/// or waits for the first one. Ctrl-C stops.
+/// or waits for the first one. Given a folder, follows every session that grows or appears in it
+/// from now on; sessions that are there already are shown once they grow (`threadfold import` stores
+/// them as they are). Ctrl-C stops.
 #[derive(Args)]
 pub(crate) struct WatchArgs {
     /// What to watch: an agent's file, a session's id or a prefix of it, the address of an
@@ -35,14 +37,16 @@ pub(crate) struct WatchArgs {
     /// server's environment variable, or from its `service.json`
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// Print frames, one JSON object per line: a snapshot, then the changes of each record
+    /// Print frames, one JSON object per line: for each session a snapshot, then the changes of each
+    /// record
     #[arg(long)]
     json: bool,
     /// Print the events of each record instead of its changes, for a client with a reducer of this
     /// version
     #[arg(long, value_name = "REDUCER", requires = "json", num_args = 0..=1, default_missing_value = REDUCER_TEXT)]
     events: Option<u32>,
-    /// Resume after this cursor (the last one printed by an earlier `--json`)
+    /// Resume after this cursor (the last one printed by an earlier `--json`); for one session, not
+    /// for a folder
     #[arg(long, value_name = "CURSOR", requires = "json")]
     after: Option<Cursor>,
     /// Show complete tool inputs and outputs, and system messages
@@ -64,6 +68,12 @@ pub(crate) struct WatchArgs {
 pub(crate) fn run(args: &WatchArgs) -> Result<(), CommandError> {
     let store = args.store.open_or_make()?;
     let target = WatchTarget::find(&store, &args.what, &args.input)?;
+    if matches!(target, WatchTarget::Folder(_)) && args.after.is_some() {
+        return Err(CommandError::new(
+            anyhow!("a cursor is a position in one session, and `{}` is a folder", args.what),
+            "give the session's file or its id with `--after`",
+        ));
+    }
     let output = match args.json {
         true => Output::Json,
         false => Output::Text {

@@ -4,7 +4,7 @@ use threadfold_core::{ConversationState, SessionMetadata};
 use threadfold_engine::{FoundSession, PartsOnDisk, read_found};
 use threadfold_fold::Fold;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, report_loss};
 use crate::runtime::Waiter;
 use crate::store::elsewhere;
 
@@ -30,5 +30,7 @@ impl LoadedSession {
 
 /// Reads a discovered session, with its subagents.
 pub(crate) fn load_found(waiter: &Waiter, found: &FoundSession) -> Result<Fold, CommandError> {
-    Ok(waiter.wait(read_found(found, elsewhere(), |_| {}))?)
+    let fold = waiter.wait(read_found(found, elsewhere(), |_| {}))?;
+    found.content.losses().iter().for_each(report_loss);
+    Ok(fold)
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use threadfold_engine::{Discovery, FoundSession, InputOptions, is_container};
+use threadfold_engine::{Discovery, FoundSession, InputOptions, is_container, open_one};
 use threadfold_store::SessionEntry;
 
-use crate::error::{CommandError, ambiguous, listed};
+use crate::error::{CommandError, ambiguous};
 use crate::store::OpenStore;
 use crate::surroundings::{discover, listed_places};
 
@@ -105,7 +105,9 @@ pub(crate) fn resolve<'a>(
     match ResolvedInput::path(given) {
         ResolvedInput::Session(found) => Ok(Target::Found(found)),
         ResolvedInput::Input(file) => Ok(Target::Input(file)),
-        ResolvedInput::Folder(folder) => only_session_of(&folder),
+        ResolvedInput::Folder(folder) => {
+            Ok(Target::Found(Box::new(open_one(&folder, &InputOptions::default())?)))
+        }
     }
 }
 
@@ -157,25 +159,6 @@ fn matching(found: Vec<FoundSession>, given: &str) -> Vec<FoundSession> {
     if same.is_empty() { others.into_iter().filter(begins).collect() } else { same }
 }
 
-fn only_session_of<'a>(folder: &Path) -> Result<Target<'a>, CommandError> {
-    let mut found = Discovery::of_folder(folder, &InputOptions::default()).sessions;
-    let place = folder.display();
-    match found.pop() {
-        Some(only) if found.is_empty() => Ok(Target::Found(Box::new(only))),
-        None => Err(CommandError::new(
-            anyhow!("there is no session in `{place}`"),
-            "`threadfold list` shows the sessions on this machine",
-        )),
-        Some(last) => {
-            found.push(last);
-            Err(CommandError::new(
-                anyhow!("there are {} sessions in `{place}`: {}", found.len(), ids(&found)),
-                "give the path of one of their files",
-            ))
-        }
-    }
-}
-
 impl From<NoSession> for CommandError {
     fn from(none: NoSession) -> Self {
         let NoSession { given, place, candidates } = none;
@@ -199,8 +182,4 @@ impl From<NoSession> for CommandError {
         }
         ambiguous(&given, candidates.into_iter().map(|it| it.id.to_string()))
     }
-}
-
-fn ids(candidates: &[FoundSession]) -> String {
-    listed(candidates.iter().map(|it| it.id.to_string()))
 }

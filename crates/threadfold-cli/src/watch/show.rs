@@ -2,13 +2,12 @@
 
 use std::io::{self, Stdout, Write};
 
-use serde::Serialize;
 use threadfold_core::SessionId;
 use threadfold_engine::{Arrival, FolderUpdate, FrameListener, Host, ListenOptions};
 use threadfold_fold::{Cursor, SessionSummary};
 use tokio::sync::oneshot;
 
-use crate::printable::{one_line, write_json, write_json_text};
+use crate::printable::{one_line, write_json_text};
 use crate::view::{LiveView, ViewOptions, count};
 
 /// The output format.
@@ -45,22 +44,9 @@ pub(super) struct Takeover {
 impl Takeover {
     async fn listen(&self, after: &Cursor) -> io::Result<FrameListener> {
         let listening = ListenOptions { after: Some(after.clone()), ..self.listening.clone() };
-        self.host.listen(&self.session, listening).await.map_err(io::Error::other)
+        let listener = self.host.listen(&self.session, listening).await;
+        Ok(listener.map_err(io::Error::other)?.continued())
     }
-}
-
-/// New records of a session in a folder, or an error of a session or a folder, as a line.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NewsLine<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session_id: Option<&'a str>,
-    path: &'a str,
-    records: Option<u64>,
-    error: Option<String>,
-    summary: Option<&'a SessionSummary>,
 }
 
 impl Show {
@@ -134,58 +120,36 @@ impl Show {
             }
         }
     }
+}
 
-    /// Shows new records of a session in a folder, or an error.
-    pub(super) fn update(
-        &mut self,
-        update: &FolderUpdate,
-        summary: Option<&SessionSummary>,
-    ) -> io::Result<()> {
-        match self {
-            Self::Json(out) => {
-                let line = NewsLine {
-                    kind: if update.session.is_some() { "session" } else { "folder" },
-                    session_id: update.session.as_ref().map(|session| session.as_str()),
-                    path: &update.path.to_string_lossy(),
-                    records: update.result.as_ref().ok().map(|intake| intake.records),
-                    error: update.result.as_ref().err().map(ToString::to_string),
-                    summary,
-                };
-                write_line(out, &line)
-            }
-            Self::Text(live) => {
-                let title = summary.and_then(|it| it.title.as_ref().or(it.first_prompt.as_ref()));
-                let title = title.map(|title| format!("  {}", one_line(title))).unwrap_or_default();
-                let gained = match &update.result {
-                    Ok(intake) => {
-                        let records = usize::try_from(intake.records).unwrap_or(usize::MAX);
-                        format!("+{}", count(records, "record", "records"))
-                    }
-                    Err(error) => one_line(&error.to_string()),
-                };
-                match &update.session {
-                    Some(session) => live.note(&format!("{session}  {gained}{title}")),
-                    None => live.note(&gained),
-                }
-            }
+/// Shows new records of a session in a folder, or an error, as one line of text.
+pub(super) fn show_update(
+    live: &mut LiveView<Stdout>,
+    update: &FolderUpdate,
+    summary: Option<&SessionSummary>,
+) -> io::Result<()> {
+    let title = summary.and_then(|it| it.title.as_ref().or(it.first_prompt.as_ref()));
+    let title = title.map(|title| format!("  {}", one_line(title))).unwrap_or_default();
+    let gained = match &update.result {
+        Ok(intake) => {
+            let records = usize::try_from(intake.records).unwrap_or(usize::MAX);
+            format!("+{}", count(records, "record", "records"))
         }
+        Err(error) => one_line(&error.to_string()),
+    };
+    match &update.session {
+        Some(session) => live.note(&format!("{session}  {gained}{title}")),
+        None => live.note(&gained),
     }
 }
 
 /// The prefix of the last frame's line.
-const END: &str = "{\"type\":\"end\"";
+pub(super) const END: &str = "{\"type\":\"end\"";
 
 /// Writes a frame, with terminal control characters escaped.
-fn write_frame(out: &mut Stdout, frame: &str) -> io::Result<()> {
+pub(super) fn write_frame(out: &mut Stdout, frame: &str) -> io::Result<()> {
     let mut out = out.lock();
     write_json_text(&mut out, frame)?;
-    writeln!(out)?;
-    out.flush()
-}
-
-fn write_line<T: Serialize>(out: &mut Stdout, line: &T) -> io::Result<()> {
-    let mut out = out.lock();
-    write_json(&mut out, line)?;
     writeln!(out)?;
     out.flush()
 }

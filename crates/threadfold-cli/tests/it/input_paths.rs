@@ -5,6 +5,7 @@
 //! file, as a folder and from standard input; and exported as events and folded again. All have one
 //! hash, or all refuse it for the same reason.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ fn data() -> PathBuf {
 }
 
 /// Returns the files below a folder for which this holds, in order.
-fn files(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let (mut found, mut pending) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = pending.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -36,12 +37,14 @@ fn files(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
 }
 
 /// A fixture, alone in a folder.
-struct Fixture {
-    env: TestEnv,
+pub(crate) struct Fixture {
+    pub(crate) env: TestEnv,
     /// The path of the session below `alone`.
     name: String,
     /// It is one file, which a pipe can carry.
     is_one_file: bool,
+    /// The session's id, if its folder contains others.
+    session: Option<String>,
 }
 
 /// What became of a session on one way.
@@ -52,11 +55,11 @@ enum Outcome {
 }
 
 impl Fixture {
-    fn of_file(path: &Path) -> Self {
+    pub(crate) fn of_file(path: &Path) -> Self {
         let env = TestEnv::new();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         env.write(&format!("alone/{name}"), fs::read(path).unwrap());
-        Self { env, name, is_one_file: true }
+        Self { env, name, is_one_file: true, session: None }
     }
 
     /// Returns a fixture of all files of a folder, of which `name` leads to the session.
@@ -66,7 +69,14 @@ impl Fixture {
             let below = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
             env.write(&format!("alone/{below}"), fs::read(&path).unwrap());
         }
-        Self { env, name: name.to_owned(), is_one_file: false }
+        Self { env, name: name.to_owned(), is_one_file: false, session: None }
+    }
+
+    /// Returns the fixture as one session among others of its folder.
+    fn among_others(mut self) -> Self {
+        let folded = self.env.done(&["import", &self.path(), "--store", "id.db"]);
+        self.session = Some(folded.split_whitespace().next().unwrap().to_owned());
+        self
     }
 
     fn path(&self) -> String {
@@ -138,7 +148,9 @@ impl Fixture {
         first_line(watch.stderr.take().unwrap());
         copy_all(&self.env.path("alone"), &self.env.path("coming"));
         fs::rename(self.env.path("coming"), folder.join("new")).unwrap();
-        first_line(watch.stdout.take().unwrap());
+        // The first frame of a session comes when all that is there is stored.
+        let wanted = self.session.as_ref().map(|id| format!("\"sessionId\":\"{id}\""));
+        first_line_with(watch.stdout.take().unwrap(), wanted.as_deref().unwrap_or(""));
         interrupt(watch);
         self.stored("came.db")
     }
@@ -153,8 +165,14 @@ impl Fixture {
         let listed = self.env.done(&["list", "--json", "--store", store]);
         let rows: Vec<serde_json::Value> =
             listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(rows.len(), 1, "{}: one session, and {listed}", self.name);
-        let id = rows[0]["id"].as_str().unwrap();
+        let mut ids = rows.iter().map(|row| row["id"].as_str().unwrap());
+        let id = match &self.session {
+            Some(session) => ids.find(|id| id == session).unwrap_or_else(|| panic!("{listed}")),
+            None => {
+                assert_eq!(rows.len(), 1, "{}: one session, and {listed}", self.name);
+                ids.next().unwrap()
+            }
+        };
         let events = self.env.done(&["export", id, "--format", "events", "--store", store]);
         self.env.write("exported.jsonl", &events);
         let mut command = self.env.command(&["fold", "--hash", "-", "--from", "events"]);
@@ -162,7 +180,7 @@ impl Fixture {
     }
 
     /// Demands one outcome of all ways, and returns whether it is a state.
-    fn check(&self) -> bool {
+    pub(crate) fn check(&self) -> bool {
         let mut found = self.folded();
         found.extend(self.imported());
         let first = found[0].1.clone();
@@ -194,6 +212,11 @@ fn first_line(stream: impl std::io::Read) -> String {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
     line
+}
+
+fn first_line_with(stream: impl std::io::Read, text: &str) {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains(text)), "no line with {text}");
 }
 
 fn interrupt(mut child: Child) {
@@ -255,13 +278,13 @@ fn recorded_streams_have_one_state_for_every_input_path_3() {
     streams(2);
 }
 
-#[test]
-fn recorded_transcripts_have_one_state_for_every_input_path() {
+fn transcripts(nth: usize) {
     let cases = fs::read_dir(data().join("claude")).unwrap().map(|it| it.unwrap().path());
     let mut folders: Vec<_> =
         cases.map(|it| it.join("transcript")).filter(|it| it.is_dir()).collect();
     folders.sort();
-    let mut checked = 0;
+    let folders = share(folders, nth);
+    assert!(folders.len() > 20, "{}", folders.len());
     for folder in &folders {
         let is_main = |path: &Path| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -269,46 +292,102 @@ fn recorded_transcripts_have_one_state_for_every_input_path() {
             name.ends_with(".jsonl") && !name.starts_with("agent-") && !is_below
         };
         let mains = files(folder, is_main);
-        // A resume may have left two sessions in one folder.
-        if let [main] = mains.as_slice() {
+        assert!(!mains.is_empty(), "{}", folder.display());
+        for main in &mains {
             let name = main.file_name().unwrap().to_string_lossy().into_owned();
             let fixture = Fixture::of_folder(main.parent().unwrap(), &name);
-            assert!(fixture.check(), "{}", folder.display());
-            checked += 1;
+            // A resume may have left two sessions in one folder.
+            let fixture = if mains.len() > 1 { fixture.among_others() } else { fixture };
+            assert!(fixture.check(), "{}", main.display());
         }
     }
-    assert!(checked > 60, "{checked} of {}", folders.len());
 }
 
 #[test]
-fn recordings_of_codex_have_one_state_for_every_input_path() {
+fn recorded_transcripts_have_one_state_for_every_input_path_1() {
+    transcripts(0);
+}
+
+#[test]
+fn recorded_transcripts_have_one_state_for_every_input_path_2() {
+    transcripts(1);
+}
+
+#[test]
+fn recorded_transcripts_have_one_state_for_every_input_path_3() {
+    transcripts(2);
+}
+
+fn codex_streams(nth: usize) {
     let is_stream = |path: &Path| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name == "stream.jsonl" || name == "appserver.jsonl"
+        (name.starts_with("stream") || name.starts_with("appserver")) && name.ends_with(".jsonl")
     };
-    let paths = share(files(&data().join("codex"), is_stream), 0);
-    assert!(paths.len() > 15, "{}", paths.len());
+    let paths = share(files(&data().join("codex"), is_stream), nth);
+    assert!(paths.len() > 30, "{}", paths.len());
     assert_eq!(check_files(&paths), paths.len());
-    let mut checked = 0;
-    for path in share(files(&data().join("codex"), is_stream), 1) {
-        let is_rollout = |path: &Path| path.extension().is_some_and(|it| it == "jsonl");
-        let rollouts = files(&path.with_file_name("rollout"), is_rollout);
-        // Forks are sessions of their own, and so are reviews of versions that name no parent.
-        let is_own = |path: &PathBuf| {
-            let text = fs::read_to_string(path).unwrap();
-            let is_review = text.contains(r#""subagent":"review""#);
-            text.contains("forked_from_id") || (is_review && !text.contains("parent_thread_id"))
-        };
-        if rollouts.iter().any(is_own) {
-            continue;
+}
+
+#[test]
+fn streams_of_codex_have_one_state_for_every_input_path_1() {
+    codex_streams(0);
+}
+
+#[test]
+fn streams_of_codex_have_one_state_for_every_input_path_2() {
+    codex_streams(1);
+}
+
+#[test]
+fn streams_of_codex_have_one_state_for_every_input_path_3() {
+    codex_streams(2);
+}
+
+/// Checks every session of a third of the recordings. A fork is a session of its own, and so is a
+/// review whose file names no parent.
+fn codex_rollouts(nth: usize) {
+    let cases = fs::read_dir(data().join("codex")).unwrap().map(|it| it.unwrap().path());
+    let mut folders: Vec<_> = cases.map(|it| it.join("rollout")).filter(|it| it.is_dir()).collect();
+    folders.sort();
+    let folders = share(folders, nth);
+    assert!(folders.len() > 30, "{}", folders.len());
+    for folder in &folders {
+        let env = TestEnv::new();
+        let place = folder.display().to_string();
+        env.done(&["import", &place, "--store", "all.db"]);
+        let listed = env.done(&["list", "--json", "--store", "all.db"]);
+        let ids: Vec<String> = listed
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+            .map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect();
+        assert!(!ids.is_empty(), "{place}");
+        for id in &ids {
+            let is_main = |path: &Path| path.to_string_lossy().contains(id.as_str());
+            let main = files(folder, is_main).remove(0);
+            let name = main.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
+            let mut fixture = Fixture::of_folder(folder, &name);
+            if ids.len() > 1 {
+                fixture.session = Some(id.clone());
+            }
+            assert!(fixture.check(), "{id} of {place}");
         }
-        let main = &rollouts[0];
-        let name = main.file_name().unwrap().to_string_lossy().into_owned();
-        let fixture = Fixture::of_folder(main.parent().unwrap(), &name);
-        assert!(fixture.check(), "{}", path.display());
-        checked += 1;
     }
-    assert!(checked > 15, "{checked}");
+}
+
+#[test]
+fn rollouts_of_codex_have_one_state_for_every_input_path_1() {
+    codex_rollouts(0);
+}
+
+#[test]
+fn rollouts_of_codex_have_one_state_for_every_input_path_2() {
+    codex_rollouts(1);
+}
+
+#[test]
+fn rollouts_of_codex_have_one_state_for_every_input_path_3() {
+    codex_rollouts(2);
 }
 
 fn opencode_files(nth: usize) {
@@ -334,6 +413,65 @@ fn bus_recordings_and_exports_have_one_state_for_every_input_path_2() {
 #[test]
 fn bus_recordings_and_exports_have_one_state_for_every_input_path_3() {
     opencode_files(2);
+}
+
+#[test]
+fn forms_of_opencode_2_have_one_state_for_every_input_path() {
+    let paths = files(&data().join("opencode_newer"), |_| true);
+    assert!(paths.len() >= 10, "{}", paths.len());
+    assert_eq!(check_files(&paths), paths.len());
+}
+
+/// The rows of each stage as a file of lines, and every session of its database.
+fn migrated(stage: &str) {
+    assert!(check_files(&[data().join(format!("opencode_migration/{stage}.jsonl"))]) == 1);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("opencode.db");
+    database::fill_stage(&path, stage);
+    let fixture = Fixture::of_folder(folder.path(), "opencode.db");
+    let import = |store: &str, what: &str| {
+        fixture.env.done(&["import", what, "--store", store]);
+        hashes_of(&fixture.env, store)
+    };
+    let stored = import("file.db", &fixture.path());
+    assert!(stored.len() >= 5, "{stage}: {stored:?}");
+    assert_eq!(import("folder.db", &fixture.env.path("alone").display().to_string()), stored);
+    for (id, hash) in &stored {
+        let folded = fixture.env.done(&["fold", "--hash", &fixture.path(), "--session", id]);
+        assert_eq!(folded.trim(), hash, "{id} of {stage}");
+    }
+}
+
+/// Returns the hash of every session of a store, by its exported events.
+fn hashes_of(env: &TestEnv, store: &str) -> BTreeMap<String, String> {
+    let listed = env.done(&["list", "--json", "--store", store]);
+    let rows = listed.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let hash = |row: serde_json::Value| {
+        let id = row["id"].as_str().unwrap().to_owned();
+        let events = env.done(&["export", &id, "--format", "events", "--store", store]);
+        env.write("exported.jsonl", &events);
+        let hash = env.done(&["fold", "--hash", "exported.jsonl", "--from", "events"]);
+        (id, hash.trim().to_owned())
+    };
+    rows.map(hash).collect()
+}
+
+#[test]
+fn sessions_before_a_migration_have_one_state_for_every_input_path() {
+    migrated("1_v1");
+}
+
+#[test]
+fn sessions_after_a_migration_have_one_state_for_every_input_path() {
+    migrated("2_v2_started");
+    migrated("3_v2_used");
+}
+
+#[test]
+fn sessions_of_both_versions_have_one_state_for_every_input_path() {
+    migrated("4_v1_again");
+    migrated("5_v1_continued");
+    migrated("6_v2_again");
 }
 
 #[test]

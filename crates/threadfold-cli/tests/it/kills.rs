@@ -14,7 +14,7 @@ use threadfold_engine::load;
 use threadfold_fold::RecordKind;
 use threadfold_fold::Slices;
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{Limit, LogStore};
+use threadfold_store::{Limit, LogStore, Store};
 
 const KILLS: usize = 200;
 /// How many lines the session has in the end.
@@ -181,10 +181,11 @@ fn killing_import_or_watch_loses_no_acknowledged_record() {
 
     let hash_of = |store: &Path| {
         assert!(threadfold(store, &home).arg("import").arg(&file).status().unwrap().success());
-        let opened = SqliteStore::open(store).unwrap();
+        let opened = Arc::new(SqliteStore::open(store).unwrap());
         runtime.block_on(async {
             check(&opened, &session, &file).await;
-            let loaded = load(&opened, &session, u64::MAX, Slices::default()).await.unwrap();
+            let shared: Arc<dyn Store> = opened;
+            let loaded = load(&shared, &session, u64::MAX, Slices::default()).await.unwrap();
             assert_eq!(loaded.fold.sources().count(), 1, "it is one file, and one part of it");
             loaded.fold.settled().hash()
         })

@@ -99,8 +99,8 @@ fn a_table_that_nobody_knows_is_reported_by_list_import_and_doctor() {
         )
         .unwrap();
     drop(connection);
-    let note = "OpenCode: table `session_v3` in `";
-    let rest = "is not read: 2 rows since 2026-11-16; ";
+    let note = "OpenCode: not read: table `session_v3` in `";
+    let rest = "opencode.db`, 2 rows since 2026-11-16; ";
     for arguments in [&["list"][..], &["import"], &["doctor"]] {
         let shown = env.run(arguments);
         assert!(shown.starts_with("exit 0"), "{shown}");

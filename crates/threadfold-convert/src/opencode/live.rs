@@ -15,11 +15,7 @@ use crate::borrowed::Str;
 
 /// Converts one event. Returns whether its type is known.
 pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, properties: &RawValue) -> bool {
-    // The log appends a version to the type: `message.updated.1`.
-    let kind = match kind.rsplit_once('.') {
-        Some((name, version)) if version.bytes().all(|it| it.is_ascii_digit()) => name,
-        _ => kind,
-    };
+    let kind = without_version(kind);
     // Most events are deltas; they have a smaller type of their own.
     if kind == "message.part.delta" {
         return serde_json::from_str(properties.get())
@@ -78,6 +74,52 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, properties: &RawVal
         other => return is_about_server(other),
     }
     true
+}
+
+/// Returns the type of an event without its version, which the log appends: `message.updated.1`.
+fn without_version(kind: &str) -> &str {
+    match kind.rsplit_once('.') {
+        Some((name, version)) if version.bytes().all(|it| it.is_ascii_digit()) => name,
+        _ => kind,
+    }
+}
+
+/// Returns whether events of this type are read from the database's log, or need not be.
+///
+/// ```
+/// use threadfold_convert::opencode::is_known_event;
+///
+/// assert!(is_known_event("message.part.updated.1") && !is_known_event("thread.created.1"));
+/// ```
+pub fn is_known_event(kind: &str) -> bool {
+    const EVENTS: [&str; 24] = [
+        "session.created",
+        "session.updated",
+        "session.idle",
+        "session.error",
+        "session.status",
+        "session.diff",
+        "session.compacted",
+        "session.deleted",
+        "message.updated",
+        "message.removed",
+        "message.part.delta",
+        "message.part.updated",
+        "message.part.removed",
+        "permission.asked",
+        "permission.updated",
+        "permission.replied",
+        "question.asked",
+        "question.replied",
+        "question.rejected",
+        "todo.updated",
+        "file.edited",
+        "file.watcher.updated",
+        "command.executed",
+        "sync",
+    ];
+    let kind = without_version(kind);
+    EVENTS.contains(&kind) || kind.starts_with("session.next.") || is_about_server(kind)
 }
 
 /// Returns whether an event is about the server and not about a session.

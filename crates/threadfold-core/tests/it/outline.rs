@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use threadfold_core::{ConversationState, SessionEvent, SnapshotError, SpillStore, fold};
+use threadfold_core::{ConversationState, SessionEvent, SnapshotError, fold};
 use threadfold_testkit::sessions::{hostile, interleave, plausible};
 use threadfold_testkit::spill_store::{MemorySpillStore, snapshot_of_parts, spill_store};
 use threadfold_testkit::story::show;
@@ -110,7 +110,7 @@ fn an_outline_that_does_not_fit_is_refused() {
     let (_, text) = spill_store();
     let (mut rows, mut hashes) = (Vec::new(), Vec::new());
     let outline = state.write_outline(&mut rows, &mut hashes).unwrap();
-    let mut restore = |rows: &[u8]| {
+    let restore = |rows: &[u8]| {
         let restored = ConversationState::restore_outline(&outline, rows, &text, 0, 0);
         restored.err().map(|error| error.to_string())
     };

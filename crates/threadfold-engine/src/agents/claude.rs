@@ -5,6 +5,7 @@ mod content;
 mod enumerate;
 mod files;
 mod places;
+mod unread;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::discover::{Discovery, FolderTree};
 use crate::files::Form;
 use crate::found_session::{FoundSession, IdOrigin};
 use crate::open_path::{InputError, InputOptions, name_file, single_file};
+use crate::unread::UnreadContent;
 
 pub use files::claude_files;
 
@@ -48,6 +50,10 @@ impl AgentAccess for Claude {
         let mut tree = FolderTree::read(place);
         tree.remove_claimed(found);
         enumerate::orphans(&mut tree, found);
+    }
+
+    fn unread(&self, place: &Path) -> Vec<UnreadContent> {
+        unread::unread(place)
     }
 
     fn claim(&self, tree: &mut FolderTree, found: &mut Discovery) {

@@ -5,6 +5,7 @@ mod content;
 mod enumerate;
 mod heads;
 mod places;
+mod unread;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,8 @@ use super::{AgentAccess, Machine, other};
 use crate::discover::{Discovery, FolderTree};
 use crate::files::Form;
 use crate::found_session::FoundSession;
-use crate::open_path::{InputError, InputOptions, single_file};
+use crate::open_path::{InputError, InputOptions, is_packed_file, single_file};
+use crate::unread::UnreadContent;
 
 /// Codex.
 pub(crate) struct Codex;
@@ -40,14 +42,16 @@ impl AgentAccess for Codex {
         enumerate::place(place, found);
     }
 
+    fn unread(&self, place: &Path) -> Vec<UnreadContent> {
+        unread::unread(place)
+    }
+
     fn claim(&self, tree: &mut FolderTree, found: &mut Discovery) {
         enumerate::claim(tree, found);
     }
 
-    fn recognize_packed(&self, file: &Path) -> Option<Detection> {
-        let is_rollout = heads::is_compressed(file) && heads::read(file).is_some();
-        let format = self.agent().format(Shape::Transcript).filter(|_| is_rollout)?;
-        Some(Detection { agent: Some(self.agent()), format })
+    fn packs(&self, input: Detection) -> bool {
+        input.shape() == Shape::Transcript
     }
 
     fn open(
@@ -65,6 +69,7 @@ impl AgentAccess for Codex {
         }
         match enumerate::session_of_file(path) {
             Some(session) => Ok(vec![session]),
+            None if is_packed_file(path)? => Ok(vec![enumerate::session_of_packed(path, input)?]),
             // Its first record is missing, so nothing tells which files belong to it.
             None => other::open_file(file, input, options),
         }

@@ -81,20 +81,21 @@ impl AgentAccess for Opencode {
         let unread = |path: PathBuf| match OpencodeDb::open(&path) {
             Ok(database) => database.unread(),
             Err(DatabaseError::Foreign { .. }) => vec![database::foreign(&path)],
-            // What cannot be opened is reported where it is opened for its sessions.
-            Err(_) => Vec::new(),
+            Err(_) => vec![database::unreadable(&path)],
         };
-        databases(place).into_iter().flat_map(unread).collect()
+        let databases = databases(place).into_iter().flat_map(unread);
+        databases.chain(storage::unread(&place.join(STORAGE))).collect()
     }
 
     fn claim(&self, tree: &mut FolderTree, found: &mut Discovery) {
         for path in tree.matching(is_database) {
             self.add_database(&path, found);
-            found.unread.extend(self.unread(&path));
+            found.add_unread(self.unread(&path));
             tree.remove_database(&path);
         }
         for folder in tree.folders_matching(Storage::is_one) {
             self.add_storage(&folder, found);
+            found.add_unread(storage::unread(&folder));
             tree.remove_below(&folder);
         }
     }

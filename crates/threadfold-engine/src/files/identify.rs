@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
 
 use threadfold_fold::{Fold, RecordKind, Source, SourceRole, SourceSpec};
 use threadfold_store::{Limit, Store};
@@ -67,6 +68,14 @@ pub(super) async fn find(
             return Ok(FileMatch::Contained { number: part.number, length, tail });
         }
     }
+    if own.is_none() {
+        for part in pipes(fold, &file.spec).filter(|it| it.line_bytes() == length && length > 0) {
+            if tail_if_continued(opened, part).map_err(unreadable)?.is_some() {
+                let tail = last_bytes(opened, length).map_err(unreadable)?;
+                return Ok(FileMatch::Contained { number: part.number, length, tail });
+            }
+        }
+    }
     Ok(match own {
         Some(name) => FileMatch::Rewritten(SourceSpec { name, ..file.spec.clone() }),
         None => FileMatch::New(free_name(&all, &file.spec)),
@@ -90,6 +99,9 @@ pub(super) fn find_document(
     if parts.iter().filter(latest).filter(is_own).any(|it| it.is_document(bytes)) {
         return DocumentMatch::Known;
     }
+    if own.is_none() && pipes(fold, spec).any(|it| it.is_document(bytes)) {
+        return DocumentMatch::Known;
+    }
     let is_moved = |it: &&Source| !is_at_its_path(&it.spec, identity);
     let replaced = match own {
         Some(_) => parts.iter().filter(latest).find(is_own),
@@ -110,16 +122,25 @@ pub(crate) async fn has_file(
     file: &InputFile,
 ) -> Result<bool, EngineError> {
     let parts = same_files(fold, &file.spec);
-    if parts.is_empty() || own_name(&parts, &file.spec).is_some() {
-        return Ok(!parts.is_empty());
+    if own_name(&parts, &file.spec).is_some() {
+        return Ok(true);
+    }
+    let mut piped = pipes(fold, &file.spec).peekable();
+    if parts.is_empty() && piped.peek().is_none() {
+        return Ok(false);
     }
     let unreadable = |source: io::Error| EngineError::File { path: file.path.clone(), source };
     if file.form == Form::Document {
         let bytes = fs::read(&file.path).map_err(unreadable)?;
-        return Ok(parts.iter().any(|it| it.is_document(&bytes)));
+        return Ok(parts.iter().chain(piped).any(|it| it.is_document(&bytes)));
     }
     let mut opened = fs::File::open(&file.path).map_err(unreadable)?;
     let metadata = opened.metadata().map_err(unreadable)?;
+    for part in piped.filter(|it| it.line_bytes() == metadata.len() && metadata.len() > 0) {
+        if tail_if_continued(&mut opened, part).map_err(unreadable)?.is_some() {
+            return Ok(true);
+        }
+    }
     for part in parts.iter().filter(|it| it.line_bytes() > 0 && metadata.len() > 0) {
         let has_all = metadata.len() >= part.line_bytes();
         if has_all && tail_if_continued(&mut opened, part).map_err(unreadable)?.is_some() {
@@ -131,6 +152,49 @@ pub(crate) async fn has_file(
         }
     }
     Ok(false)
+}
+
+/// Returns whether a session without an id of its own contains all bytes of a pipe, from a file or
+/// from another pipe.
+pub(crate) async fn has_bytes(
+    (store, fold): (&dyn Store, &Fold),
+    spec: &SourceSpec,
+    form: Form,
+    bytes: &[u8],
+) -> Result<bool, EngineError> {
+    let all = alike(fold, spec);
+    if form == Form::Document {
+        return Ok(all.into_iter().any(|it| it.is_document(bytes)));
+    }
+    let (length, path) = (bytes.len() as u64, PathBuf::from(&spec.name));
+    let file = InputFile { spec: spec.clone(), path, form };
+    for part in all.into_iter().filter(|it| it.line_bytes() >= length) {
+        if is_beginning(store, fold, part, (&file, &mut io::Cursor::new(bytes), length)).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns how long the lines are that a pipe may repeat.
+pub(crate) fn longest_lines(fold: &Fold, spec: &SourceSpec) -> u64 {
+    alike(fold, spec).into_iter().map(Source::line_bytes).max().unwrap_or_default()
+}
+
+/// Returns the sources in the same role as a pipe, under any name; none of a session that its agent
+/// named, because there every stream is a separate part.
+fn alike<'a>(fold: &'a Fold, spec: &SourceSpec) -> Vec<&'a Source> {
+    let is_alike = |it: &&Source| (&it.spec.agent, it.spec.kind) == (&spec.agent, spec.kind);
+    match fold.agent_session() {
+        Some(_) => Vec::new(),
+        None => fold.sources().filter(is_alike).collect(),
+    }
+}
+
+/// Returns the sources that came from a pipe in the role of this file.
+fn pipes<'a>(fold: &'a Fold, spec: &SourceSpec) -> impl Iterator<Item = &'a Source> {
+    let is_pipe = |it: &&Source| it.spec.path.is_none() && it.spec.kind != SourceRole::Rows;
+    alike(fold, spec).into_iter().filter(is_pipe)
 }
 
 /// Returns the sources of this name at any path, the latest first.

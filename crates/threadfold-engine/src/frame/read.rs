@@ -45,6 +45,13 @@ impl TryFrom<FrameFields> for Frame {
                 snapshot: fields.snapshot,
                 state: fields.state,
             },
+            "resume" => Self::Resume {
+                session_id,
+                cursor,
+                protocol: fields.protocol.ok_or("`protocol` is missing")?,
+                reducer: fields.reducer.ok_or("`reducer` is missing")?,
+                then: fields.then.ok_or("`then` is missing")?,
+            },
             "events" => {
                 let events = fields.events.ok_or("`events` is missing")?;
                 Self::Events { session_id, cursor, events }

@@ -9,7 +9,7 @@ use threadfold_store::{LogHead, Store};
 
 use super::ListenOptions;
 use crate::error::EngineError;
-use crate::frame::{Delivery, Frame, PROTOCOL, REDUCER, SharedStep, View};
+use crate::frame::{Delivery, Frame, GapReason, PROTOCOL, REDUCER, SharedStep, View};
 use crate::listeners::{Listener, MAX_BEHIND, SessionHandle, Update, view};
 use crate::load::{advance_fold, load_within};
 use crate::spill_file::Budget;
@@ -25,6 +25,10 @@ pub struct FrameListener {
     missed: Option<(Vec<Arc<SharedStep>>, View)>,
     /// The client has seen nothing yet, or cannot continue from its cursor.
     needs_snapshot: bool,
+    /// The client gave a cursor, and was not told yet how the stream goes on.
+    needs_greeting: bool,
+    /// Why the records that the client missed were not read from the store.
+    refusal: Option<GapReason>,
     /// The last record sent to the client, which may be behind the session.
     /// Records that are not sent yet do not count.
     seen: Cursor,
@@ -53,7 +57,25 @@ impl FrameListener {
         let needs_snapshot = after.is_none() || notice.is_some();
         let seen = after.unwrap_or_else(|| Cursor { seq: 0, ..handle.cursor() });
         let listener = handle.listen(&seen);
-        Self { listener, handle, delivery, notice, missed: None, needs_snapshot, seen }
+        Self {
+            listener,
+            handle,
+            delivery,
+            notice,
+            missed: None,
+            needs_snapshot,
+            needs_greeting: !needs_snapshot,
+            refusal: None,
+            seen,
+        }
+    }
+
+    /// Returns the listener without the first frame of a resumed stream, for a client that knows how
+    /// the stream goes on.
+    #[must_use]
+    pub fn continued(mut self) -> Self {
+        self.needs_greeting = false;
+        self
     }
 
     /// Reads the records that the client missed from the store, if they are not buffered any more.
@@ -94,7 +116,9 @@ impl FrameListener {
         }
         read?;
         loaded.parts.check()?;
-        if !steps.iter().any(|it| it.step.restored) {
+        if steps.iter().any(|it| it.step.restored) {
+            self.refusal = Some(GapReason::Restored);
+        } else {
             let view = view(&after.log, &fold);
             self.listener = self.handle.listen(&view.cursor());
             self.missed = Some((steps, view));
@@ -104,6 +128,12 @@ impl FrameListener {
 
     /// Waits for what is new, for a client that draws it.
     pub async fn next(&mut self) -> Arrival {
+        self.next_with_gap().await.0
+    }
+
+    /// Waits for what is new, and returns why something was missed, if it was.
+    async fn next_with_gap(&mut self) -> (Arrival, Option<GapReason>) {
+        let mut gap = None;
         let arrival = if std::mem::take(&mut self.needs_snapshot) {
             let view = self.handle.view();
             self.listener = self.handle.listen(&view.cursor());
@@ -113,28 +143,39 @@ impl FrameListener {
         } else {
             match self.listener.next().await {
                 Update::Steps(steps, view) => Arrival::Steps(steps, view),
-                Update::Gap(view) => Arrival::View(view),
+                Update::Gap(view, reason) => {
+                    gap = Some(self.refusal.take().unwrap_or(reason));
+                    Arrival::View(view)
+                }
                 Update::End(reason) => Arrival::End(reason),
             }
         };
         if let Arrival::View(view) | Arrival::Steps(_, view) = &arrival {
             self.seen = view.cursor();
         }
-        arrival
+        (arrival, gap)
     }
 
     /// Waits for the next frames, each as a line of JSON. The last one is an `end`, and nothing
     /// follows it.
     pub async fn next_frames(&mut self) -> Vec<Arc<str>> {
-        let (is_first, before) = (self.needs_snapshot, self.seen.clone());
+        let before = self.seen.clone();
         let session = self.handle.session().clone();
-        match self.next().await {
+        // After a gap, the snapshot has what this frame would have.
+        let can_continue = self.missed.is_some() || self.listener.gap().is_none();
+        if std::mem::take(&mut self.needs_greeting) && can_continue {
+            let (cursor, then) = (before.to_string(), self.delivery);
+            let (protocol, reducer) = (PROTOCOL, REDUCER);
+            let resume = Frame::Resume { session_id: session, cursor, protocol, reducer, then };
+            return vec![resume.to_json().into()];
+        }
+        let (arrival, gap) = self.next_with_gap().await;
+        match arrival {
             Arrival::View(view) => {
                 let mut frames: Vec<Arc<str>> = Vec::new();
-                if !is_first {
-                    let reason = "the client is too far behind, or the session was restored";
+                if let Some(reason) = gap {
                     let (session_id, cursor) = (session.clone(), before.to_string());
-                    let gap = Frame::Gap { session_id, cursor, reason: reason.to_owned() };
+                    let gap = Frame::Gap { session_id, cursor, reason: reason.to_string() };
                     frames.push(gap.to_json().into());
                 }
                 let cursor = view.cursor().to_string();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use threadfold_engine::{EngineError, FolderFollower, FolderUpdate, Options, holder};
+use threadfold_engine::{EngineError, FolderFollower, FolderUpdate, Host, Options, holder};
 use threadfold_store::{MemoryStore, Store, StoreError};
 
 use crate::recordings::open;
@@ -29,7 +29,7 @@ fn append(path: &Path, text: &str) {
 }
 
 fn follower(store: &Arc<dyn Store>, folder: &Path) -> FolderFollower {
-    FolderFollower::new(store.clone(), folder, || Options::new(holder("a test")))
+    FolderFollower::new(Host::new(store.clone()), folder, || Options::new(holder("a test")))
 }
 
 /// Polls until something is reported.

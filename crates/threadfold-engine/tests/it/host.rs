@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use threadfold_core::SessionEvent;
 use threadfold_engine::{
     Arrival, Delivery, Discovery, EngineError, Frame, FrameListener, Host, InputOptions,
-    ListenOptions, Options, REDUCER, Session, SessionQuery, holder,
+    ListenOptions, Options, PROTOCOL, REDUCER, Session, SessionQuery, holder,
 };
 use threadfold_fold::Cursor;
 use threadfold_sqlite::SqliteStore;
@@ -42,7 +42,7 @@ async fn open(host: &Host) -> Session {
 
 async fn listen(host: &Host, after: Option<Cursor>) -> FrameListener {
     let options = ListenOptions { after, ..ListenOptions::default() };
-    host.listen(&"s".into(), options).await.unwrap()
+    host.listen(&"s".into(), options).await.unwrap().continued()
 }
 
 async fn next(listener: &mut FrameListener) -> Vec<Frame> {
@@ -176,6 +176,34 @@ async fn steps_missing_from_the_buffer_are_read_from_the_store() {
 }
 
 #[tokio::test]
+async fn a_resumed_stream_states_its_versions_first() {
+    let store = memory();
+    let writing = Host::new(store.clone());
+    let mut session = open(&writing).await;
+    for number in 0..3 {
+        session.emit(&block(&format!("b{number}"))).await.unwrap();
+    }
+    let own = session.cursor();
+    for host in [writing, Host::new(store)] {
+        for seq in [1, 3] {
+            let after = Cursor { seq, ..own.clone() };
+            let options = ListenOptions { after: Some(after.clone()), ..ListenOptions::default() };
+            let mut listener = host.listen(&"s".into(), options).await.unwrap();
+            let first = next(&mut listener).await;
+            let [Frame::Resume { protocol, reducer, then, .. }] = &first[..] else {
+                panic!("{after}: {first:?}")
+            };
+            assert_eq!((*protocol, *reducer, *then), (PROTOCOL, REDUCER, Delivery::Changes));
+            assert_eq!(cursor(&first[0]), after);
+            if seq == 1 {
+                let rest = next(&mut listener).await;
+                assert!(matches!(rest[..], [Frame::Changes { .. }, Frame::Changes { .. }]));
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_cursor_that_does_not_match_gets_a_gap_and_a_snapshot() {
     let store = memory();
     let writing = Host::new(store.clone());
@@ -185,20 +213,22 @@ async fn a_cursor_that_does_not_match_gets_a_gap_and_a_snapshot() {
     }
     let own = session.cursor();
     let foreign = [
-        Cursor { log: "another".into(), ..own.clone() },
-        Cursor { log: "another".into(), seq: 1, ..own.clone() },
-        Cursor { generation: own.generation + 1, seq: 1, ..own.clone() },
-        Cursor { generation: own.generation - 1, ..own.clone() },
-        Cursor { seq: 4, ..own.clone() },
-        Cursor { seq: u64::MAX, ..own.clone() },
+        (Cursor { log: "another".into(), ..own.clone() }, "of another log"),
+        (Cursor { log: "another".into(), seq: 1, ..own.clone() }, "of another log"),
+        (Cursor { generation: own.generation + 1, seq: 1, ..own.clone() }, "of another generation"),
+        (Cursor { generation: own.generation - 1, ..own.clone() }, "of another generation"),
+        (Cursor { seq: 4, ..own.clone() }, "beyond the end"),
+        (Cursor { seq: u64::MAX, ..own.clone() }, "beyond the end"),
     ];
     for host in [writing, Host::new(store)] {
-        for after in &foreign {
+        for (after, wanted) in &foreign {
             let mut listener = listen(&host, Some(after.clone())).await;
             let frames = next(&mut listener).await;
-            let [gap @ Frame::Gap { .. }, snapshot @ Frame::Snapshot { .. }] = &frames[..] else {
+            let [gap @ Frame::Gap { reason, .. }, snapshot @ Frame::Snapshot { .. }] = &frames[..]
+            else {
                 panic!("{after}: {frames:?}")
             };
+            assert!(reason.contains(wanted), "{after}: {reason}");
             assert_eq!(cursor(gap), *after, "whoever sees only the gap gets it again");
             assert_eq!(cursor(snapshot), own, "{after}");
         }

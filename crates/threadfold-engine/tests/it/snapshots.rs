@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use threadfold_core::{Json, SessionEvent};
-use threadfold_engine::{Session, Update, load};
+use threadfold_engine::{GapReason, Session, Update, load};
 use threadfold_fold::{Cursor, GENERATION, Slices, Snapshot};
 use threadfold_store::{MemoryStore, Store, StoredSnapshot};
 
@@ -141,7 +141,8 @@ async fn a_lagging_listener_receives_a_gap() {
     for index in 0..1_100 {
         session.emit(&said(&format!("b{index}"))).await.unwrap();
     }
-    let Update::Gap(view) = slow.next().await else { panic!("no gap") };
+    let Update::Gap(view, reason) = slow.next().await else { panic!("no gap") };
+    assert_eq!(reason, GapReason::TooFarBehind);
     assert_eq!((view.seq, view.conversation.blocks().len()), (1_100, 1_100));
     session.emit(&said("after")).await.unwrap();
     assert!(matches!(slow.next().await, Update::Steps(steps, _) if steps.len() == 1));
@@ -156,15 +157,19 @@ async fn a_cursor_that_does_not_match_gets_the_complete_state() {
     }
     let cursor = session.cursor();
     let foreign = [
-        Cursor { log: "another".into(), ..cursor.clone() },
-        Cursor { log: "another".into(), seq: 1, ..cursor.clone() },
-        Cursor { generation: cursor.generation + 1, seq: 1, ..cursor.clone() },
-        Cursor { seq: 4, ..cursor.clone() },
-        Cursor { seq: u64::MAX, ..cursor.clone() },
+        (Cursor { log: "another".into(), ..cursor.clone() }, GapReason::OtherLog),
+        (Cursor { log: "another".into(), seq: 1, ..cursor.clone() }, GapReason::OtherLog),
+        (
+            Cursor { generation: cursor.generation + 1, seq: 1, ..cursor.clone() },
+            GapReason::OtherGeneration,
+        ),
+        (Cursor { seq: 4, ..cursor.clone() }, GapReason::BeyondEnd),
+        (Cursor { seq: u64::MAX, ..cursor.clone() }, GapReason::BeyondEnd),
     ];
-    for after in foreign {
+    for (after, wanted) in foreign {
         let mut listener = session.handle().listen(&after);
-        let Update::Gap(view) = listener.next().await else { panic!("{after}") };
+        let Update::Gap(view, reason) = listener.next().await else { panic!("{after}") };
+        assert_eq!(reason, wanted, "{after}");
         assert_eq!((view.seq, view.conversation.blocks().len()), (3, 3), "{after}");
     }
     let mut own = session.handle().listen(&Cursor { seq: 1, ..cursor });
@@ -184,7 +189,8 @@ async fn large_steps_are_not_buffered_for_lagging_listeners() {
     }
     let kept = steps.iter().filter(|step| step.strong_count() > 0).count();
     assert!((1..=5).contains(&kept), "{kept} steps of 3 MB are in memory");
-    assert!(matches!(slow.next().await, Update::Gap(view) if view.seq == 20));
+    let Update::Gap(view, reason) = slow.next().await else { panic!("no gap") };
+    assert_eq!((view.seq, reason), (20, GapReason::TooFarBehind));
     session.emit(&said(&large)).await.unwrap();
     assert!(matches!(slow.next().await, Update::Steps(steps, _) if steps.len() == 1));
 }

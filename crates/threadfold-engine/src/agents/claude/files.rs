@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use threadfold_convert::claude::AGENT;
 use threadfold_convert::claude::layout::{is_session_name, session_of_line, sessions};
 use threadfold_convert::lines::lines;
 
-use threadfold_fold::{SourceRole, SourceSpec};
+use threadfold_fold::{Cutter, SourceRole, SourceSpec};
 
 use super::SUBAGENT;
 use super::beside::SubagentsBeside;
@@ -17,7 +17,7 @@ use crate::error::EngineError;
 use crate::files::{Form, InputFile, noted};
 
 /// How many bytes of a file are read to find its owner.
-const FIRST_LINE: usize = 64 << 10;
+const FIRST_LINE: u64 = 64 << 10;
 /// How many bytes are read at once.
 const SHORT_LINE: usize = 4 << 10;
 
@@ -123,16 +123,24 @@ fn is_of(path: &Path, session: &str) -> Result<bool, EngineError> {
 
 /// Returns the session that the first line of a file names.
 pub(super) fn first_session(path: &Path) -> io::Result<Option<String>> {
-    let mut first = Vec::new();
-    let opened = fs::File::open(path)?.take(FIRST_LINE as u64);
+    let mut opened = fs::File::open(path)?.take(FIRST_LINE);
+    let (mut cutter, mut records) = (Cutter::new(0), Vec::new());
     // Most first lines are short, and there may be thousands of files.
-    let mut lines_of_file = BufReader::with_capacity(SHORT_LINE, opened);
-    while lines(&first).next().is_none() {
-        if lines_of_file.read_until(b'\n', &mut first)? == 0 {
-            break;
+    let mut chunk = [0; SHORT_LINE];
+    loop {
+        let count = match opened.read(&mut chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        match count {
+            0 => cutter.finish(&mut records),
+            count => cutter.push(&chunk[..count], &mut records),
+        }
+        let first = records.iter().find_map(|it| lines(&it.bytes).next());
+        if count == 0 || first.is_some() {
+            return Ok(first.and_then(|line| session_of_line(line.bytes)));
         }
     }
-    Ok(lines(&first).next().and_then(|line| session_of_line(line.bytes)))
 }
 
 /// How deep to search for files.

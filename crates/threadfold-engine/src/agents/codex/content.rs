@@ -16,7 +16,7 @@ use super::compressed::PlainCopies;
 use super::heads::{self, Rollout};
 use crate::error::EngineError;
 use crate::files::{Form, GrowingSetFollower, InputFile, check_all, folder_of, noted, stamp_of};
-use crate::found_session::{Follow, SessionContent, Stamp};
+use crate::found_session::{Follow, LostContent, SessionContent, Stamp};
 use crate::glance::{SampledFile, sample};
 
 /// The rollouts that are known, by path; all sessions of a place share them. One is read once: its
@@ -40,6 +40,20 @@ impl KnownRollouts {
     }
 }
 
+/// A file of a session.
+#[derive(Clone, Debug)]
+pub(super) struct RolloutFile {
+    pub(super) path: PathBuf,
+    pub(super) role: RolloutRole,
+    pub(super) is_packed: bool,
+}
+
+impl RolloutFile {
+    pub(super) fn new(rollout: &Rollout, role: RolloutRole) -> Self {
+        Self { path: rollout.path.clone(), role, is_packed: rollout.is_packed }
+    }
+}
+
 /// The files of a session.
 #[derive(Clone, Debug)]
 pub(super) struct CodexContent {
@@ -47,7 +61,7 @@ pub(super) struct CodexContent {
     thread: String,
     known: KnownRollouts,
     /// Its files as they were when it was found with all others of its place.
-    found: Option<Arc<Vec<(PathBuf, RolloutRole)>>>,
+    found: Option<Arc<Vec<RolloutFile>>>,
     copies: Arc<Mutex<PlainCopies>>,
 }
 
@@ -58,12 +72,12 @@ impl CodexContent {
     }
 
     /// Returns the content with these files, so that the place is not searched for them again.
-    pub(super) fn with_files(self, files: Vec<(PathBuf, RolloutRole)>) -> Self {
+    pub(super) fn with_files(self, files: Vec<RolloutFile>) -> Self {
         Self { found: Some(Arc::new(files)), ..self }
     }
 
     /// Returns its files in the order to read them, compressed ones as well.
-    fn rollouts(&self) -> Vec<(PathBuf, RolloutRole)> {
+    fn rollouts(&self) -> Vec<RolloutFile> {
         let mut files = match &self.found {
             Some(found) => found.to_vec(),
             None => {
@@ -72,13 +86,13 @@ impl CodexContent {
                 let files = RolloutIndex::new(&named).session_files(&self.thread);
                 files
                     .into_iter()
-                    .map(|(index, role)| (rollouts[index].path.clone(), role))
+                    .map(|(index, role)| RolloutFile::new(&rollouts[index], role))
                     .collect()
             }
         };
         // A file that is being moved to the archive may be in two places at once.
         let mut names = BTreeSet::new();
-        files.retain(|(path, _)| names.insert(heads::plain_name(path)));
+        files.retain(|it| names.insert(heads::plain_name(&it.path)));
         files
     }
 
@@ -133,9 +147,9 @@ impl SessionContent for CodexContent {
 
     fn files(&self) -> Result<Vec<InputFile>, EngineError> {
         let mut files: Vec<InputFile> = Vec::new();
-        for (path, role) in self.rollouts() {
-            let mut file = input_file(&path, &role);
-            if heads::is_compressed(&file.path) {
+        for rollout in self.rollouts() {
+            let mut file = input_file(&rollout);
+            if rollout.is_packed {
                 let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
                 file.path = copies.path(&file.path)?;
             }
@@ -145,35 +159,39 @@ impl SessionContent for CodexContent {
     }
 
     fn origins(&self) -> Result<Vec<PathBuf>, EngineError> {
-        Ok(self.rollouts().into_iter().map(|(path, _)| path).collect())
+        Ok(self.rollouts().into_iter().map(|it| it.path).collect())
     }
 
     fn stamp(&self) -> Stamp {
-        stamp_of(self.rollouts().iter().map(|(path, _)| path.as_path()))
+        stamp_of(self.rollouts().iter().map(|it| it.path.as_path()))
     }
 
     fn line_stamp(&self) -> Option<Stamp> {
         let rollouts = self.rollouts();
-        let stamp = stamp_of(rollouts.iter().map(|(path, _)| path.as_path()));
-        let is_plain = !rollouts.iter().any(|(path, _)| heads::is_compressed(path));
+        let stamp = stamp_of(rollouts.iter().map(|it| it.path.as_path()));
+        let is_plain = !rollouts.iter().any(|it| it.is_packed);
         Some(Stamp { bytes: stamp.bytes.filter(|_| is_plain), ..stamp })
     }
 
     /// A compressed rollout is not decompressed for a list.
     fn glance(&self, session: &SessionId) -> Result<Option<Glance>, EngineError> {
         let rollouts = self.rollouts();
-        if !rollouts.iter().any(|(path, _)| heads::is_compressed(path)) {
+        if !rollouts.iter().any(|it| it.is_packed) {
             return Ok(None);
         }
-        check_all(rollouts.iter().map(|(path, _)| path.as_path()))?;
-        let sampled = |(path, role): &(PathBuf, RolloutRole)| {
-            let spec = input_file(path, role).spec;
-            match heads::is_compressed(path) {
-                true => SampledFile::compressed(spec, path.clone()),
-                false => SampledFile::plain(spec, path.clone()),
+        check_all(rollouts.iter().map(|it| it.path.as_path()))?;
+        let sampled = |it: &RolloutFile| {
+            let InputFile { spec, path, .. } = input_file(it);
+            match it.is_packed {
+                true => SampledFile::compressed(spec, path),
+                false => SampledFile::plain(spec, path),
             }
         };
         sample(session, AGENT, rollouts.iter().map(sampled).collect()).map(Some)
+    }
+
+    fn losses(&self) -> Vec<LostContent> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner).losses()
     }
 
     fn folders(&self) -> Vec<PathBuf> {
@@ -195,7 +213,7 @@ impl SessionContent for CodexContent {
     }
 }
 
-fn input_file(path: &Path, role: &RolloutRole) -> InputFile {
+fn input_file(RolloutFile { path, role, .. }: &RolloutFile) -> InputFile {
     let name = heads::plain_name(path);
     let place = path.with_file_name(&name);
     let place = std::path::absolute(&place).unwrap_or(place);

@@ -4,16 +4,19 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use threadfold_convert::codex::layout::RolloutIndex;
+use threadfold_convert::codex::layout::{RolloutIndex, RolloutRole};
 use threadfold_core::SessionId;
+use threadfold_fold::Detection;
 
 use super::Codex;
-use super::content::{CodexContent, KnownRollouts};
+use super::content::{CodexContent, KnownRollouts, RolloutFile};
 use super::heads::{self, Rollout};
 use super::places::FOLDERS;
 use crate::agents::AgentAccess;
-use crate::discover::{Discovery, FolderTree, name_of};
+use crate::discover::{Discovery, FolderTree};
+use crate::error::EngineError;
 use crate::found_session::{FoundSession, IdOrigin};
+use crate::open_path::name_packed;
 
 /// How deep the folders of days are: year, month, day.
 const DEPTH: usize = 3;
@@ -47,7 +50,8 @@ fn add(rollouts: Vec<Rollout>, found: &mut Discovery) {
         let files: Vec<_> = index.session_files(root);
         let Some((main, _)) = files.first() else { continue };
         let main = rollouts[*main].path.as_path();
-        let files = files.iter().map(|(index, role)| (rollouts[*index].path.clone(), role.clone()));
+        let files =
+            files.iter().map(|(index, role)| RolloutFile::new(&rollouts[*index], role.clone()));
         let content = CodexContent::new(main, root, known.clone()).with_files(files.collect());
         found.add(session_of(main, root, content));
     }
@@ -65,6 +69,18 @@ fn session_of(main: &Path, thread: &str, content: CodexContent) -> FoundSession 
     }
 }
 
+/// Returns the session of a compressed file whose first record is missing, so that nothing tells
+/// which files belong to it.
+pub(super) fn session_of_packed(
+    path: &Path,
+    input: Detection,
+) -> Result<FoundSession, EngineError> {
+    let (id, naming) = name_packed(path, input)?;
+    let main = RolloutFile { path: path.to_owned(), role: RolloutRole::Main, is_packed: true };
+    let content = CodexContent::new(path, "", KnownRollouts::default()).with_files(vec![main]);
+    Ok(FoundSession { id, naming, ..session_of(path, "", content) })
+}
+
 /// Returns the session of a file that the user named; nothing if its first record is missing.
 pub(super) fn session_of_file(path: &Path) -> Option<FoundSession> {
     let rollout = heads::read(path)?;
@@ -75,15 +91,14 @@ pub(super) fn session_of_file(path: &Path) -> Option<FoundSession> {
 /// Claims rollouts from a folder that the user named, whatever their names.
 pub(super) fn claim(tree: &mut FolderTree, found: &mut Discovery) {
     let mut names = BTreeSet::new();
-    let is_lines = |path: &Path| name_of(path).ends_with(".jsonl") || heads::is_compressed(path);
     let mut rollouts = Vec::new();
-    for path in tree.matching(is_lines) {
+    for path in tree.matching(heads::is_named_as_lines) {
         // Another copy of a file is a session of its own, which the store compares with this one.
         let rollout = heads::read(&path).filter(|it| names.insert(heads::plain_name(&it.path)));
         rollouts.extend(rollout);
     }
     // A session has decompressed copies of these files.
-    for packed in rollouts.iter().filter(|it| heads::is_compressed(&it.path)) {
+    for packed in rollouts.iter().filter(|it| it.is_packed) {
         tree.remove_file(&packed.path);
     }
     add(heads::sorted(rollouts), found);

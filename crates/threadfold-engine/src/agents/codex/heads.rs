@@ -1,21 +1,29 @@
 //! The first records of rollouts, which show which files belong together.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use threadfold_convert::RECOGNIZED_LINES;
+use threadfold_convert::codex::AGENT;
 use threadfold_convert::codex::layout::{RolloutHead, head_of};
+use threadfold_convert::lines::lines;
+use threadfold_fold::{HEAD_BYTES, Shape, detect};
 
 use crate::discover::name_of;
+use crate::open_path::read_head;
+use crate::packed::PlainReader;
 
-/// The most bytes that are read to find the first record; it holds the instructions to the model.
-const LONGEST_HEAD: u64 = 4 << 20;
+/// How many bytes are read at once after the first ones.
+const CHUNK: usize = 64 << 10;
 
 /// A rollout, with what its first record says.
 #[derive(Clone, Debug)]
 pub(super) struct Rollout {
     pub(super) path: PathBuf,
     pub(super) head: RolloutHead,
+    /// It is compressed, as Codex may leave older ones.
+    pub(super) is_packed: bool,
 }
 
 /// Reads the first record of a rollout; nothing if the file is something else or cannot be read.
@@ -24,34 +32,50 @@ pub(super) fn read(path: &Path) -> Option<Rollout> {
     if !path.metadata().is_ok_and(|it| it.is_file()) {
         return None;
     }
-    let opened = File::open(path).ok()?;
-    let plain: Box<dyn Read> = match is_compressed(path) {
-        true => Box::new(zstd::stream::read::Decoder::new(opened).ok()?),
-        false => Box::new(opened),
-    };
-    let mut lines = BufReader::new(plain.take(LONGEST_HEAD));
-    let mut read = Vec::new();
-    // A corrupt first line must not hide the session.
-    for _ in 0..3 {
-        if lines.read_until(b'\n', &mut read).ok()? == 0 {
-            break;
+    let mut plain = PlainReader::new(File::open(path).ok()?);
+    let (mut bytes, mut is_complete) = read_head(&mut plain).ok()?;
+    // A file of another agent may contain a line of Codex; the one classifier decides.
+    if !is_rollout(&bytes) {
+        return None;
+    }
+    let mut chunk = Vec::new();
+    loop {
+        if let Some(head) = head_of(&bytes) {
+            let is_packed = plain.state().is_packed();
+            return Some(Rollout { path: path.to_owned(), head, is_packed });
         }
-        if let Some(head) = head_of(&read) {
-            return Some(Rollout { path: path.to_owned(), head });
+        let is_enough = || lines(&bytes).nth(RECOGNIZED_LINES).is_some();
+        if is_complete || bytes.len() >= HEAD_BYTES || is_enough() {
+            return None;
+        }
+        chunk.resize(CHUNK, 0);
+        match plain.read(&mut chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => {
+                let count = read.ok()?;
+                is_complete = count == 0;
+                bytes.extend_from_slice(&chunk[..count]);
+            }
         }
     }
-    None
+}
+
+/// Returns whether an input with these first bytes is a rollout.
+pub(super) fn is_rollout(head: &[u8]) -> bool {
+    detect(head).is_some_and(|it| it.agent == Some(AGENT) && it.shape() == Shape::Transcript)
 }
 
 /// Returns whether a file is named like a rollout.
 pub(super) fn is_named(path: &Path) -> bool {
     let name = name_of(path);
-    name.starts_with("rollout-") && (name.ends_with(".jsonl") || is_compressed(path))
+    name.starts_with("rollout-") && is_named_as_lines(path)
 }
 
-/// Returns whether a rollout is compressed, as Codex may leave older ones.
-pub(super) fn is_compressed(path: &Path) -> bool {
-    name_of(path).ends_with(".jsonl.zst")
+/// Returns whether a file is named like lines, which may be compressed. Whether they are is shown by
+/// its first bytes.
+pub(super) fn is_named_as_lines(path: &Path) -> bool {
+    let name = name_of(path);
+    name.ends_with(".jsonl") || name.ends_with(".jsonl.zst")
 }
 
 /// Returns the name of a rollout within its session, which compression does not change.

@@ -21,7 +21,7 @@ use self::connect::{Isolation, connect};
 
 pub(crate) use self::follow::RowFollower;
 pub(super) use self::session_rows::SessionRows;
-pub(super) use self::unread::foreign;
+pub(super) use self::unread::{foreign, unreadable};
 use crate::agent_database::DatabaseError;
 
 /// The last number read of each session's log.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::database::DbSession;
 use crate::agent_database::DatabaseError;
 use crate::error::EngineError;
+use crate::unread::{UnreadContent, UnreadFiles, files_below};
 
 /// The folder, with its session files already read.
 pub(super) struct Storage {
@@ -194,6 +195,31 @@ impl Storage {
         let attached = self.attached(id).into_iter().map(|path| (path, true));
         Ok(read.chain(attached).map(named).collect())
     }
+}
+
+/// The folders that are read, or are known to hold nothing of a conversation.
+const KNOWN: [&str; 8] =
+    ["session", "message", "part", "project", "todo", "session_diff", "session_share", "migration"];
+
+/// Returns what the folder holds that is not read: other folders, except files named after a session,
+/// which are stored with it.
+pub(super) fn unread(storage: &Path) -> Vec<UnreadContent> {
+    let meaning = "a version of OpenCode that is newer than this program may keep sessions there";
+    let mut files = UnreadFiles::new(threadfold_convert::opencode::AGENT, meaning);
+    let folders = crate::discover::list(storage).unwrap_or_default();
+    for folder in folders.into_iter().filter(|it| it.is_dir()) {
+        let name = crate::discover::name_of(&folder);
+        if KNOWN.contains(&name.as_str()) || name.starts_with('.') {
+            continue;
+        }
+        let is_attached = |it: &Path| {
+            it.parent() == Some(&*folder) && stem(it).is_some_and(|it| it.starts_with("ses_"))
+        };
+        let below = files_below(&folder, &|_| false);
+        let unknown = below.iter().filter(|it| !is_attached(it));
+        unknown.for_each(|it| files.count(storage, format!("folder `{name}`"), it));
+    }
+    files.finish()
 }
 
 fn stem(path: &Path) -> Option<String> {
