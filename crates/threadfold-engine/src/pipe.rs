@@ -9,6 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use serde::de::IgnoredAny;
+use threadfold_convert::lines::lines;
 use threadfold_core::SessionId;
 use threadfold_fold::{
     Agent, Cutter, Detection, Fold, HEAD_BYTES, InputHead, Record, RecordKind, SessionNamer, Shape,
@@ -31,6 +33,8 @@ const WAITING: usize = 64;
 const MAX_NAMING: usize = 8 << 20;
 /// The name of a pipe's source, in logs and messages.
 const NAME: &str = "stdin";
+/// How long to wait for a line that shows the format, once a record of no known format is complete.
+const NEXT_LINES: Duration = Duration::from_millis(200);
 /// How long to wait for the last read to finish, once reading stops.
 const LAST_WAIT: Duration = Duration::from_millis(100);
 
@@ -99,7 +103,20 @@ impl Pipe {
         let mut is_recognizable = is_enough(&self.held);
         while !self.is_over() && !is_recognizable {
             let before = self.held.len();
-            match self.read().await {
+            let is_readable = has_record(&self.held);
+            // A format that was specified need not be detected.
+            if is_readable && options.format.is_some() {
+                break;
+            }
+            let read = match is_readable {
+                // A later line may show the format, but a live stream must not wait for it.
+                true => match tokio::time::timeout(NEXT_LINES, self.read()).await {
+                    Ok(read) => read,
+                    Err(_) => break,
+                },
+                false => self.read().await,
+            };
+            match read {
                 // Nothing of it can be decompressed.
                 Err(_) if self.packed.is_packed() => self.ended = true,
                 read => read?,
@@ -250,6 +267,13 @@ impl Pipe {
         }
         Ok(!self.held.is_empty())
     }
+}
+
+/// Returns whether one of the lines is a complete record, of whatever format.
+fn has_record(head: &[u8]) -> bool {
+    let whole = head.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let is_record = |line: &[u8]| serde_json::from_slice::<IgnoredAny>(line).is_ok();
+    lines(&head[..whole]).any(|line| is_record(line.bytes))
 }
 
 fn read_all(

@@ -39,6 +39,8 @@ const LONG_LOG: u64 = 1 << 17;
 const LONG_SESSION: u64 = 8 << 20;
 /// After so many bytes, a session gets another one when it is closed.
 const MUCH_AFTER_SNAPSHOT: u64 = 1 << 20;
+/// Fewer records than that are a few large blocks, of which most are looked at.
+const FEWEST_RECORDS: u64 = 256;
 /// How much memory the records of one append may take, and how much each takes beside its bytes.
 const BATCH_WEIGHT: usize = 4 << 20;
 const RECORD_WEIGHT: usize = 2 << 10;
@@ -432,7 +434,10 @@ impl Session {
     /// Takes a last snapshot, if those who look at the session would fold much after the one before.
     fn take_last(&mut self) -> Option<PendingSnapshot> {
         let least = if self.last_snapshot > 0 { MUCH_AFTER_SNAPSHOT } else { LONG_SESSION };
-        let is_due = self.options.snapshot_every < u64::MAX && self.bytes_since_snapshot >= least;
+        let records = self.fold.seq() - self.last_snapshot;
+        let is_due = self.options.snapshot_every < u64::MAX
+            && self.bytes_since_snapshot >= least
+            && records >= FEWEST_RECORDS;
         is_due.then(|| self.take_snapshot())
     }
 

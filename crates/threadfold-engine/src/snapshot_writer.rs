@@ -99,7 +99,9 @@ impl PendingSnapshot {
     ) -> Result<(), EngineError> {
         let (mut rows, mut hashes) = (scratch(&self.parts), scratch(&self.parts));
         let state = self.conversation.write_outline(&mut rows, &mut hashes);
-        let state = state.map_err(|error| rows.failed(Arc::new(error)))?;
+        let Some(state) = state.map_err(|error| rows.failed(Arc::new(error)))? else {
+            return Ok(());
+        };
         let SlicePlaces { conversation, converter, slices } = places;
         let outline = SnapshotOutline {
             log_id: self.hollow.log_id.clone(),

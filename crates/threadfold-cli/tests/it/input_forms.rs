@@ -162,7 +162,7 @@ fn of_a_corrupt_compressed_rollout_what_precedes_the_corruption_is_read() {
     let packed = zstd::encode_all(plain.as_slice(), 3).unwrap();
     let mut broken = packed.clone();
     let middle = broken.len() / 2;
-    broken[middle..middle + 40].fill(0xff);
+    broken[middle..].fill(0xff);
     for (name, bytes) in [
         ("truncated.jsonl.zst", packed[..packed.len() * 3 / 4].to_vec()),
         ("garbage.jsonl.zst", [packed.as_slice(), b"garbage"].concat()),

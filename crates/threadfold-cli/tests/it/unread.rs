@@ -124,6 +124,7 @@ fn a_folder_of_opencode_that_nobody_knows_is_reported() {
 fn a_database_that_cannot_be_opened_is_reported_once() {
     let env = TestEnv::new();
     env.write(".local/share/opencode/opencode-next.db", "junk\n");
+    env.write("claude/projects/p/s1.jsonl", line(1, "user", "hello"));
     for command in COMMANDS {
         let shown = env.run(&[command]);
         assert_eq!(shown.matches("opencode-next.db").count(), 1, "{command}: {shown}");

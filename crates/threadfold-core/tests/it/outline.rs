@@ -16,6 +16,7 @@ fn reopen(state: &ConversationState) -> (Arc<MemorySpillStore>, ConversationStat
     let (kept, text) = spill_store();
     let (mut rows, mut hashes) = (Vec::new(), Vec::new());
     let outline = state.write_outline(&mut rows, &mut hashes).expect("memory does not fail");
+    let outline = outline.expect("there are few subagents");
     text.put(BEFORE.as_bytes()).expect("the store works");
     let state_at = text.put(snapshot_of_parts(state).0.as_bytes()).expect("the store works");
     let hashes_at = text.put(&hashes).expect("the store works");
@@ -109,7 +110,7 @@ fn an_outline_that_does_not_fit_is_refused() {
     let state = fold(&closed(0..3));
     let (_, text) = spill_store();
     let (mut rows, mut hashes) = (Vec::new(), Vec::new());
-    let outline = state.write_outline(&mut rows, &mut hashes).unwrap();
+    let outline = state.write_outline(&mut rows, &mut hashes).unwrap().unwrap();
     let restore = |rows: &[u8]| {
         let restored = ConversationState::restore_outline(&outline, rows, &text, 0, 0);
         restored.err().map(|error| error.to_string())
@@ -123,4 +124,19 @@ fn an_outline_that_does_not_fit_is_refused() {
     let newer = serde_json::from_value(json).unwrap();
     let restored = ConversationState::restore_outline(&newer, &[], &text, 0, 0);
     assert_eq!(restored.err(), Some(SnapshotError::Version { found: 9 }));
+}
+
+#[test]
+fn a_state_with_thousands_of_subagents_has_no_outline() {
+    let spawned = |number: usize| {
+        let json =
+            format!(r#"{{"type":"subagent:spawned","payload":{{"toolUseId":"t{number}"}}}}"#);
+        SessionEvent::from_json(&json).unwrap()
+    };
+    let events: Vec<SessionEvent> = (0..4_097).map(spawned).collect();
+    let has_outline = |events: &[SessionEvent]| {
+        let (mut rows, mut hashes) = (Vec::new(), Vec::new());
+        fold(events).write_outline(&mut rows, &mut hashes).unwrap().is_some()
+    };
+    assert!(has_outline(&events[1..]) && !has_outline(&events));
 }

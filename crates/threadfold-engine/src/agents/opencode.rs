@@ -81,6 +81,8 @@ impl AgentAccess for Opencode {
         let unread = |path: PathBuf| match OpencodeDb::open(&path) {
             Ok(database) => database.unread(),
             Err(DatabaseError::Foreign { .. }) => vec![database::foreign(&path)],
+            // A database that is being created is empty at first.
+            Err(_) if path.metadata().is_ok_and(|it| it.len() == 0) => Vec::new(),
             Err(_) => vec![database::unreadable(&path)],
         };
         let databases = databases(place).into_iter().flat_map(unread);

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
+use threadfold_core::SessionId;
 use threadfold_fold::{Fold, RecordKind, Source, SourceRole, SourceSpec};
 use threadfold_store::{Limit, Store};
 
@@ -185,10 +186,16 @@ pub(crate) fn longest_lines(fold: &Fold, spec: &SourceSpec) -> u64 {
 /// named, because there every stream is a separate part.
 fn alike<'a>(fold: &'a Fold, spec: &SourceSpec) -> Vec<&'a Source> {
     let is_alike = |it: &&Source| (&it.spec.agent, it.spec.kind) == (&spec.agent, spec.kind);
-    match fold.agent_session() {
-        Some(_) => Vec::new(),
-        None => fold.sources().filter(is_alike).collect(),
+    match is_named_by_content(fold.session()) {
+        false => Vec::new(),
+        true => fold.sources().filter(is_alike).collect(),
     }
+}
+
+/// Returns whether an id is made of a session's content: an agent, a hash, and perhaps a number.
+fn is_named_by_content(id: &SessionId) -> bool {
+    let hash = id.as_str().split('-').nth(1);
+    hash.is_some_and(|it| it.len() == 12 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Returns the sources that came from a pipe in the role of this file.

@@ -37,6 +37,7 @@ pub(crate) fn frames(lines: &[Arc<str>]) -> Vec<Frame> {
 /// Returns the cursor of a frame.
 pub(crate) fn cursor(frame: &Frame) -> Cursor {
     let (Frame::Snapshot { cursor, .. }
+    | Frame::Resume { cursor, .. }
     | Frame::Events { cursor, .. }
     | Frame::Changes { cursor, .. }
     | Frame::Gap { cursor, .. }

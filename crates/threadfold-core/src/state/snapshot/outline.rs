@@ -56,6 +56,8 @@ pub(in super::super) struct OutlineRow {
     pub(in super::super) is_eager: bool,
 }
 
+/// How many subagents an outline has at most: each is in memory while it is written.
+const MOST_SUBAGENTS: usize = 4096;
 const EAGER: u8 = 0x80;
 const NO_KIND: u8 = 0xff;
 
@@ -86,7 +88,8 @@ impl OutlineRow {
 
 impl ConversationState {
     /// Returns the outline of the state's snapshot, and writes the rows and the hashes of its
-    /// blocks.
+    /// blocks; nothing if there are so many subagents that the outline would be as large as the
+    /// snapshot.
     ///
     /// Places are counted from the beginning of the text of
     /// [`snapshot_parts`](Self::snapshot_parts).
@@ -94,8 +97,11 @@ impl ConversationState {
         &self,
         rows: &mut dyn Write,
         hashes: &mut dyn Write,
-    ) -> io::Result<StateOutline> {
+    ) -> io::Result<Option<StateOutline>> {
         let settled = self.without_open_texts().settled;
+        if settled.subagents.len() > MOST_SUBAGENTS {
+            return Ok(None);
+        }
         let mut slots = (0..settled.subagents.len()).map(Slot::Subagent);
         let mut slots = std::iter::once(Slot::Main).chain(&mut slots);
         let (mut place, mut texts) = (0, Vec::with_capacity(1 + settled.subagents.len()));
@@ -122,7 +128,7 @@ impl ConversationState {
                 }
             }
         }
-        Ok(outline(&settled, &texts))
+        Ok(Some(outline(&settled, &texts)))
     }
 
     /// Restores a state from the outline of a snapshot.
