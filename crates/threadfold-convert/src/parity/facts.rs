@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use threadfold_core::Json;
 
-use super::normalize;
+use super::{Evidence, normalize};
 
 /// What the records of one side state.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +49,8 @@ pub struct Facts {
     pub variants: BTreeMap<RecordName, Variant>,
     /// The session of a record, where no field of it names the session.
     pub places: BTreeMap<RecordName, String>,
+    /// What the records show about runs, turns and tasks.
+    pub evidence: Evidence,
     /// The values that a field of the other side may have, where this side does not state one.
     choices: BTreeMap<(RecordName, String), Vec<Json>>,
 }

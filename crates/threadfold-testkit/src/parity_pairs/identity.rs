@@ -24,6 +24,12 @@ pub struct RawSide {
     is_unnamed: bool,
     /// The turns and items of Codex that were reported to have ended.
     ended: BTreeSet<String>,
+    /// The stream reports the end of a run.
+    has_report: bool,
+    /// The counts of the message that is streaming, in each conversation.
+    counts: BTreeMap<String, Value>,
+    /// The lines that report the end of a message, with the counts that its start has as well.
+    repeated_counts: BTreeSet<(usize, String)>,
 }
 
 impl RawSide {
@@ -34,6 +40,8 @@ impl RawSide {
         let opening = record["event"]["message"]["id"].as_str();
         self.openings.extend(opening.map(str::to_owned));
         self.is_unnamed |= codex::is_unnamed(record);
+        self.has_report |= kind == "result";
+        self.add_counts(line, record);
         for part in parts(record) {
             let mut leaves = Vec::new();
             leaves_of(part.object, "", &mut leaves);
@@ -50,6 +58,32 @@ impl RawSide {
                 );
             }
         }
+    }
+
+    /// Adds the counts of a message that is streaming.
+    fn add_counts(&mut self, line: usize, record: &Value) {
+        let (event, caller) = (&record["event"], record["parent_tool_use_id"].to_string());
+        if event["type"] == "message_start" {
+            self.counts.insert(caller, event["message"]["usage"].clone());
+        } else if let (true, Some(start)) =
+            (event["type"] == "message_delta", self.counts.get(&caller))
+        {
+            let again = event["usage"].as_object().into_iter().flatten();
+            let again = again.filter(|(name, value)| start.get(name) == Some(value));
+            let paths = again.map(|(name, _)| (line, format!("event.usage.{name}")));
+            self.repeated_counts.extend(paths);
+        }
+    }
+
+    /// Returns whether a line reports the end of a message with a count that the message's start has as
+    /// well.
+    pub fn is_repeated_count(&self, line: usize, path: &str) -> bool {
+        self.repeated_counts.contains(&(line, path.to_owned()))
+    }
+
+    /// Returns whether the end of a run was reported.
+    pub fn has_report(&self) -> bool {
+        self.has_report
     }
 
     /// Returns whether the record with one of these identities has this value at this path, which is
@@ -284,7 +318,9 @@ fn claude(record: &Value) -> RawPart<'_> {
         },
         "" if record.get("agentType").is_some() => "meta".to_owned(),
         other => {
-            let detail = [&record["subtype"], &record["attachment"]["type"], &record["operation"]];
+            let event = &record["event"]["type"];
+            let attached = &record["attachment"]["type"];
+            let detail = [&record["subtype"], attached, &record["operation"], event];
             match detail.into_iter().find_map(Value::as_str) {
                 Some(detail) => format!("{other}/{detail}"),
                 None => other.to_owned(),
