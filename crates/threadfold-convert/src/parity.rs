@@ -55,6 +55,8 @@ pub struct BlockPlace {
     /// How many blocks of this conversation in the transcript open a turn, are not in the stream, and
     /// precede this one: since the stream began, and in all.
     pub openers_before: (usize, usize),
+    /// The transcript has answers of the turns before the stream began.
+    pub has_earlier: bool,
     /// What the stream shows of the run.
     pub run: PlaceRun,
     /// The notices of the transcript up to the place of a block that only the stream has.

@@ -2,6 +2,7 @@
 //! file for which there is no evidence.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use serde_json::Value;
 use threadfold_core::Json;
@@ -22,7 +23,31 @@ pub(super) fn compare(stream: &Facts, transcript: &Facts) -> CrossCheck {
     check_notices(&mut check, stream, transcript);
     check_queue(&mut check, stream, transcript);
     check_hooks(&mut check, stream, transcript);
+    compare_totals(&mut check, stream, transcript);
     check
+}
+
+/// Finds totals of models that only one side has, where both have totals.
+fn compare_totals(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
+    let totals = |facts: &Facts, record: &RecordName| -> BTreeMap<String, Json> {
+        let fields = facts.records().get(record).into_iter().flatten();
+        let totals = fields.filter(|(field, _)| field.starts_with("modelUsage."));
+        totals.map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
+    for record in stream.records().keys().filter(|it| it.kind == "session") {
+        let (streamed, stored) = (totals(stream, record), totals(transcript, record));
+        if streamed.is_empty() || stored.is_empty() {
+            continue;
+        }
+        let fields: BTreeSet<&String> = streamed.keys().chain(stored.keys()).collect();
+        for field in fields {
+            if streamed.contains_key(field) != stored.contains_key(field) {
+                let (found, implied) =
+                    (Json::of(&streamed.get(field)), Json::of(&stored.get(field)));
+                check.refute(record, field, found, implied);
+            }
+        }
+    }
 }
 
 /// Compares each report with the answers of its run.
@@ -32,22 +57,27 @@ pub(super) fn compare(stream: &Facts, transcript: &Facts) -> CrossCheck {
 fn compare_reports(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
     let answers = &stream.evidence.answers;
     let reports = &stream.evidence.reports;
-    let sides = Sides { stream, transcript, is_shown: answers.iter().any(|it| it.is_streamed) };
+    let is_shown = answers.iter().any(|it| it.is_streamed);
+    let mut sides = Sides { stream, transcript, is_shown, usages: Vec::new() };
+    sides.usages = answers.iter().map(|it| sides.usage(it)).collect();
     let mut first = 0;
     for (number, report) in reports.iter().enumerate() {
         let may_be_late = number + 1 < reports.len() || !stream.background.is_empty();
         let earliest = if may_be_late { first } else { report.answers };
         let mut ends = (earliest..=report.answers).rev();
-        let end = ends.find(|end| sides.wrong_counts(report, &answers[first..*end]).is_empty());
-        let run = &answers[first..end.unwrap_or(report.answers)];
-        for (field, found, sum) in sides.wrong_counts(report, run) {
+        let end = ends.find(|end| sides.wrong_counts(report, first..*end).is_empty());
+        let run = first..end.unwrap_or(report.answers);
+        for (field, found, sum) in sides.wrong_counts(report, run.clone()) {
             check.refute(&report.record, &field, found, sum);
         }
-        sides.compare_outcome(check, report, run.last());
+        sides.compare_outcome(check, report, answers[run].last());
         compare_cost(check, report);
         first = end.unwrap_or(report.answers);
     }
 }
+
+/// The counts of answers, in the order of [`COUNTS`]; nothing if one of the answers has no such count.
+type Usage = [Option<u64>; COUNTS.len()];
 
 /// Both sides of a comparison.
 struct Sides<'a> {
@@ -55,6 +85,8 @@ struct Sides<'a> {
     transcript: &'a Facts,
     /// The stream shows messages while they arrive.
     is_shown: bool,
+    /// The counts of each answer.
+    usages: Vec<Usage>,
 }
 
 impl Sides<'_> {
@@ -62,52 +94,57 @@ impl Sides<'_> {
     ///
     /// An answer that was cut off, and the whole one that replaces it, may or may not be counted. A
     /// stream that does not show messages while they arrive does not show which these are.
-    fn wrong_counts(&self, report: &RunReport, run: &[Answer]) -> Vec<(String, Json, Json)> {
+    fn wrong_counts(&self, report: &RunReport, run: Range<usize>) -> Vec<(String, Json, Json)> {
         let Some(usage) = report.fields.get("usage").and_then(Value::as_object) else {
             return Vec::new();
         };
+        let answers = &self.stream.evidence.answers;
         let is_plain = |it: &Answer| !it.is_whole && !it.is_synthetic;
-        let is_exact = run.iter().all(is_plain) && !report.is_interrupted && is_success(report);
-        let is_counted = |it: &&Answer| match self.is_shown {
+        let is_exact = answers[run.clone()].iter().all(is_plain)
+            && !report.is_interrupted
+            && is_success(report);
+        let is_counted = |it: &Answer| match self.is_shown {
             true => it.is_streamed && it.reason.is_some(),
             false => is_exact,
         };
-        let answers = run.iter().filter(|it| !it.is_synthetic);
-        let (counted, open): (Vec<&Answer>, Vec<&Answer>) = answers.partition(is_counted);
-        let wrong = |more: &[&Answer]| {
-            let all: Vec<&Answer> = counted.iter().chain(more).copied().collect();
-            let fields = COUNTS.iter().filter_map(|field| Some((*field, self.sum(&all, field)?)));
-            let wrong = fields
-                .filter(|(field, sum)| usage.get(*field).and_then(Value::as_u64) != Some(*sum));
-            let shown = |(field, sum): (&str, u64)| {
-                (format!("usage.{field}"), Json::of(&usage.get(field)), Json::of(&sum))
-            };
-            wrong.map(shown).collect::<Vec<_>>()
-        };
-        let open = &open[..open.len().min(MOST_UNCERTAIN)];
-        let choices = (0..1_usize << open.len()).map(|choice| {
-            let is_chosen = |(number, _): &(usize, &&Answer)| choice >> number & 1 == 1;
-            let chosen = open.iter().enumerate().filter(is_chosen);
-            chosen.map(|(_, it)| *it).collect::<Vec<_>>()
+        let (mut counted, mut open) = ([Some(0); COUNTS.len()], Vec::new());
+        for number in run.filter(|number| !answers[*number].is_synthetic) {
+            match is_counted(&answers[number]) {
+                true => counted = plus(&counted, &self.usages[number]),
+                false => open.push(&self.usages[number]),
+            }
+        }
+        if open.len() > MOST_UNCERTAIN {
+            return Vec::new();
+        }
+        let found = COUNTS.map(|field| usage.get(field).and_then(Value::as_u64));
+        let is_wrong =
+            |sum: &Usage, number: usize| sum[number].is_some() && sum[number] != found[number];
+        let is_right = (0..1_usize << open.len()).any(|choice| {
+            let chosen = open.iter().enumerate().filter(|(number, _)| choice >> number & 1 == 1);
+            let sum = chosen.fold(counted, |sum, (_, it)| plus(&sum, it));
+            !(0..COUNTS.len()).any(|number| is_wrong(&sum, number))
         });
-        let is_right = choices.into_iter().any(|choice| wrong(&choice).is_empty());
-        if is_right { Vec::new() } else { wrong(&[]) }
+        let wrong = (0..COUNTS.len()).filter(|number| !is_right && is_wrong(&counted, *number));
+        let shown = |number: usize| {
+            let field = COUNTS[number];
+            (format!("usage.{field}"), Json::of(&usage.get(field)), Json::of(&counted[number]))
+        };
+        wrong.map(shown).collect()
     }
 
-    /// Returns the sum of a count over answers, if both sides together report it.
-    fn sum(&self, answers: &[&Answer], field: &str) -> Option<u64> {
-        let path = format!("message.usage.{}", normalize(field));
-        let mut sum = 0;
-        for answer in answers {
-            let name = RecordName::new("assistant", &answer.id);
-            let stated =
-                || self.transcript.get(&name, &path).or_else(|| self.stream.get(&name, &path));
-            sum += match answer.is_streamed {
-                true => answer.usage.get(field).copied().unwrap_or(0),
-                false => stated()?.as_str().parse::<u64>().ok()?,
-            };
-        }
-        Some(sum)
+    /// Returns the counts of an answer, if both sides together report them.
+    fn usage(&self, answer: &Answer) -> Usage {
+        let name = RecordName::new("assistant", &answer.id);
+        COUNTS.map(|field| {
+            if answer.is_streamed {
+                return Some(answer.usage.get(field).copied().unwrap_or(0));
+            }
+            let path = format!("message.usage.{}", normalize(field));
+            let stated = self.transcript.get(&name, &path);
+            let stated = stated.or_else(|| self.stream.get(&name, &path));
+            stated?.as_str().parse::<u64>().ok()
+        })
     }
 
     /// Compares how a run ended by its report with how its last answer ended.
@@ -126,8 +163,12 @@ impl Sides<'_> {
             expect("subtype", "error_during_execution".into());
         } else if self.transcript.evidence.has_turn_limit && reason.as_deref() == Some("tool_use") {
             expect("subtype", "error_max_turns".into());
-        } else if matches!(reason.as_deref(), Some("end_turn" | "stop_sequence")) || last.is_none()
+        } else if matches!(reason.as_deref(), Some("end_turn" | "stop_sequence"))
+            && !is_limited(report)
         {
+            expect("subtype", "success".into());
+        } else if last.is_none() && (!is_failure(report) || fields.contains_key("result")) {
+            // A command that the agent runs itself has no answer, nor has a run that failed at once.
             expect("subtype", "success".into());
         }
         if is_success(report) {
@@ -138,7 +179,9 @@ impl Sides<'_> {
         } else if is_newer {
             expect("is_error", true.into());
         }
-        if is_newer || fields.get("stop_reason").is_some_and(|it| !it.is_null()) {
+        let has_reason = is_newer || fields.get("stop_reason").is_some_and(|it| !it.is_null());
+        // Where the stream does not show the ends of messages, the file need not have them.
+        if has_reason && (reason.is_some() || self.is_shown || last.is_none()) {
             expect("stop_reason", reason.into());
         }
     }
@@ -162,8 +205,26 @@ impl Sides<'_> {
     }
 }
 
+fn plus(first: &Usage, second: &Usage) -> Usage {
+    std::array::from_fn(|number| first[number]?.checked_add(second[number]?))
+}
+
+fn subtype(report: &RunReport) -> &str {
+    report.fields.get("subtype").and_then(Value::as_str).unwrap_or("")
+}
+
 fn is_success(report: &RunReport) -> bool {
-    report.fields.get("subtype").and_then(Value::as_str) == Some("success")
+    subtype(report) == "success"
+}
+
+fn is_failure(report: &RunReport) -> bool {
+    subtype(report) == "error_during_execution" || is_limited(report)
+}
+
+/// Returns whether a run reached a limit (of turns, cost, or attempts), which it may do after an answer
+/// that would have ended its turn.
+fn is_limited(report: &RunReport) -> bool {
+    subtype(report).starts_with("error_max_")
 }
 
 /// Compares the cost of a run with the sum over its models.
@@ -246,10 +307,13 @@ fn is_same_end(first: &str, second: &str) -> bool {
 /// without having been queued.
 fn check_queue(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
     let evidence = &transcript.evidence;
-    let was_ended = stream.has_ended && !stream.was_interrupted;
+    let last = stream.evidence.reports.last();
+    let was_ended = stream.has_ended && !stream.was_interrupted && last.is_some_and(is_success);
     let delivered = evidence.enqueued.saturating_sub(evidence.dequeued + evidence.queued_notices);
     for (number, (record, words, is_answered)) in evidence.queued_prompts.iter().enumerate() {
-        let was_queued = evidence.enqueued == 0 || number < delivered;
+        let was_queued = evidence.enqueued == 0
+            || transcript.queued_prompts.contains(words)
+            || number < delivered;
         if (was_ended && !is_answered) || !was_queued {
             check.reject(record, Json::string(words));
         }
@@ -264,6 +328,14 @@ fn check_hooks(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
     let events = &stream.evidence.hook_events;
     let was_asked = events.iter().any(|event| !ALWAYS_STREAMED.contains(&event.as_str()));
     let mut missing: BTreeMap<&RecordName, &str> = BTreeMap::new();
+    let lines = &stream.evidence.lines;
+    let common = transcript.evidence.lines.iter().filter(|(line, _)| lines.contains_key(*line));
+    let first = common.map(|(_, number)| *number).min();
+    // What precedes the first line of both sides is of the turns before the stream began.
+    let is_earlier = |line: &String| {
+        let number = transcript.evidence.lines.get(line);
+        first.is_none_or(|first| number.is_some_and(|number| *number < first))
+    };
     for hook in &transcript.evidence.stored_hooks {
         if events.contains(&hook.event) {
             continue;
@@ -272,9 +344,12 @@ fn check_hooks(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
             let name = RecordName::new("user", line);
             transcript.has(&name) && !stream.has(&name)
         };
-        let follows = |line: &String| stream.evidence.lines.contains(line) || is_prompt(line);
+        let follows = |line: &String| lines.contains_key(line) || is_prompt(line);
         let is_always = ALWAYS_STREAMED.contains(&hook.event.as_str());
         let is_supported = hook.line.as_ref().is_some_and(follows) || (hook.is_start && is_always);
+        if hook.line.as_ref().is_some_and(|line| is_earlier(line) && !is_prompt(line)) {
+            continue;
+        }
         if was_asked || !is_supported {
             missing.insert(&hook.record, &hook.event);
         } else {

@@ -116,12 +116,13 @@ fn is_followed(place: &BlockPlace) -> bool {
 }
 
 /// Returns whether a block of the file opens a turn that the stream shows, or one of a run before it:
-/// a turn has one opening, which the agent takes from its queue.
+/// a turn has one opening, which the agent takes from its queue. Runs before the stream need not have
+/// reported their queue.
 fn is_turn_of_run(place: &BlockPlace) -> bool {
     let run = &place.run;
     let (since, all) = place.openers_before;
     let is_shown = place.is_earlier || run.turns == 0 || since < run.turns;
-    let is_taken = run.dequeued == 0 || all < run.dequeued.max(run.turns);
+    let is_taken = run.dequeued == 0 || place.has_earlier || all < run.dequeued.max(run.turns);
     is_followed(place) && (place.depth > 0 || (is_shown && is_taken))
 }
 

@@ -17,9 +17,11 @@ pub struct Evidence {
     pub dequeued: usize,
     /// The last answer of a stream ended its turn, and nothing else was at work.
     pub is_complete: bool,
+    /// A stream ends within a call of the main conversation, or right after it.
+    pub is_in_call: bool,
     /// A file ends with the agent's own account of the run, which it writes when it exits.
     pub has_account: bool,
-    /// A run began although the one before it had not ended.
+    /// A run began although one before it had not ended, or had failed.
     pub was_resumed: bool,
     /// What was put into the agent's queue.
     pub(crate) enqueued: usize,
@@ -45,8 +47,8 @@ pub struct Evidence {
     pub(crate) hook_events: BTreeSet<String>,
     /// A file reports that a run reached its limit of turns.
     pub(crate) has_turn_limit: bool,
-    /// The ids of lines.
-    pub(crate) lines: BTreeSet<String>,
+    /// The ids of lines, with their places.
+    pub(crate) lines: BTreeMap<String, usize>,
 }
 
 /// An answer of the main conversation.

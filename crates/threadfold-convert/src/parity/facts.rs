@@ -127,6 +127,14 @@ impl Facts {
         self.records.remove(record);
     }
 
+    /// Forgets what was stated within a field, which a later report states anew.
+    pub(crate) fn forget_within(&mut self, record: &RecordName, field: &str) {
+        let within = |it: &String| it.strip_prefix(field).is_some_and(|it| it.starts_with('.'));
+        if let Some(fields) = self.records.get_mut(record) {
+            fields.retain(|it, _| !within(it));
+        }
+    }
+
     pub(crate) fn get(&self, record: &RecordName, field: &str) -> Option<&Json> {
         self.records.get(record)?.get(field)
     }

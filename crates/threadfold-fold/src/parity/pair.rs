@@ -143,9 +143,11 @@ impl Run {
 }
 
 /// Returns whether a run was killed: its stream ends without a report and in the middle of a turn, and
-/// its file without the agent's own account.
+/// its file without the agent's own account. An agent that a signal stops within a call writes the
+/// account, and not the result of the call.
 pub(super) fn was_killed(stream: &Facts, transcript: &Facts) -> bool {
-    !stream.has_ended && !stream.evidence.is_complete && !transcript.evidence.has_account
+    let has_exited = transcript.evidence.has_account && !stream.evidence.is_in_call;
+    !stream.has_ended && !stream.evidence.is_complete && !has_exited
 }
 
 impl Pair<'_> {
@@ -439,6 +441,10 @@ impl<'a> Sides<'a> {
             is_answered: self.is_answered(block),
             is_earlier: self.shared.earlier.contains(&block.id),
             openers_before: self.openers_before(block),
+            has_earlier: self
+                .transcript
+                .iter()
+                .any(|it| is_words(it) && self.shared.earlier.contains(&it.id)),
             run: self.pair.run.about.clone(),
             notices: self.notices_before(block),
             version: self.pair.run.version.clone(),

@@ -26,10 +26,18 @@ pub struct RawSide {
     ended: BTreeSet<String>,
     /// The stream reports the end of a run.
     has_report: bool,
+    /// The last line with the totals of each session.
+    totals: BTreeMap<String, usize>,
     /// The counts of the message that is streaming, in each conversation.
     counts: BTreeMap<String, Value>,
     /// The lines that report the end of a message, with the counts that its start has as well.
     repeated_counts: BTreeSet<(usize, String)>,
+}
+
+/// Returns the session of a line, by either of its names.
+fn session_of(record: &Value) -> String {
+    let session = record["session_id"].as_str().or_else(|| record["sessionId"].as_str());
+    session.unwrap_or("").to_owned()
 }
 
 impl RawSide {
@@ -42,6 +50,9 @@ impl RawSide {
         self.is_unnamed |= codex::is_unnamed(record);
         self.has_report |= kind == "result";
         self.add_counts(line, record);
+        if record["modelUsage"].as_object().is_some_and(|it| !it.is_empty()) {
+            self.totals.insert(session_of(record), line);
+        }
         for part in parts(record) {
             let mut leaves = Vec::new();
             leaves_of(part.object, "", &mut leaves);
@@ -79,6 +90,12 @@ impl RawSide {
     /// well.
     pub fn is_repeated_count(&self, line: usize, path: &str) -> bool {
         self.repeated_counts.contains(&(line, path.to_owned()))
+    }
+
+    /// Returns whether a line has totals that a later line of the session reports anew.
+    pub fn is_earlier_total(&self, line: usize, path: &str) -> bool {
+        let is_total = ["modelUsage", "totalCostUSD"].iter().any(|it| path.starts_with(it));
+        is_total && !self.totals.is_empty() && self.totals.values().all(|last| line < *last)
     }
 
     /// Returns whether the end of a run was reported.

@@ -171,6 +171,7 @@ impl Sides {
         // The end of a message repeats counts of its start, and need not.
         let is_count = mutation.change == Change::Remove
             && own.is_repeated_count(mutation.line, &mutation.path);
+        let is_count = is_count || own.is_earlier_total(mutation.line, &mutation.path);
         if is_replaced || is_repeated || is_removed || is_count {
             count.replaced += 1;
         } else if let Some(gap) = self.lost_end(mutation, &comparison) {

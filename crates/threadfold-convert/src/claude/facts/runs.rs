@@ -13,6 +13,17 @@ use crate::parity::{Answer, RecordName, RunReport, StoredHook, TaskNotice, norma
 pub(in crate::claude) const COUNTS: [&str; 4] =
     ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
 
+/// The reasons for which a model stops.
+const REASONS: [&str; 7] = [
+    "end_turn",
+    "tool_use",
+    "max_tokens",
+    "stop_sequence",
+    "pause_turn",
+    "refusal",
+    "model_context_window_exceeded",
+];
+
 /// The totals of a model that both the report of a run and the file have.
 const TOTALS: [&str; 9] = [
     "inputTokens",
@@ -35,6 +46,10 @@ pub(super) struct Progress {
     begun: usize,
     /// The last answer ended its turn.
     is_turn_over: bool,
+    /// The last line of the main conversation is a call, or the result of one.
+    is_in_call: bool,
+    /// Counts that the end of a message changed: its id, the count, and both values.
+    changed_counts: Vec<(String, String, u64, u64)>,
     /// Hooks that began and have not ended.
     open_hooks: usize,
     /// A command or workflow ran in the background.
@@ -59,6 +74,14 @@ impl Reader {
         let Some(answer) = answers.find(|it| it.id == id) else { return };
         if let Some(reason) = reason {
             answer.reason = Some(reason.to_owned());
+            let before = answer.usage.clone();
+            let again = event.get("usage").unwrap_or(&Value::Null);
+            for (field, first) in before.into_iter().filter(|(it, _)| it != "output_tokens") {
+                let changed = again[&field].as_u64().filter(|it| first > 0 && *it > 0);
+                if let Some(again) = changed.filter(|it| *it != first) {
+                    self.runs.changed_counts.push((id.to_owned(), field, first, again));
+                }
+            }
             count(answer, event.get("usage"));
         }
     }
@@ -114,10 +137,18 @@ impl Reader {
     /// Reads the id of a line, and whether the line goes on with the turn.
     pub(super) fn read_line(&mut self, kind: &str, record: &Map<String, Value>) {
         if let Some(uuid) = text(record, "uuid").filter(|_| kind != "attachment") {
-            self.facts.evidence.lines.insert(uuid.to_owned());
+            let lines = &mut self.facts.evidence.lines;
+            let place = lines.len();
+            lines.entry(uuid.to_owned()).or_insert(place);
         }
         if kind == "user" && is_in_main(record) {
             self.runs.is_turn_over = false;
+            self.runs.is_in_call = true;
+        }
+        if kind == "assistant" && is_in_main(record) {
+            let content = record.get("message").and_then(|it| it["content"].as_array());
+            let mut parts = content.into_iter().flatten();
+            self.runs.is_in_call = parts.any(|it| it["type"] == "tool_use");
         }
         let is_work =
             matches!(kind, "user" | "assistant" | "attachment" | "queue-operation" | "system");
@@ -128,7 +159,6 @@ impl Reader {
 
     /// Reads that a turn began.
     pub(super) fn begin_turn(&mut self) {
-        self.facts.evidence.was_resumed |= self.runs.begun > 0 && !self.facts.has_ended;
         self.runs.begun += 1;
         self.runs.is_turn_over = false;
         self.facts.has_ended = false;
@@ -146,8 +176,10 @@ impl Reader {
 
     /// States the totals of each model, which the report of a run and the file both have.
     pub(super) fn state_totals(&mut self, session: &str, totals: Option<&Value>) {
-        let Some(models) = totals.and_then(Value::as_object) else { return };
+        let models = totals.and_then(Value::as_object).filter(|it| !it.is_empty());
+        let Some(models) = models else { return };
         let name = RecordName::new("session", session);
+        self.facts.forget_within(&name, "modelUsage");
         let names = models.keys().map(|model| Value::from(model.as_str())).collect();
         self.facts.set(&name, "models", &Value::Array(names));
         for (model, totals) in models {
@@ -229,7 +261,7 @@ impl Reader {
                     line = above.clone();
                 }
                 let is_start = record.get("parentUuid") == Some(&Value::Null);
-                let line = line.filter(|it| self.facts.evidence.lines.contains(it));
+                let line = line.filter(|it| self.facts.evidence.lines.contains_key(it));
                 self.facts.evidence.stored_hooks.push(StoredHook {
                     record: RecordName::new("hook", id),
                     event: event.to_owned(),
@@ -288,7 +320,21 @@ impl Reader {
             self.runs.open_hooks == 0 && !self.runs.has_tasks && self.facts.background.is_empty();
         let evidence = &mut self.facts.evidence;
         evidence.turns = self.runs.begun.max(evidence.reports.len());
+        // Reports may come late, but each run that ended has one.
+        let has_failed = |it: &RunReport| it.fields.get("subtype").is_none_or(|it| it != "success");
+        let failed = evidence.reports.iter().rev().skip(1).any(has_failed);
+        evidence.was_resumed =
+            self.runs.begun > 1 && (failed || evidence.reports.len() < self.runs.begun);
+        evidence.is_in_call = self.runs.is_in_call;
         evidence.is_complete = self.runs.is_turn_over && is_idle;
+        // Without a report nothing else shows which of the values was meant.
+        if evidence.reports.is_empty() {
+            for (id, field, first, again) in std::mem::take(&mut self.runs.changed_counts) {
+                let name = RecordName::new("assistant", &id);
+                let field = format!("message.usage.{}", normalize(&field));
+                self.facts.contradict(&name, &field, Json::of(&first), Json::of(&again));
+            }
+        }
     }
 }
 
@@ -310,6 +356,13 @@ fn count(answer: &mut Answer, usage: Option<&Value>) {
 pub(super) fn check_end(reader: &mut Reader, id: &str, event: &Map<String, Value>) {
     let name = RecordName::new("assistant", id);
     let has_reason = event.get("delta").is_some_and(|delta| !delta["stop_reason"].is_null());
+    let reason = event.get("delta").and_then(|delta| delta["stop_reason"].as_str());
+    let is_stored = !reader.facts.version.as_deref().is_some_and(super::is_stored_before_end);
+    // The file of these versions has no reason to compare with.
+    if let Some(reason) = reason.filter(|it| !is_stored && !REASONS.contains(it)) {
+        let (found, missing) = (Json::string(reason), Json::of(&Value::Null));
+        reader.facts.contradict(&name, "message.stopReason", found, missing);
+    }
     let usage = event.get("usage").unwrap_or(&Value::Null);
     if !usage["output_tokens"].is_u64() {
         let (missing, found) = (Json::of(&Value::Null), Json::of(&usage["output_tokens"]));
