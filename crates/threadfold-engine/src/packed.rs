@@ -63,11 +63,11 @@ enum Stage {
     Beginning(Vec<u8>),
     /// These bytes were read; all others are passed on as they are.
     Plain(Vec<u8>),
-    Packed(Box<Unpacking>),
+    Packed(Box<Unpacker>),
 }
 
 /// A decompression under way.
-struct Unpacking {
+struct Unpacker {
     decoder: Decoder<'static>,
     /// Compressed bytes that were read, and how many of them were decompressed.
     packed: Vec<u8>,
@@ -114,7 +114,7 @@ impl<R: Read> PlainReader<R> {
         self.stage = match is_packed(&first) {
             true => {
                 self.state.0.get_or_init(PackedFacts::default);
-                Stage::Packed(Box::new(Unpacking::new(first)?))
+                Stage::Packed(Box::new(Unpacker::new(first)?))
             }
             false => Stage::Plain(first),
         };
@@ -145,13 +145,13 @@ impl<R: Read> Read for PlainReader<R> {
                 first.drain(..count);
                 Ok(count)
             }
-            Stage::Packed(unpacking) => unpacking.read(&mut self.input, &self.state, into),
+            Stage::Packed(unpacker) => unpacker.read(&mut self.input, &self.state, into),
             _ => self.input.read(into),
         }
     }
 }
 
-impl Unpacking {
+impl Unpacker {
     fn new(packed: Vec<u8>) -> io::Result<Self> {
         let (plain, decoder) = (Vec::with_capacity(BLOCK), Decoder::new()?);
         Ok(Self {

@@ -100,7 +100,7 @@ const SESSION_COLUMNS: &[&str] = &[
 const LATEST: u64 = 2;
 
 /// What is not read, and what it means.
-enum Handling {
+enum Treatment {
     Skipped(&'static str),
     /// It is imported, and shown as it is.
     Imported(&'static str),
@@ -123,7 +123,7 @@ impl OpencodeDb {
                 }
                 false => "nothing of it is imported or shown",
             };
-            self.found(format!("table `{table}`"), (count, since), Handling::Skipped(meaning))
+            self.found(format!("table `{table}`"), (count, since), Treatment::Skipped(meaning))
         });
         let mut unread: Vec<_> = tables.filter(|it| it.count > 0).collect();
         let missing = if self.has("session_v2") { self.missing_columns() } else { Vec::new() };
@@ -131,7 +131,7 @@ impl OpencodeDb {
             let what = format!("table `session_v2` (without `{}`)", missing.join("`, `"));
             let meaning = "its sessions are not listed: another version of OpenCode wrote them";
             let counted = self.count("session_v2", "");
-            unread.push(self.found(what, counted, Handling::Skipped(meaning)));
+            unread.push(self.found(what, counted, Treatment::Skipped(meaning)));
         }
         if self.has_newer() {
             unread.extend(self.unknown_messages());
@@ -166,12 +166,12 @@ impl OpencodeDb {
             let shown = "where the log of a session is read, they are shown as they are";
             let skipped = "they are of no session that this program knows, and nothing of them is \
                            imported or shown";
-            for (which, handling) in
-                [("IN", Handling::Imported(shown)), ("NOT IN", Handling::Skipped(skipped))]
+            for (which, treatment) in
+                [("IN", Treatment::Imported(shown)), ("NOT IN", Treatment::Skipped(skipped))]
             {
                 let counted = count(which);
                 if counted.0 > 0 {
-                    unread.push(self.found(format!("events of type `{kind}`"), counted, handling));
+                    unread.push(self.found(format!("events of type `{kind}`"), counted, treatment));
                 }
             }
         }
@@ -196,7 +196,7 @@ impl OpencodeDb {
                 let what = format!("sessions of version `{version}` in table `{table}`");
                 let meaning = "they are read like those of version 2, so something may be missing";
                 let counted = self.counted(&query, version);
-                unread.push(self.found(what, counted, Handling::Imported(meaning)));
+                unread.push(self.found(what, counted, Treatment::Imported(meaning)));
             }
         }
         unread
@@ -217,7 +217,7 @@ impl OpencodeDb {
                 if counted.0 > 0 {
                     let what = format!("column `{column}` of table `{table}`");
                     let meaning = "it is imported with its rows, and not shown";
-                    unread.push(self.found(what, counted, Handling::Imported(meaning)));
+                    unread.push(self.found(what, counted, Treatment::Imported(meaning)));
                 }
             }
         }
@@ -255,8 +255,8 @@ impl OpencodeDb {
         );
         let describe = |kind: String| {
             let counted = self.count("session_message", &kind);
-            let handling = Handling::Imported("they are imported, and shown as they are");
-            self.found(format!("messages of type `{kind}`"), counted, handling)
+            let treatment = Treatment::Imported("they are imported, and shown as they are");
+            self.found(format!("messages of type `{kind}`"), counted, treatment)
         };
         self.texts(&query).into_iter().map(describe).collect()
     }
@@ -275,13 +275,13 @@ impl OpencodeDb {
         &self,
         what: String,
         (count, since): (u64, Option<SystemTime>),
-        handling: Handling,
+        treatment: Treatment,
     ) -> UnreadContent {
         let agent = threadfold_convert::opencode::AGENT;
         let (place, unit) = (self.path.clone(), Unit::Row);
-        let (is_imported, meaning) = match handling {
-            Handling::Skipped(meaning) => (false, meaning),
-            Handling::Imported(meaning) => (true, meaning),
+        let (is_imported, meaning) = match treatment {
+            Treatment::Skipped(meaning) => (false, meaning),
+            Treatment::Imported(meaning) => (true, meaning),
         };
         UnreadContent { agent, place, what, count, unit, since, is_imported, meaning }
     }
