@@ -222,6 +222,8 @@ fn first_records(list: &Command, id: &str) -> io::Result<u64> {
             command.env(name, value);
         }
     }
+    // Of a session that is on disk as well, the list counts no records.
+    command.env("CLAUDE_CONFIG_DIR", env!("CARGO_TARGET_TMPDIR"));
     let output = command.args(["list", "--json"]).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find(|it| it.contains(id)).unwrap_or_default();

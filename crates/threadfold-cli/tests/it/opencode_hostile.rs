@@ -159,7 +159,7 @@ fn a_corrupt_database_is_reported_and_other_sessions_are_listed() {
     --- stdout
     --- stderr
     skipped `~/.local/share/opencode/opencode.db`: it is not a SQLite database, or is encrypted
-    error: session `ses_1` is not in `~/.local/share/opencode` or `~/.codex` or `~/claude/projects`
+    error: session `ses_1` is not in `~/.local/share/opencode`, `~/.codex` or `~/claude/projects`
     hint: `threadfold list` shows the sessions; the path of a session's file works as well
     ");
 }

@@ -6,10 +6,13 @@ use std::process::Stdio;
 use crate::env::TestEnv;
 
 const EVENT: &str = r#"{"type":"session:idle"}"#;
+const BLOCK: &str = r#"{"type":"block:upsert","payload":{"block":{"id":"b","type":"assistant_text","status":"complete","content":"b"}}}"#;
 
 #[test]
 fn a_closed_reader_is_not_an_error() {
-    let env = TestEnv::with_events(format!("{EVENT}\n").repeat(20_000));
+    // The last event has something to show: that an input has nothing is reported.
+    let events = format!("{EVENT}\n").repeat(20_000);
+    let env = TestEnv::with_events(events + BLOCK + "\n");
     let mut child = env
         .command(&["fold", "events.jsonl", "--changes"])
         .stdout(Stdio::piped())
