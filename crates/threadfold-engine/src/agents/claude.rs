@@ -41,13 +41,7 @@ impl AgentAccess for Claude {
     }
 
     fn enumerate(&self, place: &Path, found: &mut Discovery) {
-        enumerate::projects(place, found);
-    }
-
-    fn enumerate_orphans(&self, place: &Path, found: &mut Discovery) {
-        let mut tree = FolderTree::read(place);
-        tree.remove_claimed(found);
-        enumerate::orphans(&mut tree, found);
+        enumerate::place(place, found);
     }
 
     fn claim(&self, tree: &mut FolderTree, found: &mut Discovery) {

@@ -17,9 +17,12 @@ use crate::error::EngineError;
 use crate::files::{Form, InputFile, noted};
 
 /// How many bytes of a file are read to find its owner.
-const FIRST_LINE: usize = 64 << 10;
+const FIRST_LINES: usize = 64 << 10;
 /// How many bytes are read at once.
 const SHORT_LINE: usize = 4 << 10;
+
+/// The folders below a session's own one that belong to it, whatever its name.
+pub(super) const FOLDERS: [&str; 2] = ["subagents", "tool-results"];
 
 /// The maximum size of a file beside a session that is read as one record.
 const LARGEST_DOCUMENT: u64 = 64 << 20;
@@ -111,28 +114,32 @@ fn folders_of_session(own: &Path) -> Vec<PathBuf> {
     let name = own.file_name().unwrap_or_default().to_string_lossy();
     match is_session_name(&name) {
         true => vec![own.to_owned()],
-        false => ["subagents", "tool-results"].map(|it| own.join(it)).to_vec(),
+        false => FOLDERS.map(|it| own.join(it)).to_vec(),
     }
 }
 
-/// Returns whether the first line of a subagent's file names this session, or none.
+/// Returns whether the first lines of a subagent's file name this session, or none.
 fn is_of(path: &Path, session: &str) -> Result<bool, EngineError> {
     let unreadable = |source: io::Error| EngineError::File { path: path.to_owned(), source };
     Ok(first_session(path).map_err(unreadable)?.is_none_or(|it| it == session))
 }
 
-/// Returns the session that the first line of a file names.
+/// Returns the session that the first lines of a file name.
+///
+/// Notes that an agent writes before its first message may name none.
 pub(super) fn first_session(path: &Path) -> io::Result<Option<String>> {
-    let mut first = Vec::new();
-    let opened = fs::File::open(path)?.take(FIRST_LINE as u64);
+    let opened = fs::File::open(path)?.take(FIRST_LINES as u64);
     // Most first lines are short, and there may be thousands of files.
     let mut lines_of_file = BufReader::with_capacity(SHORT_LINE, opened);
-    while lines(&first).next().is_none() {
-        if lines_of_file.read_until(b'\n', &mut first)? == 0 {
-            break;
+    let mut read = Vec::new();
+    while lines_of_file.read_until(b'\n', &mut read)? > 0 {
+        let named = lines(&read).next().and_then(|line| session_of_line(line.bytes));
+        if named.is_some() {
+            return Ok(named);
         }
+        read.clear();
     }
-    Ok(lines(&first).next().and_then(|line| session_of_line(line.bytes)))
+    Ok(None)
 }
 
 /// How deep to search for files.
