@@ -91,7 +91,7 @@ fn exports_of_children_are_separate_files() {
     assert_snapshot!(without_field_count(&alone), @"
     exit 0
     --- stdout
-    partial: 4 blocks, 1 subagents
+    partial: 4 blocks, 1 subagent
       lacking: the files lack a subagent's blocks (the agent exports subagents one by one) (8)
     --- stderr
     ");
