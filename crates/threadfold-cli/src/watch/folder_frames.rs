@@ -46,6 +46,7 @@ impl FolderFrames {
                 return Ok(());
             }
             // Its last frames are printed before the next ones.
+            // Without their cursor, the session begins again with a snapshot.
             Some(ended) => after = ended.task.await.ok(),
             None => {}
         }
@@ -74,6 +75,7 @@ impl FolderFrames {
     /// Waits until all frames are printed.
     pub(super) async fn close(self) {
         for stream in self.streams.into_values() {
+            // What it could not write is among the failures.
             stream.task.await.ok();
         }
     }

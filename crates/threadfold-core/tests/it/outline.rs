@@ -120,6 +120,10 @@ fn an_outline_that_does_not_fit_is_refused() {
     rows.push(0);
     assert_eq!(restore(&rows), corrupt("there are more rows than blocks"));
     let mut json = serde_json::to_value(&outline).unwrap();
+    json["main"]["blocks"]["count"] = u64::MAX.into();
+    let hostile = serde_json::from_value(json.clone()).unwrap();
+    let restored = ConversationState::restore_outline(&hostile, &[], &text, 0, 0);
+    assert_eq!(restored.err().map(|it| it.to_string()), corrupt("a row is missing"));
     json["version"] = 9.into();
     let newer = serde_json::from_value(json).unwrap();
     let restored = ConversationState::restore_outline(&newer, &[], &text, 0, 0);

@@ -148,6 +148,10 @@ impl ConversationState {
         let StateOutline { version, main, subagents, callers } = outline;
         let mut state = restore(*version, main, subagents, |settled, slot, facts| {
             let BlockTexts { place, count } = facts.blocks;
+            // A count from elsewhere must not decide how much is allocated.
+            if count > rows.len() {
+                return Err(corrupt("a row is missing"));
+            }
             let mut place = state_at.saturating_add(place);
             let conversation = settled.conversation_mut(slot);
             conversation.fresh = Some(Vector::new());
