@@ -53,15 +53,14 @@ pub(super) fn upsert(
 /// Stores the reported block.
 fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, payload: &BlockUpsert) -> Outcome {
     let rank = step.rank;
-    let position = step.conversation(slot).position(&id);
-    let known = position.and_then(|at| step.conversation(slot).at(at)).cloned();
-    let mut facts = known.as_ref().map(|entry| entry.facts().into_owned()).unwrap_or_default();
+    let known = step.conversation(slot).locate(&id).map(|(at, entry)| (at, entry.clone()));
+    let mut facts = known.as_ref().map(|(_, entry)| entry.facts().into_owned()).unwrap_or_default();
 
     // A preview that arrives after the block itself adds nothing, but it confirms the preview: a
     // later `abandoned` must not remove the block.
     if payload.preview && facts.is_firm() {
         if !facts.confirmed
-            && let Some(position) = position
+            && let Some((position, _)) = known
         {
             facts.confirmed = true;
             step.set(slot, position, facts);
@@ -85,20 +84,20 @@ fn put(step: &mut Step<'_>, slot: Slot, id: BlockId, payload: &BlockUpsert) -> O
     facts.answer = answer(step, slot, facts.tool_use_id(), &id);
 
     let mut anomaly = unknown_anchor(step, slot, &id, &payload.after);
-    let was_result = known.as_ref().and_then(|entry| entry.result_of());
-    match (position, known) {
-        (Some(position), Some(known)) => {
-            anomaly = type_change(&known.shown(), &step.show(slot, &id, &facts)).or(anomaly);
-            step.set(slot, position, facts);
+    let was_result = known.as_ref().and_then(|(_, entry)| entry.result_of());
+    let shown = match known {
+        Some((position, known)) => {
+            let shown = step.set(slot, position, facts);
+            anomaly = type_change(&known.shown(), &shown).or(anomaly);
             place(step, slot, position, &payload.after, occurrence);
+            shown
         }
-        _ => insert(step, slot, id.clone(), facts, &payload.after),
-    }
+        None => insert(step, slot, id, facts, &payload.after),
+    };
     if let Some(call) = left {
         subagent::drop_edge(step, &call, slot);
     }
-    let is_result = step.conversation(slot).entry(&id).and_then(|it| it.result_of());
-    for call in was_result.iter().chain(&is_result) {
+    for call in was_result.iter().chain(shown.body.result_of()) {
         answer_call(step, slot, call);
     }
     step.outcome_with(anomaly)
@@ -234,7 +233,9 @@ pub(super) fn adopt(step: &mut Step<'_>, slot: Slot, old: &BlockId, new: &BlockI
         let mut facts = take_out(step, slot, position).facts().into_owned();
         let target = step.conversation(slot).position(new);
         match target {
-            None => insert_at(step, slot, position, new.clone(), facts),
+            None => {
+                insert_at(step, slot, position, new.clone(), facts);
+            }
             Some(target) => {
                 let Some(entry) = step.conversation(slot).at(target) else {
                     return;

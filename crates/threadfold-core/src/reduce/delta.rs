@@ -147,10 +147,7 @@ fn append_to_settled(
 fn append_in_tree(step: &mut Step<'_>, slot: Slot, payload: &BlockDelta) -> Outcome {
     let unknown = || Outcome::Ignored(Anomaly::UnknownBlock { block: payload.block_id.clone() });
     let rank = step.rank;
-    let Some(position) = step.conversation(slot).position(&payload.block_id) else {
-        return unknown();
-    };
-    let Some(entry) = step.conversation(slot).at(position) else {
+    let Some((position, entry)) = step.conversation(slot).locate(&payload.block_id) else {
         return unknown();
     };
     let mut facts = entry.facts().into_owned();

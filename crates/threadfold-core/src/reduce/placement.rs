@@ -1,5 +1,8 @@
 //! Inserts blocks at their position and moves them.
 
+use std::sync::Arc;
+
+use crate::block::Block;
 use crate::change::Change;
 use crate::event::Placement;
 use crate::id::BlockId;
@@ -8,16 +11,16 @@ use crate::state::{Facts, Occurrence, Slot};
 use super::step::Step;
 use super::subagent::add_edge;
 
-/// Inserts a new block at the position that its source gives it.
+/// Inserts a new block at the position that its source gives it, and returns what readers see.
 pub(super) fn insert(
     step: &mut Step<'_>,
     slot: Slot,
     id: BlockId,
     facts: Facts,
     place: &Placement,
-) {
+) -> Arc<Block> {
     let position = step.conversation(slot).position_for_new(step.rank, place);
-    insert_at(step, slot, position, id, facts);
+    insert_at(step, slot, position, id, facts)
 }
 
 pub(super) fn insert_at(
@@ -26,7 +29,7 @@ pub(super) fn insert_at(
     position: usize,
     id: BlockId,
     facts: Facts,
-) {
+) -> Arc<Block> {
     if let Some(call) = &facts.call {
         add_edge(step, call, slot);
     }
@@ -35,8 +38,9 @@ pub(super) fn insert_at(
     step.record_change(|settled| Change::BlockInserted {
         conversation_id: settled.conversation(slot).name.clone(),
         after: settled.conversation(slot).id_before(position),
-        block,
+        block: block.clone(),
     });
+    block
 }
 
 /// Moves the block at `position`, which was just reported, to the position that its source gives

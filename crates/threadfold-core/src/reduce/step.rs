@@ -113,8 +113,9 @@ impl<'a> Step<'a> {
         facts.show(id, &conversation.name, run.as_ref(), conversation.is_interrupted)
     }
 
-    /// Stores facts about the block at `position`, and records the resulting change.
-    pub(super) fn set(&mut self, slot: Slot, position: usize, facts: Facts) {
+    /// Stores facts about the block at `position`, and records the resulting change. Returns the
+    /// block that readers now see.
+    pub(super) fn set(&mut self, slot: Slot, position: usize, facts: Facts) -> Arc<Block> {
         let entry = self.conversation(slot).at(position).expect("the position was just found");
         let (id, old) = (entry.id().into_owned(), entry.shown().into_owned());
         let shown = self.show(slot, &id, &facts);
@@ -133,10 +134,11 @@ impl<'a> Step<'a> {
                         inactive: shown.inactive,
                     }
                 } else {
-                    Change::BlockReplaced { conversation_id, block: shown }
+                    Change::BlockReplaced { conversation_id, block: shown.clone() }
                 }
             });
         }
+        shown
     }
 
     /// Recomputes the block at `position` after something that it depends on changed.

@@ -275,7 +275,8 @@ fn show_call(step: &mut Step<'_>, slot: Slot, call: &ToolUseId, is_caller: bool)
     let Some(position) = step.conversation(slot).call(call) else {
         let mut facts = Facts { call: Some(call.clone()), ..Facts::default() };
         facts.report_mut(rank).known = true;
-        return insert(step, slot, BlockId::from(call), facts, &Placement::Unspecified);
+        insert(step, slot, BlockId::from(call), facts, &Placement::Unspecified);
+        return;
     };
     let Some(id) = step.conversation(slot).at(position).map(|entry| entry.id().into_owned()) else {
         return;

@@ -112,6 +112,11 @@ impl Conversation {
         self.find(self.resolve(id))
     }
 
+    /// Returns the block that `id` refers to, and its position.
+    pub(crate) fn locate(&self, id: &BlockId) -> Option<(usize, &Entry)> {
+        self.find_entry(self.resolve(id))
+    }
+
     /// Returns the block that `id` refers to, which had this label before, and its position.
     pub(super) fn find_near(&self, id: &BlockId, label: Label) -> Option<(usize, &Entry)> {
         let near = self.entries.find(label).filter(|(_, entry)| entry.is_resident(id));
@@ -158,7 +163,7 @@ impl Conversation {
     }
 
     pub(crate) fn entry(&self, id: &BlockId) -> Option<&Entry> {
-        self.find_entry(self.resolve(id)).map(|(_, entry)| entry)
+        self.locate(id).map(|(_, entry)| entry)
     }
 
     /// Returns the id of the block before `position`.

@@ -172,10 +172,7 @@ impl Entry {
         if !self.may_be("tool_result") {
             return None;
         }
-        match &self.shown().body {
-            BlockBody::ToolResult(result) => Some(result.tool_use_id.clone()),
-            _ => None,
-        }
+        self.shown().body.result_of().cloned()
     }
 }
 
@@ -368,6 +365,16 @@ impl SubagentBlock {
             input: None,
             output: None,
             duration_ms: None,
+        }
+    }
+}
+
+impl BlockBody {
+    /// Returns the call whose result this is.
+    pub(crate) fn result_of(&self) -> Option<&ToolUseId> {
+        match self {
+            Self::ToolResult(result) => Some(&result.tool_use_id),
+            _ => None,
         }
     }
 }

@@ -17,7 +17,7 @@ mod node;
 mod tests;
 
 pub(super) use iter::{IntoIter, Iter};
-use node::{Child, Leaf, Node, WIDTH};
+use node::{Child, LEAF_WIDTH, Leaf, Node};
 
 /// An item with a number that increases along the list.
 pub(super) trait SequenceItem {
@@ -83,7 +83,7 @@ impl<T: SequenceItem> Sequence<T> {
 impl<T: Clone + SequenceItem> Sequence<T> {
     pub(super) fn push_back(&mut self, item: T) {
         let tail = self.tail.get_or_insert_default();
-        if tail.len() == WIDTH {
+        if tail.len() == LEAF_WIDTH {
             let full = std::mem::replace(tail, Arc::new(ArrayVec::from_iter([item])));
             self.push_leaf(full);
         } else {
@@ -113,7 +113,7 @@ impl<T: Clone + SequenceItem> Sequence<T> {
         if position == tree + self.tail().len() {
             return self.push_back(item);
         }
-        if position >= tree && self.tail().len() < WIDTH {
+        if position >= tree && self.tail().len() < LEAF_WIDTH {
             let tail = self.tail.get_or_insert_default();
             return Arc::make_mut(tail).insert(position - tree, item);
         }

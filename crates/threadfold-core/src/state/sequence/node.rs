@@ -6,13 +6,13 @@ use arrayvec::ArrayVec;
 
 use super::SequenceItem;
 
-/// How many items or nodes a node holds at most.
-pub(super) const WIDTH: usize = 8;
-/// A node with fewer is merged with the one beside it, if both fit into one.
-const FEW: usize = WIDTH / 2;
+/// How many items a leaf holds at most.
+pub(super) const LEAF_WIDTH: usize = 8;
+/// How many nodes a branch holds at most.
+pub(super) const BRANCH_WIDTH: usize = 16;
 
-pub(super) type Leaf<T> = ArrayVec<T, WIDTH>;
-pub(super) type Branch<T> = ArrayVec<Child<T>, WIDTH>;
+pub(super) type Leaf<T> = ArrayVec<T, LEAF_WIDTH>;
+pub(super) type Branch<T> = ArrayVec<Child<T>, BRANCH_WIDTH>;
 
 /// A part of the tree. All leaves below it have the same depth, so recursion is as deep as the
 /// logarithm of the length.
@@ -34,12 +34,24 @@ pub(super) struct Child<T> {
 }
 
 impl<T> Node<T> {
-    /// Returns how many items or nodes are directly in it.
-    fn width(&self) -> usize {
+    /// Returns how many items or nodes are directly in it, and how many can be.
+    fn filled(&self) -> (usize, usize) {
         match self {
-            Self::Leaf(items) => items.len(),
-            Self::Branch(children) => children.len(),
+            Self::Leaf(items) => (items.len(), LEAF_WIDTH),
+            Self::Branch(children) => (children.len(), BRANCH_WIDTH),
         }
+    }
+
+    /// Returns true if it has so few items or nodes that it is to be merged with one beside it.
+    fn is_small(&self) -> bool {
+        let (filled, width) = self.filled();
+        filled < width / 2
+    }
+
+    /// Returns true if both fit into one node.
+    fn fits_with(&self, other: &Self) -> bool {
+        let (filled, width) = self.filled();
+        filled + other.filled().0 <= width
     }
 
     pub(super) fn get(&self, mut position: usize) -> Option<&T> {
@@ -142,7 +154,7 @@ impl<T: Clone + SequenceItem> Child<T> {
                 let last = children.last_mut().expect("a branch has children");
                 let right = last.push_leaf(leaf);
                 match right {
-                    Some(right) if children.len() == WIDTH => {
+                    Some(right) if children.len() == BRANCH_WIDTH => {
                         let branch = ArrayVec::from_iter([right]);
                         Some(Self::of(Node::Branch(Arc::new(branch))))
                     }
@@ -168,7 +180,7 @@ impl<T: Clone + SequenceItem> Child<T> {
                 let (at, within) = child_at(children, position);
                 let children = Arc::make_mut(children);
                 let removed = children[at].remove(within);
-                if children[at].node.width() < FEW {
+                if children[at].node.is_small() {
                     merge(children, at);
                 }
                 removed
@@ -189,7 +201,7 @@ impl<T: Clone + SequenceItem> Child<T> {
 }
 
 /// Inserts an element. If there is no room, returns the right half.
-fn insert_or_split<E>(
+fn insert_or_split<E, const WIDTH: usize>(
     elements: &mut ArrayVec<E, WIDTH>,
     at: usize,
     element: E,
@@ -214,9 +226,8 @@ fn merge<T: Clone + SequenceItem>(children: &mut Branch<T>, at: usize) {
         return;
     }
     for left in [at.checked_sub(1), Some(at)].into_iter().flatten() {
-        let fits = children
-            .get(left + 1)
-            .is_some_and(|right| children[left].node.width() + right.node.width() <= WIDTH);
+        let fits =
+            children.get(left + 1).is_some_and(|right| children[left].node.fits_with(&right.node));
         if fits {
             let right = children.remove(left + 1);
             let left = &mut children[left];

@@ -136,7 +136,7 @@ fn a_step_copies_as_many_items_of_a_long_list_as_of_a_short_one() {
             COPIES.with(|it| it.set(0));
             step(&mut next);
             let copies = COPIES.with(Cell::get);
-            assert!(copies <= 3 * super::WIDTH, "{copies} items of {length} are copied");
+            assert!(copies <= 3 * super::LEAF_WIDTH, "{copies} items of {length} are copied");
         }
     }
 }
