@@ -46,11 +46,9 @@ pub(crate) trait AgentAccess: Sync {
         self.places(machine)
     }
 
-    /// Adds the sessions in one of the agent's own folders, without reading their content.
+    /// Adds the sessions in one of the agent's own folders, without reading their content, and
+    /// those anywhere below it whose main file is missing.
     fn enumerate(&self, _place: &Path, _found: &mut Discovery) {}
-
-    /// Adds the sessions anywhere below one of the agent's folders whose main file is missing.
-    fn enumerate_orphans(&self, _place: &Path, _found: &mut Discovery) {}
 
     /// Returns what one of the agent's places holds that this version does not read: a table, a
     /// layout of files, a version. Secrets are not even counted.

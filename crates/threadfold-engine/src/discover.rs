@@ -55,7 +55,6 @@ impl Discovery {
             for place in row.places(machine) {
                 found.places.push(place.clone());
                 row.enumerate(&place, &mut found);
-                row.enumerate_orphans(&place, &mut found);
                 found.add_unread(row.unread(&place));
             }
         }
@@ -268,6 +267,15 @@ pub(crate) struct FolderTree {
 impl FolderTree {
     /// Lists the regular files and the folders below a folder. Links are not followed.
     pub(crate) fn read(folder: &Path) -> Self {
+        Self::read_without(folder, |_, _| false)
+    }
+
+    /// Lists them as [`read`](Self::read) does, without those that are claimed already. A claimed
+    /// folder is not listed.
+    pub(crate) fn read_without(
+        folder: &Path,
+        is_claimed: impl Fn(&Path, EntryKind) -> bool,
+    ) -> Self {
         let (files, unreadable) = (BTreeSet::new(), Vec::new());
         let (folders, special) = (Vec::new(), Vec::new());
         let mut tree = Self { files, folders, unreadable, claimed: 0, special, file_count: 0 };
@@ -281,13 +289,22 @@ impl FolderTree {
             match fs::read_dir(&folder) {
                 Ok(entries) => {
                     for entry in entries.flatten() {
-                        match entry.file_type() {
-                            Ok(kind) if kind.is_dir() => pending.push((entry.path(), depth + 1)),
-                            Ok(kind) if kind.is_file() => {
-                                tree.files.insert(ByDepth(entry.path()));
+                        let path = entry.path();
+                        let kind = match entry.file_type() {
+                            Ok(kind) if kind.is_dir() => EntryKind::Folder,
+                            Ok(kind) if kind.is_file() => EntryKind::File,
+                            Ok(kind) if !kind.is_symlink() => {
+                                tree.special.push(path);
+                                continue;
                             }
-                            Ok(kind) if !kind.is_symlink() => tree.special.push(entry.path()),
-                            _ => {}
+                            _ => continue,
+                        };
+                        match kind {
+                            _ if is_claimed(&path, kind) => {}
+                            EntryKind::Folder => pending.push((path, depth + 1)),
+                            EntryKind::File => {
+                                tree.files.insert(ByDepth::new(path));
+                            }
                         }
                     }
                 }
@@ -301,7 +318,7 @@ impl FolderTree {
     }
 
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        self.files.iter().map(|it| it.0.as_path())
+        self.files.iter().map(|it| it.path.as_path())
     }
 
     /// Returns the files that match, the least deep first.
@@ -312,7 +329,7 @@ impl FolderTree {
     /// Returns the files directly in a folder whose names begin like this, by name.
     pub(crate) fn files_in(&self, folder: &Path, prefix: &str) -> Vec<PathBuf> {
         // They stand together: files are ordered by depth, and then by path.
-        let from = self.files.range(ByDepth(folder.join(prefix))..).map(|it| &it.0);
+        let from = self.files.range(ByDepth::new(folder.join(prefix))..).map(|it| &it.path);
         let is_one = |it: &&PathBuf| it.parent() == Some(folder) && name_of(it).starts_with(prefix);
         from.take_while(is_one).cloned().collect()
     }
@@ -323,7 +340,7 @@ impl FolderTree {
     }
 
     pub(crate) fn remove_below(&mut self, folder: &Path) {
-        self.files.retain(|it| !it.0.starts_with(folder));
+        self.files.retain(|it| !it.path.starts_with(folder));
         self.folders.retain(|it| !it.starts_with(folder));
     }
 
@@ -332,8 +349,13 @@ impl FolderTree {
         for ending in ["", "-wal", "-shm"] {
             let mut name = path.as_os_str().to_owned();
             name.push(ending);
-            self.files.remove(&ByDepth(PathBuf::from(name)));
+            self.files.remove(&ByDepth::new(PathBuf::from(name)));
         }
+    }
+
+    /// Leaves the files of the sessions found so far as they are.
+    pub(crate) fn skip_claimed(&mut self, found: &Discovery) {
+        self.claimed = found.sessions.len();
     }
 
     /// Removes the files of all sessions found since the last call.
@@ -341,7 +363,7 @@ impl FolderTree {
         // A copy changes a session that was claimed before, so its path is removed as well.
         for session in found.sessions.iter().skip(self.claimed.saturating_sub(1)) {
             for file in session.content.files().unwrap_or_default() {
-                self.files.remove(&ByDepth(file.path));
+                self.files.remove(&ByDepth::new(file.path));
             }
             self.remove_database(&session.place);
         }
@@ -350,33 +372,33 @@ impl FolderTree {
 
     /// Removes a file that a session has in another form.
     pub(crate) fn remove_file(&mut self, path: &Path) {
-        self.files.remove(&ByDepth(path.to_owned()));
+        self.files.remove(&ByDepth::new(path.to_owned()));
     }
 
     fn next_file(&mut self) -> Option<PathBuf> {
-        self.files.pop_first().map(|it| it.0)
+        self.files.pop_first().map(|it| it.path)
     }
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    File,
+    Folder,
 }
 
 /// A path, ordered by depth: what belongs to a file is deeper than the file.
-#[derive(PartialEq, Eq)]
-struct ByDepth(PathBuf);
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct ByDepth {
+    /// How many components the path has. To count them in every comparison would take most of the
+    /// time to list a folder.
+    depth: usize,
+    path: PathBuf,
+}
 
 impl ByDepth {
-    fn key(&self) -> (usize, &Path) {
-        (self.0.components().count(), &self.0)
-    }
-}
-
-impl Ord for ByDepth {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl PartialOrd for ByDepth {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+    fn new(path: PathBuf) -> Self {
+        Self { depth: path.components().count(), path }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The sources of a session, indexed by identity and by number.
 
+use std::sync::Arc;
+
 use imbl::{OrdMap, Vector};
 
 use crate::source::{Source, SourceItem, SourceKey, SourceSpec};
@@ -7,15 +9,17 @@ use crate::source::{Source, SourceItem, SourceKey, SourceSpec};
 /// The sources of a session, in the order of their declaration. A clone shares them.
 ///
 /// The indexes matter: some sessions have thousands of files, and every record looks up its source.
+/// What they hold is behind pointers: a node of a list or map has room for dozens, and most sessions
+/// have one source.
 #[derive(Clone, Default)]
 pub(crate) struct Sources {
-    all: Vector<Source>,
+    all: Vector<Arc<Source>>,
     /// The latest part of each source.
-    latest: OrdMap<SourceKey, usize>,
+    latest: OrdMap<Arc<SourceKey>, usize>,
     /// The latest declaration of each number.
     by_number: OrdMap<u32, usize>,
     /// The sources that may be one file, or copies of it, in the order of their declaration.
-    by_file: OrdMap<SourceKey, Vector<usize>>,
+    by_file: OrdMap<Arc<SourceKey>, Arc<Vector<usize>>>,
     /// How many sources have each base name.
     names: OrdMap<String, u32>,
 }
@@ -34,10 +38,11 @@ impl Sources {
 
     fn add(&mut self, source: Source) {
         let index = self.all.len();
-        self.latest.insert(source.spec.key(), index);
+        self.latest.insert(Arc::new(source.spec.key()), index);
         self.by_number.insert(source.number, index);
-        self.by_file.entry(source.spec.file_key()).or_default().push_back(index);
-        self.all.push_back(source);
+        let same = self.by_file.entry(Arc::new(source.spec.file_key())).or_default();
+        Arc::make_mut(same).push_back(index);
+        self.all.push_back(Arc::new(source));
     }
 
     /// Returns the name of a source's feed.
@@ -55,13 +60,13 @@ impl Sources {
 
     /// Returns the latest part of a source.
     pub(crate) fn latest(&self, spec: &SourceSpec) -> Option<&Source> {
-        self.latest.get(&spec.key()).and_then(|index| self.all.get(*index))
+        self.latest.get(&spec.key()).and_then(|index| self.at(*index))
     }
 
     /// Returns the sources that may be the same file as this one, or copies of it.
     pub(crate) fn same_files(&self, spec: &SourceSpec) -> impl DoubleEndedIterator<Item = &Source> {
-        let places = self.by_file.get(&spec.file_key()).into_iter().flatten();
-        places.filter_map(|index| self.all.get(*index))
+        let places = self.by_file.get(&spec.file_key()).into_iter().flat_map(|it| it.iter());
+        places.filter_map(|index| self.at(*index))
     }
 
     /// Returns the greatest number of a source.
@@ -71,11 +76,15 @@ impl Sources {
 
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Source> {
         let index = *self.by_number.get(&number)?;
-        self.all.get_mut(index)
+        self.all.get_mut(index).map(Arc::make_mut)
+    }
+
+    fn at(&self, index: usize) -> Option<&Source> {
+        self.all.get(index).map(Arc::as_ref)
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Source> {
-        self.all.iter()
+        self.all.iter().map(Arc::as_ref)
     }
 }
 

@@ -15,7 +15,7 @@ use std::process::Command;
 use threadfold_fold::{HEAD_BYTES, SessionFile, detect, parse_transcript};
 
 use crate::home::{Homes, first_session, session_id};
-use crate::measure::{Cost, Reader, median, run};
+use crate::measure::{Cost, Reader, idle_wakeups, median, run};
 use crate::table::{Row, print_head, print_ratio, print_row};
 
 const MB: u64 = 1_000_000;
@@ -132,6 +132,9 @@ impl Bench {
             command
         };
         print_row(&Row::new("`list` after import", median(list, Reader::All)?));
+        let mut watch = self.threadfold(claude, "watch");
+        let woken = idle_wakeups(watch.arg("watch").arg(claude.join("projects")))?;
+        print_ratio("`watch` of all, idle: wakeups in a second", woken);
         let backup = self.folder.join("backup.db");
         let mut command = self.threadfold(claude, "all");
         let cost = run(command.arg("backup").arg(&backup), Reader::All)?;
@@ -175,7 +178,9 @@ impl Bench {
         // The file is as new as the store, so the store is read.
         let screen = median(|| view(&[&id]), Reader::Screen)?;
         print_row(&Row::new("large: first screen from the store", screen));
-        let seq = (first_records(&self.threadfold(claude, "large"), &id)? / 2).to_string();
+        let all = run(&mut view(&[&id]), Reader::All)?;
+        print_row(&Row::new("large: all screens from the store", all).over(bytes));
+        let seq = (stored_records(&self.threadfold(claude, "large"), &id)? / 2).to_string();
         let middle = median(|| view(&[&id, "--at", &seq]), Reader::Screen)?;
         print_row(&Row::new("large: `view --at` its middle", middle));
         for command in ["doctor", "reindex"] {
@@ -215,7 +220,7 @@ fn ratio(one: std::time::Duration, other: std::time::Duration) -> f64 {
 }
 
 /// Returns the number of records of a stored session.
-fn first_records(list: &Command, id: &str) -> io::Result<u64> {
+fn stored_records(list: &Command, id: &str) -> io::Result<u64> {
     let mut command = Command::new(list.get_program());
     for (name, value) in list.get_envs() {
         if let Some(value) = value {

@@ -77,3 +77,43 @@ pub(crate) fn median(make: impl Fn() -> Command, reader: Reader) -> io::Result<C
     costs.sort_by_key(|it| it.wall);
     Ok(costs[costs.len() / 2])
 }
+
+/// How long an idle process is observed.
+const OBSERVED: Duration = Duration::from_secs(2);
+
+/// Starts a command that runs until it is killed, and returns how often its threads were woken in a
+/// second, once it has nothing to do. A thread that is not woken makes no system call.
+pub(crate) fn idle_wakeups(command: &mut Command) -> io::Result<f64> {
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let observed = observe_wakeups(child.id());
+    child.kill()?;
+    child.wait()?;
+    observed
+}
+
+fn observe_wakeups(process: u32) -> io::Result<f64> {
+    let mut last = wakeups(process)?;
+    let mut woken = 0;
+    // What it does at its start takes some time to end.
+    for _ in 0..30 {
+        std::thread::sleep(OBSERVED);
+        let now = wakeups(process)?;
+        woken = now.saturating_sub(last);
+        if woken == 0 {
+            break;
+        }
+        last = now;
+    }
+    Ok(woken as f64 / OBSERVED.as_secs_f64())
+}
+
+fn wakeups(process: u32) -> io::Result<u64> {
+    let mut sum = 0;
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let status = fs::read_to_string(task?.path().join("status")).unwrap_or_default();
+        let line = status.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:"));
+        sum += line.and_then(|it| it.trim().parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(sum)
+}

@@ -56,6 +56,9 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
+    // It takes as long to read as the sessions to find.
+    let index = args.store.location().ok().and_then(|it| it.file().map(import_index_path));
+    let index = index.map(|path| thread::spawn(|| ImportIndex::open(path)));
     let found = discover();
     report_unread(&found.unread);
     let store = args.store.open_if_there()?;
@@ -70,8 +73,8 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
         listed.sort_by_cached_key(|it| Reverse(changed(it)));
         listed.truncate(limit as usize);
     }
-    let index = store.as_ref().and_then(|it| it.location().file());
-    let index = index.map(|file| ImportIndex::open(import_index_path(file)));
+    // Without the index, sizes and times decide.
+    let index = index.filter(|_| store.is_some()).and_then(|it| it.join().ok());
     let reader = RowReader { waiter: &waiter, store: store.as_ref(), index };
     let mut rows = reader.read_all(&listed);
     rows.sort_by_cached_key(|row| Reverse(row.ended));
@@ -186,7 +189,9 @@ impl RowReader<'_> {
                 };
                 let is_newer = freshness == Freshness::Newer;
                 let has_less = freshness == Freshness::Less;
-                Ok(Row { is_newer, has_less, ..Row::of_found(found, glance, RowLocation::Both) })
+                let records = Some(entry.head.seq);
+                let row = Row::of_found(found, glance, RowLocation::Both);
+                Ok(Row { is_newer, has_less, records, ..row })
             }
             (None, Some(entry)) => {
                 let summary = self.store.map(|store| summary_of(store, entry)).transpose()?;

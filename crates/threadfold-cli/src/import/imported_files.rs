@@ -1,7 +1,9 @@
 //! What the store was read from: the index beside it, compared with the store itself.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
@@ -27,9 +29,13 @@ impl ImportedFiles {
     /// What prevents that is reported when the store is opened for writing.
     pub(crate) fn read(store: &StoreArgs, rereads: bool) -> Result<Self, CommandError> {
         let location = store.location()?;
-        let sessions = store.open_to_read().and_then(|store| store.sessions());
-        let sessions = by_id(sessions.unwrap_or_default());
-        Ok(Self { index: index_of(&location), sessions, rereads })
+        let (index, sessions) = thread::scope(|scope| {
+            let index = scope.spawn(|| index_of(&location));
+            let sessions = store.open_to_read().and_then(|store| store.sessions());
+            (index.join(), sessions)
+        });
+        let index = index.unwrap_or_else(|panic| resume_unwind(panic));
+        Ok(Self { index, sessions: by_id(sessions.unwrap_or_default()), rereads })
     }
 
     /// Knows nothing, and notes nothing.

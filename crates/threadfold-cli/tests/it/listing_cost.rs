@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::claude::Transcript;
 use crate::env::TestEnv;
 use crate::reads::work;
+use crate::unchanged::settle;
 
 /// Where a session's subagents are.
 #[derive(Clone, Copy)]
@@ -78,6 +79,38 @@ fn codex(count: usize) -> TestEnv {
                 _ => env.write(&format!(".codex/sessions/2026/11/{day:02}/{name}"), text),
             }
         }
+    }
+    env
+}
+
+/// Returns a home with this many sessions of Claude Code that are too long to be read completely,
+/// each with a long subagent whose file begins with a note that names no session.
+fn long_claude(count: usize, layout: Layout) -> TestEnv {
+    let env = TestEnv::new();
+    let text = "words ".repeat(500);
+    for number in 0..count {
+        let session = format!("5e551013-0000-4000-8000-{number:012}");
+        let agent = format!("a{number}");
+        let long = |transcript: Transcript| {
+            (0..30).fold(transcript.prompt("go"), |it, _| it.says(&text)).text()
+        };
+        let main = long(Transcript::new(&session));
+        let note = json!({"type": "file-history-snapshot", "snapshot": {}});
+        let subagent = long(Transcript::of_agent(&session, &agent).note(note));
+        let project = "claude/projects/p";
+        let beside = match layout {
+            Layout::Inside => {
+                env.write(&format!("{project}/{session}.jsonl"), format!("{main}{subagent}"));
+                continue;
+            }
+            Layout::Beside => format!("{project}/agent-{agent}.jsonl"),
+            Layout::Below => format!("{project}/{session}/subagents/agent-{agent}.jsonl"),
+            Layout::Workflow => {
+                format!("{project}/{session}/subagents/workflows/w1/agent-{agent}.jsonl")
+            }
+        };
+        env.write(&format!("{project}/{session}.jsonl"), main);
+        env.write(&beside, subagent);
     }
     env
 }
@@ -187,6 +220,74 @@ fn sessions_with_subagents_below_them_cost_the_same_however_many_there_are() {
 #[test]
 fn sessions_with_workflows_cost_the_same_however_many_there_are() {
     check(&COUNTS, |count| claude(count, Layout::Workflow), 8 << 10, 28);
+}
+
+#[test]
+fn long_sessions_cost_the_same_in_every_layout_however_many_there_are() {
+    // The first and the last bytes of the main file, the last ones of the subagent's file, and the
+    // first ones where only they show its session.
+    let most_bytes = (4 + 64 + 4 + 4 + 1) << 10;
+    for (layout, most_reads) in
+        [(Layout::Inside, 3), (Layout::Beside, 5), (Layout::Below, 4), (Layout::Workflow, 4)]
+    {
+        check(&[10, 100, 1_000], |count| long_claude(count, layout), most_bytes, most_reads);
+    }
+}
+
+/// Returns what listing sessions again costs, of which all were imported.
+fn cost_after_import(count: usize, layout: Layout) -> (u64, u64) {
+    let env = claude(count, layout);
+    settle();
+    env.done(&["import", "--store", "store.db"]);
+    let listed = work(&env.command(&["list", "--json", "--store", "store.db"]));
+    assert_eq!(listed.stdout.lines().count(), count);
+    let again = work(&env.command(&["import", "--store", "store.db"]));
+    assert_eq!(again.stdout.matches("unchanged").count(), count);
+    // One line for each session, and what readers of a database note in its shared memory.
+    let noted = again.written - again.stdout.len() as u64;
+    assert!(noted < 1_000, "{noted} bytes were written");
+    (listed.read.max(again.read), listed.reads.max(again.reads))
+}
+
+#[test]
+fn sessions_that_were_imported_are_not_read_again_in_any_layout() {
+    for layout in [Layout::Inside, Layout::Beside, Layout::Below, Layout::Workflow] {
+        let [few, many] = [10, 200].map(|count| cost_after_import(count, layout));
+        let (bytes, reads) = ((many.0 - few.0) / 190, (many.1 - few.1) / 190);
+        assert!(bytes <= 12 << 10 && reads <= 4, "{bytes} bytes and {reads} reads for each");
+    }
+}
+
+#[test]
+fn a_subagent_beside_a_session_is_of_the_session_that_its_first_lines_name() {
+    let env = long_claude(3, Layout::Beside);
+    env.done(&["import", "--store", "store.db"]);
+    let listed = env.done(&["list", "--json", "--store", "store.db"]);
+    for line in listed.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(row["subagents"], 1, "{row}");
+    }
+}
+
+#[test]
+fn a_subagent_whose_first_line_is_long_is_stored_with_its_session_only() {
+    let env = TestEnv::new();
+    let prompt = "words ".repeat(20_000);
+    for number in 0..3 {
+        let session = format!("5e551013-0000-4000-8000-{number:012}");
+        let agent = format!("a{number}");
+        let main = Transcript::new(&session).prompt("go").says("done").text();
+        let subagent = Transcript::of_agent(&session, &agent).prompt(&prompt).says("done").text();
+        env.write(&format!("claude/projects/p/{session}.jsonl"), main);
+        env.write(&format!("claude/projects/p/agent-{agent}.jsonl"), subagent);
+    }
+    env.done(&["import", "--store", "store.db"]);
+    let listed = env.done(&["list", "--json", "--store", "store.db"]);
+    assert_eq!(listed.lines().count(), 3);
+    for line in listed.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(row["subagents"], 1, "{row}");
+    }
 }
 
 #[test]

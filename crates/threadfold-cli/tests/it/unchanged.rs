@@ -31,7 +31,7 @@ fn home() -> TestEnv {
 
 /// Waits until files that changed just now cannot change again within the same tick of the clock.
 /// There is nothing else to wait for: the clock itself decides.
-fn settle() {
+pub(crate) fn settle() {
     thread::sleep(Duration::from_millis(80));
 }
 

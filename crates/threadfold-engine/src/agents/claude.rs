@@ -43,13 +43,7 @@ impl AgentAccess for Claude {
     }
 
     fn enumerate(&self, place: &Path, found: &mut Discovery) {
-        enumerate::projects(place, found);
-    }
-
-    fn enumerate_orphans(&self, place: &Path, found: &mut Discovery) {
-        let mut tree = FolderTree::read(place);
-        tree.remove_claimed(found);
-        enumerate::orphans(&mut tree, found);
+        enumerate::place(place, found);
     }
 
     fn unread(&self, place: &Path) -> Vec<UnreadContent> {

@@ -1,36 +1,43 @@
 //! Finds sessions of Claude Code by folder and file names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use threadfold_convert::claude::layout::is_session_name;
+use threadfold_convert::claude::layout::{is_session_name, sessions};
 use threadfold_core::SessionId;
 use threadfold_fold::{Detection, Shape};
 
 use super::beside::SubagentsBeside;
 use super::content::ClaudeContent;
+use super::files::FOLDERS;
 use super::{Claude, SUBAGENT, open_among, project_of};
 use crate::agents::AgentAccess;
-use crate::discover::{Discovery, FolderTree, name_of};
-use crate::files::Form;
+use crate::discover::{Discovery, EntryKind, FolderTree, name_of};
+use crate::files::{Form, noted};
 use crate::found_session::{FoundSession, IdOrigin};
 use crate::open_path::{InputOptions, name_file, open_path, recognize};
 
-/// Adds the sessions in `folder`, which is a project's folder or a folder of those.
-pub(super) fn projects(folder: &Path, found: &mut Discovery) {
-    for inner in project(folder, found).into_iter().filter(|it| it.is_dir()) {
-        project(&inner, found);
+/// Adds the sessions in one of Claude Code's folders: those in projects, and those anywhere below it
+/// whose main file is missing.
+pub(super) fn place(folder: &Path, found: &mut Discovery) {
+    let mut claimed = ClaimedFiles::default();
+    for inner in project(folder, found, &mut claimed).into_iter().filter(|it| it.is_dir()) {
+        project(&inner, found, &mut claimed);
     }
+    let mut tree = FolderTree::read_without(folder, |path, kind| claimed.has(path, kind));
+    tree.skip_claimed(found);
+    orphans(&mut tree, found);
 }
 
 /// Adds the sessions of a project, and returns the other entries of its folder.
-fn project(folder: &Path, found: &mut Discovery) -> Vec<PathBuf> {
-    let (files, others): (Vec<_>, Vec<_>) =
-        found.list(folder).into_iter().partition(|it| name_of(it).ends_with(".jsonl"));
-    let (agents, mains): (Vec<_>, Vec<_>) =
-        files.into_iter().partition(|it| name_of(it).starts_with(SUBAGENT));
+fn project(folder: &Path, found: &mut Discovery, claimed: &mut ClaimedFiles) -> Vec<PathBuf> {
+    let (agents, others): (Vec<_>, Vec<_>) =
+        found.list(folder).into_iter().partition(|it| name_of(it).starts_with(SUBAGENT));
+    let (mains, others): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|it| name_of(it).ends_with(".jsonl"));
     let beside = Arc::new(SubagentsBeside::among(&agents));
+    claimed.add(&mains, &beside);
     for main in &mains {
         let has_folder = others.binary_search(&main.with_extension("")).is_ok();
         let content = match !agents.is_empty() || has_folder {
@@ -40,6 +47,52 @@ fn project(folder: &Path, found: &mut Discovery) -> Vec<PathBuf> {
         found.add(session_of(main, content));
     }
     others
+}
+
+/// The files of the sessions that were found by their main files.
+///
+/// To list the folders of those sessions takes as long as everything else, and is left to whoever
+/// needs their files.
+#[derive(Default)]
+struct ClaimedFiles {
+    mains: HashSet<PathBuf>,
+    beside: HashSet<PathBuf>,
+}
+
+impl ClaimedFiles {
+    /// Adds the main files of a folder, and the subagents' files beside them that belong to one.
+    fn add(&mut self, mains: &[PathBuf], beside: &SubagentsBeside) {
+        let Some(first) = mains.first() else { return };
+        // A folder that is in no layout has no subagents beside its main files.
+        if !sessions(&[noted(first)]).is_empty() {
+            let mut paths = Vec::new();
+            beside.add_of_any(&mut paths);
+            for main in mains {
+                let stem = main.file_stem().unwrap_or_default();
+                beside.add_own(&stem.to_string_lossy(), &mut paths);
+            }
+            self.beside.extend(paths);
+        }
+        self.mains.extend(mains.iter().cloned());
+    }
+
+    fn has(&self, path: &Path, kind: EntryKind) -> bool {
+        match kind {
+            EntryKind::File => self.mains.contains(path) || self.beside.contains(path),
+            EntryKind::Folder if is_session_name(&name_of(path)) => self.has_main(path),
+            EntryKind::Folder => {
+                let is_known = FOLDERS.iter().any(|it| name_of(path) == *it);
+                is_known && path.parent().is_some_and(|own| self.has_main(own))
+            }
+        }
+    }
+
+    /// Returns whether there is a main file of the session with this folder.
+    fn has_main(&self, own: &Path) -> bool {
+        let mut main = own.as_os_str().to_owned();
+        main.push(".jsonl");
+        self.mains.contains(Path::new(&main))
+    }
 }
 
 /// Returns the session of a main file.

@@ -17,9 +17,14 @@ use crate::error::EngineError;
 use crate::files::{Form, InputFile, noted};
 
 /// How many bytes of a file are read to find its owner.
-const FIRST_LINE: u64 = 64 << 10;
+const FIRST_LINES: u64 = 64 << 10;
+/// How long a line may be that began within them, to be read to its end.
+const LONGEST_LINE: u64 = 64 << 20;
 /// How many bytes are read at once.
 const SHORT_LINE: usize = 4 << 10;
+
+/// The folders below a session's own one that belong to it, whatever its name.
+pub(super) const FOLDERS: [&str; 2] = ["subagents", "tool-results"];
 
 /// The maximum size of a file beside a session that is read as one record.
 const LARGEST_DOCUMENT: u64 = 64 << 20;
@@ -111,22 +116,24 @@ fn folders_of_session(own: &Path) -> Vec<PathBuf> {
     let name = own.file_name().unwrap_or_default().to_string_lossy();
     match is_session_name(&name) {
         true => vec![own.to_owned()],
-        false => ["subagents", "tool-results"].map(|it| own.join(it)).to_vec(),
+        false => FOLDERS.map(|it| own.join(it)).to_vec(),
     }
 }
 
-/// Returns whether the first line of a subagent's file names this session, or none.
+/// Returns whether the first lines of a subagent's file name this session, or none.
 fn is_of(path: &Path, session: &str) -> Result<bool, EngineError> {
     let unreadable = |source: io::Error| EngineError::File { path: path.to_owned(), source };
     Ok(first_session(path).map_err(unreadable)?.is_none_or(|it| it == session))
 }
 
-/// Returns the session that the first line of a file names.
+/// Returns the session that the first lines of a file name.
+///
+/// Notes that an agent writes before its first message may name none.
 pub(super) fn first_session(path: &Path) -> io::Result<Option<String>> {
-    let mut opened = fs::File::open(path)?.take(FIRST_LINE);
+    let mut opened = fs::File::open(path)?.take(LONGEST_LINE);
     let (mut cutter, mut records) = (Cutter::new(0), Vec::new());
     // Most first lines are short, and there may be thousands of files.
-    let mut chunk = [0; SHORT_LINE];
+    let mut chunk = vec![0; SHORT_LINE];
     loop {
         let count = match opened.read(&mut chunk) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -136,9 +143,16 @@ pub(super) fn first_session(path: &Path) -> io::Result<Option<String>> {
             0 => cutter.finish(&mut records),
             count => cutter.push(&chunk[..count], &mut records),
         }
-        let first = records.iter().find_map(|it| lines(&it.bytes).next());
-        if count == 0 || first.is_some() {
-            return Ok(first.and_then(|line| session_of_line(line.bytes)));
+        let mut all = records.iter().flat_map(|it| lines(&it.bytes));
+        let named = all.find_map(|line| session_of_line(line.bytes));
+        let is_enough = count == 0 || cutter.position() >= FIRST_LINES;
+        if named.is_some() || is_enough {
+            return Ok(named);
+        }
+        records.clear();
+        // A prompt with a picture is a long line.
+        if cutter.end() >= FIRST_LINES {
+            chunk.resize(FIRST_LINES as usize, 0);
         }
     }
 }
