@@ -277,7 +277,8 @@ fn a_subagent_whose_first_line_is_long_is_stored_with_its_session_only() {
         let session = format!("5e551013-0000-4000-8000-{number:012}");
         let agent = format!("a{number}");
         let main = Transcript::new(&session).prompt("go").says("done").text();
-        let subagent = Transcript::of_agent(&session, &agent).prompt(&prompt).says("done").text();
+        let subagent =
+            Transcript::of_agent(&session, &agent).prompt(prompt.as_str()).says("done").text();
         env.write(&format!("claude/projects/p/{session}.jsonl"), main);
         env.write(&format!("claude/projects/p/agent-{agent}.jsonl"), subagent);
     }

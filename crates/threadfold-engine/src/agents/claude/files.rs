@@ -9,7 +9,7 @@ use threadfold_convert::claude::AGENT;
 use threadfold_convert::claude::layout::{is_session_name, session_of_line, sessions};
 use threadfold_convert::lines::lines;
 
-use threadfold_fold::{Cutter, SourceRole, SourceSpec};
+use threadfold_fold::{Cutter, Record, SourceRole, SourceSpec};
 
 use super::SUBAGENT;
 use super::beside::SubagentsBeside;
@@ -143,13 +143,13 @@ pub(super) fn first_session(path: &Path) -> io::Result<Option<String>> {
             0 => cutter.finish(&mut records),
             count => cutter.push(&chunk[..count], &mut records),
         }
-        let mut all = records.iter().flat_map(|it| lines(&it.bytes));
-        let named = all.find_map(|line| session_of_line(line.bytes));
+        let session_of =
+            |record: Record| lines(&record.bytes).find_map(|line| session_of_line(line.bytes));
+        let named = records.drain(..).find_map(session_of);
         let is_enough = count == 0 || cutter.position() >= FIRST_LINES;
         if named.is_some() || is_enough {
             return Ok(named);
         }
-        records.clear();
         // A prompt with a picture is a long line.
         if cutter.end() >= FIRST_LINES {
             chunk.resize(FIRST_LINES as usize, 0);
