@@ -180,7 +180,7 @@ pub(crate) fn writer(location: &Location) -> Result<Connection, Failure> {
          PRAGMA journal_size_limit = 67108864;",
     )?;
     schema::migrate(&mut connection, &location.name)?;
-    shared_memory::touch(&connection)?;
+    shared_memory::touch(location, &connection)?;
     // A killed process may have left commits that are written but not synced. Readers see them from
     // now on, so they must be durable now.
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;

@@ -7,7 +7,8 @@
 //!
 //! - when the file is opened, where recovery writes to it;
 //! - for the first frame of the write-ahead log, and for the first of each 4,096 more, where SQLite
-//!   clears a region of 32 KiB. [`touch`] makes the first of these happen while a store is opened.
+//!   clears a region of 32 KiB. [`touch`] makes the first of these happen while a store is opened,
+//!   where blocks are smaller than pages.
 //!
 //! The file itself is never opened here: closing it would release the locks that SQLite holds on it
 //! in this process, and another process would then truncate it under our memory map.
@@ -32,7 +33,13 @@ pub(crate) fn check_room_for_write(location: &Location) -> Result<(), Failure> {
 }
 
 /// Makes SQLite write to every page of the first region, now that there is room.
-pub(crate) fn touch(connection: &Connection) -> rusqlite::Result<()> {
+///
+/// Where blocks are as large as pages there are no holes, and nothing is written: the first frame of
+/// a write-ahead log is preceded by a header, which SQLite syncs.
+pub(crate) fn touch(location: &Location, connection: &Connection) -> rusqlite::Result<()> {
+    if !system::has_small_blocks(location) {
+        return Ok(());
+    }
     // A frame is written although nothing changes. It need not be durable, so it is not synced. But
     // it may start a checkpoint of what others wrote, which must be synced: hence not `OFF`.
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
@@ -66,18 +73,26 @@ mod system {
     }
 
     pub(super) fn check_room(location: &Location, blocks: Blocks) -> io::Result<()> {
-        let folder = match location.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
         // SQLite reports whatever else is wrong with the folder.
-        let Ok(found) = statvfs(folder) else { return Ok(()) };
+        let Ok(found) = statvfs(folder_of(location)) else { return Ok(()) };
         let is_concerned = blocks == Blocks::Any || found.f_frsize < PAGE;
         // A file system without a size, such as one over a network, does not know.
         let is_full = found.f_blocks > 0 && found.f_bavail.saturating_mul(found.f_frsize) < ROOM;
         match is_concerned && is_full {
             true => Err(Errno::NOSPC.into()),
             false => Ok(()),
+        }
+    }
+
+    /// Returns whether blocks may be smaller than a page.
+    pub(super) fn has_small_blocks(location: &Location) -> bool {
+        statvfs(folder_of(location)).map_or(true, |found| found.f_frsize < PAGE)
+    }
+
+    fn folder_of(location: &Location) -> &Path {
+        match location.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
         }
     }
 }
@@ -96,5 +111,9 @@ mod system {
 
     pub(super) fn check_room(_: &Location, _: Blocks) -> io::Result<()> {
         Ok(())
+    }
+
+    pub(super) fn has_small_blocks(_: &Location) -> bool {
+        false
     }
 }

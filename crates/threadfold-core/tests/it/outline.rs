@@ -8,6 +8,8 @@ use threadfold_testkit::sessions::{hostile, interleave, plausible};
 use threadfold_testkit::spill_store::{MemorySpillStore, snapshot_of_parts, spill_store};
 use threadfold_testkit::story::show;
 
+use crate::spill::closed;
+
 /// What stands before the state in the text, as other parts of a snapshot do.
 const BEFORE: &str = "{\"slices\":[";
 
@@ -77,18 +79,6 @@ proptest! {
     ) {
         fold_reopening(&interleave(&session, &order), &turns)?;
     }
-}
-
-/// Returns events for a range of closed blocks.
-fn closed(blocks: std::ops::Range<usize>) -> Vec<SessionEvent> {
-    let block = |number| {
-        let json = format!(
-            r#"{{"type":"block:upsert","payload":{{"block":{{"id":"b{number}",
-               "type":"assistant_text","status":"complete","content":"text {number}"}}}}}}"#
-        );
-        SessionEvent::from_json(&json).unwrap()
-    };
-    blocks.map(block).collect()
 }
 
 #[test]

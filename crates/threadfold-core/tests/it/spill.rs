@@ -76,7 +76,7 @@ proptest! {
 }
 
 /// Returns events for a range of closed blocks.
-fn closed(blocks: std::ops::Range<usize>) -> Vec<SessionEvent> {
+pub(crate) fn closed(blocks: std::ops::Range<usize>) -> Vec<SessionEvent> {
     let block = |number| {
         let json = format!(
             r#"{{"type":"block:upsert","payload":{{"block":{{"id":"b{number}",
