@@ -24,6 +24,20 @@ pub struct RawSide {
     is_unnamed: bool,
     /// The turns and items of Codex that were reported to have ended.
     ended: BTreeSet<String>,
+    /// The stream reports the end of a run.
+    has_report: bool,
+    /// The last line with the totals of each session.
+    totals: BTreeMap<String, usize>,
+    /// The counts of the message that is streaming, in each conversation.
+    counts: BTreeMap<String, Value>,
+    /// The lines that report the end of a message, with the counts that its start has as well.
+    repeated_counts: BTreeSet<(usize, String)>,
+}
+
+/// Returns the session of a line, by either of its names.
+fn session_of(record: &Value) -> String {
+    let session = record["session_id"].as_str().or_else(|| record["sessionId"].as_str());
+    session.unwrap_or("").to_owned()
 }
 
 impl RawSide {
@@ -34,6 +48,11 @@ impl RawSide {
         let opening = record["event"]["message"]["id"].as_str();
         self.openings.extend(opening.map(str::to_owned));
         self.is_unnamed |= codex::is_unnamed(record);
+        self.has_report |= kind == "result";
+        self.add_counts(line, record);
+        if record["modelUsage"].as_object().is_some_and(|it| !it.is_empty()) {
+            self.totals.insert(session_of(record), line);
+        }
         for part in parts(record) {
             let mut leaves = Vec::new();
             leaves_of(part.object, "", &mut leaves);
@@ -50,6 +69,38 @@ impl RawSide {
                 );
             }
         }
+    }
+
+    /// Adds the counts of a message that is streaming.
+    fn add_counts(&mut self, line: usize, record: &Value) {
+        let (event, caller) = (&record["event"], record["parent_tool_use_id"].to_string());
+        if event["type"] == "message_start" {
+            self.counts.insert(caller, event["message"]["usage"].clone());
+        } else if let (true, Some(start)) =
+            (event["type"] == "message_delta", self.counts.get(&caller))
+        {
+            let again = event["usage"].as_object().into_iter().flatten();
+            let again = again.filter(|(name, value)| start.get(name) == Some(value));
+            let paths = again.map(|(name, _)| (line, format!("event.usage.{name}")));
+            self.repeated_counts.extend(paths);
+        }
+    }
+
+    /// Returns whether a line reports the end of a message with a count that the message's start has as
+    /// well.
+    pub fn is_repeated_count(&self, line: usize, path: &str) -> bool {
+        self.repeated_counts.contains(&(line, path.to_owned()))
+    }
+
+    /// Returns whether a line has totals that a later line of the session reports anew.
+    pub fn is_earlier_total(&self, line: usize, path: &str) -> bool {
+        let is_total = ["modelUsage", "totalCostUSD"].iter().any(|it| path.starts_with(it));
+        is_total && !self.totals.is_empty() && self.totals.values().all(|last| line < *last)
+    }
+
+    /// Returns whether the end of a run was reported.
+    pub fn has_report(&self) -> bool {
+        self.has_report
     }
 
     /// Returns whether the record with one of these identities has this value at this path, which is
@@ -284,7 +335,9 @@ fn claude(record: &Value) -> RawPart<'_> {
         },
         "" if record.get("agentType").is_some() => "meta".to_owned(),
         other => {
-            let detail = [&record["subtype"], &record["attachment"]["type"], &record["operation"]];
+            let event = &record["event"]["type"];
+            let attached = &record["attachment"]["type"];
+            let detail = [&record["subtype"], attached, &record["operation"], event];
             match detail.into_iter().find_map(Value::as_str) {
                 Some(detail) => format!("{other}/{detail}"),
                 None => other.to_owned(),

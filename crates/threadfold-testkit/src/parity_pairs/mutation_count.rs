@@ -33,6 +33,10 @@ pub const OMISSIONS: [&str; 5] = [
     "calls-in-file",
 ];
 
+/// The known gap of totals that the stream reports at the end of a run: it applies only to a stream
+/// without that report.
+const UNREPORTED: &str = "unreported-totals";
+
 /// The result of mutating pairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MutationCount {
@@ -164,7 +168,11 @@ impl Sides {
         let is_removed = own.has_removals() && is_gone;
         // One version of Codex sends every event a second time, under another name.
         let is_repeated = is_repeated || kind.starts_with("codex/event/");
-        if is_replaced || is_repeated || is_removed {
+        // The end of a message repeats counts of its start, and need not.
+        let is_count = mutation.change == Change::Remove
+            && own.is_repeated_count(mutation.line, &mutation.path);
+        let is_count = is_count || own.is_earlier_total(mutation.line, &mutation.path);
+        if is_replaced || is_repeated || is_removed || is_count {
             count.replaced += 1;
         } else if let Some(gap) = self.lost_end(mutation, &comparison) {
             *count.excused.entry(format!("run gap {gap:?}")).or_default() += 1;
@@ -220,6 +228,7 @@ impl Sides {
             };
             // Where both sides have the record, only rows about its fields count.
             let applies = !gap.whole || !other.has(&mutation.ids);
+            let applies = applies && (gap.name != UNREPORTED || !other.has_report());
             covers && applies && gap.versions.include(version)
         });
         // The run lacks whole records: a record that both sides have is not excused.
