@@ -11,7 +11,7 @@ use threadfold_core::{Block, Json};
 use crate::Agent;
 use crate::record::FeedLine;
 
-pub(crate) use evidence::{Answer, RunReport, StoredHook, TaskNotice};
+pub(crate) use evidence::{Answer, QueuedPrompt, RunReport, StoredHook, TaskNotice};
 pub use evidence::{CrossCheck, Evidence, Refutation};
 pub(crate) use facts::is_same_path;
 pub use facts::{Contradiction, Facts, RecordName, Variant};
@@ -52,6 +52,8 @@ pub struct BlockPlace {
     pub is_answered: bool,
     /// The block is of the turns before the stream began.
     pub is_earlier: bool,
+    /// The block is a prompt that was delivered while the agent was at work, so it opens no turn.
+    pub is_delivered: bool,
     /// How many blocks of this conversation in the transcript open a turn, are not in the stream, and
     /// precede this one: since the stream began, and in all.
     pub openers_before: (usize, usize),

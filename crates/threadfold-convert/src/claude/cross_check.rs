@@ -7,11 +7,14 @@ use std::ops::Range;
 use serde_json::Value;
 use threadfold_core::Json;
 
-use super::facts::COUNTS;
-use crate::parity::{Answer, CrossCheck, Facts, RecordName, RunReport, normalize};
+use super::facts::{COUNTS, is_cost, sum_of_costs};
+use crate::parity::{Answer, CrossCheck, Facts, RecordName, RunReport, is_within, normalize};
 
 /// The hooks of these events are streamed even if the host does not ask for hooks.
 const ALWAYS_STREAMED: [&str; 2] = ["SessionStart", "Setup"];
+
+/// The input of a call.
+const INPUT: &str = "message.content.input";
 
 /// The most answers of a run of which it is not known whether its report counts them.
 const MOST_UNCERTAIN: usize = 10;
@@ -22,6 +25,7 @@ pub(super) fn compare(stream: &Facts, transcript: &Facts) -> CrossCheck {
     compare_denials(&mut check, stream, transcript);
     check_notices(&mut check, stream, transcript);
     check_queue(&mut check, stream, transcript);
+    check_parents(&mut check, stream, transcript);
     check_hooks(&mut check, stream, transcript);
     compare_totals(&mut check, stream, transcript);
     check
@@ -229,11 +233,9 @@ fn is_limited(report: &RunReport) -> bool {
 
 /// Compares the cost of a run with the sum over its models.
 fn compare_cost(check: &mut CrossCheck, report: &RunReport) {
-    let Some(models) = report.fields.get("modelUsage").and_then(Value::as_object) else { return };
-    let sum: f64 = models.values().map(|it| it["costUSD"].as_f64().unwrap_or(0.0)).sum();
+    let sum = sum_of_costs(report.fields.get("modelUsage"));
     let found = report.fields.get("total_cost_usd");
-    let is_right = found.and_then(Value::as_f64).is_some_and(|cost| (cost - sum).abs() < 1e-6);
-    if !is_right {
+    if !is_cost(found, sum) {
         check.refute(&report.record, "total_cost_usd", Json::of(&found), Json::of(&sum));
     }
 }
@@ -270,12 +272,16 @@ fn compare_denials(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
 fn is_denied(facts: &Facts, call: &str, denial: &Value) -> bool {
     let (name, result) = (RecordName::new("assistant", call), RecordName::new("tool_result", call));
     let mut stated = Facts::default();
-    stated.set(&name, "message.content.input", &denial["tool_input"]);
-    let mut input = stated.records().get(&name).into_iter().flatten();
+    stated.set(&name, INPUT, &denial["tool_input"]);
+    let input = |facts: &Facts| -> BTreeMap<String, Json> {
+        let fields = facts.records().get(&name).into_iter().flatten();
+        let fields = fields.filter(|(field, _)| is_within(INPUT, field));
+        fields.map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
     facts.get(&name, "message.content.name") == Some(&Json::of(&denial["tool_name"]))
         && facts.get(&result, "message.content.isError") == Some(&Json::of(&true))
         && denial["tool_input"].is_object()
-        && input.all(|(field, value)| facts.get(&name, field) == Some(value))
+        && input(&stated) == input(facts)
 }
 
 /// Finds notifications of tasks that neither side knows, or that ended otherwise in the stream.
@@ -304,19 +310,42 @@ fn is_same_end(first: &str, second: &str) -> bool {
 }
 
 /// Finds prompts that were delivered while the agent was at work, without an answer after them or
-/// without having been queued.
+/// without having been queued, and prompts that were taken from the queue and not delivered.
 fn check_queue(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
     let evidence = &transcript.evidence;
     let last = stream.evidence.reports.last();
     let was_ended = stream.has_ended && !stream.was_interrupted && last.is_some_and(is_success);
-    let delivered = evidence.enqueued.saturating_sub(evidence.dequeued + evidence.queued_notices);
-    for (number, (record, words, is_answered)) in evidence.queued_prompts.iter().enumerate() {
-        let was_queued = evidence.enqueued == 0
-            || transcript.queued_prompts.contains(words)
-            || number < delivered;
-        if (was_ended && !is_answered) || !was_queued {
-            check.reject(record, Json::string(words));
+    let delivered = evidence.enqueued.saturating_sub(evidence.taken + evidence.queued_notices);
+    let is_named = |words: &String| {
+        evidence.enqueued_silently > 0 || transcript.queued_prompts.contains(words)
+    };
+    for (number, prompt) in evidence.queued_prompts.iter().enumerate() {
+        // Some versions do not report what they put into the queue.
+        let was_queued = evidence.enqueued == 0 || (number < delivered && is_named(&prompt.words));
+        if (was_ended && !prompt.is_answered) || !was_queued {
+            check.reject(&prompt.record, Json::string(&prompt.words));
         }
+    }
+    for (block, words) in &evidence.absorbed {
+        let is_delivered = match block {
+            Some(block) => evidence.delivered.contains(block),
+            None => evidence.queued_prompts.iter().any(|it| it.words == *words),
+        };
+        if !is_delivered {
+            let record = RecordName::new("queue-operation", block.as_deref().unwrap_or(""));
+            check.reject(&record, Json::string(words));
+        }
+    }
+}
+
+/// Finds lines that follow a line which no file has, such as a prompt that was removed. The file of
+/// another session, which may not have been given, may have it.
+fn check_parents(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
+    if stream.successive_sessions.iter().any(|it| !transcript.sessions.contains(it)) {
+        return;
+    }
+    for (record, parent) in &transcript.evidence.orphans {
+        check.miss(record, parent);
     }
 }
 

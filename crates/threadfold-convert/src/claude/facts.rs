@@ -15,8 +15,8 @@ use crate::parity::{FactReader, Facts, RecordName, Variant, Versions};
 use crate::record::{FeedKind, FeedLine};
 
 use previews::Previews;
-pub(super) use runs::COUNTS;
 use runs::Progress;
+pub(super) use runs::{COUNTS, is_cost, sum_of_costs};
 pub(super) use session::hooks_of_event;
 
 /// Fields of an assistant message that are final only at its end.
@@ -320,6 +320,9 @@ impl Reader {
             let replaced = self.previews.replaced_by(conversation, id);
             let drops = self.facts.version.as_deref().is_some_and(drops_cut_answers);
             self.facts.replaced_answers.extend(replaced.filter(|_| drops));
+            if record.get("aborted") == Some(&Value::Bool(true)) {
+                self.previews.abort(id);
+            }
         }
         if record.get("isSidechain") == Some(&Value::Bool(true)) {
             self.sidechains.insert(RecordName::new("assistant", id));
@@ -649,8 +652,8 @@ impl Reader {
                 self.previews.stop(conversation);
                 if let Some(id) = self.previews.message(conversation) {
                     let is_whole = record.get("abandoned_blocks").is_none_or(Value::is_null);
+                    self.previews.require_report(&mut self.facts, &id, is_whole);
                     if is_whole {
-                        self.previews.require_report(&mut self.facts, &id);
                         self.stop_answer(&id);
                     }
                     // Before 2.1.311 a message that was cut off has a stop as well.

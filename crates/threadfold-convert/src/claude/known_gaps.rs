@@ -118,12 +118,15 @@ fn is_followed(place: &BlockPlace) -> bool {
 /// Returns whether a block of the file opens a turn that the stream shows, or one of a run before it:
 /// a turn has one opening, which the agent takes from its queue. Runs before the stream need not have
 /// reported their queue.
+///
+/// A prompt that was delivered while the agent was at work is part of the turn at work; that it was
+/// queued and answered is checked with the queue.
 fn is_turn_of_run(place: &BlockPlace) -> bool {
     let run = &place.run;
     let (since, all) = place.openers_before;
     let is_shown = place.is_earlier || run.turns == 0 || since < run.turns;
     let is_taken = run.dequeued == 0 || place.has_earlier || all < run.dequeued.max(run.turns);
-    is_followed(place) && (place.depth > 0 || (is_shown && is_taken))
+    is_followed(place) && (place.depth > 0 || place.is_delivered || (is_shown && is_taken))
 }
 
 /// Returns whether the harness does not stream a line that begins like this.

@@ -23,8 +23,20 @@ pub struct Evidence {
     pub has_account: bool,
     /// A run began although one before it had not ended, or had failed.
     pub was_resumed: bool,
+    /// The blocks of prompts that a file reports as delivered while the agent was at work: they open no
+    /// turn.
+    pub delivered: BTreeSet<String>,
     /// What was put into the agent's queue.
     pub(crate) enqueued: usize,
+    /// What was put into the agent's queue without its words.
+    pub(crate) enqueued_silently: usize,
+    /// What was put into the agent's queue, and taken from it to open a turn.
+    pub(crate) taken: usize,
+    /// Prompts that the agent took from its queue while it was at work: the block of each, if the queue
+    /// names it, and the words.
+    pub(crate) absorbed: Vec<(Option<String>, String)>,
+    /// Lines of a file with the line that each follows, which no file has.
+    pub(crate) orphans: Vec<(RecordName, String)>,
     /// The answers of the main conversation, in their order.
     pub(crate) answers: Vec<Answer>,
     /// The reports at the ends of runs, in their order.
@@ -37,8 +49,8 @@ pub struct Evidence {
     pub(crate) task_ends: BTreeMap<String, BTreeSet<String>>,
     /// Notifications to the model that a task ended.
     pub(crate) task_notices: Vec<TaskNotice>,
-    /// Prompts that were delivered while the agent was at work, and whether an answer follows.
-    pub(crate) queued_prompts: Vec<(RecordName, String, bool)>,
+    /// Prompts that were delivered while the agent was at work.
+    pub(crate) queued_prompts: Vec<QueuedPrompt>,
     /// How many notifications were delivered while the agent was at work.
     pub(crate) queued_notices: usize,
     /// Hooks that a file reports.
@@ -78,6 +90,15 @@ pub(crate) struct RunReport {
     pub(crate) answers: usize,
     /// The line before it is the mark of an interruption.
     pub(crate) is_interrupted: bool,
+}
+
+/// A prompt that was delivered while the agent was at work.
+#[derive(Clone, Debug)]
+pub(crate) struct QueuedPrompt {
+    pub(crate) record: RecordName,
+    pub(crate) words: String,
+    /// An answer follows it.
+    pub(crate) is_answered: bool,
 }
 
 /// A notification to the model that a task ended.
@@ -127,6 +148,13 @@ impl CrossCheck {
     pub(crate) fn refute(&mut self, record: &RecordName, field: &str, found: Json, implied: Json) {
         let (record, field) = (record.clone(), field.to_owned());
         let (stream, transcript) = (Some(found), Some(implied));
+        self.refuted.push(Refutation { record, field, stream, transcript });
+    }
+
+    /// Adds a line of the transcript that follows a line which the transcript lacks.
+    pub(crate) fn miss(&mut self, record: &RecordName, parent: &str) {
+        let (record, field) = (record.clone(), "parentUuid".to_owned());
+        let (stream, transcript) = (None, Some(Json::string(parent)));
         self.refuted.push(Refutation { record, field, stream, transcript });
     }
 

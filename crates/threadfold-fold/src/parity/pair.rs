@@ -48,6 +48,8 @@ pub(super) struct Run {
     pub(super) replaced_answers: BTreeSet<String>,
     /// Prompts that the file has in the agent's queue.
     pub(super) queued_prompts: BTreeSet<String>,
+    /// The blocks of prompts that the file has as delivered while the agent was at work.
+    delivered: BTreeSet<String>,
     /// Calls of the stream without a record that names their subagent.
     pub(super) unnamed: BTreeSet<String>,
     /// The transcript lacks the session in which the stream began.
@@ -99,6 +101,7 @@ impl Run {
             unanswered: results(streamed).difference(&results(stored)).cloned().collect(),
             replaced_answers: streamed.replaced_answers.clone(),
             queued_prompts: stored.queued_prompts.clone(),
+            delivered: stored.evidence.delivered.clone(),
             unnamed: streamed.unnamed_calls.clone(),
             lacks_first_session: lacks(streamed.successive_sessions.first()),
             lacks_last_session: lacks(streamed.successive_sessions.last()),
@@ -130,6 +133,7 @@ impl Run {
             unanswered: BTreeSet::new(),
             replaced_answers: BTreeSet::new(),
             queued_prompts: BTreeSet::new(),
+            delivered: BTreeSet::new(),
             unnamed: BTreeSet::new(),
             lacks_first_session: false,
             lacks_last_session: false,
@@ -389,11 +393,19 @@ impl<'a> Sides<'a> {
     /// began, and in all.
     fn openers_before(&self, block: &Block) -> (usize, usize) {
         let agent = self.pair.run.agent;
-        let is_opener = |it: &&Block| !self.in_stream.contains_key(&it.id) && agent.opens_turn(it);
+        let is_opener = |it: &&Block| {
+            !self.in_stream.contains_key(&it.id) && agent.opens_turn(it) && !self.is_delivered(it)
+        };
         let before = self.transcript.iter().take_while(|it| it.id != block.id).filter(is_opener);
         let (earlier, since): (Vec<_>, Vec<_>) =
             before.partition(|it| self.shared.earlier.contains(&it.id));
         (since.len(), since.len() + earlier.len())
+    }
+
+    /// Returns whether a block of the transcript is a prompt that was delivered while the agent was at
+    /// work.
+    fn is_delivered(&self, block: &Block) -> bool {
+        self.pair.run.delivered.contains(block.id.as_str())
     }
 
     /// Returns whether a later block of the transcript is in the stream as well.
@@ -440,6 +452,7 @@ impl<'a> Sides<'a> {
             has_prompts: self.shared.has_prompts(self.pair, Some(&block.id)),
             is_answered: self.is_answered(block),
             is_earlier: self.shared.earlier.contains(&block.id),
+            is_delivered: self.is_delivered(block),
             openers_before: self.openers_before(block),
             has_earlier: self
                 .transcript

@@ -26,10 +26,16 @@ pub struct RawSide {
     ended: BTreeSet<String>,
     /// The stream reports the end of a run.
     has_report: bool,
-    /// The last line with the totals of each session.
-    totals: BTreeMap<String, usize>,
-    /// The counts of the message that is streaming, in each conversation.
-    counts: BTreeMap<String, Value>,
+    /// The file that is read.
+    file: usize,
+    /// The lines with the totals of a session, by file and line: the session, and whether it has any.
+    totals: BTreeMap<(usize, usize), (String, bool)>,
+    /// The messages that have lines.
+    messages: BTreeSet<String>,
+    /// The message that is streaming, in each conversation, as it began.
+    streaming: BTreeMap<String, Value>,
+    /// The messages whose end each line reports.
+    ends: BTreeMap<usize, String>,
     /// The lines that report the end of a message, with the counts that its start has as well.
     repeated_counts: BTreeSet<(usize, String)>,
 }
@@ -41,6 +47,11 @@ fn session_of(record: &Value) -> String {
 }
 
 impl RawSide {
+    /// Begins to read a file.
+    pub fn begin_file(&mut self, number: usize) {
+        self.file = number;
+    }
+
     /// Adds the record on a line.
     pub fn add(&mut self, line: usize, record: &Value) {
         let kind = &record["type"];
@@ -49,9 +60,13 @@ impl RawSide {
         self.openings.extend(opening.map(str::to_owned));
         self.is_unnamed |= codex::is_unnamed(record);
         self.has_report |= kind == "result";
-        self.add_counts(line, record);
-        if record["modelUsage"].as_object().is_some_and(|it| !it.is_empty()) {
-            self.totals.insert(session_of(record), line);
+        self.add_end(line, record);
+        if kind == "assistant" {
+            self.messages.extend(record["message"]["id"].as_str().map(str::to_owned));
+        }
+        if let Some(models) = record["modelUsage"].as_object() {
+            let totals = (session_of(record), !models.is_empty());
+            self.totals.insert((self.file, line), totals);
         }
         for part in parts(record) {
             let mut leaves = Vec::new();
@@ -71,16 +86,17 @@ impl RawSide {
         }
     }
 
-    /// Adds the counts of a message that is streaming.
-    fn add_counts(&mut self, line: usize, record: &Value) {
+    /// Adds the start or the end of a message that is streaming.
+    fn add_end(&mut self, line: usize, record: &Value) {
         let (event, caller) = (&record["event"], record["parent_tool_use_id"].to_string());
         if event["type"] == "message_start" {
-            self.counts.insert(caller, event["message"]["usage"].clone());
-        } else if let (true, Some(start)) =
-            (event["type"] == "message_delta", self.counts.get(&caller))
+            self.streaming.insert(caller, event["message"].clone());
+        } else if let (true, Some(message)) =
+            (event["type"] == "message_delta", self.streaming.get(&caller))
         {
+            self.ends.extend(message["id"].as_str().map(|id| (line, id.to_owned())));
             let again = event["usage"].as_object().into_iter().flatten();
-            let again = again.filter(|(name, value)| start.get(name) == Some(value));
+            let again = again.filter(|(name, value)| message["usage"].get(name) == Some(value));
             let paths = again.map(|(name, _)| (line, format!("event.usage.{name}")));
             self.repeated_counts.extend(paths);
         }
@@ -92,10 +108,21 @@ impl RawSide {
         self.repeated_counts.contains(&(line, path.to_owned()))
     }
 
-    /// Returns whether a line has totals that a later line of the session reports anew.
-    pub fn is_earlier_total(&self, line: usize, path: &str) -> bool {
-        let is_total = ["modelUsage", "totalCostUSD"].iter().any(|it| path.starts_with(it));
-        is_total && !self.totals.is_empty() && self.totals.values().all(|last| line < *last)
+    /// Returns whether a line has totals that a later line of the same file reports anew for the same
+    /// session. The cost is not among them: on every line it is the sum over the models.
+    pub fn is_earlier_total(&self, (file, line): (usize, usize), path: &str) -> bool {
+        let is_total = path.starts_with("modelUsage.") && !path.ends_with(".costUSD");
+        let Some((session, _)) = self.totals.get(&(file, line)).filter(|_| is_total) else {
+            return false;
+        };
+        let mut later = self.totals.range((file, line + 1)..(file + 1, 0));
+        later.any(|(_, (other, has_totals))| other == session && *has_totals)
+    }
+
+    /// Returns whether a line of this stream reports the end of a message of which the files have no
+    /// line, so that nothing beside the stream shows how it ended.
+    pub fn is_end_of_lost(&self, line: usize, files: &Self) -> bool {
+        self.ends.get(&line).is_some_and(|message| !files.messages.contains(message))
     }
 
     /// Returns whether the end of a run was reported.

@@ -171,10 +171,13 @@ impl Sides {
         // The end of a message repeats counts of its start, and need not.
         let is_count = mutation.change == Change::Remove
             && own.is_repeated_count(mutation.line, &mutation.path);
-        let is_count = is_count || own.is_earlier_total(mutation.line, &mutation.path);
+        let place = (mutation.file, mutation.line);
+        let is_count = is_count || own.is_earlier_total(place, &mutation.path);
         if is_replaced || is_repeated || is_removed || is_count {
             count.replaced += 1;
-        } else if let Some(gap) = self.lost_end(mutation, &comparison) {
+        } else if let Some(gap) =
+            self.lost_end(mutation, &comparison).or_else(|| self.lost_message(mutation))
+        {
             *count.excused.entry(format!("run gap {gap:?}")).or_default() += 1;
         } else if let Some(gap) = self.other_provider(mutation, &comparison) {
             *count.excused.entry(gap.to_owned()).or_default() += 1;
@@ -206,6 +209,17 @@ impl Sides {
         let is_lost =
             is_removal && mutation.side == Side::Transcript && comparison.blocks < self.base.blocks;
         gaps.into_iter().find(|gap| is_lost && comparison.lacking.contains_key(gap))
+    }
+
+    /// Returns the gap of the run because of which the file lacks a message, if the mutation is of the
+    /// event that reports the message's end. A run that was killed has no report that sums it up, so
+    /// nothing on either side repeats its reason and counts.
+    fn lost_message(&self, mutation: &Mutation) -> Option<RunGap> {
+        let gaps = [RunGap::FileEndsAtKill, RunGap::FileEndsAtSignal];
+        let is_lost = mutation.side == Side::Stream
+            && !self.raw_stream.has_report()
+            && self.raw_stream.is_end_of_lost(mutation.line, &self.raw_files);
+        gaps.into_iter().find(|gap| is_lost && self.base.lacking.contains_key(gap))
     }
 
     /// Returns the known gap that names the field, or what the run lacks on the other side.
@@ -290,8 +304,10 @@ impl Sides {
 pub fn raw(pair: &RecordedPair, side: Side) -> RawSide {
     let mut raw = RawSide::default();
     let others = other_sessions(pair);
-    let is_read = |bytes: &&[u8]| side == Side::Stream || !is_of_other(bytes, &others);
-    for bytes in texts(pair, side).into_iter().filter(is_read) {
+    let is_read = |bytes: &[u8]| side == Side::Stream || !is_of_other(bytes, &others);
+    let texts = texts(pair, side).into_iter().enumerate();
+    for (file, bytes) in texts.filter(|(_, bytes)| is_read(bytes)) {
+        raw.begin_file(file);
         for (line, record) in records(bytes).into_iter().enumerate() {
             if let Some(value) = json(record) {
                 let (_, inner) = unwrapped(&value);

@@ -19,6 +19,8 @@ pub(super) struct Previews {
     openings: BTreeMap<String, Map<String, Value>>,
     /// Messages whose end was reported.
     ended: BTreeSet<String>,
+    /// Messages that an interruption cut off.
+    aborted: BTreeSet<String>,
 }
 
 /// A block that was shown while it arrived.
@@ -48,10 +50,16 @@ impl Previews {
         self.ended.insert(message.to_owned());
     }
 
-    /// Requires that the end of a message was reported before its stop, unless its blocks were
-    /// abandoned.
-    pub(super) fn require_report(&self, facts: &mut Facts, message: &str) {
-        if !self.ended.contains(message) {
+    /// Reads that an interruption cut off a message.
+    pub(super) fn abort(&mut self, message: &str) {
+        self.aborted.insert(message.to_owned());
+    }
+
+    /// Requires that the end of a message was reported before its stop, unless its connection was lost
+    /// and its blocks were abandoned.
+    pub(super) fn require_report(&self, facts: &mut Facts, message: &str, is_whole: bool) {
+        let is_required = is_whole || self.aborted.contains(message);
+        if is_required && !self.ended.contains(message) {
             let name = RecordName::new("assistant", message);
             let missing = Json::of(&Value::Null);
             facts.contradict(&name, "message.stopReason", missing.clone(), missing);

@@ -7,7 +7,9 @@ use threadfold_core::Json;
 
 use super::{Reader, is_in_main, text};
 use crate::claude::notifications::named_task;
-use crate::parity::{Answer, RecordName, RunReport, StoredHook, TaskNotice, normalize};
+use crate::parity::{
+    Answer, QueuedPrompt, RecordName, RunReport, StoredHook, TaskNotice, normalize,
+};
 
 /// The counts of a message that the report of a run sums up.
 pub(in crate::claude) const COUNTS: [&str; 4] =
@@ -56,6 +58,10 @@ pub(super) struct Progress {
     has_tasks: bool,
     /// The line before each attachment of a file.
     before_attachments: BTreeMap<String, Option<String>>,
+    /// The lines of a file, with the line that each follows.
+    parents: Vec<(RecordName, String)>,
+    /// What is in the agent's queue.
+    queue: usize,
 }
 
 impl Reader {
@@ -106,7 +112,7 @@ impl Reader {
             if !self.runs.is_subagent_file && record.get("isSidechain") != Some(&Value::Bool(true))
             {
                 let queued = self.facts.evidence.queued_prompts.iter_mut();
-                queued.for_each(|(_, _, is_answered)| *is_answered = true);
+                queued.for_each(|prompt| prompt.is_answered = true);
             }
             return;
         }
@@ -140,6 +146,11 @@ impl Reader {
             let lines = &mut self.facts.evidence.lines;
             let place = lines.len();
             lines.entry(uuid.to_owned()).or_insert(place);
+        }
+        if let (false, Some(uuid), Some(parent)) =
+            (self.is_stream, text(record, "uuid"), text(record, "parentUuid"))
+        {
+            self.runs.parents.push((RecordName::new(kind, uuid), parent.to_owned()));
         }
         if kind == "user" && is_in_main(record) {
             self.runs.is_turn_over = false;
@@ -191,6 +202,16 @@ impl Reader {
         }
     }
 
+    /// Compares the cost in an account of a file with the sum over its models.
+    pub(super) fn compare_cost(&mut self, session: &str, account: &Map<String, Value>) {
+        let (cost, models) = (account.get("totalCostUSD"), account.get("modelUsage"));
+        let sum = sum_of_costs(models);
+        if !is_cost(cost, sum) {
+            let name = RecordName::new("session", session);
+            self.facts.contradict(&name, "costUsd", Json::of(&cost), Json::of(&sum));
+        }
+    }
+
     /// Reads a record about a task.
     pub(super) fn read_task(&mut self, subtype: &str, record: &Map<String, Value>) {
         let ids = ["task_id", "tool_use_id", "run_id"].iter().filter_map(|it| text(record, it));
@@ -230,14 +251,28 @@ impl Reader {
 
     /// Reads a line of the agent's queue.
     pub(super) fn read_queue(&mut self, record: &Map<String, Value>) {
+        let (words, evidence) = (text(record, "content"), &mut self.facts.evidence);
         match text(record, "operation") {
-            Some("enqueue") => self.facts.evidence.enqueued += 1,
-            Some("dequeue") => self.facts.evidence.dequeued += 1,
+            Some("enqueue") => {
+                evidence.enqueued += 1;
+                evidence.enqueued_silently += usize::from(words.is_none());
+                self.runs.queue += 1;
+            }
+            Some("dequeue") => {
+                evidence.dequeued += 1;
+                // Some versions report only what they take from the queue.
+                evidence.taken += usize::from(self.runs.queue > 0);
+                self.runs.queue = self.runs.queue.saturating_sub(1);
+            }
             _ => {}
         }
-        if let Some(words) = text(record, "content") {
-            self.read_notice(record, words);
+        if let Some(words) = words {
+            let is_notice = self.read_notice(record, words);
             self.facts.queued_prompts.insert(words.to_owned());
+            if !is_notice && text(record, "reason") == Some("absorbed_mid_turn") {
+                let block = text(record, "commandUuid").map(str::to_owned);
+                self.facts.evidence.absorbed.push((block, words.to_owned()));
+            }
         }
     }
 
@@ -278,16 +313,20 @@ impl Reader {
         let words = prompt.and_then(|it| it.as_str().or_else(|| it[0]["text"].as_str()));
         let words = words.unwrap_or("").to_owned();
         let is_notice = self.read_notice(record, &words);
+        let is_prompt = text(attached, "commandMode").is_none_or(|mode| mode == "prompt");
+        let is_prompt = is_prompt && !is_notice;
+        let evidence = &mut self.facts.evidence;
+        let block = text(attached, "source_uuid").or_else(|| text(record, "uuid"));
+        evidence.delivered.extend(block.filter(|_| is_prompt).map(str::to_owned));
         if self.runs.is_subagent_file {
             return;
         }
-        let is_prompt = text(attached, "commandMode").is_none_or(|mode| mode == "prompt");
-        if is_notice || !is_prompt {
-            self.facts.evidence.queued_notices += 1;
+        if !is_prompt {
+            evidence.queued_notices += 1;
             return;
         }
-        let name = RecordName::new("queued_command", text(record, "uuid").unwrap_or(""));
-        self.facts.evidence.queued_prompts.push((name, words, false));
+        let record = RecordName::new("queued_command", text(record, "uuid").unwrap_or(""));
+        evidence.queued_prompts.push(QueuedPrompt { record, words, is_answered: false });
     }
 
     /// Reads the start or the end of a hook of a stream.
@@ -318,7 +357,12 @@ impl Reader {
     pub(super) fn finish_runs(&mut self) {
         let is_idle =
             self.runs.open_hooks == 0 && !self.runs.has_tasks && self.facts.background.is_empty();
+        let parents = std::mem::take(&mut self.runs.parents);
         let evidence = &mut self.facts.evidence;
+        let is_known = |line: &String| {
+            evidence.lines.contains_key(line) || self.runs.before_attachments.contains_key(line)
+        };
+        evidence.orphans = parents.into_iter().filter(|(_, parent)| !is_known(parent)).collect();
         evidence.turns = self.runs.begun.max(evidence.reports.len());
         // Reports may come late, but each run that ended has one.
         let has_failed = |it: &RunReport| it.fields.get("subtype").is_none_or(|it| it != "success");
@@ -336,6 +380,18 @@ impl Reader {
             }
         }
     }
+}
+
+/// Returns the sum of the costs of all models; nothing if there is no list of models.
+pub(in crate::claude) fn sum_of_costs(models: Option<&Value>) -> Option<f64> {
+    let models = models?.as_object()?;
+    Some(models.values().map(|it| it["costUSD"].as_f64().unwrap_or(0.0)).sum())
+}
+
+/// Returns whether a cost is the sum over the models.
+pub(in crate::claude) fn is_cost(cost: Option<&Value>, sum: Option<f64>) -> bool {
+    let cost = cost.and_then(Value::as_f64);
+    cost.zip(sum).is_some_and(|(cost, sum)| (cost - sum).abs() < 1e-6)
 }
 
 /// Adds the counts of a message that was streamed: those of its end replace those of its start.

@@ -35,6 +35,7 @@ pub(super) fn read(reader: &mut Reader, kind: &str, record: &Map<String, Value>,
             if let Some(cost) = record.get("totalCostUSD") {
                 reader.facts.set(&RecordName::new("session", session), "costUsd", cost);
             }
+            reader.compare_cost(session, record);
             reader.state_totals(session, record.get("modelUsage"));
             reader.facts.evidence.has_account = true;
         }
