@@ -30,8 +30,8 @@ pub struct RawSide {
     file: usize,
     /// The lines with the totals of a session, by file and line: the session, and whether it has any.
     totals: BTreeMap<(usize, usize), (String, bool)>,
-    /// The messages that have lines.
-    messages: BTreeSet<String>,
+    /// The messages that have lines, and whether one of them has the end of the message.
+    messages: BTreeMap<String, bool>,
     /// The message that is streaming, in each conversation, as it began.
     streaming: BTreeMap<String, Value>,
     /// The messages whose end each line reports.
@@ -62,7 +62,9 @@ impl RawSide {
         self.has_report |= kind == "result";
         self.add_end(line, record);
         if kind == "assistant" {
-            self.messages.extend(record["message"]["id"].as_str().map(str::to_owned));
+            let message = &record["message"];
+            let id = message["id"].as_str().unwrap_or("").to_owned();
+            *self.messages.entry(id).or_default() |= !message["stop_reason"].is_null();
         }
         if let Some(models) = record["modelUsage"].as_object() {
             let totals = (session_of(record), !models.is_empty());
@@ -122,7 +124,14 @@ impl RawSide {
     /// Returns whether a line of this stream reports the end of a message of which the files have no
     /// line, so that nothing beside the stream shows how it ended.
     pub fn is_end_of_lost(&self, line: usize, files: &Self) -> bool {
-        self.ends.get(&line).is_some_and(|message| !files.messages.contains(message))
+        self.ends.get(&line).is_some_and(|message| !files.messages.contains_key(message))
+    }
+
+    /// Returns whether a line of this stream reports the end of a message of which the files have only
+    /// lines that were written before its end.
+    pub fn is_end_of_unended(&self, line: usize, files: &Self) -> bool {
+        let is_ended = self.ends.get(&line).and_then(|message| files.messages.get(message));
+        is_ended == Some(&false)
     }
 
     /// Returns whether the end of a run was reported.

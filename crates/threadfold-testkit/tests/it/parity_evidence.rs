@@ -165,6 +165,47 @@ fn a_denial_that_the_stream_reports_is_in_the_report_of_the_run() {
 }
 
 #[test]
+fn a_denial_has_the_whole_input_of_its_call() {
+    for field in ["command", "description"] {
+        let changed = with_stream(&pair("permission@2.1.239"), |stream| {
+            let denials = stream.iter_mut().filter(|line| line["type"] == "result");
+            for denial in denials.map(|line| &mut line["permission_denials"][0]) {
+                denial["tool_input"].as_object_mut().unwrap().remove(field).unwrap();
+            }
+        });
+        assert_different(&changed, &format!("with a denial without `{field}`"));
+    }
+}
+
+#[test]
+fn an_answer_that_was_interrupted_has_an_end_without_a_reason() {
+    for name in ["interrupt_text", "sigint_text", "interrupt_text@2.1.303"] {
+        let is_end = |line: &Value| line["event"]["type"] == "message_delta";
+        let without_end = with_stream(&pair(name), |stream| stream.retain(|line| !is_end(line)));
+        assert_different(&without_end, "without the end of its answer");
+        let stopped = with_stream(&pair(name), |stream| {
+            for line in stream.iter_mut().filter(|line| is_end(line)) {
+                line["event"]["delta"]["stop_sequence"] = json!("stop");
+            }
+        });
+        assert_different(&stopped, "with a sequence that stopped its answer");
+    }
+}
+
+#[test]
+fn every_account_of_a_file_has_the_cost_of_its_models() {
+    for name in ["tools", "sigint_text"] {
+        for removed in ["totalCostUSD", "modelUsage"] {
+            let changed = with_file(&pair(name), |file| {
+                let account = file.iter_mut().find(|line| line["type"] == "cost-state").unwrap();
+                account.as_object_mut().unwrap().remove(removed).unwrap();
+            });
+            assert_different(&changed, &format!("with an account without `{removed}`"));
+        }
+    }
+}
+
+#[test]
 fn the_totals_of_a_run_are_those_of_its_file() {
     let changed = with_file(&pair("tools"), |file| {
         for line in file.iter_mut().filter(|line| line["type"] == "cost-state") {
@@ -244,6 +285,69 @@ fn a_turn_has_one_prompt() {
             file.insert(first, line);
         });
         assert_different(&changed, "with two prompts in its first turn");
+    }
+}
+
+fn is_delivery(line: &Value) -> bool {
+    line["attachment"]["type"] == "queued_command"
+}
+
+#[test]
+fn a_prompt_that_was_delivered_while_the_agent_worked_opens_no_turn() {
+    let comparison = pair("queued").compare();
+    assert_eq!(comparison.verdict(), Verdict::Equal, "{:?}", comparison.differences);
+    assert_eq!(comparison.explained.get("prompt"), Some(&2));
+}
+
+#[test]
+fn a_delivered_prompt_was_queued_once_and_taken_from_the_queue() {
+    let queued = pair("queued");
+    let deleted = with_file(&queued, |file| {
+        let place = file.iter().position(is_delivery).unwrap();
+        let (line, parent) = (file[place]["uuid"].clone(), file[place]["parentUuid"].clone());
+        file.remove(place);
+        // The lines after it follow the one before it, as if it had never been there.
+        file.iter_mut().filter(|it| it["parentUuid"] == line).for_each(|it| {
+            it["parentUuid"] = parent.clone();
+        });
+    });
+    assert_different(&deleted, "without its queued prompt");
+    for words in ["a prompt that nobody sent", "[[play:held]] please run"] {
+        let invented = with_file(&queued, |file| {
+            let place = file.iter().position(is_delivery).unwrap();
+            let mut line = file[place].clone();
+            line["uuid"] = json!("00000000-0000-4000-8000-000000000001");
+            line["attachment"]["source_uuid"] = json!("00000000-0000-4000-8000-000000000002");
+            line["attachment"]["prompt"] = json!(words);
+            file.insert(place, line);
+        });
+        assert_different(&invented, &format!("with {words:?} as a second queued prompt"));
+    }
+    let altered = with_file(&queued, |file| {
+        let place = file.iter().position(is_delivery).unwrap();
+        file[place]["attachment"]["prompt"] = json!("a prompt that nobody sent");
+    });
+    assert_different(&altered, "with another queued prompt");
+    let unqueued = with_file(&queued, |file| {
+        file.retain(|line| {
+            line["operation"] != "enqueue" || line["content"] != "[[play:text]] please run"
+        });
+    });
+    assert_different(&unqueued, "with a prompt that was not queued");
+}
+
+#[test]
+fn a_prompt_that_only_the_file_has_cannot_be_removed() {
+    let is_prompt = |line: &Value| {
+        let content = &line["message"]["content"];
+        line["type"] == "user" && content[0]["type"] != "tool_result"
+    };
+    for name in ["text", "multi", "tools", "queued", "text@2.1.239", "text@2.0.76"] {
+        let changed = with_file(&pair(name), |file| {
+            let last = file.iter().rposition(is_prompt).unwrap();
+            file.remove(last);
+        });
+        assert_different(&changed, "without its last prompt");
     }
 }
 

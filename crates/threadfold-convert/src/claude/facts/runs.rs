@@ -408,7 +408,7 @@ fn count(answer: &mut Answer, usage: Option<&Value>) {
 }
 
 /// Checks the report of a streamed message's end: it has the output tokens, and one without a reason,
-/// of a message that was cut off, repeats the counts of its start.
+/// of a message that was cut off, repeats the counts of its start and names no sequence that stopped it.
 pub(super) fn check_end(reader: &mut Reader, id: &str, event: &Map<String, Value>) {
     let name = RecordName::new("assistant", id);
     let has_reason = event.get("delta").is_some_and(|delta| !delta["stop_reason"].is_null());
@@ -426,6 +426,11 @@ pub(super) fn check_end(reader: &mut Reader, id: &str, event: &Map<String, Value
     }
     let start = reader.previews.opening(id).and_then(|it| it.get("usage")).cloned();
     let Some(start) = start.filter(|_| !has_reason) else { return };
+    let sequence = event.get("delta").map(|delta| &delta["stop_sequence"]);
+    if let Some(sequence) = sequence.filter(|it| !it.is_null()) {
+        let (missing, found) = (Json::of(&Value::Null), Json::of(sequence));
+        reader.facts.contradict(&name, "message.stopSequence", missing, found);
+    }
     for field in COUNTS {
         let (first, again) = (&start[field], &usage[field]);
         if !first.is_null() && !again.is_null() && first != again {
