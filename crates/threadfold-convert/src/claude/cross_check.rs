@@ -8,10 +8,15 @@ use serde_json::Value;
 use threadfold_core::Json;
 
 use super::facts::{COUNTS, is_cost, sum_of_costs};
-use crate::parity::{Answer, CrossCheck, Facts, RecordName, RunReport, is_within, normalize};
+use crate::parity::{
+    Answer, CrossCheck, Facts, RecordName, RunReport, Versions, is_within, normalize,
+};
 
 /// The hooks of these events are streamed even if the host does not ask for hooks.
 const ALWAYS_STREAMED: [&str; 2] = ["SessionStart", "Setup"];
+
+/// The versions whose report of a run has the stop reason of an error.
+const REASONS_OF_ERRORS: Versions = Versions::seen("2.1.50", "2.1.325").after("2.1.30");
 
 /// The input of a call.
 const INPUT: &str = "message.content.input";
@@ -177,13 +182,17 @@ impl Sides<'_> {
         }
         if is_success(report) {
             expect("is_error", last.is_some_and(|it| self.is_error(it)).into());
+            expect("api_error", last.and_then(|it| it.api_error.clone()).into());
             if !fields.get("result").is_some_and(Value::is_string) {
                 expect("result", "".into());
             }
         } else if is_newer {
             expect("is_error", true.into());
         }
-        let has_reason = is_newer || fields.get("stop_reason").is_some_and(|it| !it.is_null());
+        let has_reason = is_newer
+            || fields.get("stop_reason").is_some_and(|it| !it.is_null())
+            || (last.is_some_and(|it| self.is_error(it))
+                && REASONS_OF_ERRORS.include(self.stream.version.as_deref()));
         // Where the stream does not show the ends of messages, the file need not have them.
         if has_reason && (reason.is_some() || self.is_shown || last.is_none()) {
             expect("stop_reason", reason.into());

@@ -75,6 +75,8 @@ pub(crate) struct Answer {
     pub(crate) is_synthetic: bool,
     /// It reports an error.
     pub(crate) is_error: bool,
+    /// The kind of error that the newest versions name.
+    pub(crate) api_error: Option<String>,
     /// Why it ended, if the stream reports that.
     pub(crate) reason: Option<String>,
     /// The tokens that were counted while it was streamed.

@@ -178,6 +178,20 @@ fn a_denial_has_the_whole_input_of_its_call() {
 }
 
 #[test]
+fn the_report_of_a_run_names_the_error_of_its_last_answer() {
+    for (name, field) in [("drop_always", "api_error"), ("error400@2.1.50", "stop_reason")] {
+        for value in [Value::Null, json!("another")] {
+            let changed = with_stream(&pair(name), |stream| {
+                let report = stream.iter_mut().rfind(|line| line["type"] == "result").unwrap();
+                assert!(report[field].is_string(), "{name} {field}");
+                report[field] = value.clone();
+            });
+            assert_different(&changed, &format!("with {value} as `{field}`"));
+        }
+    }
+}
+
+#[test]
 fn an_answer_that_was_interrupted_has_an_end_without_a_reason() {
     for name in ["interrupt_text", "sigint_text", "interrupt_text@2.1.303"] {
         let is_end = |line: &Value| line["event"]["type"] == "message_delta";

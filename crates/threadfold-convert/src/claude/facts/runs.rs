@@ -137,6 +137,7 @@ impl Reader {
             answer.filter(|_| is_marked("error") || is_marked("isApiErrorMessage"))
         {
             answer.is_error = true;
+            answer.api_error = text(record, "api_error").map(str::to_owned);
         }
     }
 
@@ -382,10 +383,11 @@ impl Reader {
     }
 }
 
-/// Returns the sum of the costs of all models; nothing if there is no list of models.
+/// Returns the sum of the costs of all models; nothing if one of them has no cost, or there is no
+/// list of models.
 pub(in crate::claude) fn sum_of_costs(models: Option<&Value>) -> Option<f64> {
     let models = models?.as_object()?;
-    Some(models.values().map(|it| it["costUSD"].as_f64().unwrap_or(0.0)).sum())
+    models.values().map(|it| it["costUSD"].as_f64()).sum()
 }
 
 /// Returns whether a cost is the sum over the models.
