@@ -6,7 +6,9 @@ use std::hash::{Hash, Hasher};
 use threadfold_core::{Block, Json, SessionId};
 
 use crate::bundle::Bundle;
-use crate::parity::{BlockPlace, FactReader, FieldPlace, KnownGap, RecordName, Side, Versions};
+use crate::parity::{
+    BlockPlace, CrossCheck, FactReader, Facts, FieldPlace, KnownGap, RecordName, Side, Versions,
+};
 use crate::record::FeedKind;
 use crate::{Converter, MemoryError, claude, codex, opencode, other};
 
@@ -77,6 +79,11 @@ pub(crate) struct ParityTable {
     pub(crate) omission_of: fn(&RecordName) -> Option<&'static str>,
     /// Returns a reader of what the records state.
     pub(crate) facts: fn() -> Box<dyn FactReader>,
+    /// Compares what one side reports in sum with what both report one by one, and finds lines for
+    /// which there is no evidence.
+    pub(crate) cross_check: fn(stream: &Facts, transcript: &Facts) -> CrossCheck,
+    /// Returns whether a block of the main conversation opens a turn.
+    pub(crate) opens_turn: fn(&Block) -> bool,
     /// Subagents are stored apart from their parent, so a transcript may lack one entirely.
     pub(crate) stores_subagents_apart: bool,
     /// The agent buffers what it stores, so a kill loses the end of it.

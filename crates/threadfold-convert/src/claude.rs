@@ -17,6 +17,7 @@ mod agent;
 mod assistant;
 mod commands;
 mod compaction;
+mod cross_check;
 mod deltas;
 mod emitter;
 mod facts;

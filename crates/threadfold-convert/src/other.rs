@@ -9,7 +9,7 @@ use threadfold_core::{BlockUpsert, Context, Json, Payload, Placement, SessionEve
 
 use crate::agent::{AgentModule, OrderedFile, ParityTable, SessionFile};
 use crate::corrupt_lines::{self, Salvage, unknown_block};
-use crate::parity::{FactReader, Facts};
+use crate::parity::{CrossCheck, FactReader, Facts};
 use crate::record::{Feed, FeedKind, FeedLine, TooLong};
 use crate::{Agent, Converter, Format, Shape, memory};
 
@@ -48,6 +48,8 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
         cause_of: |_| None,
         omission_of: |_| None,
         facts: || Box::new(NoFacts),
+        cross_check: |_, _| CrossCheck::default(),
+        opens_turn: |_| false,
         stores_subagents_apart: false,
         loses_end_at_kill: false,
         loses_end_at_signal: None,

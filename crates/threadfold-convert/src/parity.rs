@@ -2,6 +2,7 @@
 //!
 //! The crate that folds both also compares them; the tables stay in each agent's folder.
 
+mod evidence;
 mod facts;
 mod known_gap;
 
@@ -10,10 +11,12 @@ use threadfold_core::{Block, Json};
 use crate::Agent;
 use crate::record::FeedLine;
 
+pub(crate) use evidence::{Answer, QueuedPrompt, RunReport, StoredHook, TaskNotice};
+pub use evidence::{CrossCheck, Evidence, Refutation};
 pub(crate) use facts::is_same_path;
 pub use facts::{Contradiction, Facts, RecordName, Variant};
 pub(crate) use known_gap::parse;
-pub use known_gap::{KnownGap, Versions, normalize};
+pub use known_gap::{KnownGap, Versions, is_within, normalize};
 
 /// One of the two sides of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +48,39 @@ pub struct BlockPlace {
     pub is_background: bool,
     /// The stream repeats the prompts of the turn.
     pub has_prompts: bool,
+    /// A later block of the conversation is on both sides.
+    pub is_answered: bool,
+    /// The block is of the turns before the stream began.
+    pub is_earlier: bool,
+    /// The block is a prompt that was delivered while the agent was at work, so it opens no turn.
+    pub is_delivered: bool,
+    /// How many blocks of this conversation in the transcript open a turn, are not in the stream, and
+    /// precede this one: since the stream began, and in all.
+    pub openers_before: (usize, usize),
+    /// The transcript has answers of the turns before the stream began.
+    pub has_earlier: bool,
+    /// What the stream shows of the run.
+    pub run: PlaceRun,
     /// The notices of the transcript up to the place of a block that only the stream has.
     pub notices: Vec<PlaceNotice>,
     /// The agent's version, if it is known.
     pub version: Option<String>,
+}
+
+/// What is known of the run of a block that only one side has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlaceRun {
+    /// The run was killed, or a signal interrupted it, so its end may be missing.
+    pub lost_end: bool,
+    /// The stream left a session and began another one.
+    pub has_reset: bool,
+    /// The stream shows that a session was resumed.
+    pub was_resumed: bool,
+    /// The turns that the stream shows; 0 if it shows none.
+    pub turns: usize,
+    /// The turns for which the file reports that their prompt was taken from a queue; 0 if it reports
+    /// none.
+    pub dequeued: usize,
 }
 
 /// A notice of the transcript, before the place of a block that only the stream has.
@@ -106,6 +138,17 @@ impl Agent {
     ) -> Option<&'static str> {
         let name = (self.parity().explain_block)(place, block, side)?;
         self.applying(name, place.version.as_deref())
+    }
+
+    /// Returns whether a block of the main conversation opens a turn.
+    pub fn opens_turn(self, block: &Block) -> bool {
+        (self.parity().opens_turn)(block)
+    }
+
+    /// Compares what one side reports in sum with what both report one by one, and finds lines for
+    /// which there is no evidence.
+    pub fn cross_check(self, stream: &Facts, transcript: &Facts) -> CrossCheck {
+        (self.parity().cross_check)(stream, transcript)
     }
 
     /// Returns the known gap that explains a field that only the transcript has: of a block of

@@ -22,7 +22,9 @@ pub use replay::{Replay, replay};
 pub use run_gap::RunGap;
 pub use side::SideState;
 use threadfold_convert::parity::FieldPlace;
-pub use threadfold_convert::parity::{Facts, KnownGap, RecordName, Side, Versions, normalize};
+pub use threadfold_convert::parity::{
+    Facts, KnownGap, RecordName, Side, Versions, is_within, normalize,
+};
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,5 +1,7 @@
 //! `threadfold verify`: checks that a stream and a transcript fold to the same state.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -201,7 +203,7 @@ impl Pair {
             session: id,
             stream: stream_session,
             stream_name: format!("`{}`", stream.display()),
-            transcripts: found,
+            transcripts: without_included(found)?,
             transcript_name: format!("`{}`", transcripts[0].display()),
         })
     }
@@ -213,6 +215,27 @@ impl Pair {
         transcript.iter_mut().for_each(|it| it.source += used);
         Ok(PairRecords { stream: ended(stream), transcript: ended(transcript) })
     }
+}
+
+/// Removes the transcripts that another one includes: the files of subagents beside their main file.
+fn without_included(found: Vec<FoundSession>) -> Result<Vec<FoundSession>, CommandError> {
+    let mut files: Vec<BTreeSet<PathBuf>> = Vec::new();
+    for session in &found {
+        let origins = session.content.origins()?.into_iter();
+        files.push(origins.map(|path| fs::canonicalize(&path).unwrap_or(path)).collect());
+    }
+    let is_included = |number: usize| {
+        let others = files.iter().enumerate().filter(|(other, _)| *other != number);
+        let own = &files[number];
+        others
+            .into_iter()
+            .any(|(other, it)| own.is_subset(it) && (own.len() < it.len() || other < number))
+    };
+    // Sessions of one database have the same file.
+    let is_kept =
+        |number: usize, it: &FoundSession| it.content.is_in_database() || !is_included(number);
+    let kept = found.into_iter().enumerate().filter(|(number, it)| is_kept(*number, it));
+    Ok(kept.map(|(_, it)| it).collect())
 }
 
 fn detect_path(path: &Path) -> Option<Detection> {

@@ -89,6 +89,25 @@ fn a_truncated_file_of_a_finished_run_is_different() {
 }
 
 #[test]
+fn files_of_subagents_may_be_given_beside_their_main_file() {
+    for name in ["subagent_taskname@2.0.76", "interrupt_text@2.0.76"] {
+        let (folder, transcript) = recording(name);
+        let alone = verify(&folder.join("stream.jsonl"), &transcript, &[]);
+        let files = fs::read_dir(transcript.parent().unwrap()).unwrap();
+        let mut files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        assert!(files.len() > 1, "{name}");
+        let mut more = Vec::new();
+        for file in files[1..].iter().filter(|it| it.is_file()) {
+            more.extend(["--transcript", file.to_str().unwrap()]);
+        }
+        let all = verify(&folder.join("stream.jsonl"), &files[0], &more);
+        assert_eq!(all, alone, "{name}");
+        assert_eq!(all.0, 0, "{name}");
+    }
+}
+
+#[test]
 fn the_stream_distinguishes_a_kill_from_a_loss() {
     let (folder, transcript) = recording("kill_between_tools@2.1.197");
     let (code, said) = verify(&folder.join("stream.jsonl"), &transcript, &[]);

@@ -2,6 +2,7 @@
 
 mod copies;
 mod previews;
+mod runs;
 mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,8 @@ use crate::parity::{FactReader, Facts, RecordName, Variant, Versions};
 use crate::record::{FeedKind, FeedLine};
 
 use previews::Previews;
+use runs::Progress;
+pub(super) use runs::{COUNTS, is_cost, sum_of_costs};
 pub(super) use session::hooks_of_event;
 
 /// Fields of an assistant message that are final only at its end.
@@ -50,6 +53,7 @@ struct Reader {
     /// The content types of each line of a file, by its `uuid`.
     contents: BTreeMap<String, Vec<Value>>,
     previews: Previews,
+    runs: Progress,
     /// How many blocks of each message were read.
     counts: BTreeMap<String, u64>,
     /// The fields of each message.
@@ -91,6 +95,7 @@ struct Reader {
 impl FactReader for Reader {
     fn push(&mut self, line: &FeedLine<'_>) {
         let Ok(Value::Object(record)) = serde_json::from_slice::<Value>(line.bytes) else { return };
+        self.runs.is_subagent_file = matches!(line.feed.kind, FeedKind::Subagent(_));
         match &line.feed.kind {
             FeedKind::SubagentMeta(agent) => session::read_meta(self, agent.bare(), &record),
             FeedKind::Stream => {
@@ -113,6 +118,7 @@ impl FactReader for Reader {
             self.facts.successive_sessions = std::mem::take(&mut self.sessions);
         }
         self.facts.unnamed_calls = self.unnamed_calls();
+        self.finish_runs();
         self.compare_counts();
         self.state_counts();
         self.previews.allow_ends(&mut self.facts);
@@ -223,6 +229,7 @@ impl Reader {
             self.facts.sessions.insert(session.to_owned());
         }
         let message = record.get("message").and_then(Value::as_object);
+        self.read_line(text(record, "type").unwrap_or(""), record);
         match (text(record, "type").unwrap_or(""), message) {
             ("assistant", Some(message)) => self.read_assistant(record, message, is_stream),
             ("user", Some(message)) => self.read_user(record, message),
@@ -313,11 +320,17 @@ impl Reader {
             let replaced = self.previews.replaced_by(conversation, id);
             let drops = self.facts.version.as_deref().is_some_and(drops_cut_answers);
             self.facts.replaced_answers.extend(replaced.filter(|_| drops));
+            if record.get("aborted") == Some(&Value::Bool(true)) {
+                self.previews.abort(id);
+            }
         }
         if record.get("isSidechain") == Some(&Value::Bool(true)) {
             self.sidechains.insert(RecordName::new("assistant", id));
         }
         let is_main = is_in_main(record);
+        if is_main {
+            self.read_answer_line(id, record, message, is_stream);
+        }
         let is_whole = is_stream && is_main && self.previews.is_whole(id);
         self.state_message(id, message, is_stream, is_whole);
         if is_main {
@@ -549,6 +562,7 @@ impl Reader {
             let Some(call) = block["tool_use_id"].as_str() else { continue };
             let name = RecordName::new("tool_result", call);
             let outcome = record.get("tool_use_result").or_else(|| record.get("toolUseResult"));
+            self.read_started_tasks(outcome);
             if outcome.is_some_and(|it| it["isAsync"] == true || it["status"] == "async_launched") {
                 self.facts.background.insert(call.to_owned());
             }
@@ -564,6 +578,9 @@ impl Reader {
             self.state_line(&name, record, true);
             self.facts.set(&name, "message.content", block);
             self.state_role(&name, message);
+        }
+        if let Some(words) = parts.first().and_then(|part| part["text"].as_str()) {
+            self.read_notice(record, words);
         }
         if is_in_main(record) && !parts.is_empty() {
             let words = parts[0]["text"].as_str();
@@ -618,17 +635,27 @@ impl Reader {
                 if let Some(id) = text(message, "id") {
                     self.previews.start(conversation, id);
                     self.previews.keep_opening(id, message);
+                    if conversation.is_empty() {
+                        self.open_answer(id, message);
+                    }
                 }
             }
             "message_delta" => {
                 if let Some(id) = self.previews.message(conversation) {
+                    self.previews.end(&id);
+                    runs::check_end(self, &id, event);
                     previews::state_end(&mut self.facts, &id, event);
+                    self.end_answer(&id, event);
                 }
             }
             "message_stop" => {
                 self.previews.stop(conversation);
                 if let Some(id) = self.previews.message(conversation) {
                     let is_whole = record.get("abandoned_blocks").is_none_or(Value::is_null);
+                    self.previews.require_report(&mut self.facts, &id, is_whole);
+                    if is_whole {
+                        self.stop_answer(&id);
+                    }
                     // Before 2.1.311 a message that was cut off has a stop as well.
                     if is_whole && self.facts.version.as_deref().is_some_and(names_cut_messages) {
                         previews::require_end(&mut self.facts, &id);

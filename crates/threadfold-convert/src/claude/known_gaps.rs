@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use threadfold_core::{Block, BlockBody, Json};
 
-use super::facts;
+use super::{cross_check, facts};
 use crate::agent::ParityTable;
 use crate::parity::{BlockPlace, KnownGap, RecordName, Side, Versions, parse};
 
@@ -27,6 +27,8 @@ pub(super) const TABLE: ParityTable = ParityTable {
     },
     omission_of: |_| None,
     facts: facts::reader,
+    cross_check: cross_check::compare,
+    opens_turn,
     stores_subagents_apart: false,
     loses_end_at_kill: true,
     loses_end_at_signal: Some(Versions::seen("2.1.50", "2.1.325").after("2.0.76")),
@@ -48,7 +50,7 @@ fn explain_block(place: &BlockPlace, block: &Block, side: Side) -> Option<&'stat
     match (&block.body, side) {
         (BlockBody::Permission(_), Side::Stream) => Some("questions-in-stream"),
         (BlockBody::UserMessage(_), Side::Transcript) if place.depth == 0 => {
-            (!place.has_prompts).then_some("prompt")
+            (!place.has_prompts && is_turn_of_run(place)).then_some("prompt")
         }
         (BlockBody::UserMessage(_), Side::Transcript) => {
             let is_opening = place.is_first && place.opening == place.called_with;
@@ -59,15 +61,24 @@ fn explain_block(place: &BlockPlace, block: &Block, side: Side) -> Option<&'stat
         (BlockBody::AssistantText(body), Side::Transcript)
             if body.model.as_deref() == Some("<synthetic>") =>
         {
-            (body.content.to_str() == "No response requested.").then_some("resume-filler")
+            let is_filler = body.content.to_str() == "No response requested.";
+            let is_resumed = place.run.was_resumed || (place.is_earlier && !place.is_first);
+            (is_filler && is_resumed).then_some("resume-filler")
         }
         (BlockBody::System(body), Side::Transcript) => match &*body.subtype {
             "command" | "notice" | "task_notification" => {
                 let text = body.message.as_ref().map(|text| text.to_str()).unwrap_or_default();
                 let is_cleared = &*body.subtype == "command" && is_output_of_clear(place, &text);
+                let is_reset = place.run.has_reset && is_of_clear(&text);
+                let is_supported = match is_command(Some(&text)) {
+                    _ if is_reset => true,
+                    true => is_turn_of_run(place),
+                    false => is_followed(place),
+                };
                 let is_unstreamed = is_unstreamed(&text)
                     || (&*body.subtype == "notice" && is_command(place.after.as_deref()))
                     || (&*body.subtype == "command" && is_typed_command(&text));
+                let is_unstreamed = is_unstreamed && is_supported;
                 is_cleared.then_some("output-of-clear").or(is_unstreamed.then_some("harness-lines"))
             }
             "api_error" => Some("api-errors-in-file"),
@@ -83,6 +94,39 @@ fn explain_block(place: &BlockPlace, block: &Block, side: Side) -> Option<&'stat
         },
         _ => None,
     }
+}
+
+/// Returns whether a block opens a turn: a prompt, or a command that a person ran.
+fn opens_turn(block: &Block) -> bool {
+    match &block.body {
+        BlockBody::UserMessage(_) => true,
+        BlockBody::System(body) => {
+            let text = body.message.as_ref().map(|text| text.to_str());
+            &*body.subtype == "command" && is_command(text.as_deref())
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether something that both sides have follows a line of the main conversation, or may have
+/// been lost: what nobody answered was not sent to the model.
+fn is_followed(place: &BlockPlace) -> bool {
+    let run = &place.run;
+    place.depth > 0 || place.is_answered || place.is_earlier || run.lost_end
+}
+
+/// Returns whether a block of the file opens a turn that the stream shows, or one of a run before it:
+/// a turn has one opening, which the agent takes from its queue. Runs before the stream need not have
+/// reported their queue.
+///
+/// A prompt that was delivered while the agent was at work is part of the turn at work; that it was
+/// queued and answered is checked with the queue.
+fn is_turn_of_run(place: &BlockPlace) -> bool {
+    let run = &place.run;
+    let (since, all) = place.openers_before;
+    let is_shown = place.is_earlier || run.turns == 0 || since < run.turns;
+    let is_taken = run.dequeued == 0 || place.has_earlier || all < run.dequeued.max(run.turns);
+    is_followed(place) && (place.depth > 0 || place.is_delivered || (is_shown && is_taken))
 }
 
 /// Returns whether the harness does not stream a line that begins like this.
@@ -112,10 +156,16 @@ fn is_typed_command(text: &str) -> bool {
     text.strip_prefix('/').is_some_and(|name| !name.is_empty() && name.chars().all(is_name))
 }
 
+/// Returns whether a line is the command `/clear`, or the caveat before it: nothing follows it until
+/// the next prompt.
+fn is_of_clear(text: &str) -> bool {
+    text.contains("<command-name>/clear</command-name>")
+        || text.starts_with("<local-command-caveat>")
+}
+
 /// Returns whether a line is the empty output of `/clear`.
 fn is_output_of_clear(place: &BlockPlace, text: &str) -> bool {
-    let is_clear = |text: &str| text.contains("<command-name>/clear</command-name>");
-    text == "(no content)" && place.after.as_deref().is_some_and(is_clear)
+    text == "(no content)" && place.after.as_deref().is_some_and(is_of_clear)
 }
 
 /// Returns whether a subagent that no call started is one of the agent's own.

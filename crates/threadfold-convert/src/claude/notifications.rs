@@ -29,6 +29,23 @@ fn notification_in(text: &str) -> Option<&str> {
     })
 }
 
+/// The task that a notification names, with the call that started it and how it ended.
+pub(super) struct NamedTask {
+    pub(super) task: Option<String>,
+    pub(super) call: Option<String>,
+    pub(super) status: Option<String>,
+}
+
+/// Returns the task that a text to the model names, if it is a notification.
+pub(super) fn named_task(text: &str) -> Option<NamedTask> {
+    let text = notification_in(text)?;
+    Some(NamedTask {
+        task: tag(text, "task-id").or_else(|| tag(text, "agent-id")).map(str::to_owned),
+        call: tag(text, "tool-use-id").map(str::to_owned),
+        status: tag(text, "status").map(str::to_owned),
+    })
+}
+
 /// Converts the notification to the model that a task ended.
 pub(super) fn convert_task_notification(emitter: &mut Emitter<'_>, text: &str) {
     let Some(text) = notification_in(text) else { return };

@@ -9,7 +9,7 @@ use threadfold_core::{Block, BlockBody, Fields, Json, ToolResultBlock};
 use super::facts;
 use crate::agent::ParityTable;
 use crate::parity::{
-    BlockPlace, FieldPlace, KnownGap, PlaceNotice, RecordName, Side, Versions, parse,
+    BlockPlace, CrossCheck, FieldPlace, KnownGap, PlaceNotice, RecordName, Side, Versions, parse,
 };
 
 pub(super) const TABLE: ParityTable = ParityTable {
@@ -48,6 +48,8 @@ pub(super) const TABLE: ParityTable = ParityTable {
     // Whether the end of an interrupted command is stored depends on when its process ends.
     omission_of: |record| (record.kind == "late_item").then_some("late-ends-in-file"),
     facts: facts::reader,
+    cross_check: |_, _| CrossCheck::default(),
+    opens_turn: |_| false,
     stores_subagents_apart: true,
     // A record is written before it is reported.
     loses_end_at_kill: false,

@@ -8,7 +8,7 @@ use threadfold_core::{Block, BlockBody, BlockStatus};
 
 use super::facts;
 use crate::agent::ParityTable;
-use crate::parity::{BlockPlace, KnownGap, Side, parse};
+use crate::parity::{BlockPlace, CrossCheck, KnownGap, Side, parse};
 
 pub(super) const TABLE: ParityTable = ParityTable {
     known_gaps: || &KNOWN_GAPS,
@@ -22,6 +22,8 @@ pub(super) const TABLE: ParityTable = ParityTable {
     cause_of: |_| None,
     omission_of: |_| None,
     facts: facts::reader,
+    cross_check: |_, _| CrossCheck::default(),
+    opens_turn: |_| false,
     stores_subagents_apart: true,
     // A part is stored before it is reported.
     loses_end_at_kill: false,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use threadfold_core::Json;
 
-use super::normalize;
+use super::{Evidence, normalize};
 
 /// What the records of one side state.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +49,8 @@ pub struct Facts {
     pub variants: BTreeMap<RecordName, Variant>,
     /// The session of a record, where no field of it names the session.
     pub places: BTreeMap<RecordName, String>,
+    /// What the records show about runs, turns and tasks.
+    pub evidence: Evidence,
     /// The values that a field of the other side may have, where this side does not state one.
     choices: BTreeMap<(RecordName, String), Vec<Json>>,
 }
@@ -123,6 +125,14 @@ impl Facts {
 
     pub(crate) fn remove(&mut self, record: &RecordName) {
         self.records.remove(record);
+    }
+
+    /// Forgets what was stated within a field, which a later report states anew.
+    pub(crate) fn forget_within(&mut self, record: &RecordName, field: &str) {
+        let within = |it: &String| it.strip_prefix(field).is_some_and(|it| it.starts_with('.'));
+        if let Some(fields) = self.records.get_mut(record) {
+            fields.retain(|it, _| !within(it));
+        }
     }
 
     pub(crate) fn get(&self, record: &RecordName, field: &str) -> Option<&Json> {

@@ -100,11 +100,15 @@ impl KnownGap {
     }
 
     fn names_field(&self, field: &str) -> bool {
-        self.fields.iter().any(|it| {
-            let rest = field.strip_prefix(it.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        })
+        self.fields.iter().any(|it| is_within(it, field))
     }
+}
+
+/// Returns whether a field that a row names is this one, or contains it. A `*` stands for a name that
+/// differs from record to record, such as that of a model.
+pub fn is_within(named: &str, field: &str) -> bool {
+    let mut steps = field.split('.');
+    named.split('.').all(|name| steps.next().is_some_and(|step| name == "*" || name == step))
 }
 
 /// Parses a table of known gaps.
@@ -192,6 +196,14 @@ mod tests {
     fn names_of_stream_and_file_become_one() {
         assert_eq!(normalize("tool_use_result.content[12].text"), "toolUseResult.content.text");
         assert_eq!(normalize("toolUseResult.content[0].text"), "toolUseResult.content.text");
+    }
+
+    #[test]
+    fn a_row_may_leave_a_name_open() {
+        let is_window = |field: &str| is_within("modelUsage.*.contextWindow", field);
+        assert!(is_window("modelUsage.claude-a.contextWindow"));
+        assert!(!is_window("modelUsage.claude-a.costUSD") && !is_window("modelUsage.claude-a"));
+        assert!(is_within("usage", "usage.inputTokens") && !is_within("usage", "usageOfOthers"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use threadfold_convert::Agent;
-use threadfold_convert::parity::{BlockPlace, Facts, PlaceNotice};
+use threadfold_convert::parity::{BlockPlace, Facts, PlaceNotice, PlaceRun};
 use threadfold_core::{
     Block, BlockBody, BlockId, Blocks, Content, ConversationId, ConversationState, SubagentHeader,
     SubagentRef, ToolUseId,
@@ -29,6 +29,10 @@ pub(super) struct Run {
     pub(super) version: Option<String>,
     /// The stream shows that the run was cut off: it began, and did not report its end.
     pub(super) was_cut_off: bool,
+    /// The run was killed: it was cut off, and neither side shows that it came to its end.
+    pub(super) was_killed: bool,
+    /// What known gaps may ask about the run.
+    about: PlaceRun,
     /// A signal interrupted the agent, which reported that and exited.
     pub(super) was_interrupted_by_signal: bool,
     /// A run of the stream ended before its first message, so the stream did not begin in the middle
@@ -44,6 +48,8 @@ pub(super) struct Run {
     pub(super) replaced_answers: BTreeSet<String>,
     /// Prompts that the file has in the agent's queue.
     pub(super) queued_prompts: BTreeSet<String>,
+    /// The blocks of prompts that the file has as delivered while the agent was at work.
+    delivered: BTreeSet<String>,
     /// Calls of the stream without a record that names their subagent.
     pub(super) unnamed: BTreeSet<String>,
     /// The transcript lacks the session in which the stream began.
@@ -72,10 +78,22 @@ impl Run {
             let records = facts.records().keys().filter(|record| record.kind == "tool_result");
             records.map(|record| record.id.clone()).collect()
         };
+        let version = stored.version.clone().or_else(|| streamed.version.clone());
+        let was_killed = was_killed(streamed, stored);
+        let loses_end = was_killed && agent.loses_end_at_kill();
+        let is_signal = streamed.was_interrupted && agent.loses_end_at_signal(version.as_deref());
         Self {
             agent,
-            version: stored.version.clone().or_else(|| streamed.version.clone()),
+            version,
             was_cut_off: !streamed.has_ended,
+            was_killed,
+            about: PlaceRun {
+                lost_end: loses_end || is_signal,
+                has_reset: !streamed.successive_sessions.is_empty(),
+                was_resumed: streamed.evidence.was_resumed,
+                turns: streamed.evidence.turns,
+                dequeued: stored.evidence.dequeued,
+            },
             was_interrupted_by_signal: streamed.was_interrupted,
             has_empty_run: streamed.has_empty_run,
             background: streamed.background.union(&stored.background).cloned().collect(),
@@ -83,6 +101,7 @@ impl Run {
             unanswered: results(streamed).difference(&results(stored)).cloned().collect(),
             replaced_answers: streamed.replaced_answers.clone(),
             queued_prompts: stored.queued_prompts.clone(),
+            delivered: stored.evidence.delivered.clone(),
             unnamed: streamed.unnamed_calls.clone(),
             lacks_first_session: lacks(streamed.successive_sessions.first()),
             lacks_last_session: lacks(streamed.successive_sessions.last()),
@@ -105,6 +124,8 @@ impl Run {
             agent,
             version: None,
             was_cut_off: false,
+            was_killed: false,
+            about: PlaceRun::default(),
             was_interrupted_by_signal: false,
             has_empty_run: false,
             background: BTreeSet::new(),
@@ -112,6 +133,7 @@ impl Run {
             unanswered: BTreeSet::new(),
             replaced_answers: BTreeSet::new(),
             queued_prompts: BTreeSet::new(),
+            delivered: BTreeSet::new(),
             unnamed: BTreeSet::new(),
             lacks_first_session: false,
             lacks_last_session: false,
@@ -122,6 +144,14 @@ impl Run {
             history: None,
         }
     }
+}
+
+/// Returns whether a run was killed: its stream ends without a report and in the middle of a turn, and
+/// its file without the agent's own account. An agent that a signal stops within a call writes the
+/// account, and not the result of the call.
+pub(super) fn was_killed(stream: &Facts, transcript: &Facts) -> bool {
+    let has_exited = transcript.evidence.has_account && !stream.evidence.is_in_call;
+    !stream.has_ended && !stream.evidence.is_complete && !has_exited
 }
 
 impl Pair<'_> {
@@ -359,6 +389,31 @@ impl<'a> Sides<'a> {
         }
     }
 
+    /// Returns how many blocks before this one open a turn, and are not in the stream: since the stream
+    /// began, and in all.
+    fn openers_before(&self, block: &Block) -> (usize, usize) {
+        let agent = self.pair.run.agent;
+        let is_opener = |it: &&Block| {
+            !self.in_stream.contains_key(&it.id) && agent.opens_turn(it) && !self.is_delivered(it)
+        };
+        let before = self.transcript.iter().take_while(|it| it.id != block.id).filter(is_opener);
+        let (earlier, since): (Vec<_>, Vec<_>) =
+            before.partition(|it| self.shared.earlier.contains(&it.id));
+        (since.len(), since.len() + earlier.len())
+    }
+
+    /// Returns whether a block of the transcript is a prompt that was delivered while the agent was at
+    /// work.
+    fn is_delivered(&self, block: &Block) -> bool {
+        self.pair.run.delivered.contains(block.id.as_str())
+    }
+
+    /// Returns whether a later block of the transcript is in the stream as well.
+    fn is_answered(&self, block: &Block) -> bool {
+        let mut later = self.transcript.iter().skip_while(|it| it.id != block.id).skip(1);
+        later.any(|it| self.in_stream.contains_key(&it.id))
+    }
+
     /// Returns the notices of the transcript before the next common block after a block of the stream.
     fn notices_before(&self, block: &Block) -> Vec<PlaceNotice> {
         let Some(place) = self.stream.iter().position(|it| it.id == block.id) else {
@@ -395,6 +450,15 @@ impl<'a> Sides<'a> {
             called_with: stored.and_then(|header| header.prompt.as_deref()).map(str::to_owned),
             is_background: self.pair.is_background(),
             has_prompts: self.shared.has_prompts(self.pair, Some(&block.id)),
+            is_answered: self.is_answered(block),
+            is_earlier: self.shared.earlier.contains(&block.id),
+            is_delivered: self.is_delivered(block),
+            openers_before: self.openers_before(block),
+            has_earlier: self
+                .transcript
+                .iter()
+                .any(|it| is_words(it) && self.shared.earlier.contains(&it.id)),
+            run: self.pair.run.about.clone(),
             notices: self.notices_before(block),
             version: self.pair.run.version.clone(),
         }

@@ -6,6 +6,7 @@ use threadfold_convert::Agent;
 use threadfold_convert::parity::{Facts, RecordName, Side, Variant, normalize};
 use threadfold_core::{BlockId, ConversationId, Json};
 
+use super::pair::was_killed;
 use super::{Comparison, Difference, RunGap};
 
 /// Compares the records of both sides that have one name, field by field.
@@ -28,6 +29,13 @@ pub(super) fn compare_facts(
         if !transcript.command_outputs.contains(text) {
             push(comparison, record, "result", Some(Json::string(text)), None);
         }
+    }
+    let check = agent.cross_check(stream, transcript);
+    for found in check.refuted {
+        push(comparison, &found.record, &found.field, found.stream, found.transcript);
+    }
+    if check.unstreamed_hooks > 0 {
+        *comparison.lacking.entry(RunGap::UnstreamedHooks).or_default() += check.unstreamed_hooks;
     }
     let version = transcript.version.as_deref().or(stream.version.as_deref());
     compare_presence(comparison, agent, (stream, transcript), version);
@@ -132,7 +140,7 @@ fn compare_presence(
     (stream, transcript): (&Facts, &Facts),
     version: Option<&str>,
 ) {
-    let was_cut_off = (!stream.has_ended && agent.loses_end_at_kill())
+    let was_cut_off = (was_killed(stream, transcript) && agent.loses_end_at_kill())
         || (stream.was_interrupted && agent.loses_end_at_signal(version));
     let has_sessions = transcript.records().keys().any(|record| is_session(&record.kind));
     for (side, own, other) in

@@ -38,6 +38,8 @@ pub enum RunGap {
     CutResult,
     /// The stream lacks what a subagent did after its caller was interrupted.
     AfterInterruption,
+    /// The stream lacks hooks: its host did not ask for them.
+    UnstreamedHooks,
 }
 
 impl RunGap {
@@ -49,7 +51,8 @@ impl RunGap {
             | Self::SubagentInterruption
             | Self::StreamEndsAtKill
             | Self::ParallelOrder
-            | Self::AfterInterruption => Side::Transcript,
+            | Self::AfterInterruption
+            | Self::UnstreamedHooks => Side::Transcript,
             Self::FileEndsAtKill
             | Self::FileEndsAtSignal
             | Self::SubagentFile
@@ -102,6 +105,7 @@ impl RunGap {
             Self::AfterInterruption => {
                 "the stream lacks what a subagent did after its caller was interrupted"
             }
+            Self::UnstreamedHooks => "the stream lacks hooks (the host did not ask for them)",
         }
     }
 }
@@ -246,13 +250,14 @@ fn is_unexported(sides: &Sides<'_>) -> bool {
 /// Returns the known reason why a file lacks the end of a run.
 ///
 /// The stream must show it: a run that reported its end was not killed, and neither was one that
-/// reported an interruption; one that its host interrupted was not interrupted by a signal.
+/// reported an interruption, that ended its turn, or whose file has the agent's own account; one that
+/// its host interrupted was not interrupted by a signal.
 pub(super) fn lost_end(run: &Run) -> Option<RunGap> {
     if run.was_interrupted_by_signal {
         let loses_end = run.agent.loses_end_at_signal(run.version.as_deref());
         return loses_end.then_some(RunGap::FileEndsAtSignal);
     }
-    let loses_end = run.was_cut_off && run.agent.loses_end_at_kill();
+    let loses_end = run.was_killed && run.agent.loses_end_at_kill();
     loses_end.then_some(RunGap::FileEndsAtKill)
 }
 

@@ -24,9 +24,34 @@ pub struct RawSide {
     is_unnamed: bool,
     /// The turns and items of Codex that were reported to have ended.
     ended: BTreeSet<String>,
+    /// The stream reports the end of a run.
+    has_report: bool,
+    /// The file that is read.
+    file: usize,
+    /// The lines with the totals of a session, by file and line: the session, and whether it has any.
+    totals: BTreeMap<(usize, usize), (String, bool)>,
+    /// The messages that have lines, and whether one of them has the end of the message.
+    messages: BTreeMap<String, bool>,
+    /// The message that is streaming, in each conversation, as it began.
+    streaming: BTreeMap<String, Value>,
+    /// The messages whose end each line reports.
+    ends: BTreeMap<usize, String>,
+    /// The lines that report the end of a message, with the counts that its start has as well.
+    repeated_counts: BTreeSet<(usize, String)>,
+}
+
+/// Returns the session of a line, by either of its names.
+fn session_of(record: &Value) -> String {
+    let session = record["session_id"].as_str().or_else(|| record["sessionId"].as_str());
+    session.unwrap_or("").to_owned()
 }
 
 impl RawSide {
+    /// Begins to read a file.
+    pub fn begin_file(&mut self, number: usize) {
+        self.file = number;
+    }
+
     /// Adds the record on a line.
     pub fn add(&mut self, line: usize, record: &Value) {
         let kind = &record["type"];
@@ -34,6 +59,17 @@ impl RawSide {
         let opening = record["event"]["message"]["id"].as_str();
         self.openings.extend(opening.map(str::to_owned));
         self.is_unnamed |= codex::is_unnamed(record);
+        self.has_report |= kind == "result";
+        self.add_end(line, record);
+        if kind == "assistant" {
+            let message = &record["message"];
+            let id = message["id"].as_str().unwrap_or("").to_owned();
+            *self.messages.entry(id).or_default() |= !message["stop_reason"].is_null();
+        }
+        if let Some(models) = record["modelUsage"].as_object() {
+            let totals = (session_of(record), !models.is_empty());
+            self.totals.insert((self.file, line), totals);
+        }
         for part in parts(record) {
             let mut leaves = Vec::new();
             leaves_of(part.object, "", &mut leaves);
@@ -50,6 +86,57 @@ impl RawSide {
                 );
             }
         }
+    }
+
+    /// Adds the start or the end of a message that is streaming.
+    fn add_end(&mut self, line: usize, record: &Value) {
+        let (event, caller) = (&record["event"], record["parent_tool_use_id"].to_string());
+        if event["type"] == "message_start" {
+            self.streaming.insert(caller, event["message"].clone());
+        } else if let (true, Some(message)) =
+            (event["type"] == "message_delta", self.streaming.get(&caller))
+        {
+            self.ends.extend(message["id"].as_str().map(|id| (line, id.to_owned())));
+            let again = event["usage"].as_object().into_iter().flatten();
+            let again = again.filter(|(name, value)| message["usage"].get(name) == Some(value));
+            let paths = again.map(|(name, _)| (line, format!("event.usage.{name}")));
+            self.repeated_counts.extend(paths);
+        }
+    }
+
+    /// Returns whether a line reports the end of a message with a count that the message's start has as
+    /// well.
+    pub fn is_repeated_count(&self, line: usize, path: &str) -> bool {
+        self.repeated_counts.contains(&(line, path.to_owned()))
+    }
+
+    /// Returns whether a line has totals that a later line of the same file reports anew for the same
+    /// session. The cost is not among them: on every line it is the sum over the models.
+    pub fn is_earlier_total(&self, (file, line): (usize, usize), path: &str) -> bool {
+        let is_total = path.starts_with("modelUsage.") && !path.ends_with(".costUSD");
+        let Some((session, _)) = self.totals.get(&(file, line)).filter(|_| is_total) else {
+            return false;
+        };
+        let mut later = self.totals.range((file, line + 1)..(file + 1, 0));
+        later.any(|(_, (other, has_totals))| other == session && *has_totals)
+    }
+
+    /// Returns whether a line of this stream reports the end of a message of which the files have no
+    /// line, so that nothing beside the stream shows how it ended.
+    pub fn is_end_of_lost(&self, line: usize, files: &Self) -> bool {
+        self.ends.get(&line).is_some_and(|message| !files.messages.contains_key(message))
+    }
+
+    /// Returns whether a line of this stream reports the end of a message of which the files have only
+    /// lines that were written before its end.
+    pub fn is_end_of_unended(&self, line: usize, files: &Self) -> bool {
+        let is_ended = self.ends.get(&line).and_then(|message| files.messages.get(message));
+        is_ended == Some(&false)
+    }
+
+    /// Returns whether the end of a run was reported.
+    pub fn has_report(&self) -> bool {
+        self.has_report
     }
 
     /// Returns whether the record with one of these identities has this value at this path, which is
@@ -284,7 +371,9 @@ fn claude(record: &Value) -> RawPart<'_> {
         },
         "" if record.get("agentType").is_some() => "meta".to_owned(),
         other => {
-            let detail = [&record["subtype"], &record["attachment"]["type"], &record["operation"]];
+            let event = &record["event"]["type"];
+            let attached = &record["attachment"]["type"];
+            let detail = [&record["subtype"], attached, &record["operation"], event];
             match detail.into_iter().find_map(Value::as_str) {
                 Some(detail) => format!("{other}/{detail}"),
                 None => other.to_owned(),

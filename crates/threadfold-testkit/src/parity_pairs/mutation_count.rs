@@ -33,6 +33,13 @@ pub const OMISSIONS: [&str; 5] = [
     "calls-in-file",
 ];
 
+/// The known gap of totals that the stream reports at the end of a run: it applies only to a stream
+/// without that report.
+const UNREPORTED: &str = "unreported-totals";
+
+/// The known gap of counts at the end of a message, which the file lacks: it was written before that.
+const UNENDED: &str = "unended-in-file";
+
 /// The result of mutating pairs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MutationCount {
@@ -164,12 +171,21 @@ impl Sides {
         let is_removed = own.has_removals() && is_gone;
         // One version of Codex sends every event a second time, under another name.
         let is_repeated = is_repeated || kind.starts_with("codex/event/");
-        if is_replaced || is_repeated || is_removed {
+        // The end of a message repeats counts of its start, and need not.
+        let is_count = mutation.change == Change::Remove
+            && own.is_repeated_count(mutation.line, &mutation.path);
+        let place = (mutation.file, mutation.line);
+        let is_count = is_count || own.is_earlier_total(place, &mutation.path);
+        if is_replaced || is_repeated || is_removed || is_count {
             count.replaced += 1;
-        } else if let Some(gap) = self.lost_end(mutation, &comparison) {
+        } else if let Some(gap) =
+            self.lost_end(mutation, &comparison).or_else(|| self.lost_message(mutation))
+        {
             *count.excused.entry(format!("run gap {gap:?}")).or_default() += 1;
         } else if let Some(gap) = self.other_provider(mutation, &comparison) {
             *count.excused.entry(gap.to_owned()).or_default() += 1;
+        } else if self.is_unended_count(pair, mutation) {
+            *count.excused.entry(UNENDED.to_owned()).or_default() += 1;
         } else if let Some(gap) = self.omission(mutation, &comparison) {
             *count.excused.entry(gap).or_default() += 1;
         } else if let Some(name) =
@@ -200,6 +216,30 @@ impl Sides {
         gaps.into_iter().find(|gap| is_lost && comparison.lacking.contains_key(gap))
     }
 
+    /// Returns the gap of the run because of which the file lacks a message, if the mutation is of the
+    /// event that reports the message's end. A run that was killed has no report that sums it up, so
+    /// nothing on either side repeats its reason and counts.
+    fn lost_message(&self, mutation: &Mutation) -> Option<RunGap> {
+        let gaps = [RunGap::FileEndsAtKill, RunGap::FileEndsAtSignal];
+        let is_lost = mutation.side == Side::Stream
+            && !self.raw_stream.has_report()
+            && self.raw_stream.is_end_of_lost(mutation.line, &self.raw_files);
+        gaps.into_iter().find(|gap| is_lost && self.base.lacking.contains_key(gap))
+    }
+
+    /// Returns whether a mutation is of the output tokens at the end of a message, in a run without a
+    /// report that sums them up, and the file of this version has the message as it was before its end.
+    fn is_unended_count(&self, pair: &RecordedPair, mutation: &Mutation) -> bool {
+        let version = self.files.facts.version.as_deref();
+        let mut gaps = pair.agent.known_gaps().iter().filter(|gap| gap.name == UNENDED);
+        mutation.side == Side::Stream
+            && mutation.change == Change::Alter
+            && mutation.path == "event.usage.output_tokens"
+            && !self.raw_stream.has_report()
+            && self.raw_stream.is_end_of_unended(mutation.line, &self.raw_files)
+            && gaps.any(|gap| gap.versions.include(version))
+    }
+
     /// Returns the known gap that names the field, or what the run lacks on the other side.
     fn excuse(&self, pair: &RecordedPair, mutation: &Mutation, other: &RawSide) -> Option<String> {
         let version = self.files.facts.version.as_deref().or(self.stream.facts.version.as_deref());
@@ -220,6 +260,7 @@ impl Sides {
             };
             // Where both sides have the record, only rows about its fields count.
             let applies = !gap.whole || !other.has(&mutation.ids);
+            let applies = applies && (gap.name != UNREPORTED || !other.has_report());
             covers && applies && gap.versions.include(version)
         });
         // The run lacks whole records: a record that both sides have is not excused.
@@ -281,8 +322,10 @@ impl Sides {
 pub fn raw(pair: &RecordedPair, side: Side) -> RawSide {
     let mut raw = RawSide::default();
     let others = other_sessions(pair);
-    let is_read = |bytes: &&[u8]| side == Side::Stream || !is_of_other(bytes, &others);
-    for bytes in texts(pair, side).into_iter().filter(is_read) {
+    let is_read = |bytes: &[u8]| side == Side::Stream || !is_of_other(bytes, &others);
+    let texts = texts(pair, side).into_iter().enumerate();
+    for (file, bytes) in texts.filter(|(_, bytes)| is_read(bytes)) {
+        raw.begin_file(file);
         for (line, record) in records(bytes).into_iter().enumerate() {
             if let Some(value) = json(record) {
                 let (_, inner) = unwrapped(&value);

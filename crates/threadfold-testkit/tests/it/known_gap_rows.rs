@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use threadfold_convert::{Agent, claude, codex, opencode};
-use threadfold_fold::parity::{KnownGap, Side, normalize};
+use threadfold_fold::parity::{KnownGap, Side, is_within, normalize};
 use threadfold_testkit::parity_pairs::identity::{RawPart, RawSide, leaves_of, parts};
 use threadfold_testkit::parity_pairs::mutate::{json, records, texts, unwrapped};
 use threadfold_testkit::parity_pairs::mutation_count::{CONVERSATION, PROVIDER_GAPS, raw};
@@ -134,6 +134,8 @@ fn evidence(gap: &KnownGap, recording: &Recording) -> BTreeMap<String, Evidence>
             };
             // Events of OpenCode 2 name their session, and its object is built from them.
             let is_built = part.kind == "v2/session" && gap.side == Side::Transcript;
+            // The end of a message is part of the message that files have.
+            let is_built = is_built || part.kind == "stream_event/message_delta";
             let is_one_sided = !is_common && (gap.whole || is_built || other.has(&ids));
             for field in gap.fields.iter().filter(|field| names(field, &path)) {
                 let evidence = found.entry(field.clone()).or_default();
@@ -199,8 +201,7 @@ fn ends_of(pair: &RecordedPair) -> Vec<(String, bool)> {
 /// Returns whether a field of a row is this path, or above it.
 fn names(field: &str, path: &str) -> bool {
     let path = normalize(path);
-    let rest = path.strip_prefix(field);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    is_within(field, &path)
 }
 
 /// Returns a row as the messages of a test name it.

@@ -19,6 +19,7 @@ mod oracle;
 mod parity_codex;
 #[cfg(unix)]
 mod parity_codex_live;
+mod parity_evidence;
 mod parity_live;
 mod parity_mutations;
 #[cfg(unix)]

@@ -1,6 +1,6 @@
 //! Streamed messages: what was shown while a message arrived must be what it became.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 use threadfold_core::Json;
@@ -17,6 +17,10 @@ pub(super) struct Previews {
     unended: BTreeMap<String, String>,
     blocks: BTreeMap<(String, u64), Preview>,
     openings: BTreeMap<String, Map<String, Value>>,
+    /// Messages whose end was reported.
+    ended: BTreeSet<String>,
+    /// Messages that an interruption cut off.
+    aborted: BTreeSet<String>,
 }
 
 /// A block that was shown while it arrived.
@@ -41,6 +45,27 @@ impl Previews {
         self.unended.remove(conversation);
     }
 
+    /// Reads the report of the end of a message: its reason and counts.
+    pub(super) fn end(&mut self, message: &str) {
+        self.ended.insert(message.to_owned());
+    }
+
+    /// Reads that an interruption cut off a message.
+    pub(super) fn abort(&mut self, message: &str) {
+        self.aborted.insert(message.to_owned());
+    }
+
+    /// Requires that the end of a message was reported before its stop, unless its connection was lost
+    /// and its blocks were abandoned.
+    pub(super) fn require_report(&self, facts: &mut Facts, message: &str, is_whole: bool) {
+        let is_required = is_whole || self.aborted.contains(message);
+        if is_required && !self.ended.contains(message) {
+            let name = RecordName::new("assistant", message);
+            let missing = Json::of(&Value::Null);
+            facts.contradict(&name, "message.stopReason", missing.clone(), missing);
+        }
+    }
+
     /// Returns the message that is streaming, if another one came whole: it was cut off, and the
     /// agent asked again without streaming.
     pub(super) fn replaced_by(&mut self, conversation: &str, message: &str) -> Option<String> {
@@ -55,6 +80,10 @@ impl Previews {
 
     pub(super) fn keep_opening(&mut self, message: &str, opening: &Map<String, Value>) {
         self.openings.insert(message.to_owned(), opening.clone());
+    }
+
+    pub(super) fn opening(&self, message: &str) -> Option<&Map<String, Value>> {
+        self.openings.get(message)
     }
 
     pub(super) fn has_opening(&self, message: &str) -> bool {

@@ -9,6 +9,7 @@ use crate::parity::{RecordName, normalize};
 /// Reads the metadata file of a subagent.
 pub(super) fn read_meta(reader: &mut Reader, agent: &str, meta: &Map<String, Value>) {
     let name = RecordName::new("meta", agent);
+    reader.facts.evidence.tasks.insert(agent.to_owned());
     if let (Some("background"), Some(call)) = (text(meta, "requestShape"), text(meta, "toolUseId"))
     {
         reader.facts.background.insert(call.to_owned());
@@ -25,13 +26,18 @@ pub(super) fn read(reader: &mut Reader, kind: &str, record: &Map<String, Value>,
     match (kind, text(record, "subtype").unwrap_or("")) {
         ("control_response", _) => reader.has_host_request = true,
         ("conversation_reset", _) => reader.has_reset = true,
-        ("system", "init") => reader.facts.has_ended = false,
+        ("system", "init") => reader.begin_turn(),
+        ("system", "status") => reader.read_status(record),
+        ("system", "permission_denied") => reader.read_denial(text(record, "tool_use_id")),
         ("result", _) if is_stream => read_result(reader, record),
         ("cost-state", _) => {
+            let session = text(record, "sessionId").unwrap_or("");
             if let Some(cost) = record.get("totalCostUSD") {
-                let session = text(record, "sessionId").unwrap_or("");
                 reader.facts.set(&RecordName::new("session", session), "costUsd", cost);
             }
+            reader.compare_cost(session, record);
+            reader.state_totals(session, record.get("modelUsage"));
+            reader.facts.evidence.has_account = true;
         }
         ("system", "api_retry") => {
             let fields = [
@@ -54,18 +60,29 @@ pub(super) fn read(reader: &mut Reader, kind: &str, record: &Map<String, Value>,
             });
         }
         ("system", "local_command") => reader.read_output(text(record, "content").unwrap_or("")),
-        ("queue-operation", _) => {
-            let prompt = text(record, "content").map(str::to_owned);
-            reader.facts.queued_prompts.extend(prompt);
+        ("queue-operation", _) => reader.read_queue(record),
+        ("system", "task_started") => {
+            reader.read_task("task_started", record);
+            read_task_start(reader, record);
         }
-        ("system", "task_started") => read_task_start(reader, record),
         ("system", "task_notification") => {
+            reader.read_task("task_notification", record);
             let is_stopped = matches!(text(record, "status"), Some("stopped" | "killed"));
             let call = text(record, "tool_use_id").filter(|_| is_stopped);
             reader.facts.stopped.extend(call.map(str::to_owned));
         }
-        ("system", "hook_response") => read_streamed_hook(reader, record),
-        ("attachment", _) => read_stored_hook(reader, record),
+        ("system", subtype @ ("task_updated" | "task_progress")) => {
+            reader.read_task(subtype, record)
+        }
+        ("system", "hook_started") => reader.read_hook("hook_started", record),
+        ("system", "hook_response") => {
+            reader.read_hook("hook_response", record);
+            read_streamed_hook(reader, record);
+        }
+        ("attachment", _) => {
+            reader.read_attachment(record);
+            read_stored_hook(reader, record);
+        }
         ("system", "compact_boundary") => {
             if let Some(uuid) = text(record, "uuid") {
                 let name = RecordName::new("system/compact_boundary", uuid);
@@ -86,10 +103,12 @@ fn read_result(reader: &mut Reader, record: &Map<String, Value>) {
         text(record, "subtype") == Some("error_during_execution") && !reader.has_host_request;
     let has_messages = reader.facts.records().keys().any(|name| name.kind == "assistant");
     reader.facts.has_empty_run |= !has_messages;
+    let session = text(record, "session_id").unwrap_or("");
+    reader.state_totals(session, record.get("modelUsage"));
     if let Some(cost) = record.get("total_cost_usd") {
-        let session = text(record, "session_id").unwrap_or("");
         reader.facts.set(&RecordName::new("session", session), "costUsd", cost);
     }
+    reader.keep_report(record);
     let id = text(record, "uuid").unwrap_or("");
     match text(record, "result") {
         Some(result) if !result.is_empty() => {

@@ -1,0 +1,400 @@
+//! Compares what the report of a run sums up with the answers that it sums up, and finds lines of a
+//! file for which there is no evidence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use serde_json::Value;
+use threadfold_core::Json;
+
+use super::facts::{COUNTS, is_cost, sum_of_costs};
+use crate::parity::{
+    Answer, CrossCheck, Facts, RecordName, RunReport, Versions, is_within, normalize,
+};
+
+/// The hooks of these events are streamed even if the host does not ask for hooks.
+const ALWAYS_STREAMED: [&str; 2] = ["SessionStart", "Setup"];
+
+/// The versions whose report of a run has the stop reason of an error.
+const REASONS_OF_ERRORS: Versions = Versions::seen("2.1.50", "2.1.325").after("2.1.30");
+
+/// The input of a call.
+const INPUT: &str = "message.content.input";
+
+/// The most answers of a run of which it is not known whether its report counts them.
+const MOST_UNCERTAIN: usize = 10;
+
+pub(super) fn compare(stream: &Facts, transcript: &Facts) -> CrossCheck {
+    let mut check = CrossCheck::default();
+    compare_reports(&mut check, stream, transcript);
+    compare_denials(&mut check, stream, transcript);
+    check_notices(&mut check, stream, transcript);
+    check_queue(&mut check, stream, transcript);
+    check_parents(&mut check, stream, transcript);
+    check_hooks(&mut check, stream, transcript);
+    compare_totals(&mut check, stream, transcript);
+    check
+}
+
+/// Finds totals of models that only one side has, where both have totals.
+fn compare_totals(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
+    let totals = |facts: &Facts, record: &RecordName| -> BTreeMap<String, Json> {
+        let fields = facts.records().get(record).into_iter().flatten();
+        let totals = fields.filter(|(field, _)| field.starts_with("modelUsage."));
+        totals.map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
+    for record in stream.records().keys().filter(|it| it.kind == "session") {
+        let (streamed, stored) = (totals(stream, record), totals(transcript, record));
+        if streamed.is_empty() || stored.is_empty() {
+            continue;
+        }
+        let fields: BTreeSet<&String> = streamed.keys().chain(stored.keys()).collect();
+        for field in fields {
+            if streamed.contains_key(field) != stored.contains_key(field) {
+                let (found, implied) =
+                    (Json::of(&streamed.get(field)), Json::of(&stored.get(field)));
+                check.refute(record, field, found, implied);
+            }
+        }
+    }
+}
+
+/// Compares each report with the answers of its run.
+///
+/// A report may come late, after answers of the next run: then it sums up the first of the answers that
+/// no report before it sums up.
+fn compare_reports(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
+    let answers = &stream.evidence.answers;
+    let reports = &stream.evidence.reports;
+    let is_shown = answers.iter().any(|it| it.is_streamed);
+    let mut sides = Sides { stream, transcript, is_shown, usages: Vec::new() };
+    sides.usages = answers.iter().map(|it| sides.usage(it)).collect();
+    let mut first = 0;
+    for (number, report) in reports.iter().enumerate() {
+        let may_be_late = number + 1 < reports.len() || !stream.background.is_empty();
+        let earliest = if may_be_late { first } else { report.answers };
+        let mut ends = (earliest..=report.answers).rev();
+        let end = ends.find(|end| sides.wrong_counts(report, first..*end).is_empty());
+        let run = first..end.unwrap_or(report.answers);
+        for (field, found, sum) in sides.wrong_counts(report, run.clone()) {
+            check.refute(&report.record, &field, found, sum);
+        }
+        sides.compare_outcome(check, report, answers[run].last());
+        compare_cost(check, report);
+        first = end.unwrap_or(report.answers);
+    }
+}
+
+/// The counts of answers, in the order of [`COUNTS`]; nothing if one of the answers has no such count.
+type Usage = [Option<u64>; COUNTS.len()];
+
+/// Both sides of a comparison.
+struct Sides<'a> {
+    stream: &'a Facts,
+    transcript: &'a Facts,
+    /// The stream shows messages while they arrive.
+    is_shown: bool,
+    /// The counts of each answer.
+    usages: Vec<Usage>,
+}
+
+impl Sides<'_> {
+    /// Returns the counts of a report that are not the sum of its answers.
+    ///
+    /// An answer that was cut off, and the whole one that replaces it, may or may not be counted. A
+    /// stream that does not show messages while they arrive does not show which these are.
+    fn wrong_counts(&self, report: &RunReport, run: Range<usize>) -> Vec<(String, Json, Json)> {
+        let Some(usage) = report.fields.get("usage").and_then(Value::as_object) else {
+            return Vec::new();
+        };
+        let answers = &self.stream.evidence.answers;
+        let is_plain = |it: &Answer| !it.is_whole && !it.is_synthetic;
+        let is_exact = answers[run.clone()].iter().all(is_plain)
+            && !report.is_interrupted
+            && is_success(report);
+        let is_counted = |it: &Answer| match self.is_shown {
+            true => it.is_streamed && it.reason.is_some(),
+            false => is_exact,
+        };
+        let (mut counted, mut open) = ([Some(0); COUNTS.len()], Vec::new());
+        for number in run.filter(|number| !answers[*number].is_synthetic) {
+            match is_counted(&answers[number]) {
+                true => counted = plus(&counted, &self.usages[number]),
+                false => open.push(&self.usages[number]),
+            }
+        }
+        if open.len() > MOST_UNCERTAIN {
+            return Vec::new();
+        }
+        let found = COUNTS.map(|field| usage.get(field).and_then(Value::as_u64));
+        let is_wrong =
+            |sum: &Usage, number: usize| sum[number].is_some() && sum[number] != found[number];
+        let is_right = (0..1_usize << open.len()).any(|choice| {
+            let chosen = open.iter().enumerate().filter(|(number, _)| choice >> number & 1 == 1);
+            let sum = chosen.fold(counted, |sum, (_, it)| plus(&sum, it));
+            !(0..COUNTS.len()).any(|number| is_wrong(&sum, number))
+        });
+        let wrong = (0..COUNTS.len()).filter(|number| !is_right && is_wrong(&counted, *number));
+        let shown = |number: usize| {
+            let field = COUNTS[number];
+            (format!("usage.{field}"), Json::of(&usage.get(field)), Json::of(&counted[number]))
+        };
+        wrong.map(shown).collect()
+    }
+
+    /// Returns the counts of an answer, if both sides together report them.
+    fn usage(&self, answer: &Answer) -> Usage {
+        let name = RecordName::new("assistant", &answer.id);
+        COUNTS.map(|field| {
+            if answer.is_streamed {
+                return Some(answer.usage.get(field).copied().unwrap_or(0));
+            }
+            let path = format!("message.usage.{}", normalize(field));
+            let stated = self.transcript.get(&name, &path);
+            let stated = stated.or_else(|| self.stream.get(&name, &path));
+            stated?.as_str().parse::<u64>().ok()
+        })
+    }
+
+    /// Compares how a run ended by its report with how its last answer ended.
+    fn compare_outcome(&self, check: &mut CrossCheck, report: &RunReport, last: Option<&Answer>) {
+        let fields = &report.fields;
+        let mut expect = |field: &str, implied: Value| {
+            let found = fields.get(field).unwrap_or(&Value::Null);
+            if *found != implied {
+                check.refute(&report.record, field, Json::of(found), Json::of(&implied));
+            }
+        };
+        let reason = last.and_then(|it| self.reason(it));
+        // Later versions report why a run stopped, and always with the reason of its last answer.
+        let is_newer = fields.contains_key("terminal_reason");
+        if report.is_interrupted {
+            expect("subtype", "error_during_execution".into());
+        } else if self.transcript.evidence.has_turn_limit && reason.as_deref() == Some("tool_use") {
+            expect("subtype", "error_max_turns".into());
+        } else if matches!(reason.as_deref(), Some("end_turn" | "stop_sequence"))
+            && !is_limited(report)
+        {
+            expect("subtype", "success".into());
+        } else if last.is_none() && (!is_failure(report) || fields.contains_key("result")) {
+            // A command that the agent runs itself has no answer, nor has a run that failed at once.
+            expect("subtype", "success".into());
+        }
+        if is_success(report) {
+            expect("is_error", last.is_some_and(|it| self.is_error(it)).into());
+            expect("api_error", last.and_then(|it| it.api_error.clone()).into());
+            if !fields.get("result").is_some_and(Value::is_string) {
+                expect("result", "".into());
+            }
+        } else if is_newer {
+            expect("is_error", true.into());
+        }
+        let has_reason = is_newer
+            || fields.get("stop_reason").is_some_and(|it| !it.is_null())
+            || (last.is_some_and(|it| self.is_error(it))
+                && REASONS_OF_ERRORS.include(self.stream.version.as_deref()));
+        // Where the stream does not show the ends of messages, the file need not have them.
+        if has_reason && (reason.is_some() || self.is_shown || last.is_none()) {
+            expect("stop_reason", reason.into());
+        }
+    }
+
+    /// Returns why an answer ended.
+    fn reason(&self, answer: &Answer) -> Option<String> {
+        if answer.reason.is_some() || self.is_shown {
+            return answer.reason.clone();
+        }
+        let name = RecordName::new("assistant", &answer.id);
+        self.transcript.get(&name, "message.stopReason").and_then(Json::to_text)
+    }
+
+    /// Returns whether an answer is the report of an error, which some versions mark in the file only.
+    fn is_error(&self, answer: &Answer) -> bool {
+        let line = RecordName::new("assistant", &format!("{}:0", answer.id));
+        let is_marked = |facts: &Facts| {
+            facts.get(&line, "isApiErrorMessage").is_some_and(|it| *it == Json::of(&true))
+        };
+        answer.is_error || is_marked(self.transcript) || is_marked(self.stream)
+    }
+}
+
+fn plus(first: &Usage, second: &Usage) -> Usage {
+    std::array::from_fn(|number| first[number]?.checked_add(second[number]?))
+}
+
+fn subtype(report: &RunReport) -> &str {
+    report.fields.get("subtype").and_then(Value::as_str).unwrap_or("")
+}
+
+fn is_success(report: &RunReport) -> bool {
+    subtype(report) == "success"
+}
+
+fn is_failure(report: &RunReport) -> bool {
+    subtype(report) == "error_during_execution" || is_limited(report)
+}
+
+/// Returns whether a run reached a limit (of turns, cost, or attempts), which it may do after an answer
+/// that would have ended its turn.
+fn is_limited(report: &RunReport) -> bool {
+    subtype(report).starts_with("error_max_")
+}
+
+/// Compares the cost of a run with the sum over its models.
+fn compare_cost(check: &mut CrossCheck, report: &RunReport) {
+    let sum = sum_of_costs(report.fields.get("modelUsage"));
+    let found = report.fields.get("total_cost_usd");
+    if !is_cost(found, sum) {
+        check.refute(&report.record, "total_cost_usd", Json::of(&found), Json::of(&sum));
+    }
+}
+
+/// Compares the denials that reports list with the calls and their results.
+fn compare_denials(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
+    let mut listed = BTreeSet::new();
+    for report in &stream.evidence.reports {
+        let denials = report.fields.get("permission_denials").and_then(Value::as_array);
+        if denials.is_none() {
+            let (found, implied) = (Json::of(&Value::Null), Json::of(&Value::Array(Vec::new())));
+            check.refute(&report.record, "permission_denials", found, implied);
+        }
+        for denial in denials.into_iter().flatten() {
+            let call = denial["tool_use_id"].as_str().unwrap_or("");
+            listed.insert(call.to_owned());
+            let is_right = is_denied(stream, call, denial) || is_denied(transcript, call, denial);
+            if !is_right {
+                let (found, implied) = (Json::of(denial), Json::of(&Value::Null));
+                check.refute(&report.record, "permission_denials", found, implied);
+            }
+        }
+    }
+    for call in stream.evidence.denied.difference(&listed) {
+        let last = stream.evidence.reports.last().filter(|_| stream.has_ended);
+        if let Some(report) = last {
+            let (found, implied) = (Json::of(&Value::Null), Json::string(call));
+            check.refute(&report.record, "permission_denials", found, implied);
+        }
+    }
+}
+
+/// Returns whether a side has the call of a denial, and its result is an error.
+fn is_denied(facts: &Facts, call: &str, denial: &Value) -> bool {
+    let (name, result) = (RecordName::new("assistant", call), RecordName::new("tool_result", call));
+    let mut stated = Facts::default();
+    stated.set(&name, INPUT, &denial["tool_input"]);
+    let input = |facts: &Facts| -> BTreeMap<String, Json> {
+        let fields = facts.records().get(&name).into_iter().flatten();
+        let fields = fields.filter(|(field, _)| is_within(INPUT, field));
+        fields.map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
+    facts.get(&name, "message.content.name") == Some(&Json::of(&denial["tool_name"]))
+        && facts.get(&result, "message.content.isError") == Some(&Json::of(&true))
+        && denial["tool_input"].is_object()
+        && input(&stated) == input(facts)
+}
+
+/// Finds notifications of tasks that neither side knows, or that ended otherwise in the stream.
+fn check_notices(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
+    for notice in &transcript.evidence.task_notices {
+        let is_call = |facts: &Facts, id: &str| facts.has(&RecordName::new("assistant", id));
+        let is_known = |id: &String| {
+            [stream, transcript].iter().any(|it| it.evidence.tasks.contains(id) || is_call(it, id))
+        };
+        if !notice.task.iter().chain(&notice.call).any(is_known) {
+            check.reject(&notice.record, Json::of(&notice.task));
+        }
+        let ends = notice.task.as_ref().and_then(|task| stream.evidence.task_ends.get(task));
+        if let (Some(ends), Some(status)) = (ends, &notice.status)
+            && !ends.iter().any(|end| is_same_end(end, status))
+        {
+            check.refute(&notice.record, "status", Json::of(ends), Json::of(status));
+        }
+    }
+}
+
+/// Returns whether two words name one end of a task: a task that was killed is one that was stopped.
+fn is_same_end(first: &str, second: &str) -> bool {
+    let is_stop = |end: &str| matches!(end, "killed" | "stopped");
+    first == second || (is_stop(first) && is_stop(second))
+}
+
+/// Finds prompts that were delivered while the agent was at work, without an answer after them or
+/// without having been queued, and prompts that were taken from the queue and not delivered.
+fn check_queue(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
+    let evidence = &transcript.evidence;
+    let last = stream.evidence.reports.last();
+    let was_ended = stream.has_ended && !stream.was_interrupted && last.is_some_and(is_success);
+    let delivered = evidence.enqueued.saturating_sub(evidence.taken + evidence.queued_notices);
+    let is_named = |words: &String| {
+        evidence.enqueued_silently > 0 || transcript.queued_prompts.contains(words)
+    };
+    for (number, prompt) in evidence.queued_prompts.iter().enumerate() {
+        // Some versions do not report what they put into the queue.
+        let was_queued = evidence.enqueued == 0 || (number < delivered && is_named(&prompt.words));
+        if (was_ended && !prompt.is_answered) || !was_queued {
+            check.reject(&prompt.record, Json::string(&prompt.words));
+        }
+    }
+    for (block, words) in &evidence.absorbed {
+        let is_delivered = match block {
+            Some(block) => evidence.delivered.contains(block),
+            None => evidence.queued_prompts.iter().any(|it| it.words == *words),
+        };
+        if !is_delivered {
+            let record = RecordName::new("queue-operation", block.as_deref().unwrap_or(""));
+            check.reject(&record, Json::string(words));
+        }
+    }
+}
+
+/// Finds lines that follow a line which no file has, such as a prompt that was removed. The file of
+/// another session, which may not have been given, may have it.
+fn check_parents(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
+    if stream.successive_sessions.iter().any(|it| !transcript.sessions.contains(it)) {
+        return;
+    }
+    for (record, parent) in &transcript.evidence.orphans {
+        check.miss(record, parent);
+    }
+}
+
+/// Finds stored hooks without a streamed one.
+///
+/// A host that asks for hooks gets those of all events. Without that, a stored hook must follow a line
+/// that both sides have, or a prompt.
+fn check_hooks(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
+    let events = &stream.evidence.hook_events;
+    let was_asked = events.iter().any(|event| !ALWAYS_STREAMED.contains(&event.as_str()));
+    let mut missing: BTreeMap<&RecordName, &str> = BTreeMap::new();
+    let lines = &stream.evidence.lines;
+    let common = transcript.evidence.lines.iter().filter(|(line, _)| lines.contains_key(*line));
+    let first = common.map(|(_, number)| *number).min();
+    // What precedes the first line of both sides is of the turns before the stream began.
+    let is_earlier = |line: &String| {
+        let number = transcript.evidence.lines.get(line);
+        first.is_none_or(|first| number.is_some_and(|number| *number < first))
+    };
+    for hook in &transcript.evidence.stored_hooks {
+        if events.contains(&hook.event) {
+            continue;
+        }
+        let is_prompt = |line: &str| {
+            let name = RecordName::new("user", line);
+            transcript.has(&name) && !stream.has(&name)
+        };
+        let follows = |line: &String| lines.contains_key(line) || is_prompt(line);
+        let is_always = ALWAYS_STREAMED.contains(&hook.event.as_str());
+        let is_supported = hook.line.as_ref().is_some_and(follows) || (hook.is_start && is_always);
+        if hook.line.as_ref().is_some_and(|line| is_earlier(line) && !is_prompt(line)) {
+            continue;
+        }
+        if was_asked || !is_supported {
+            missing.insert(&hook.record, &hook.event);
+        } else {
+            check.unstreamed_hooks += 1;
+        }
+    }
+    for (record, event) in missing {
+        check.reject(record, Json::string(event));
+    }
+}
