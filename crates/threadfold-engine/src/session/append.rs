@@ -1,10 +1,12 @@
 //! The first step of the spine: appends incoming records to the log.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use threadfold_fold::{Record, Step, StoredRecord};
-use threadfold_store::{Append, BatchId, Limit, StoreError};
+use threadfold_store::{Append, BatchId, Limit, Store, StoreError};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::{Session, now};
@@ -26,7 +28,7 @@ pub(super) struct AppendedRecords {
 }
 
 /// A record that was already in the log, and its step.
-type RecoveredStep = (StoredRecord, Arc<Step>);
+pub(crate) type RecoveredStep = (StoredRecord, Arc<Step>);
 
 impl AppendedRecords {
     /// Drops records that are already in the log: the same lines of a source, passed again.
@@ -66,7 +68,7 @@ impl Session {
     }
 
     /// If a write was dropped or failed, folds records that reached the log unacknowledged.
-    pub(super) async fn settle(&mut self) -> Result<Vec<RecoveredStep>, EngineError> {
+    pub(crate) async fn settle(&mut self) -> Result<Vec<RecoveredStep>, EngineError> {
         if !self.is_unsettled {
             return Ok(Vec::new());
         }
@@ -97,23 +99,58 @@ impl Session {
         if records.is_empty() {
             return Ok(());
         }
-        let append = Append {
+        let append = self.prepare(self.fold.seq(), records);
+        append_durably(&*self.store, append).await
+    }
+
+    /// Starts to append the records that follow those up to `after`, all of which are durable.
+    pub(super) fn start_append(&mut self, after: u64, mut records: Vec<Record>) -> RunningAppend {
+        let received = now();
+        records.iter_mut().for_each(|record| record.received = received);
+        let append = self.prepare(after, &records);
+        let store = self.store.clone();
+        let running = tokio::spawn(async move { append_durably(&*store, append).await });
+        RunningAppend { records, running }
+    }
+
+    fn prepare(&mut self, after: u64, records: &[Record]) -> Append {
+        self.is_unsettled = true;
+        Append {
             session: self.id.clone(),
             epoch: self.tenure.epoch(),
-            after: self.fold.seq(),
+            after,
             batch: BatchId(Uuid::new_v4().into_bytes()),
             records: records.to_vec(),
-        };
-        self.is_unsettled = true;
-        let (start, mut pause) = (Instant::now(), PAUSE);
-        loop {
-            match self.store.append(append.clone()).await {
-                Err(StoreError::Unreachable { .. }) if start.elapsed() < RETRY_TIMEOUT => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-                appended => return Ok(appended.map(drop)?),
+        }
+    }
+}
+
+/// An append that runs while earlier records are folded.
+pub(super) struct RunningAppend {
+    records: Vec<Record>,
+    running: JoinHandle<Result<(), EngineError>>,
+}
+
+impl RunningAppend {
+    /// Waits until the records are durable.
+    pub(super) async fn wait(self) -> Result<AppendedRecords, EngineError> {
+        match self.running.await {
+            Ok(appended) => appended?,
+            Err(error) => resume_unwind(error.into_panic()),
+        }
+        Ok(AppendedRecords { steps: Vec::new(), records: self.records })
+    }
+}
+
+async fn append_durably(store: &dyn Store, append: Append) -> Result<(), EngineError> {
+    let (start, mut pause) = (Instant::now(), PAUSE);
+    loop {
+        match store.append(append.clone()).await {
+            Err(StoreError::Unreachable { .. }) if start.elapsed() < RETRY_TIMEOUT => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
+            appended => return Ok(appended.map(drop)?),
         }
     }
 }
