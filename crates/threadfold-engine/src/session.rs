@@ -44,6 +44,8 @@ const FEWEST_RECORDS: u64 = 256;
 /// How many bytes are appended at once. A file is read in portions of several appends, because one
 /// is folded while the next is written.
 const BATCH_BYTES: usize = 1 << 20;
+/// Fewer are appended together with the batch before.
+const SHORT_BATCH: usize = BATCH_BYTES / 4;
 /// How much memory the records of one append may take, and how much each takes beside its bytes.
 const BATCH_WEIGHT: usize = 4 << 20;
 const RECORD_WEIGHT: usize = 2 << 10;
@@ -114,6 +116,8 @@ pub struct Session {
     snapshot: Option<JoinHandle<Result<(), EngineError>>>,
     /// A write was not acknowledged: the log may be ahead of the fold.
     is_unsettled: bool,
+    /// The append that runs while earlier records are folded.
+    running_append: Option<JoinHandle<Result<(), EngineError>>>,
     /// Files that the log contains.
     known_files: KnownFiles,
 }
@@ -165,6 +169,7 @@ impl Session {
             warnings,
             snapshot: None,
             is_unsettled: false,
+            running_append: None,
             known_files: KnownFiles::default(),
         })
     }
@@ -288,10 +293,9 @@ impl Session {
             let due = self.fold_appended(records, STEPS_AT_ONCE, |_| {})?;
             self.is_unsettled = next.is_some();
             self.write_snapshots(due).await;
-            match next {
-                Some(next) => appended = next.wait().await,
-                None => return Ok(()),
-            }
+            let Some(records) = next else { return Ok(()) };
+            let finished = self.finish_append().await;
+            appended = finished.map(|()| AppendedRecords { steps: Vec::new(), records });
         }
     }
 
@@ -532,6 +536,7 @@ impl Session {
         summary: &SessionSummary,
     ) -> Result<Vec<String>, EngineError> {
         let noted = self.note_summary(seq, summary).await;
+        self.abandon_append().await;
         self.tenure.end().await?;
         self.handle.end("the writer closed the session");
         noted?;
@@ -554,7 +559,8 @@ impl Session {
 ///
 /// A batch that is large enough ends after a record of a certain length. A fork repeats the lines of
 /// a session with another id of the same length: so both are split at the same lines, whatever
-/// precedes them, and a store that deduplicates content keeps them once.
+/// precedes them, and a store that deduplicates content keeps them once. A short rest is added to the
+/// batch before it, because short appends are stored less compactly.
 fn batches(records: Vec<Record>) -> Vec<Vec<Record>> {
     let (mut batches, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
     for record in records {
@@ -567,6 +573,12 @@ fn batches(records: Vec<Record>) -> Vec<Vec<Record>> {
             batches.push(std::mem::take(&mut batch));
             bytes = 0;
         }
+    }
+    match batches.last_mut() {
+        Some(last) if bytes < SHORT_BATCH && batch.len() <= last.len() / 4 => {
+            last.append(&mut batch);
+        }
+        _ => {}
     }
     if !batch.is_empty() {
         batches.push(batch);
@@ -584,6 +596,9 @@ fn refuse_ledger(records: &[Record]) -> Result<(), EngineError> {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if let Some(running) = &self.running_append {
+            running.abort();
+        }
         self.handle.end("the writer closed the session");
     }
 }

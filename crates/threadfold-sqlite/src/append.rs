@@ -8,12 +8,15 @@ use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, StoreError};
 
 use crate::bursts::PendingRow;
 use crate::cache::{CachedSession, TailSize};
-use crate::compact::{CompressedGroup, LONG_TAIL, group_tail, insert_group};
+use crate::compact::{CompressedGroup, group_tail, insert_group};
 use crate::failure::Failure;
 use crate::schema::{first_of, most_records, place};
 use crate::writer::Ledger;
 
-/// An append of this many records is long, however short they are.
+/// An append of this many bytes is packed into groups at once: it is large enough to compress well,
+/// and would soon have to be compacted.
+const LONG_APPEND: u64 = 160 << 10;
+/// So is one of this many records, however short they are.
 const MANY_RECORDS: usize = 1024;
 
 /// An append, packed before the writer's turn so that other jobs do not wait for that.
@@ -54,7 +57,7 @@ impl PreparedAppend {
     /// Returns whether preparing an append takes long enough to need a thread of its own.
     pub(crate) fn is_long(append: &Append) -> bool {
         let size: u64 = append.records.iter().map(|record| record.bytes.len() as u64).sum();
-        size >= LONG_TAIL.bytes || append.records.len() >= MANY_RECORDS
+        size >= LONG_APPEND || append.records.len() >= MANY_RECORDS
     }
 }
 

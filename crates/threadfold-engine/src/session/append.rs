@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use threadfold_fold::{Record, Step, StoredRecord};
 use threadfold_store::{Append, BatchId, Limit, Store, StoreError};
-use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::{Session, now};
@@ -72,6 +71,7 @@ impl Session {
         if !self.is_unsettled {
             return Ok(Vec::new());
         }
+        self.abandon_append().await;
         // The lease still holds, so no other process wrote; the store runs this after earlier requests.
         self.tenure.confirm().await?;
         let head = self.store.head(&self.id).await?.map_or(0, |head| head.seq);
@@ -103,14 +103,33 @@ impl Session {
         append_durably(&*self.store, append).await
     }
 
-    /// Starts to append the records that follow those up to `after`, all of which are durable.
-    pub(super) fn start_append(&mut self, after: u64, mut records: Vec<Record>) -> RunningAppend {
+    /// Starts to append the records that follow those up to `after`, all of which are durable, and
+    /// returns them as they are stored. [`finish_append`](Self::finish_append) is to be called next.
+    pub(super) fn start_append(&mut self, after: u64, mut records: Vec<Record>) -> Vec<Record> {
         let received = now();
         records.iter_mut().for_each(|record| record.received = received);
         let append = self.prepare(after, &records);
         let store = self.store.clone();
-        let running = tokio::spawn(async move { append_durably(&*store, append).await });
-        RunningAppend { records, running }
+        self.running_append =
+            Some(tokio::spawn(async move { append_durably(&*store, append).await }));
+        records
+    }
+
+    /// Waits until the append that was started is durable, or has failed.
+    pub(super) async fn finish_append(&mut self) -> Result<(), EngineError> {
+        let Some(running) = &mut self.running_append else { return Ok(()) };
+        let finished = running.await;
+        self.running_append = None;
+        finished.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+    }
+
+    /// Ends the append that was started, if nobody waits for it any more. The log has it or not.
+    pub(super) async fn abandon_append(&mut self) {
+        if let Some(running) = &mut self.running_append {
+            running.abort();
+            running.await.ok();
+            self.running_append = None;
+        }
     }
 
     fn prepare(&mut self, after: u64, records: &[Record]) -> Append {
@@ -122,23 +141,6 @@ impl Session {
             batch: BatchId(Uuid::new_v4().into_bytes()),
             records: records.to_vec(),
         }
-    }
-}
-
-/// An append that runs while earlier records are folded.
-pub(super) struct RunningAppend {
-    records: Vec<Record>,
-    running: JoinHandle<Result<(), EngineError>>,
-}
-
-impl RunningAppend {
-    /// Waits until the records are durable.
-    pub(super) async fn wait(self) -> Result<AppendedRecords, EngineError> {
-        match self.running.await {
-            Ok(appended) => appended?,
-            Err(error) => resume_unwind(error.into_panic()),
-        }
-        Ok(AppendedRecords { steps: Vec::new(), records: self.records })
     }
 }
 

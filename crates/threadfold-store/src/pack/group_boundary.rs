@@ -7,7 +7,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Smaller groups compress badly.
-const FEWEST_BYTES: usize = 64 << 10;
+const FEWEST_BYTES: usize = 128 << 10;
 /// Larger groups are slow to read for one record.
 const MOST_BYTES: usize = 1 << 20;
 const MOST_RECORDS: usize = 4096;

@@ -2,7 +2,7 @@
 //! write and to read.
 //!
 //! A row that is long is compressed, in frames of their own, so that damage costs the records of one
-//! frame. A frame that compression does not reduce to a third holds its text as it is, because then
+//! frame. Text that compression does not reduce to two fifths is stored as it is, because then
 //! damage costs only the records it hits.
 //!
 //! ```text
@@ -31,7 +31,9 @@ const LONG_ROW: usize = 4 << 10;
 /// The first bytes of a zstd frame.
 pub(super) const FRAME_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// How many bytes of a row are compressed together.
-pub(super) const FRAME: usize = 64 << 10;
+pub(super) const FRAME: usize = 128 << 10;
+/// How many bytes are judged together where not all of a frame compresses well.
+const SMALL_FRAME: usize = 64 << 10;
 
 /// Packs the records from `first` on, with the appends that begin in them.
 pub fn pack_row(first: u64, batches: &[Batch], records: &[Record]) -> Vec<u8> {
@@ -64,12 +66,28 @@ fn compressed(body: &[u8]) -> Option<Vec<u8>> {
     let mut row = COMPRESSED.to_vec();
     write(&mut row, body.len() as u64);
     for part in body.chunks(FRAME) {
-        match compress_frame(part).filter(|it| it.len() <= part.len() / 3) {
+        match reduced(part) {
             Some(frame) => row.extend(frame),
-            None => write_plain_frame(&mut row, part),
+            None => write_small_frames(&mut row, part),
         }
     }
     (row.len() < body.len()).then_some(row)
+}
+
+/// Returns the compressed form of some bytes, if it is much shorter: two fifths are less than what
+/// random digits become, and more than most text.
+fn reduced(part: &[u8]) -> Option<Vec<u8>> {
+    compress_frame(part).filter(|frame| frame.len() <= part.len() * 2 / 5)
+}
+
+/// Writes text of which some, such as an image, does not compress well.
+fn write_small_frames(row: &mut Vec<u8>, part: &[u8]) {
+    for part in part.chunks(SMALL_FRAME) {
+        match reduced(part) {
+            Some(frame) => row.extend(frame),
+            None => write_plain_frame(row, part),
+        }
+    }
 }
 
 /// Writes a zstd frame that holds its content as it is, in one raw block.

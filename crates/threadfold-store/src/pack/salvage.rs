@@ -288,24 +288,24 @@ mod tests {
         let text = "the same words again and again, ".repeat(20);
         let line = |number: usize| Bytes::from(format!("{{\"n\":{number},\"text\":\"{text}\"}}\n"));
         let all: Vec<Record> =
-            (0..400).map(|it| Record::new(RecordKind::Line, 1, it as u64, line(it))).collect();
+            (0..800).map(|it| Record::new(RecordKind::Line, 1, it as u64, line(it))).collect();
         let size: usize = all.iter().map(|it| it.bytes.len()).sum();
-        let batch = Batch { id: BatchId([7; 16]), first: 5, count: 400 };
+        let batch = Batch { id: BatchId([7; 16]), first: 5, count: 800 };
         let row = pack_row(5, &[batch], &all);
         assert!(row.len() < size / 10, "{} of {size} bytes", row.len());
-        // A frame has about a hundred, and cuts one at each end.
+        // A frame has about two hundred, and cuts one at each end.
         for start in (0..row.len()).step_by(97) {
             let mut damaged = row.clone();
             let end = (start + 50).min(row.len());
             noise(&mut damaged[start..end]);
-            let found = count(&salvage_row(5, 400, &damaged), &all);
-            assert!(found >= 190, "{found} with noise at {start} of {}", row.len());
-            assert!(found < 400 || start + 50 >= row.len() - 8 || start < 8, "{start}");
+            let found = count(&salvage_row(5, 800, &damaged), &all);
+            assert!(found >= 380, "{found} with noise at {start} of {}", row.len());
+            assert!(found < 800 || start + 50 >= row.len() - 8 || start < 8, "{start}");
             let carved = count(&carve_records(&row[start..]), &all);
-            let rest = 400 - 400 * start / row.len();
-            assert!(carved + 200 >= rest, "{carved} from {start} on, of {rest}");
+            let rest = 800 - 800 * start / row.len();
+            assert!(carved + 400 >= rest, "{carved} from {start} on, of {rest}");
         }
-        assert!(salvage_row(5, 400, &row[..row.len() - 1]).iter().eq(&{
+        assert!(salvage_row(5, 800, &row[..row.len() - 1]).iter().eq(&{
             let numbered = all.iter().cloned().zip(5..);
             numbered.map(|(it, seq)| it.at(seq)).collect::<Vec<_>>()
         }));
