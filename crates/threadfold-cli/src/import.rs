@@ -12,6 +12,7 @@ use threadfold_engine::{
     open_path, unread_content,
 };
 use threadfold_store::Store;
+use tokio::task::JoinHandle;
 
 use crate::error::{CommandError, print_note, report_loss};
 use crate::sessions::{ResolvedInput, find_given};
@@ -143,7 +144,7 @@ pub(crate) fn settle(
 ) -> Result<Option<LoadReport>, CommandError> {
     let shared = store.shared();
     let names = SessionNames::new(&shared);
-    let (id, loaded) = store.wait(names.settle_within(found, Some(store.budget())))?;
+    let (id, loaded) = store.wait(names.settle_within(found, Some(store.budget_of_import())))?;
     if id != found.id && id.as_str().starts_with(found.id.as_str()) {
         print_note(format_args!(
             "`{}` differs from the stored session `{}`: it is stored as `{id}`",
@@ -155,38 +156,56 @@ pub(crate) fn settle(
     Ok(loaded)
 }
 
-/// Reads sessions into the store at once, and counts the bytes that were read; returns the
-/// result of each, in order.
+/// Called with the number of bytes that were read.
+pub(crate) type ImportProgress = Box<dyn FnMut(u64) + Send>;
+
+/// The import of one session, which may still be running.
 ///
-/// Each write waits for the disk, and one sync serves all that wait at the time: thousands of short
+/// Each write waits for the disk, and one sync serves all that wait at the time: thousands of
 /// sessions, one after another, would take minutes.
-pub(crate) fn import_all(
-    store: &OpenStore,
-    index: &Arc<Mutex<ImportedFiles>>,
-    mut sessions: Vec<ChangedSession>,
-    progress: impl FnMut(u64) + Clone + Send + 'static,
-) -> Vec<Result<ImportResult, CommandError>> {
-    let start = |session: ChangedSession| {
-        import(store.shared(), store.budget(), index.clone(), session, progress.clone())
-    };
-    // A task runs on another thread, whose allocator would keep what the first one has freed: one
-    // session, which may be large, is imported without a task.
-    if sessions.len() == 1
-        && let Some(only) = sessions.pop()
-    {
-        return vec![store.wait(start(only))];
+pub(crate) enum ImportTask {
+    Running(JoinHandle<Result<ImportResult, CommandError>>),
+    Done(Result<ImportResult, CommandError>),
+}
+
+impl ImportTask {
+    /// Starts to read a session into the store.
+    pub(crate) fn start(
+        store: &OpenStore,
+        index: &Arc<Mutex<ImportedFiles>>,
+        session: ChangedSession,
+        progress: ImportProgress,
+    ) -> Self {
+        let import =
+            import(store.shared(), store.budget_of_import(), index.clone(), session, progress);
+        Self::Running(store.spawn(import))
     }
-    store.wait(async {
-        let imports: Vec<_> = sessions.into_iter().map(|it| tokio::spawn(start(it))).collect();
-        let mut results = Vec::new();
-        for import in imports {
-            results.push(match import.await {
+
+    /// Reads a session into the store before it returns.
+    ///
+    /// For large sessions: a task runs on another thread, whose allocator would keep what the first
+    /// one has freed.
+    pub(crate) fn run(
+        store: &OpenStore,
+        index: &Arc<Mutex<ImportedFiles>>,
+        session: ChangedSession,
+        progress: ImportProgress,
+    ) -> Self {
+        let import =
+            import(store.shared(), store.budget_of_import(), index.clone(), session, progress);
+        Self::Done(store.wait(import))
+    }
+
+    /// Waits for the result.
+    pub(crate) fn wait(self, store: &OpenStore) -> Result<ImportResult, CommandError> {
+        match self {
+            Self::Running(task) => match store.wait(task) {
                 Ok(imported) => imported,
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
-            });
+            },
+            Self::Done(imported) => imported,
         }
-        results
-    })
+    }
 }
 
 async fn import(
@@ -194,7 +213,7 @@ async fn import(
     budget: Budget,
     index: Arc<Mutex<ImportedFiles>>,
     changed: ChangedSession,
-    mut progress: impl FnMut(u64) + Send,
+    mut progress: ImportProgress,
 ) -> Result<ImportResult, CommandError> {
     let ChangedSession { found, stamp, loaded } = changed;
     // Unreadable content is reported before the session is created in the store.

@@ -1,6 +1,7 @@
 //! Runs asynchronous code from the synchronous program.
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
 
 use crate::error::CommandError;
 
@@ -27,6 +28,14 @@ impl Waiter {
 
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.0.block_on(work)
+    }
+
+    /// Starts asynchronous work, which goes on while others are waited for.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.0.spawn(work)
     }
 
     /// Exits without waiting for blocked threads, such as one that reads standard

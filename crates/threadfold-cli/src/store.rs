@@ -15,6 +15,7 @@ use anyhow::anyhow;
 use threadfold_engine::Budget;
 use threadfold_sqlite::SqliteStore;
 use threadfold_store::{SessionEntry, Store};
+use tokio::task::JoinHandle;
 
 use self::location::Access;
 use crate::error::{CommandError, print_note};
@@ -28,6 +29,9 @@ pub(crate) use option::{StoreArgs, data_folder};
 
 /// How many bytes of a session's state stay in memory before the rest is spilled to disk.
 const BUDGET: usize = 2 << 20;
+/// The same for an import, which drops the state at its end: most sessions are read without writing
+/// any of it.
+const BUDGET_OF_IMPORT: usize = 16 << 20;
 
 /// Returns the budget of a command that only reads: it spills to the folder for temporary files,
 /// because the store's folder may be read-only.
@@ -153,6 +157,14 @@ impl OpenStore {
         self.waiter.wait(work)
     }
 
+    /// Runs a future beside others.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.waiter.spawn(work)
+    }
+
     /// Closes the store without waiting for threads that may never end, such as one that reads
     /// standard input.
     pub(crate) fn shut_down(self) {
@@ -193,6 +205,11 @@ impl OpenStore {
     /// Returns the budget of a command that writes: it spills to a file beside the store.
     pub(crate) fn budget(&self) -> Budget {
         Budget { bytes: BUDGET, folder: self.folder() }
+    }
+
+    /// Returns the budget of an import.
+    pub(crate) fn budget_of_import(&self) -> Budget {
+        Budget { bytes: BUDGET_OF_IMPORT, folder: self.folder() }
     }
 
     /// Returns all sessions.

@@ -185,14 +185,16 @@ impl FileFollower {
             }
             None => false,
         };
-        let mut following = match self.following.take() {
-            Some(known) if is_same => known,
+        // The declaration of a new source is stored together with its first records.
+        let (mut following, declaration) = match self.following.take() {
+            Some(known) if is_same => (known, None),
             _ => self.begin(&mut opened, metadata, session, &mut intake).await?,
         };
         let start = following.cutter.end();
         opened.seek(SeekFrom::Start(start)).map_err(|error| self.unreadable(error))?;
         let mut chunk = vec![0; CHUNK];
-        let mut records = Vec::new();
+        let mut lines = 0;
+        let mut records: Vec<Record> = declaration.into_iter().collect();
         let mut size = 0;
         loop {
             let count = read(&mut opened, &mut chunk).map_err(|error| self.unreadable(error))?;
@@ -200,8 +202,9 @@ impl FileFollower {
             let before = records.len();
             following.cutter.push(&chunk[..count], &mut records);
             size += records[before..].iter().map(|it| it.bytes.len()).sum::<usize>();
+            lines += records.len() - before;
             if size >= BATCH || records.len() >= BATCH_RECORDS || count == 0 {
-                intake.records += records.len() as u64;
+                intake.records += std::mem::take(&mut lines) as u64;
                 intake.bytes += size as u64;
                 session.accept_in_batches(std::mem::take(&mut records)).await?;
                 progress(size as u64);
@@ -222,38 +225,42 @@ impl FileFollower {
         }
     }
 
-    /// Finds where the file continues in the log, or declares a new source or part.
+    /// Finds where the file continues in the log; if it does not, returns the record that declares
+    /// a new source or part.
     async fn begin(
         &self,
         opened: &mut (impl Read + Seek),
         metadata: &Metadata,
         session: &mut Session,
         intake: &mut Intake,
-    ) -> Result<FilePosition, EngineError> {
+    ) -> Result<(FilePosition, Option<Record>), EngineError> {
         let identity = Identity::of(metadata);
+        // A write that was not acknowledged may have stored some of the file.
+        session.settle().await?;
         let grown = session.known_files().continued(session.fold(), &self.file, metadata, opened);
         if let Some((part, tail)) = grown.map_err(|error| self.unreadable(error))? {
             let cutter = Cutter::resume(part.number, part.position.offset, false);
-            return Ok(FilePosition { tail, ..FilePosition::new(cutter, identity) });
+            return Ok((FilePosition { tail, ..FilePosition::new(cutter, identity) }, None));
         }
         let store = session.shared_store();
         let known = (&*store, session.fold());
-        let number = match identify::find(known, &self.file, identity, opened).await? {
+        let declaration = match identify::find(known, &self.file, identity, opened).await? {
             FileMatch::Continues(part, tail) => {
                 let cutter = Cutter::resume(part.number, part.position.offset, part.is_in_pieces());
-                return Ok(FilePosition { tail, ..FilePosition::new(cutter, identity) });
+                return Ok((FilePosition { tail, ..FilePosition::new(cutter, identity) }, None));
             }
             FileMatch::Contained { number, length, tail } => {
                 let following = FilePosition::new(Cutter::resume(number, length, false), identity);
-                return Ok(FilePosition { tail, is_contained: true, ..following });
+                return Ok((FilePosition { tail, is_contained: true, ..following }, None));
             }
             FileMatch::Rewritten(spec) => {
                 intake.new_parts += 1;
-                session.new_part(&spec).await?
+                session.declaration_of_part(&spec)?
             }
-            FileMatch::New(spec) => session.source(&spec).await?,
+            FileMatch::New(spec) => session.declaration(spec)?,
         };
-        Ok(FilePosition::new(Cutter::new(number), identity))
+        let cutter = Cutter::new(declaration.source);
+        Ok((FilePosition::new(cutter, identity), Some(declaration)))
     }
 
     async fn poll_document(

@@ -41,6 +41,11 @@ const LONG_SESSION: u64 = 8 << 20;
 const MUCH_AFTER_SNAPSHOT: u64 = 1 << 20;
 /// Fewer records than that are a few large blocks, of which most are looked at.
 const FEWEST_RECORDS: u64 = 256;
+/// How many bytes are appended at once. A file is read in portions of several appends, because one
+/// is folded while the next is written.
+const BATCH_BYTES: usize = 1 << 20;
+/// Fewer are appended together with the batch before.
+const SHORT_BATCH: usize = BATCH_BYTES / 4;
 /// How much memory the records of one append may take, and how much each takes beside its bytes.
 const BATCH_WEIGHT: usize = 4 << 20;
 const RECORD_WEIGHT: usize = 2 << 10;
@@ -111,6 +116,8 @@ pub struct Session {
     snapshot: Option<JoinHandle<Result<(), EngineError>>>,
     /// A write was not acknowledged: the log may be ahead of the fold.
     is_unsettled: bool,
+    /// The append that runs while earlier records are folded.
+    running_append: Option<JoinHandle<Result<(), EngineError>>>,
     /// Files that the log contains.
     known_files: KnownFiles,
 }
@@ -162,6 +169,7 @@ impl Session {
             warnings,
             snapshot: None,
             is_unsettled: false,
+            running_append: None,
             known_files: KnownFiles::default(),
         })
     }
@@ -214,16 +222,33 @@ impl Session {
         }
         self.check_spill()?;
         let appended = self.append_all(incoming).await;
-        if let Err(EngineError::Store(StoreError::Fenced { .. })) = &appended {
-            // Records of the other writer are not published here.
-            self.handle.end("another process is writing the session");
-        }
-        let AppendedRecords { steps, records } = appended?;
+        let AppendedRecords { steps, records } = self.end_if_fenced(appended)?;
         each(&steps);
         drop(steps);
+        let due = self.fold_appended(records, portion, each)?;
+        self.is_unsettled = false;
+        self.write_snapshots(due).await;
+        Ok(())
+    }
 
-        // There is no `await` before everything is published, so a dropped future loses nothing.
-        // If an observer fails, the rest is settled by the next write.
+    /// Ends the handle if another writer has taken over: its records are not published here.
+    fn end_if_fenced<T>(&self, appended: Result<T, EngineError>) -> Result<T, EngineError> {
+        if let Err(EngineError::Store(StoreError::Fenced { .. })) = &appended {
+            self.handle.end("another process is writing the session");
+        }
+        appended
+    }
+
+    /// Folds and publishes records that are durable, and returns the snapshots that are due.
+    ///
+    /// There is no `await` before everything is published, so a dropped future loses nothing. If an
+    /// observer fails, the rest is settled by the next write.
+    fn fold_appended(
+        &mut self,
+        records: Vec<Record>,
+        portion: usize,
+        mut each: impl FnMut(&[Arc<Step>]),
+    ) -> Result<Vec<PendingSnapshot>, EngineError> {
         let (mut records, mut due) = (records.into_iter().peekable(), Vec::new());
         self.is_unsettled = true;
         while records.peek().is_some() {
@@ -234,19 +259,21 @@ impl Session {
                 steps.push(Arc::new(self.fold.push(&record.at(seq))));
                 due.extend(self.take_if_due());
             }
-            self.is_unsettled = records.peek().is_some();
             self.show(&steps)?;
             each(&steps);
         }
-        self.is_unsettled = false;
+        Ok(due)
+    }
 
+    async fn write_snapshots(&mut self, due: Vec<PendingSnapshot>) {
         for snapshot in due {
             self.write_snapshot(snapshot).await;
         }
-        Ok(())
     }
 
     /// Accepts records in batches of limited size, and drops their steps.
+    ///
+    /// While one batch is folded, the next one is appended, on other threads.
     ///
     /// A step of a record of three bytes takes over a thousand, so a batch is limited by the number
     /// of its records as well as by their size, and only a few of its steps exist at once.
@@ -254,21 +281,22 @@ impl Session {
         &mut self,
         incoming: Vec<Record>,
     ) -> Result<(), EngineError> {
-        let (mut batch, mut weight) = (Vec::new(), 0);
-        for record in incoming {
-            weight += record.bytes.len() + RECORD_WEIGHT;
-            batch.push(record);
-            if weight >= BATCH_WEIGHT {
-                self.accept_batch(std::mem::take(&mut batch)).await?;
-                weight = 0;
-            }
+        refuse_ledger(&incoming)?;
+        let mut batches = batches(incoming).into_iter();
+        let Some(first) = batches.next() else { return Ok(()) };
+        self.check_spill()?;
+        let mut appended = self.append_all(first).await;
+        loop {
+            let AppendedRecords { records, .. } = self.end_if_fenced(appended)?;
+            let last = self.fold.seq() + records.len() as u64;
+            let next = batches.next().map(|batch| self.start_append(last, batch));
+            let due = self.fold_appended(records, STEPS_AT_ONCE, |_| {})?;
+            self.is_unsettled = next.is_some();
+            self.write_snapshots(due).await;
+            let Some(records) = next else { return Ok(()) };
+            let finished = self.finish_append().await;
+            appended = finished.map(|()| AppendedRecords { steps: Vec::new(), records });
         }
-        self.accept_batch(batch).await
-    }
-
-    async fn accept_batch(&mut self, batch: Vec<Record>) -> Result<(), EngineError> {
-        refuse_ledger(&batch)?;
-        self.accept_each(batch, STEPS_AT_ONCE, |_| {}).await
     }
 
     fn show(&mut self, steps: &[Arc<Step>]) -> Result<(), EngineError> {
@@ -313,24 +341,35 @@ impl Session {
         self.settle().await?;
         match self.fold.source(spec) {
             Some(known) => Ok(known.number),
-            None => self.declare(spec.clone()).await,
+            None => self.declare(self.declaration(spec.clone())?).await,
         }
     }
 
     /// Begins a new part of a source: its file was rewritten from the beginning.
     pub async fn new_part(&mut self, spec: &SourceSpec) -> Result<u32, EngineError> {
         self.settle().await?;
-        let part = self.fold.source(spec).map_or(1, |known| known.spec.part + 1);
-        self.declare(SourceSpec { part, ..spec.clone() }).await
+        self.declare(self.declaration_of_part(spec)?).await
     }
 
-    async fn declare(&mut self, spec: SourceSpec) -> Result<u32, EngineError> {
+    async fn declare(&mut self, declaration: Record) -> Result<u32, EngineError> {
+        let source = declaration.source;
+        self.accept(vec![declaration]).await?;
+        Ok(source)
+    }
+
+    /// Returns the record that declares a new source. It is to be accepted before the source's
+    /// records, and before another source is declared.
+    pub(crate) fn declaration(&self, spec: SourceSpec) -> Result<Record, EngineError> {
         if self.fold.is_run() {
             return Err(EngineError::IsRun { session: self.id.clone() });
         }
-        let source = self.fold.next_source();
-        self.accept(vec![Record::new(RecordKind::Source, source, 0, spec.to_json())]).await?;
-        Ok(source)
+        Ok(Record::new(RecordKind::Source, self.fold.next_source(), 0, spec.to_json()))
+    }
+
+    /// Returns the record that declares a new part of a source.
+    pub(crate) fn declaration_of_part(&self, spec: &SourceSpec) -> Result<Record, EngineError> {
+        let part = self.fold.source(spec).map_or(1, |known| known.spec.part + 1);
+        self.declaration(SourceSpec { part, ..spec.clone() })
     }
 
     /// Returns the fold of the log.
@@ -497,6 +536,7 @@ impl Session {
         summary: &SessionSummary,
     ) -> Result<Vec<String>, EngineError> {
         let noted = self.note_summary(seq, summary).await;
+        self.abandon_append().await;
         self.tenure.end().await?;
         self.handle.end("the writer closed the session");
         noted?;
@@ -515,6 +555,37 @@ impl Session {
     }
 }
 
+/// Splits records into batches of limited weight.
+///
+/// A batch that is large enough ends after a record of a certain length. A fork repeats the lines of
+/// a session with another id of the same length: so both are split at the same lines, whatever
+/// precedes them, and a store that deduplicates content keeps them once. A short rest is added to the
+/// batch before it, because short appends are stored less compactly.
+fn batches(records: Vec<Record>) -> Vec<Vec<Record>> {
+    let (mut batches, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for record in records {
+        let length = record.bytes.len();
+        bytes += length;
+        batch.push(record);
+        let is_end = bytes >= BATCH_BYTES / 2 && length % 32 == 0;
+        let is_full = bytes + batch.len() * RECORD_WEIGHT >= BATCH_WEIGHT || bytes >= BATCH_BYTES;
+        if is_end || is_full {
+            batches.push(std::mem::take(&mut batch));
+            bytes = 0;
+        }
+    }
+    match batches.last_mut() {
+        Some(last) if bytes < SHORT_BATCH && batch.len() <= last.len() / 4 => {
+            last.append(&mut batch);
+        }
+        _ => {}
+    }
+    if !batch.is_empty() {
+        batches.push(batch);
+    }
+    batches
+}
+
 /// Refuses records of a loop's ledger.
 fn refuse_ledger(records: &[Record]) -> Result<(), EngineError> {
     match records.iter().find(|it| it.kind.is_of_loop()) {
@@ -525,6 +596,9 @@ fn refuse_ledger(records: &[Record]) -> Result<(), EngineError> {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if let Some(running) = &self.running_append {
+            running.abort();
+        }
         self.handle.end("the writer closed the session");
     }
 }

@@ -3,15 +3,21 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 use threadfold_fold::{Record, Timestamp};
-use threadfold_store::pack::{Batch, batches, pack_row, unpack_row};
+use threadfold_store::pack::{Batch, Packer, batches, pack_row, unpack_row};
 use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, StoreError};
 
 use crate::bursts::PendingRow;
-use crate::cache::CachedSession;
-use crate::compact::{LONG_TAIL, TailRow, replace_tail, tail_rows};
+use crate::cache::{CachedSession, TailSize};
+use crate::compact::{CompressedGroup, group_tail, insert_group};
 use crate::failure::Failure;
 use crate::schema::{first_of, most_records, place};
 use crate::writer::Ledger;
+
+/// An append of this many bytes is packed into groups at once: it is large enough to compress well,
+/// and would soon have to be compacted.
+const LONG_APPEND: u64 = 160 << 10;
+/// So is one of this many records, however short they are.
+const MANY_RECORDS: usize = 1024;
 
 /// An append, packed before the writer's turn so that other jobs do not wait for that.
 pub(crate) struct PreparedAppend {
@@ -28,24 +34,41 @@ pub(crate) struct PreparedAppend {
 enum AppendContent {
     /// Packed as a row of the tail.
     Row(Vec<u8>),
-    /// Too many for a row: they are compacted into groups at once.
-    Records(Vec<Record>),
+    /// Too many for a row: they are groups from the start, so each is compressed and written once.
+    Groups(Vec<CompressedGroup>),
 }
 
 impl PreparedAppend {
     pub(crate) fn new(append: Append) -> Self {
+        let is_long = Self::is_long(&append);
         let Append { session, epoch, after, batch, records } = append;
         let latest = records.last().map_or(Timestamp(0), |record| record.received);
-        let size: u64 = records.iter().map(|record| record.bytes.len() as u64).sum();
         let first = after.saturating_add(1);
         let count = records.len() as u64;
-        let content = if size < LONG_TAIL.bytes {
-            AppendContent::Row(pack_row(first, &[Batch { id: batch, first, count }], &records))
+        let begun = Batch { id: batch, first, count };
+        let content = if is_long {
+            AppendContent::Groups(pack_groups(&session, begun, &records))
         } else {
-            AppendContent::Records(records)
+            AppendContent::Row(pack_row(first, &[begun], &records))
         };
         Self { session, epoch, after, batch, count, latest, content }
     }
+
+    /// Returns whether preparing an append takes long enough to need a thread of its own.
+    pub(crate) fn is_long(append: &Append) -> bool {
+        let size: u64 = append.records.iter().map(|record| record.bytes.len() as u64).sum();
+        size >= LONG_APPEND || append.records.len() >= MANY_RECORDS
+    }
+}
+
+/// Packs an append into groups of its own, all of it.
+fn pack_groups(session: &SessionId, batch: Batch, records: &[Record]) -> Vec<CompressedGroup> {
+    let mut packer = Packer::new(session.as_str(), batch.first);
+    packer.begin(batch);
+    let mut groups: Vec<_> =
+        records.iter().filter_map(|it| packer.push(it)).map(CompressedGroup::new).collect();
+    groups.extend(packer.finish().map(CompressedGroup::new));
+    groups
 }
 
 pub(crate) fn append(
@@ -78,15 +101,16 @@ pub(crate) fn append(
             ledger.compactions.consider(&session, cached);
             ledger.rows.push(PendingRow { session: cached.id, first, count, latest, row });
         }
-        AppendContent::Records(records) => {
+        AppendContent::Groups(groups) => {
             let id = cached.id;
             ledger.settle()?;
-            let mut rows = tail_rows(ledger.connection, id)?;
-            let batches = vec![Batch { id: batch, first, count }];
-            rows.push(TailRow { first, batches, is_stored: false, records });
-            let tail = replace_tail(ledger.connection, ledger.now, &session, id, rows)?;
+            // Groups precede the tail, so what is in the tail becomes a group as well.
+            group_tail(ledger.connection, ledger.now, &session, id)?;
+            for group in &groups {
+                insert_group(ledger.connection, ledger.now, id, group)?;
+            }
             let cached = ledger.cache.session(ledger.connection, &session)?;
-            cached.tail = tail;
+            cached.tail = TailSize::default();
             cached.head = receipt.last;
         }
     }

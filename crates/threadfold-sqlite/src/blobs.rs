@@ -17,15 +17,16 @@ const MOST_BLOBS: u64 = 512;
 /// About how many bytes it deletes.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// Content to be stored.
-pub(crate) struct Content<'a> {
+/// Content to be stored, compressed before the writer's turn if it is long.
+pub(crate) struct CompressedContent {
     hash: BlobHash,
-    bytes: &'a [u8],
+    length: usize,
+    bytes: Vec<u8>,
 }
 
-impl<'a> Content<'a> {
-    pub(crate) fn of(hash: BlobHash, bytes: &'a [u8]) -> Self {
-        Self { hash, bytes }
+impl CompressedContent {
+    pub(crate) fn new(hash: BlobHash, bytes: &[u8]) -> Self {
+        Self { hash, length: bytes.len(), bytes: compress(bytes) }
     }
 }
 
@@ -35,19 +36,14 @@ impl<'a> Content<'a> {
 pub(crate) fn keep(
     connection: &Connection,
     now: Timestamp,
-    content: &Content<'_>,
+    content: &CompressedContent,
 ) -> Result<i64, Failure> {
-    let Some(id) = find(connection, &content.hash)? else {
-        return insert(
-            connection,
-            now,
-            &content.hash,
-            content.bytes.len(),
-            &compress(content.bytes),
-        );
+    let CompressedContent { hash, length, bytes } = content;
+    let Some(id) = find(connection, hash)? else {
+        return insert(connection, now, hash, *length, bytes);
     };
     if !is_intact(connection, id)? {
-        rewrite(connection, id, content.bytes.len(), &compress(content.bytes))?;
+        rewrite(connection, id, *length, bytes)?;
     }
     Ok(id)
 }

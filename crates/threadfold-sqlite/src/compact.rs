@@ -5,15 +5,15 @@ use std::collections::{BTreeSet, HashMap};
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
 use threadfold_fold::{Record, StoredRecord, Timestamp};
-use threadfold_store::pack::{Batch, Group, Packer, pack_row, unpack_row};
+use threadfold_store::pack::{Batch, Group, Packer, merge_rows, pack_row, unpack_row};
 
 use crate::append::insert_row;
-use crate::blobs::{Content, keep, refer};
+use crate::blobs::{CompressedContent, keep, refer};
 use crate::cache::{CachedSession, SessionCache, TailSize};
 use crate::failure::Failure;
 use crate::schema::{first_of, last_place, place};
 
-/// A tail of this size is compacted.
+/// A tail of this size is compacted; the bytes are those that are stored.
 pub(crate) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
 
 /// The sessions whose tails became long.
@@ -70,13 +70,13 @@ impl CompactionQueue {
 }
 
 /// The records of one or more appends, without those that are in groups already.
-pub(crate) struct TailRow {
-    pub(crate) first: u64,
+struct TailRow {
+    first: u64,
     /// The appends that begin in it.
-    pub(crate) batches: Vec<Batch>,
-    /// Whether the table has this row already.
-    pub(crate) is_stored: bool,
-    pub(crate) records: Vec<Record>,
+    batches: Vec<Batch>,
+    /// Its size in the table.
+    stored_bytes: u64,
+    records: Vec<Record>,
 }
 
 impl TailRow {
@@ -86,7 +86,7 @@ impl TailRow {
 }
 
 /// Returns the rows of a session's tail.
-pub(crate) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Failure> {
+fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT place, count, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
     )?;
@@ -95,12 +95,13 @@ pub(crate) fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>
     while let Some(row) = found.next()? {
         let first = first_of(row.get(0)?);
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        let stored_bytes = data.len() as u64;
         let (batches, records) = unpack_row(first, row.get(1)?, data)?;
         if records.is_empty() {
             return Err(Failure::Corrupt(format!("the row of record {first} has no records")));
         }
         let records = records.into_iter().map(as_new).collect();
-        rows.push(TailRow { first, batches, is_stored: true, records });
+        rows.push(TailRow { first, batches, stored_bytes, records });
     }
     Ok(rows)
 }
@@ -111,7 +112,7 @@ fn as_new(record: StoredRecord) -> Record {
 }
 
 /// Packs `rows` into groups, up to the end of the last complete group, and makes the rest the tail.
-pub(crate) fn replace_tail(
+fn replace_tail(
     connection: &Connection,
     now: Timestamp,
     session: &SessionId,
@@ -119,41 +120,27 @@ pub(crate) fn replace_tail(
     rows: Vec<TailRow>,
 ) -> Result<TailSize, Failure> {
     let mut packed_until = 0;
-    if let Some(first) = rows.first().map(|row| row.first) {
-        let mut packer = Packer::new(session.as_str(), first);
-        for row in &rows {
-            let mut batches = row.batches.iter().peekable();
-            for (record, seq) in row.records.iter().zip(row.first..) {
-                if let Some(batch) = batches.next_if(|batch| batch.first == seq) {
-                    packer.begin(*batch);
-                }
-                if let Some(group) = packer.push(record) {
-                    packed_until = group.last();
-                    insert_group(connection, now, id, group)?;
-                }
-            }
-        }
-    }
+    pack(session, &rows, |group| {
+        packed_until = group.last();
+        insert_group(connection, now, id, &CompressedGroup::new(group))
+    })?;
     if packed_until > 0 {
-        connection
-            .prepare_cached("DELETE FROM tail WHERE place BETWEEN ?1 AND ?2")?
-            .execute([place(id, 0), place(id, packed_until)])?;
+        delete_tail(connection, id, packed_until)?;
     }
     let mut size = TailSize::default();
     for mut row in rows.into_iter().filter(|row| row.last() > packed_until) {
-        let is_cut = row.first <= packed_until;
-        if is_cut {
-            let packed = usize::try_from(packed_until + 1 - row.first).unwrap_or(usize::MAX);
-            row.records.drain(..packed);
-            row.first = packed_until + 1;
-            row.batches.retain(|batch| batch.first > packed_until);
-        }
-        let data = pack_row(row.first, &row.batches, &row.records);
         size.rows += 1;
+        if row.first > packed_until {
+            size.bytes += row.stored_bytes;
+            continue;
+        }
+        let packed = usize::try_from(packed_until + 1 - row.first).unwrap_or(usize::MAX);
+        row.records.drain(..packed);
+        row.first = packed_until + 1;
+        row.batches.retain(|batch| batch.first > packed_until);
+        let data = pack_row(row.first, &row.batches, &row.records);
         size.bytes += data.len() as u64;
-        if (is_cut || !row.is_stored)
-            && let Some(latest) = row.records.last().map(|record| record.received)
-        {
+        if let Some(latest) = row.records.last().map(|record| record.received) {
             let count = row.records.len() as u64;
             insert_row(connection, id, row.first, count, latest, &data)?;
         }
@@ -161,17 +148,83 @@ pub(crate) fn replace_tail(
     Ok(size)
 }
 
-fn insert_group(
+/// Packs a session's tail into groups, all of it.
+pub(crate) fn group_tail(
+    connection: &Connection,
+    now: Timestamp,
+    session: &SessionId,
+    id: i64,
+) -> Result<(), Failure> {
+    let rows = tail_rows(connection, id)?;
+    let Some(last) = rows.last().map(TailRow::last) else { return Ok(()) };
+    let mut insert = |group| insert_group(connection, now, id, &CompressedGroup::new(group));
+    if let Some(packer) = pack(session, &rows, &mut insert)?
+        && let Some(group) = packer.finish()
+    {
+        insert(group)?;
+    }
+    delete_tail(connection, id, last)
+}
+
+/// Calls `each` with every complete group of `rows`, and returns the packer with the rest.
+fn pack<'a>(
+    session: &'a SessionId,
+    rows: &[TailRow],
+    mut each: impl FnMut(Group) -> Result<(), Failure>,
+) -> Result<Option<Packer<'a>>, Failure> {
+    let Some(first) = rows.first().map(|row| row.first) else { return Ok(None) };
+    let mut packer = Packer::new(session.as_str(), first);
+    for row in rows {
+        let mut batches = row.batches.iter().peekable();
+        for (record, seq) in row.records.iter().zip(row.first..) {
+            if let Some(batch) = batches.next_if(|batch| batch.first == seq) {
+                packer.begin(*batch);
+            }
+            if let Some(group) = packer.push(record) {
+                each(group)?;
+            }
+        }
+    }
+    Ok(Some(packer))
+}
+
+fn delete_tail(connection: &Connection, id: i64, until: u64) -> Result<(), Failure> {
+    connection
+        .prepare_cached("DELETE FROM tail WHERE place BETWEEN ?1 AND ?2")?
+        .execute([place(id, 0), place(id, until)])?;
+    Ok(())
+}
+
+/// A group whose contents are compressed, ready to be stored.
+pub(crate) struct CompressedGroup {
+    first: u64,
+    count: u64,
+    latest: Timestamp,
+    meta: Vec<u8>,
+    content: CompressedContent,
+    extracts: Vec<CompressedContent>,
+}
+
+impl CompressedGroup {
+    pub(crate) fn new(group: Group) -> Self {
+        let Group { first, count, latest, meta, hash, content, extracts } = group;
+        let extracts =
+            extracts.into_iter().map(|it| CompressedContent::new(it.hash, &it.bytes)).collect();
+        let content = CompressedContent::new(hash, &content);
+        Self { first, count, latest, meta, content, extracts }
+    }
+}
+
+pub(crate) fn insert_group(
     connection: &Connection,
     now: Timestamp,
     id: i64,
-    group: Group,
+    group: &CompressedGroup,
 ) -> Result<(), Failure> {
     for extract in &group.extracts {
-        let blob = keep(connection, now, &Content::of(extract.hash, &extract.bytes))?;
-        refer(connection, id, blob)?;
+        refer(connection, id, keep(connection, now, extract)?)?;
     }
-    let content = keep(connection, now, &Content::of(group.hash, &group.content))?;
+    let content = keep(connection, now, &group.content)?;
     connection
         .prepare_cached(
             "INSERT INTO groups (place, count, latest, meta, blob) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -184,4 +237,35 @@ fn insert_group(
             content
         ])?;
     Ok(())
+}
+
+/// From this many rows on, a tail is merged when its writer leaves.
+pub(crate) const MANY_ROWS: u64 = 16;
+
+/// Merges the rows of a tail into one: short ones are not compressed, together they are.
+///
+/// Does nothing if a row is corrupt: readers report it. `size` is that of the tail before.
+pub(crate) fn merge_tail(
+    connection: &Connection,
+    id: i64,
+    size: TailSize,
+) -> Result<TailSize, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT place, count, latest, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
+    )?;
+    let rows = statement
+        .query_map([place(id, 0), last_place(id)], |row| {
+            Ok((first_of(row.get(0)?), row.get::<_, u64>(1)?, row.get(2)?, row.get(3)?))
+        })?
+        .collect::<Result<Vec<(u64, u64, i64, Vec<u8>)>, _>>()?;
+    let parts: Vec<(u64, &[u8])> = rows.iter().map(|it| (it.0, it.3.as_slice())).collect();
+    let (Some((first, ..)), Some((last, count, latest, _)), Ok(merged)) =
+        (rows.first(), rows.last(), merge_rows(&parts))
+    else {
+        return Ok(size);
+    };
+    delete_tail(connection, id, *last)?;
+    let count = last + count - first;
+    insert_row(connection, id, *first, count, Timestamp(*latest), &merged)?;
+    Ok(TailSize { rows: 1, bytes: merged.len() as u64 })
 }

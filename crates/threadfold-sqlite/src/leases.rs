@@ -9,6 +9,7 @@ use threadfold_store::{Epoch, Holder, Lease, StoreError};
 
 use crate::append::check_epoch;
 use crate::cache::parse_holder;
+use crate::compact::{MANY_ROWS, merge_tail};
 use crate::failure::Failure;
 use crate::writer::Ledger;
 
@@ -47,18 +48,30 @@ pub(crate) fn renew(
     Ok(lease)
 }
 
+/// Releases a lease, and merges the session's tail if it has many rows.
 pub(crate) fn release(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     epoch: Epoch,
 ) -> Result<(), Failure> {
     let cached = ledger.cache.session(ledger.connection, session)?;
-    if cached.epoch == epoch {
-        cached.holder = None;
-        ledger
-            .connection
-            .prepare_cached("UPDATE sessions SET holder = NULL, lease_until = NULL WHERE id = ?1")?
-            .execute([cached.id])?;
+    if cached.epoch != epoch {
+        return Ok(());
+    }
+    cached.holder = None;
+    let (id, tail) = (cached.id, cached.tail);
+    ledger
+        .connection
+        .prepare_cached("UPDATE sessions SET holder = NULL, lease_until = NULL WHERE id = ?1")?
+        .execute([id])?;
+    if tail.rows < MANY_ROWS {
+        return Ok(());
+    }
+    ledger.write_rows()?;
+    // Bursts are merged when they are moved to the tails.
+    if ledger.cache.bursts == 0 {
+        let merged = merge_tail(ledger.connection, id, tail)?;
+        ledger.cache.session(ledger.connection, session)?.tail = merged;
     }
     Ok(())
 }

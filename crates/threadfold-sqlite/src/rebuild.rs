@@ -239,7 +239,7 @@ impl FoundRows {
             let named: Vec<i64> = self
                 .names
                 .iter()
-                .filter(|(_, name)| contains(orphan, name.as_bytes()))
+                .filter(|(_, name)| records.iter().any(|it| contains(&it.bytes, name.as_bytes())))
                 .map(|(id, _)| *id)
                 .collect();
             let session = match (named.as_slice(), empty.as_slice()) {

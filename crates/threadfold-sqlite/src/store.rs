@@ -117,10 +117,15 @@ impl SqliteStore {
         let readers = Arc::clone(&self.readers);
         match tokio::task::spawn_blocking(move || readers.with(work)).await {
             Ok(done) => done.map_err(convert),
-            Err(error) => Err(StoreError::Unreachable {
-                place: self.readers.location.name.clone(),
-                source: Box::new(error),
-            }),
+            Err(error) => Err(self.lost_thread(error)),
+        }
+    }
+
+    /// Returns the error of work that its thread did not finish.
+    fn lost_thread(&self, error: tokio::task::JoinError) -> StoreError {
+        StoreError::Unreachable {
+            place: self.readers.location.name.clone(),
+            source: Box::new(error),
         }
     }
 
@@ -167,7 +172,14 @@ impl LogStore for SqliteStore {
     }
 
     async fn append(&self, append: Append) -> Result<AppendReceipt, StoreError> {
-        let prepared = PreparedAppend::new(append);
+        // Long ones are packed on another thread, so that neither the caller's other tasks nor the
+        // writer's thread wait for it.
+        let prepared = if PreparedAppend::is_long(&append) {
+            let prepared = tokio::task::spawn_blocking(move || PreparedAppend::new(append)).await;
+            prepared.map_err(|error| self.lost_thread(error))?
+        } else {
+            PreparedAppend::new(append)
+        };
         self.write_with(move |ledger| append::append(ledger, prepared)).await
     }
 

@@ -18,7 +18,7 @@
 //!
 //! | form | made by | used for |
 //! |---|---|---|
-//! | row | [`pack_row`] | the records of one append: fast to write, not deduplicated |
+//! | row | [`pack_row`] | the records of one append: fast to write, compressed if they are long, not deduplicated |
 //! | group | [`Packer`] | many records: compressed, deduplicated by [`BlobHash`](crate::BlobHash) |
 //! | directory | [`pack_directory`] | an index of rows of several sessions that were written together |
 //! | chunks | [`chunks`] | content-defined pieces of a snapshot |

@@ -1,6 +1,6 @@
 //! `threadfold import`: imports agents' sessions into the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use threadfold_fold::{Agent, Detection};
 
 use crate::error::{CommandError, print_note};
 use crate::import::{
-    Candidate, ChangedSession, ImportResult, ImportedFiles, candidates, import_all, locked, settle,
+    Candidate, ChangedSession, ImportResult, ImportTask, ImportedFiles, candidates, locked, settle,
 };
 use crate::input::format_parser;
 use crate::printable::{printable, write_json};
@@ -87,14 +87,15 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
         store: store.as_ref(),
         imported: Arc::new(Mutex::new(imported)),
         report: Report { is_json: args.json, bar, ..Report::default() },
-        waiting: Vec::new(),
+        running: VecDeque::new(),
+        finished: 0,
         is_only: total == 1 && !args.json,
         failure: None,
     };
     for (name, job) in candidates {
         queue.add(name, job)?;
     }
-    queue.import_waiting()?;
+    queue.finish_all()?;
     let Queue { report, failure, imported, .. } = queue;
     locked(&imported).write(store.as_ref())?;
     report.bar.finish_and_clear();
@@ -104,10 +105,11 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
     report.end(total)
 }
 
-/// How many short sessions are imported at once.
-const AT_ONCE: usize = 32;
-/// A session with more bytes than this is imported alone, because each takes memory.
-const SHORT: u64 = 64 << 10;
+/// How many sessions are imported at once. Sixteen appends at once would become a burst in the
+/// store, which is written twice.
+const AT_ONCE: usize = 12;
+/// How many bytes they have together, because each takes memory; a larger session is imported alone.
+const BYTES_AT_ONCE: u64 = 8 << 20;
 
 /// What has to be done for a session.
 enum Job {
@@ -141,41 +143,40 @@ impl Job {
     }
 }
 
-/// Sessions that wait to be imported together.
+/// Sessions that are imported at the same time, and reported in their order.
 struct Queue<'a> {
     /// The store; none if nothing has to be read.
     store: Option<&'a OpenStore>,
     imported: Arc<Mutex<ImportedFiles>>,
     report: Report,
-    waiting: Vec<QueuedSession>,
+    running: VecDeque<RunningImport>,
+    /// How many were finished.
+    finished: usize,
     /// There is one session, whose failure is that of the command.
     is_only: bool,
     failure: Option<CommandError>,
 }
 
-/// A session that waits to be imported, or to be reported after those before it.
-struct QueuedSession {
+/// A session that is being imported, or that is to be reported after those before it.
+struct RunningImport {
     name: String,
     found: FoundSession,
-    /// What has to be read; nothing if it is unchanged.
-    changed: Option<ChangedSession>,
+    /// What it adds; nothing if it is unchanged.
+    import: Option<ImportTask>,
 }
 
 impl Queue<'_> {
     fn add(&mut self, name: String, job: Job) -> Result<(), CommandError> {
-        let may_wait = match &job {
+        let may_run_beside = match &job {
             Job::Skip(_) => true,
-            Job::Continue(found, _) | Job::Read(found, _) => self.may_wait(found),
+            Job::Continue(found, _) | Job::Read(found, _) => self.may_run_beside(found),
             Job::Fail(_) => false,
         };
-        if !may_wait {
-            self.import_waiting()?;
+        if !may_run_beside {
+            self.finish_all()?;
         }
         let changed = match (job, self.store) {
-            (Job::Skip(found), _) => {
-                self.waiting.push(QueuedSession { name, found, changed: None });
-                return if self.waiting.len() >= AT_ONCE { self.import_waiting() } else { Ok(()) };
-            }
+            (Job::Skip(found), _) => return self.push(RunningImport { name, found, import: None }),
             (Job::Fail(error), _) => Err(error),
             (Job::Continue(found, stamp), _) => Ok(ChangedSession { found, stamp, loaded: None }),
             (Job::Read(mut found, stamp), Some(store)) => {
@@ -183,45 +184,72 @@ impl Queue<'_> {
             }
             (Job::Read(..), None) => return Ok(()),
         };
-        match changed {
-            Ok(changed) => {
+        match (changed, self.store) {
+            (Ok(changed), Some(store)) => {
                 let found = changed.found.clone();
-                let is_due = !is_short(&found) || self.waiting.len() + 1 >= AT_ONCE;
-                self.waiting.push(QueuedSession { name, found, changed: Some(changed) });
-                if is_due { self.import_waiting() } else { Ok(()) }
+                let (bar, index) = (self.report.bar.clone(), self.imported.clone());
+                let is_short = size_of(&found) <= BYTES_AT_ONCE;
+                let start = if is_short { ImportTask::start } else { ImportTask::run };
+                let import = start(store, &index, changed, Box::new(move |bytes| bar.inc(bytes)));
+                self.push(RunningImport { name, found, import: Some(import) })
             }
-            Err(error) => self.failed(&name, error),
+            (Err(error), _) => self.failed(&name, error),
+            (Ok(_), None) => Ok(()),
         }
     }
 
-    /// Returns whether a session may be imported together with those that wait: none of them can
-    /// decide under which id it is stored.
-    fn may_wait(&self, found: &FoundSession) -> bool {
-        let is_other = |waiting: &QueuedSession| waiting.found.id != found.id;
-        found.naming == IdOrigin::Agent && is_short(found) && self.waiting.iter().all(is_other)
+    /// Returns whether a session may be imported beside those that are running: none of them can
+    /// decide under which id it is stored, and all of them fit in memory.
+    fn may_run_beside(&self, found: &FoundSession) -> bool {
+        let is_other = |running: &RunningImport| running.found.id != found.id;
+        found.naming == IdOrigin::Agent
+            && found.content.stamp().bytes.is_some_and(|bytes| bytes <= BYTES_AT_ONCE)
+            && self.running.iter().all(is_other)
     }
 
-    fn import_waiting(&mut self) -> Result<(), CommandError> {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let is_changed: Vec<bool> = waiting.iter().map(|it| it.changed.is_some()).collect();
-        let changed: Vec<_> = waiting.iter_mut().filter_map(|it| it.changed.take()).collect();
-        let bar = self.report.bar.clone();
-        let mut results = match self.store {
-            Some(store) => import_all(store, &self.imported, changed, move |bytes| bar.inc(bytes)),
-            None => Vec::new(),
-        }
-        .into_iter();
-        locked(&self.imported).flush();
-        for (QueuedSession { name, found, .. }, is_changed) in waiting.iter().zip(is_changed) {
-            self.report.read += size_of(found);
-            self.report.bar.set_position(self.report.read);
-            let result = if is_changed { results.next() } else { None };
-            let imported = result.unwrap_or_else(|| Ok(ImportResult::unchanged()));
-            if let Err(error) = imported.and_then(|it| self.report.report(found, &it)) {
-                self.failed(name, error)?;
-            }
+    /// Adds a session, and finishes the first ones until the others may run at once.
+    fn push(&mut self, import: RunningImport) -> Result<(), CommandError> {
+        self.running.push_back(import);
+        let bytes = |running: &VecDeque<RunningImport>| {
+            running
+                .iter()
+                .filter(|it| it.import.is_some())
+                .map(|it| size_of(&it.found))
+                .sum::<u64>()
+        };
+        while self.running.len() >= AT_ONCE || bytes(&self.running) > BYTES_AT_ONCE {
+            self.finish_first()?;
         }
         Ok(())
+    }
+
+    fn finish_all(&mut self) -> Result<(), CommandError> {
+        while !self.running.is_empty() {
+            self.finish_first()?;
+        }
+        locked(&self.imported).flush();
+        Ok(())
+    }
+
+    /// Waits for the first session, and reports it.
+    fn finish_first(&mut self) -> Result<(), CommandError> {
+        let Some(RunningImport { name, found, import }) = self.running.pop_front() else {
+            return Ok(());
+        };
+        let imported = match (import, self.store) {
+            (Some(import), Some(store)) => import.wait(store),
+            _ => Ok(ImportResult::unchanged()),
+        };
+        self.report.read += size_of(&found);
+        self.report.bar.set_position(self.report.read);
+        self.finished += 1;
+        if self.finished.is_multiple_of(AT_ONCE) {
+            locked(&self.imported).flush();
+        }
+        match imported.and_then(|it| self.report.report(&found, &it)) {
+            Ok(()) => Ok(()),
+            Err(error) => self.failed(&name, error),
+        }
     }
 
     fn failed(&mut self, name: &str, error: CommandError) -> Result<(), CommandError> {
@@ -380,11 +408,6 @@ impl Report {
             )),
         }
     }
-}
-
-/// Returns whether a session is short. That of a database is not known.
-fn is_short(found: &FoundSession) -> bool {
-    found.content.stamp().bytes.is_some_and(|bytes| bytes <= SHORT)
 }
 
 /// Returns the approximate size of a session in bytes.

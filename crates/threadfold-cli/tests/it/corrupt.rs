@@ -82,7 +82,7 @@ fn the_advice_of_doctor_repairs_a_corrupt_session() {
     let env = damaged();
     let advice = env.run(&["doctor"]);
     assert!(advice.contains("`threadfold rm`, `gc --now`"), "{advice}");
-    let failed = env.run(&["import", "s1.jsonl"]);
+    let failed = env.run(&["import", "--reread", "s1.jsonl"]);
     assert!(failed.starts_with("exit 2"), "{failed}");
     env.done(&["rm", "s1", "--yes"]);
     env.done(&["gc", "--now"]);

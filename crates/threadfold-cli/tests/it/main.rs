@@ -38,6 +38,7 @@ mod runs;
 mod salvage;
 mod same_sessions;
 mod store_location;
+mod store_size;
 mod stored;
 mod taken_for;
 mod terminal_safety;

@@ -1,10 +1,11 @@
 //! The first step of the spine: appends incoming records to the log.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use threadfold_fold::{Record, Step, StoredRecord};
-use threadfold_store::{Append, BatchId, Limit, StoreError};
+use threadfold_store::{Append, BatchId, Limit, Store, StoreError};
 use uuid::Uuid;
 
 use super::{Session, now};
@@ -26,7 +27,7 @@ pub(super) struct AppendedRecords {
 }
 
 /// A record that was already in the log, and its step.
-type RecoveredStep = (StoredRecord, Arc<Step>);
+pub(crate) type RecoveredStep = (StoredRecord, Arc<Step>);
 
 impl AppendedRecords {
     /// Drops records that are already in the log: the same lines of a source, passed again.
@@ -66,10 +67,11 @@ impl Session {
     }
 
     /// If a write was dropped or failed, folds records that reached the log unacknowledged.
-    pub(super) async fn settle(&mut self) -> Result<Vec<RecoveredStep>, EngineError> {
+    pub(crate) async fn settle(&mut self) -> Result<Vec<RecoveredStep>, EngineError> {
         if !self.is_unsettled {
             return Ok(Vec::new());
         }
+        self.abandon_append().await;
         // The lease still holds, so no other process wrote; the store runs this after earlier requests.
         self.tenure.confirm().await?;
         let head = self.store.head(&self.id).await?.map_or(0, |head| head.seq);
@@ -97,23 +99,60 @@ impl Session {
         if records.is_empty() {
             return Ok(());
         }
-        let append = Append {
+        let append = self.prepare(self.fold.seq(), records);
+        append_durably(&*self.store, append).await
+    }
+
+    /// Starts to append the records that follow those up to `after`, all of which are durable, and
+    /// returns them as they are stored. [`finish_append`](Self::finish_append) is to be called next.
+    pub(super) fn start_append(&mut self, after: u64, mut records: Vec<Record>) -> Vec<Record> {
+        let received = now();
+        records.iter_mut().for_each(|record| record.received = received);
+        let append = self.prepare(after, &records);
+        let store = self.store.clone();
+        self.running_append =
+            Some(tokio::spawn(async move { append_durably(&*store, append).await }));
+        records
+    }
+
+    /// Waits until the append that was started is durable, or has failed.
+    pub(super) async fn finish_append(&mut self) -> Result<(), EngineError> {
+        let Some(running) = &mut self.running_append else { return Ok(()) };
+        let finished = running.await;
+        self.running_append = None;
+        finished.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+    }
+
+    /// Ends the append that was started, if nobody waits for it any more. The log has it or not.
+    pub(super) async fn abandon_append(&mut self) {
+        if let Some(running) = &mut self.running_append {
+            running.abort();
+            running.await.ok();
+            self.running_append = None;
+        }
+    }
+
+    fn prepare(&mut self, after: u64, records: &[Record]) -> Append {
+        self.is_unsettled = true;
+        Append {
             session: self.id.clone(),
             epoch: self.tenure.epoch(),
-            after: self.fold.seq(),
+            after,
             batch: BatchId(Uuid::new_v4().into_bytes()),
             records: records.to_vec(),
-        };
-        self.is_unsettled = true;
-        let (start, mut pause) = (Instant::now(), PAUSE);
-        loop {
-            match self.store.append(append.clone()).await {
-                Err(StoreError::Unreachable { .. }) if start.elapsed() < RETRY_TIMEOUT => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-                appended => return Ok(appended.map(drop)?),
+        }
+    }
+}
+
+async fn append_durably(store: &dyn Store, append: Append) -> Result<(), EngineError> {
+    let (start, mut pause) = (Instant::now(), PAUSE);
+    loop {
+        match store.append(append.clone()).await {
+            Err(StoreError::Unreachable { .. }) if start.elapsed() < RETRY_TIMEOUT => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
+            appended => return Ok(appended.map(drop)?),
         }
     }
 }

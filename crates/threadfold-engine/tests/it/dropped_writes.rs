@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use threadfold_convert::claude;
 use threadfold_core::SessionEvent;
-use threadfold_engine::{EngineError, Options, Session, Update, holder};
+use threadfold_engine::{EngineError, InputOptions, Options, Session, Update, holder, open_path};
 use threadfold_fold::{Record, RecordKind, SourceRole, SourceSpec};
 use threadfold_sqlite::SqliteStore;
-use threadfold_store::{MemoryStore, Store, StoreError};
+use threadfold_store::{Limit, MemoryStore, Store, StoreError};
+use threadfold_testkit::big_session::{TranscriptFile, write_transcript_file};
 
 use crate::unreliable::{Fault, Unreliable, unreliable};
 
@@ -152,6 +153,44 @@ async fn lines_that_are_appended_again_are_stored_once() {
     assert_eq!(steps.len(), 3);
     assert_eq!(blocks(&session, &store).await, ["a", "b", "c"]);
     assert_eq!(session.cursor().seq, 4);
+}
+
+/// While one part of a file is folded, the next one is appended.
+#[tokio::test]
+async fn an_import_that_was_dropped_between_two_appends_continues() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("5e551014-0000-4000-8000-000000000001.jsonl");
+    let (session, subagent) = ("5e551014-0000-4000-8000-000000000001", None);
+    let mut bytes = Vec::new();
+    write_transcript_file(&TranscriptFile { seed: 1, session, subagent }, 3_500_000, &mut bytes)
+        .unwrap();
+    std::fs::write(&path, &bytes).unwrap();
+    let lines = bytes.iter().filter(|it| **it == b'\n').count() as u64;
+    let found = open_path(&path, &InputOptions::default()).unwrap().remove(0);
+    for fault in [Fault::HangsBefore, Fault::HangsAfter] {
+        let unreliable = unreliable(Arc::new(MemoryStore::default()));
+        let store: Arc<dyn Store> = unreliable.clone();
+        let mut session = open(&store).await.unwrap();
+        unreliable.hooks().next([Fault::None, fault]);
+        let mut progress = |_| {};
+        tokio::select! {
+            biased;
+            read = found.read_into(&mut session, &mut progress) => panic!("{fault:?}: {read:?}"),
+            () = unreliable.hooks().hangs.notified() => {}
+        }
+        let stored = store.head(session.id()).await.unwrap().unwrap().seq;
+        assert!(stored > 1 && stored < lines, "{fault:?}: {stored} of {lines}");
+        found.read_into(&mut session, &mut progress).await.unwrap();
+        // One record declares the source.
+        assert_eq!(session.cursor().seq, lines + 1, "{fault:?}");
+        let (mut read, mut last) = (Vec::new(), 1);
+        while last < session.cursor().seq {
+            let records = store.read(session.id(), last, Limit::default()).await.unwrap();
+            last = records.last().unwrap().seq;
+            records.iter().for_each(|it| read.extend_from_slice(&it.bytes));
+        }
+        assert!(read == bytes, "{fault:?}");
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 /// How an append fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
+    /// It does not.
+    None,
     /// It hangs, and never reaches the store.
     HangsBefore,
     /// It is written, and then hangs.
@@ -69,7 +71,7 @@ impl StoreHooks for Faults {
             Some(Fault::Unwritable) => {
                 Err(StoreError::Unwritable { place, source: "it is full".into() })
             }
-            Some(Fault::HangsAfter | Fault::AcknowledgementLost) | None => Ok(fault),
+            Some(Fault::None | Fault::HangsAfter | Fault::AcknowledgementLost) | None => Ok(fault),
         }
     }
 

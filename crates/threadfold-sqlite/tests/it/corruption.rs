@@ -50,7 +50,10 @@ fn a_flipped_bit_is_harmless_or_detected() -> Result {
     let path = folder.path().join("store.db");
     run(async {
         let mut writer = make(&path).await;
-        let text = format!("{{\"text\":\"{}\"}}", "long".repeat(10_000));
+        // Text that does not compress: there are more bits of content than of empty pages.
+        let words =
+            (1..20_000_u64).map(|it| format!("{:x}", it.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let text = format!("{{\"text\":\"{}\"}}", words.collect::<String>());
         let mut large: Vec<Record> = (0..2000).map(|it| line(&writer.session, it)).collect();
         large.insert(3, record(text.clone()));
         writer.append(large).await.expect("it is in order");

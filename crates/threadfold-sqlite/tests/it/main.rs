@@ -2,6 +2,7 @@
 
 mod corruption;
 mod opening;
+mod room;
 mod sharing;
 mod suite;
 mod truncation;

@@ -71,7 +71,8 @@ impl<'a> Packer<'a> {
 
     /// Adds a record, and returns the group that ends with it, if one does.
     ///
-    /// Records after the last returned group are in no group; the caller keeps them as rows.
+    /// Records after the last returned group are in no group: the caller keeps them as rows, or
+    /// calls [`finish`](Self::finish).
     pub fn push(&mut self, record: &Record) -> Option<Group> {
         let start = self.escaped.len();
         self.escaper.escape(&record.bytes, &mut self.escaped, &mut self.extracts);
@@ -86,6 +87,12 @@ impl<'a> Packer<'a> {
         self.cutter
             .ends_with(&self.escaped[start..], record.bytes.len())
             .then(|| self.end(record.received))
+    }
+
+    /// Ends the group that was begun, if one was.
+    pub fn finish(mut self) -> Option<Group> {
+        let latest = self.records.last()?.received;
+        Some(self.end(latest))
     }
 
     fn end(&mut self, latest: Timestamp) -> Group {

@@ -6,7 +6,7 @@
 use std::io::Read;
 
 use bytes::Bytes;
-use memchr::memchr;
+use memchr::{memchr, memmem};
 use serde::de::IgnoredAny;
 use threadfold_fold::{Record, RecordKind, StoredRecord, Timestamp};
 
@@ -14,6 +14,7 @@ use super::escape::unescape;
 use super::meta::{RecordMeta, read_batches, read_meta};
 use super::number::Reader;
 use super::packer::PackedGroup;
+use super::row::{COMPRESSED, FRAME, FRAME_MAGIC};
 use super::{PackError, unpack_row};
 use crate::blob::BlobHash;
 
@@ -24,17 +25,64 @@ pub fn salvage_row(first: u64, count: u64, row: &[u8]) -> Vec<StoredRecord> {
     if let Ok((_, records)) = unpack_row(first, count, row) {
         return records;
     }
-    let mut reader = Reader::new(row);
-    let start = match read_batches(&mut reader, first) {
-        Ok(_) => row.len() - reader.rest().len(),
-        Err(_) => 0,
+    let is_compressed = row.starts_with(&COMPRESSED) || memmem::find(row, &FRAME_MAGIC).is_some();
+    let found = match is_compressed {
+        true => find_in_frames(row),
+        false => find_records(after_batches(row), false),
     };
-    number_found(first, count, find_records(&row[start..]))
+    number_found(first, count, found)
 }
 
 /// Returns the records in a part of a row whose beginning is missing, numbered from 1.
 pub fn carve_records(part: &[u8]) -> Vec<StoredRecord> {
-    number_found(1, u64::MAX, find_records(part))
+    let (framed, plain) = (find_in_frames(part), find_records(part, false));
+    number_found(1, u64::MAX, if framed.len() > plain.len() { framed } else { plain })
+}
+
+/// Returns the body of a row without the appends at its beginning.
+fn after_batches(body: &[u8]) -> &[u8] {
+    let mut reader = Reader::new(body);
+    if read_batches(&mut reader, 0).is_ok() { reader.rest() } else { body }
+}
+
+/// Finds the records of a compressed row, or of a part of one: in its intact frames, and between
+/// them, where frames that hold plain text may be damaged.
+fn find_in_frames(row: &[u8]) -> Vec<FoundRecord> {
+    let mut reader = Reader::new(row.strip_prefix(&COMPRESSED).unwrap_or_default());
+    let header = reader.length().ok().map(|_| row.len() - reader.rest().len());
+    let (mut found, mut body, mut is_lost) = (Vec::new(), Vec::new(), header.is_none());
+    let mut flush = |body: &mut Vec<u8>, is_lost: bool| {
+        let body = std::mem::take(body);
+        let rest = if is_lost { &body } else { after_batches(&body) };
+        found.extend(find_records(rest, is_lost));
+    };
+    let (mut at, mut end) = (0, header.unwrap_or(0));
+    while let Some(magic) = row.get(at..).and_then(|rest| memmem::find(rest, &FRAME_MAGIC)) {
+        let start = at + magic;
+        let Some((content, length)) = frame_at(&row[start..]) else {
+            at = start + 1;
+            continue;
+        };
+        if start > end {
+            flush(&mut body, is_lost);
+            is_lost = true;
+            flush(&mut row[end..start].to_vec(), is_lost);
+        }
+        body.extend(content);
+        at = start + length;
+        end = at;
+    }
+    flush(&mut body, is_lost);
+    flush(&mut row[end..].to_vec(), true);
+    found
+}
+
+/// Decompresses the frame at the start of some bytes, and returns its content and its length;
+/// nothing if its checksum does not match.
+fn frame_at(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let length = zstd::zstd_safe::find_frame_compressed_size(bytes).ok()?;
+    let content = zstd::bulk::decompress(bytes.get(..length)?, FRAME).ok()?;
+    Some((content, length))
 }
 
 /// A record, and whether something before it is lost.
@@ -55,8 +103,10 @@ fn number_found(first: u64, count: u64, found: Vec<FoundRecord>) -> Vec<StoredRe
 }
 
 /// Finds records one after another, and searches for the next one where one is damaged.
-fn find_records(bytes: &[u8]) -> Vec<FoundRecord> {
-    let (mut found, mut at, mut is_lost) = (Vec::new(), 0, false);
+///
+/// `is_lost` says that something before them is lost, so the first one has to be searched for.
+fn find_records(bytes: &[u8], mut is_lost: bool) -> Vec<FoundRecord> {
+    let (mut found, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
         match record_at(&bytes[at..], is_lost) {
             Some((record, length)) => {
@@ -179,13 +229,19 @@ mod tests {
     use crate::log::BatchId;
     use crate::pack::{Batch, Group, Packer, compress, pack_row};
 
+    /// Returns lines of text that hardly compresses.
     fn lines(count: usize) -> Vec<Record> {
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let mut position = 0;
         let mut number = 7_u64;
+        let mut letter = || {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from(LETTERS[(number >> 58) as usize])
+        };
         (0..count)
             .map(|line| {
-                number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let text = format!("{number:x}").repeat(8);
+                let text: String = (0..128).map(|_| letter()).collect();
                 let bytes = Bytes::from(format!("{{\"n\":{line},\"text\":\"{text}\"}}\n"));
                 let record = Record::new(RecordKind::Line, 1, position, bytes);
                 position += record.bytes.len() as u64;
@@ -225,6 +281,34 @@ mod tests {
             let carved = count(&carve_records(&row[start..]), &all);
             assert!(carved + 2 >= 200 - 200 * start / row.len(), "{carved} from {start} on");
         }
+    }
+
+    #[test]
+    fn a_damaged_compressed_row_loses_the_records_of_the_damaged_frame() {
+        let text = "the same words again and again, ".repeat(20);
+        let line = |number: usize| Bytes::from(format!("{{\"n\":{number},\"text\":\"{text}\"}}\n"));
+        let all: Vec<Record> =
+            (0..800).map(|it| Record::new(RecordKind::Line, 1, it as u64, line(it))).collect();
+        let size: usize = all.iter().map(|it| it.bytes.len()).sum();
+        let batch = Batch { id: BatchId([7; 16]), first: 5, count: 800 };
+        let row = pack_row(5, &[batch], &all);
+        assert!(row.len() < size / 10, "{} of {size} bytes", row.len());
+        // A frame has about two hundred, and cuts one at each end.
+        for start in (0..row.len()).step_by(97) {
+            let mut damaged = row.clone();
+            let end = (start + 50).min(row.len());
+            noise(&mut damaged[start..end]);
+            let found = count(&salvage_row(5, 800, &damaged), &all);
+            assert!(found >= 380, "{found} with noise at {start} of {}", row.len());
+            assert!(found < 800 || start + 50 >= row.len() - 8 || start < 8, "{start}");
+            let carved = count(&carve_records(&row[start..]), &all);
+            let rest = 800 - 800 * start / row.len();
+            assert!(carved + 400 >= rest, "{carved} from {start} on, of {rest}");
+        }
+        assert!(salvage_row(5, 800, &row[..row.len() - 1]).iter().eq(&{
+            let numbered = all.iter().cloned().zip(5..);
+            numbered.map(|(it, seq)| it.at(seq)).collect::<Vec<_>>()
+        }));
     }
 
     fn group(all: &[Record]) -> Group {

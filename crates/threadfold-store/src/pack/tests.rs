@@ -252,6 +252,74 @@ fn rows_that_follow_each_other_make_one() {
     assert_eq!(unpack_row(5, 3, &merged), Ok((vec![batch(5, 2), batch(7, 1)], records)));
 }
 
+/// Returns records as they come back from a log.
+fn stored(records: &[Record], first: u64) -> Vec<StoredRecord> {
+    records.iter().cloned().zip(first..).map(|(record, seq)| record.at(seq)).collect()
+}
+
+#[test]
+fn a_long_row_is_compressed_where_that_saves_much() {
+    let lines = lines_of("id", 0..300);
+    let size: usize = lines.iter().map(|it| it.bytes.len()).sum();
+    let row = pack_row(5, &[], &lines);
+    assert!(size > 100_000 && row.len() < size / 4, "{} of {size} bytes", row.len());
+    assert_eq!(unpack_row(5, 300, &row), Ok((Vec::new(), stored(&lines, 5))));
+
+    // One of a live session, and one whose text hardly compresses: damage costs only what it hits.
+    let mut number = 1_u64;
+    let mut digits = || {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        format!("{number:016x}").into_bytes()
+    };
+    let noise: Vec<u8> = std::iter::repeat_with(&mut digits).take(10_000).flatten().collect();
+    for text in [b"x".repeat(1000), noise.clone()] {
+        let row = pack_row(5, &[], &[line(text.clone())]);
+        assert!(row.windows(text.len()).any(|it| it == text), "{} bytes", text.len());
+    }
+    // Of one that is partly so, the rest is compressed.
+    let mixed = [lines, vec![line(noise.clone())]].concat();
+    let row = pack_row(5, &[], &mixed);
+    assert!(row.len() < noise.len() + size / 4, "{} of {} bytes", row.len(), noise.len() + size);
+    let is_plain = |part: &[u8]| row.windows(part.len()).any(|it| it == part);
+    // At most one of them is cut by the end of a frame.
+    assert!(is_plain(&noise[140_000..141_000]) || is_plain(&noise[150_000..151_000]));
+    assert_eq!(unpack_row(5, 301, &row), Ok((Vec::new(), stored(&mixed, 5))));
+}
+
+#[test]
+fn long_rows_of_earlier_versions_are_read() {
+    let lines = lines_of("id", 0..300);
+    let batch = Batch { id: BatchId([7; 16]), first: 5, count: 300 };
+    let mut earlier = Vec::new();
+    meta::write_batches(&mut earlier, 5, &[batch]);
+    for record in &lines {
+        earlier.push(record.kind.code());
+        number::write(&mut earlier, u64::from(record.source));
+        number::write(&mut earlier, record.position);
+        number::write_signed(&mut earlier, record.received.0);
+        number::write(&mut earlier, record.bytes.len() as u64);
+        earlier.extend_from_slice(&record.bytes);
+    }
+    checksum::add(&mut earlier, &5_u64.to_le_bytes());
+    assert_eq!(unpack_row(5, 300, &earlier), Ok((vec![batch], stored(&lines, 5))));
+
+    let later = lines_of("id", 300..600);
+    let merged = merge_rows(&[(5, &earlier), (305, &pack_row(305, &[], &later))]).unwrap();
+    let all = [stored(&lines, 5), stored(&later, 305)].concat();
+    assert_eq!(unpack_row(5, 600, &merged), Ok((vec![batch], all)));
+    assert!(merged.len() < earlier.len() / 2, "{} of {} bytes", merged.len(), earlier.len());
+}
+
+#[test]
+fn a_group_can_be_ended_before_its_size_ends_it() {
+    let mut packer = Packer::new("id", 1);
+    let lines = lines_of("id", 0..10);
+    assert!(lines.iter().all(|it| packer.push(it).is_none()));
+    let group = packer.finish().unwrap();
+    assert_eq!((group.first, group.count, group.last()), (1, 10, 10));
+    assert!(Packer::new("id", 1).finish().is_none());
+}
+
 #[test]
 fn a_directory_survives_a_round_trip() {
     let entry = |session, range: Range<usize>| DirectoryEntry {

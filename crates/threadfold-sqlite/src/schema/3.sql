@@ -1,0 +1,2 @@
+-- From here on rows of the tail and of bursts may be compressed, which earlier versions cannot read.
+-- The tables are the same.
