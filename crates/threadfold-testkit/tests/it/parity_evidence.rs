@@ -416,3 +416,15 @@ fn a_file_may_lack_its_end_if_the_agent_was_killed_in_the_middle_of_a_turn() {
     let comparison = pair("kill_between_tools@2.1.197").compare();
     assert!(comparison.lacking.contains_key(&RunGap::FileEndsAtKill));
 }
+
+#[test]
+fn the_status_of_a_streamed_error_is_compared() {
+    for value in [Value::Null, json!(418)] {
+        let changed = with_stream(&pair("error400"), |stream| {
+            let is_error = |line: &&mut Value| line["api_error_status"].is_number();
+            let mut errors = stream.iter_mut().filter(|line| line["type"] == "assistant");
+            errors.find(is_error).unwrap()["api_error_status"] = value.clone();
+        });
+        assert_different(&changed, &format!("with {value} as the status of its error"));
+    }
+}
