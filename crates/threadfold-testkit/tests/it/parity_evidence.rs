@@ -448,7 +448,7 @@ fn lost_message(start: &Value, with_block: bool) -> Vec<Value> {
 }
 
 #[test]
-fn a_message_that_was_lost_before_its_first_block_has_a_stop_without_a_reason() {
+fn a_message_that_was_lost_before_its_first_whole_block_has_a_stop_without_a_reason() {
     let lose = |with_block| {
         with_stream(&pair("text@2.1.280"), |stream| {
             let is_start = |line: &Value| line["event"]["type"] == "message_start";
@@ -457,9 +457,14 @@ fn a_message_that_was_lost_before_its_first_block_has_a_stop_without_a_reason() 
             stream.splice(place..place, lost);
         })
     };
-    let comparison = lose(false).compare();
-    assert_eq!(comparison.verdict(), Verdict::Equal, "{:?}", comparison.differences);
-    assert_different(&lose(true), "with a block of a message without an end");
+    for with_block in [false, true] {
+        let comparison = lose(with_block).compare();
+        assert_eq!(comparison.verdict(), Verdict::Equal, "{:?}", comparison.differences);
+    }
+    let unended = with_stream(&pair("text@2.1.280"), |stream| {
+        stream.retain(|line| line["event"]["type"] != "message_delta");
+    });
+    assert_different(&unended, "with lines of a message without an end");
 }
 
 #[test]

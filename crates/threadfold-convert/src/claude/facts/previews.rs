@@ -17,8 +17,6 @@ pub(super) struct Previews {
     unended: BTreeMap<String, String>,
     blocks: BTreeMap<(String, u64), Preview>,
     openings: BTreeMap<String, Map<String, Value>>,
-    /// Messages of which a block was shown.
-    begun: BTreeSet<String>,
     /// Messages whose end was reported.
     ended: BTreeSet<String>,
     /// Messages that an interruption cut off.
@@ -58,13 +56,13 @@ impl Previews {
     }
 
     /// Requires that the end of a message was reported before its stop, unless its connection was lost
-    /// and its blocks were abandoned, or lost before its first block.
+    /// and its blocks were abandoned, or lost before its first whole block.
     pub(super) fn require_report(&self, facts: &mut Facts, message: &str, is_whole: bool) {
         let name = RecordName::new("assistant", message);
-        let has_blocks = self.begun.contains(message) || facts.has(&name);
-        // Versions that mark the stop of a message that was cut off mark that of an empty one, too.
+        let has_lines = facts.has(&name);
+        // Versions that mark the stop of a message that was cut off mark that of one without lines, too.
         let is_marked = facts.version.as_deref().is_some_and(super::names_cut_messages);
-        let is_complete = is_whole && (has_blocks || is_marked);
+        let is_complete = is_whole && (has_lines || is_marked);
         let is_required = is_complete || self.aborted.contains(message);
         if is_required && !self.ended.contains(message) {
             let missing = Json::of(&Value::Null);
@@ -126,7 +124,6 @@ impl Previews {
         let start = event.get("content_block").and_then(Value::as_object).cloned();
         let start = start.unwrap_or_default();
         let kind = text(&start, "type").unwrap_or("").to_owned();
-        self.begun.insert(message.clone());
         self.blocks.insert((message, index), Preview { kind, start, ..Preview::default() });
     }
 
