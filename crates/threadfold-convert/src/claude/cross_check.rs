@@ -18,6 +18,9 @@ const ALWAYS_STREAMED: [&str; 2] = ["SessionStart", "Setup"];
 /// The versions whose report of a run has the stop reason of an error.
 const REASONS_OF_ERRORS: Versions = Versions::seen("2.1.50", "2.1.325").after("2.1.30");
 
+/// The versions that begin a turn for the end of a task without a report of the turn before.
+const LACKS_REPORTS: Versions = Versions::seen("2.1.50", "2.1.50").before("2.1.160");
+
 /// The input of a call.
 const INPUT: &str = "message.content.input";
 
@@ -69,12 +72,20 @@ fn compare_reports(check: &mut CrossCheck, stream: &Facts, transcript: &Facts) {
     let is_shown = answers.iter().any(|it| it.is_streamed);
     let mut sides = Sides { stream, transcript, is_shown, usages: Vec::new() };
     sides.usages = answers.iter().map(|it| sides.usage(it)).collect();
+    let version = stream.version.as_deref();
     let mut first = 0;
     for (number, report) in reports.iter().enumerate() {
         let may_be_late = number + 1 < reports.len() || !stream.background.is_empty();
         let earliest = if may_be_late { first } else { report.answers };
-        let mut ends = (earliest..=report.answers).rev();
-        let end = ends.find(|end| sides.wrong_counts(report, first..*end).is_empty());
+        let is_right = |run: Range<usize>| sides.wrong_counts(report, run).is_empty();
+        // A turn that the end of a task interrupts has no report, and no report counts its answers.
+        let may_lack = !stream.background.is_empty() && LACKS_REPORTS.include(version);
+        let turn = report.answers_before_turn;
+        if may_lack && first < turn && is_right(turn..report.answers) {
+            first = turn;
+        }
+        let mut ends = (earliest.max(first)..=report.answers).rev();
+        let end = ends.find(|end| is_right(first..*end));
         let run = first..end.unwrap_or(report.answers);
         for (field, found, sum) in sides.wrong_counts(report, run.clone()) {
             check.refute(&report.record, &field, found, sum);

@@ -21,6 +21,9 @@ pub struct Evidence {
     pub is_in_call: bool,
     /// A file ends with the agent's own account of the run, which it writes when it exits.
     pub has_account: bool,
+    /// A file has answers right after its last account, which does not count them: the agent wrote it
+    /// before.
+    pub is_account_early: bool,
     /// A run began although one before it had not ended, or had failed.
     pub was_resumed: bool,
     /// The blocks of prompts that a file reports as delivered while the agent was at work: they open no
@@ -90,6 +93,8 @@ pub(crate) struct RunReport {
     pub(crate) fields: Map<String, Value>,
     /// How many answers precede it.
     pub(crate) answers: usize,
+    /// How many answers precede its turn.
+    pub(crate) answers_before_turn: usize,
     /// The line before it is the mark of an interruption.
     pub(crate) is_interrupted: bool,
 }

@@ -39,6 +39,10 @@ pub(super) fn compare_facts(
     }
     let version = transcript.version.as_deref().or(stream.version.as_deref());
     compare_presence(comparison, agent, (stream, transcript), version);
+    // At a signal an agent may write its account before it counts what it streamed last.
+    let is_account_early = transcript.evidence.is_account_early
+        && stream.was_interrupted
+        && agent.loses_end_at_signal(version);
     for (record, stored) in transcript.records() {
         let Some(streamed) = stream.records().get(record) else { continue };
         let fields: BTreeSet<&String> = streamed.keys().chain(stored.keys()).collect();
@@ -60,6 +64,10 @@ pub(super) fn compare_facts(
                 && number(values.0) < number(values.1)
             {
                 *comparison.lacking.entry(RunGap::AfterInterruption).or_default() += 1;
+                continue;
+            }
+            if is_account_early && record.kind == "session" && is_uncounted(values) {
+                *comparison.lacking.entry(RunGap::FileEndsAtSignal).or_default() += 1;
                 continue;
             }
             let is_renamed = stream.renamed.contains(record) || transcript.renamed.contains(record);
@@ -104,6 +112,16 @@ pub(super) fn compare_facts(
 
 fn number(value: Option<&Json>) -> Option<u64> {
     value?.as_str().parse().ok()
+}
+
+/// Returns whether the file counts less than the stream, or nothing.
+fn is_uncounted((streamed, stored): (Option<&Json>, Option<&Json>)) -> bool {
+    let amount = |value: &Json| value.as_str().parse::<f64>().ok();
+    let Some(streamed) = streamed else { return false };
+    stored.is_none_or(|stored| match (amount(stored), amount(streamed)) {
+        (Some(stored), Some(streamed)) => stored < streamed,
+        _ => false,
+    })
 }
 
 /// Returns the names under which known gaps may name a record.

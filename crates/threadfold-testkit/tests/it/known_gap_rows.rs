@@ -137,6 +137,7 @@ fn evidence(gap: &KnownGap, recording: &Recording) -> BTreeMap<String, Evidence>
             // The end of a message is part of the message that files have.
             let is_built = is_built || part.kind == "stream_event/message_delta";
             let is_one_sided = !is_common && (gap.whole || is_built || other.has(&ids));
+            let is_one_sided = is_one_sided && !has_closer_row(gap, recording, &part, &path);
             for field in gap.fields.iter().filter(|field| names(field, &path)) {
                 let evidence = found.entry(field.clone()).or_default();
                 evidence.is_common |= is_common;
@@ -154,6 +155,20 @@ fn evidence(gap: &KnownGap, recording: &Recording) -> BTreeMap<String, Evidence>
         }
     }
     found
+}
+
+/// Returns whether a row of a variant of the record, such as `subagent/assistant` for `assistant`, names
+/// the field in the recorded version: then the record is evidence of that row only.
+fn has_closer_row(gap: &KnownGap, recording: &Recording, part: &RawPart<'_>, path: &str) -> bool {
+    // The variants come before the kind.
+    let kinds = part.gap_kinds();
+    let variants = kinds.iter().position(|kind| kind == gap.record).unwrap_or(0);
+    recording.pair.agent.known_gaps().iter().any(|row| {
+        row.whole == gap.whole
+            && row.versions.include(Some(&recording.version))
+            && kinds[..variants].iter().any(|kind| kind == row.record)
+            && row.covers(row.record, path, gap.side)
+    })
 }
 
 /// Returns what identifies the record on the other side: an event of OpenCode 2 becomes part of a
@@ -370,4 +385,19 @@ fn a_row_that_claims_a_version_without_the_gap_is_refused() {
         wrong.iter().any(|it| it.ends_with("both sides of 2.1.325 carry requestId")),
         "{wrong:?}"
     );
+}
+
+#[test]
+fn a_row_that_claims_every_line_where_only_those_of_subagents_show_it_is_refused() {
+    let recordings = recordings(claude::AGENT);
+    let names = |gap: &&KnownGap| {
+        gap.record == "assistant" && gap.fields.iter().any(|field| field == "apiErrorStatus")
+    };
+    let row = claude::AGENT.known_gaps().iter().find(names).unwrap();
+    assert_eq!(check_versions(row, &recordings), [""; 0]);
+
+    let mut wider = row.clone();
+    (wider.versions.last, wider.versions.until) = ("2.1.325", None);
+    let wrong = check_versions(&wider, &recordings);
+    assert!(wrong.iter().any(|it| it.ends_with("no recording of 2.1.325 shows it")), "{wrong:?}");
 }

@@ -416,3 +416,102 @@ fn a_file_may_lack_its_end_if_the_agent_was_killed_in_the_middle_of_a_turn() {
     let comparison = pair("kill_between_tools@2.1.197").compare();
     assert!(comparison.lacking.contains_key(&RunGap::FileEndsAtKill));
 }
+
+#[test]
+fn the_status_of_a_streamed_error_is_compared() {
+    for value in [Value::Null, json!(418)] {
+        let changed = with_stream(&pair("error400"), |stream| {
+            let is_error = |line: &&mut Value| line["api_error_status"].is_number();
+            let mut errors = stream.iter_mut().filter(|line| line["type"] == "assistant");
+            errors.find(is_error).unwrap()["api_error_status"] = value.clone();
+        });
+        assert_different(&changed, &format!("with {value} as the status of its error"));
+    }
+}
+
+/// Returns the events of a message whose connection was lost at its start, with or without a block.
+fn lost_message(start: &Value, with_block: bool) -> Vec<Value> {
+    let mut opened = start.clone();
+    opened["event"]["message"]["id"] = json!("msg_lost");
+    opened["uuid"] = json!("00000000-0000-4000-8000-000000000001");
+    let mut events = vec![opened.clone()];
+    let block = json!({"type": "text", "text": ""});
+    let block = json!({"type": "content_block_start", "index": 0, "content_block": block});
+    for (number, event) in [block, json!({"type": "message_stop"})].into_iter().enumerate() {
+        if with_block || number > 0 {
+            opened["event"] = event;
+            opened["uuid"] = json!(format!("00000000-0000-4000-8000-00000000000{}", number + 2));
+            events.push(opened.clone());
+        }
+    }
+    events
+}
+
+#[test]
+fn a_message_that_was_lost_before_its_first_whole_block_has_a_stop_without_a_reason() {
+    let lose = |with_block| {
+        with_stream(&pair("text@2.1.280"), |stream| {
+            let is_start = |line: &Value| line["event"]["type"] == "message_start";
+            let place = stream.iter().position(is_start).unwrap();
+            let lost = lost_message(&stream[place], with_block);
+            stream.splice(place..place, lost);
+        })
+    };
+    for with_block in [false, true] {
+        let comparison = lose(with_block).compare();
+        assert_eq!(comparison.verdict(), Verdict::Equal, "{:?}", comparison.differences);
+    }
+    let unended = with_stream(&pair("text@2.1.280"), |stream| {
+        stream.retain(|line| line["event"]["type"] != "message_delta");
+    });
+    assert_different(&unended, "with lines of a message without an end");
+}
+
+#[test]
+fn an_account_before_the_last_answers_counts_less_only_at_a_signal() {
+    // The report counts what the account, which precedes the last answers, does not.
+    let counted = with_stream(&pair("sigint_text"), |stream| {
+        let report = stream.iter_mut().rfind(|line| line["type"] == "result").unwrap();
+        report["total_cost_usd"] = json!(0.25);
+        report["modelUsage"] = json!({"claude-sonnet-4-5": {"outputTokens": 10, "costUSD": 0.25}});
+    });
+    let early = |pair: &RecordedPair, cost: Value| {
+        with_file(pair, |file| {
+            let is_account = |line: &Value| line["type"] == "cost-state";
+            let mut account = file.remove(file.iter().rposition(is_account).unwrap());
+            account["modelUsage"] = match cost.as_f64() {
+                Some(0.0) => json!({}),
+                _ => json!({"claude-sonnet-4-5": {"outputTokens": 10, "costUSD": cost}}),
+            };
+            account["totalCostUSD"] = cost.clone();
+            let is_answer = |line: &Value| line["type"] == "assistant";
+            let first = file.iter().position(is_answer).unwrap();
+            file.insert(first, account);
+        })
+    };
+    let comparison = early(&counted, json!(0)).compare();
+    assert_eq!(comparison.verdict(), Verdict::Partial, "{:?}", comparison.differences);
+    assert_eq!(Vec::from_iter(comparison.lacking.keys()), [&RunGap::FileEndsAtSignal]);
+    assert_different(&early(&counted, json!(0.5)), "with an account of too much");
+    assert_different(&early(&pair("text"), json!(0)), "without a signal");
+    assert_different(&early(&pair("interrupt_tool"), json!(0)), "with an interruption by its host");
+}
+
+#[test]
+fn a_turn_before_the_end_of_a_task_need_not_have_a_report_in_old_versions() {
+    let recorded = pair("subagent_background@2.1.100");
+    let without_first = |pair: &RecordedPair| {
+        with_stream(pair, |stream| {
+            let is_report = |line: &Value| line["type"] == "result";
+            stream.remove(stream.iter().position(is_report).unwrap());
+        })
+    };
+    let comparison = without_first(&recorded).compare();
+    assert_eq!(comparison.verdict(), Verdict::Partial, "{:?}", comparison.differences);
+    let changed = with_stream(&recorded, |stream| {
+        let report = stream.iter_mut().rfind(|line| line["type"] == "result").unwrap();
+        let tokens = report["usage"]["output_tokens"].as_u64().unwrap();
+        report["usage"]["output_tokens"] = json!(tokens + 1);
+    });
+    assert_different(&without_first(&changed), "with other counts of its last turn");
+}

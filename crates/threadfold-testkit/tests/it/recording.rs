@@ -86,3 +86,14 @@ fn a_recording_holds_no_long_text_of_the_agents_maker() {
     assert_eq!(verdicts(&verified), [Verdict::Equal], "{}", table(&verified));
     assert!(snapshots > 0, "the newest version writes its prompt into the transcript");
 }
+
+#[test]
+fn a_recording_of_an_agent_that_said_nothing_is_different() {
+    let out = tempfile::tempdir().unwrap();
+    fs::create_dir(out.path().join("transcript")).unwrap();
+    fs::write(out.path().join("stream.jsonl"), "").unwrap();
+    fs::write(out.path().join("info.json"), r#"{"scenario": "text"}"#).unwrap();
+    let verified = verify(AGENT, out.path()).unwrap();
+    assert_eq!(verified.verdict(), Verdict::Different);
+    assert_eq!(verified.reasons(), ["the stream is empty"]);
+}

@@ -56,11 +56,15 @@ impl Previews {
     }
 
     /// Requires that the end of a message was reported before its stop, unless its connection was lost
-    /// and its blocks were abandoned.
+    /// and its blocks were abandoned, or lost before its first whole block.
     pub(super) fn require_report(&self, facts: &mut Facts, message: &str, is_whole: bool) {
-        let is_required = is_whole || self.aborted.contains(message);
+        let name = RecordName::new("assistant", message);
+        let has_lines = facts.has(&name);
+        // Versions that mark the stop of a message that was cut off mark that of one without lines, too.
+        let is_marked = facts.version.as_deref().is_some_and(super::names_cut_messages);
+        let is_complete = is_whole && (has_lines || is_marked);
+        let is_required = is_complete || self.aborted.contains(message);
         if is_required && !self.ended.contains(message) {
-            let name = RecordName::new("assistant", message);
             let missing = Json::of(&Value::Null);
             facts.contradict(&name, "message.stopReason", missing.clone(), missing);
         }

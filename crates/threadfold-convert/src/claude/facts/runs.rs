@@ -54,6 +54,8 @@ pub(super) struct Progress {
     changed_counts: Vec<(String, String, u64, u64)>,
     /// Hooks that began and have not ended.
     open_hooks: usize,
+    /// How many answers precede the turn.
+    answers_before_turn: usize,
     /// A command or workflow ran in the background.
     has_tasks: bool,
     /// The line before each attachment of a file.
@@ -165,13 +167,16 @@ impl Reader {
         let is_work =
             matches!(kind, "user" | "assistant" | "attachment" | "queue-operation" | "system");
         if is_work && !self.is_stream && !self.runs.is_subagent_file {
-            self.facts.evidence.has_account = false;
+            let evidence = &mut self.facts.evidence;
+            evidence.is_account_early |= evidence.has_account && kind == "assistant";
+            evidence.has_account = false;
         }
     }
 
     /// Reads that a turn began.
     pub(super) fn begin_turn(&mut self) {
         self.runs.begun += 1;
+        self.runs.answers_before_turn = self.facts.evidence.answers.len();
         self.runs.is_turn_over = false;
         self.facts.has_ended = false;
     }
@@ -182,7 +187,9 @@ impl Reader {
         let is_interrupted = std::mem::take(&mut self.is_interrupted);
         let name = RecordName::new("result", text(record, "uuid").unwrap_or(""));
         let fields = record.clone();
-        let report = RunReport { record: name, fields, answers, is_interrupted };
+        let answers_before_turn = self.runs.answers_before_turn;
+        let report =
+            RunReport { record: name, fields, answers, answers_before_turn, is_interrupted };
         self.facts.evidence.reports.push(report);
     }
 

@@ -38,6 +38,7 @@ pub(super) fn read(reader: &mut Reader, kind: &str, record: &Map<String, Value>,
             reader.compare_cost(session, record);
             reader.state_totals(session, record.get("modelUsage"));
             reader.facts.evidence.has_account = true;
+            reader.facts.evidence.is_account_early = false;
         }
         ("system", "api_retry") => {
             let fields = [

@@ -1,6 +1,7 @@
 //! Scenarios of one conversation: text, thinking, tools, pictures, permissions, hooks.
 
 use serde_json::json;
+use threadfold_fold::parity::RunGap;
 
 use super::{Act, Run, Scenario, scenario::Permissions};
 use crate::{Script, Step};
@@ -97,6 +98,8 @@ fn hooks() -> Scenario {
         Run::with_prompt("[[play:tools]] please run")
             .arguments(&["--settings", &settings.to_string()]),
     )
+    // The run does not ask for hooks in its stream.
+    .may_lack(RunGap::UnstreamedHooks)
 }
 
 fn plan() -> Scenario {
