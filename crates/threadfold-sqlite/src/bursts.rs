@@ -34,7 +34,7 @@ pub(crate) struct PendingRow {
 
 pub(crate) fn count(connection: &Connection) -> Result<u64, Failure> {
     let count = connection
-        .prepare_cached("SELECT count(*) FROM bursts")?
+        .prepare_cached("SELECT count(*) FROM packed_bursts")?
         .query_row([], |row| row.get(0))?;
     Ok(count)
 }
@@ -65,7 +65,7 @@ pub(crate) fn write(
         });
     }
     connection
-        .prepare_cached("INSERT INTO bursts (directory, data) VALUES (?1, ?2)")?
+        .prepare_cached("INSERT INTO packed_bursts (directory, data) VALUES (?1, ?2)")?
         .execute(params![pack_directory(&entries), data])?;
     *bursts += 1;
     Ok(())
@@ -77,7 +77,7 @@ pub(crate) fn each(
     mut visit: impl FnMut(&DirectoryEntry, &dyn Fn() -> Result<Vec<u8>, Failure>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut statement =
-        connection.prepare_cached("SELECT directory, data FROM bursts ORDER BY id")?;
+        connection.prepare_cached("SELECT directory, data FROM packed_bursts ORDER BY id")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let entries = unpack_directory(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?;
@@ -150,6 +150,6 @@ pub(crate) fn distribute(connection: &Connection) -> Result<HashMap<i64, Redistr
         let to = TailSize { rows: 1, bytes: row.len() as u64 };
         moved.insert(session, Redistribution { from, to });
     }
-    connection.prepare_cached("DELETE FROM bursts")?.execute([])?;
+    connection.prepare_cached("DELETE FROM packed_bursts")?.execute([])?;
     Ok(moved)
 }

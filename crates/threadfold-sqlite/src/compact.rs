@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
 use threadfold_fold::{Record, StoredRecord, Timestamp};
-use threadfold_store::pack::{Batch, Group, Packer, merge_rows, pack_row, unpack_row};
+use threadfold_store::pack::{Batch, Group, Packer, pack_row, unpack_row};
 
 use crate::append::insert_row;
 use crate::blobs::{CompressedContent, keep, refer};
@@ -237,35 +237,4 @@ pub(crate) fn insert_group(
             content
         ])?;
     Ok(())
-}
-
-/// From this many rows on, a tail is merged when its writer leaves.
-pub(crate) const MANY_ROWS: u64 = 16;
-
-/// Merges the rows of a tail into one: short ones are not compressed, together they are.
-///
-/// Does nothing if a row is corrupt: readers report it. `size` is that of the tail before.
-pub(crate) fn merge_tail(
-    connection: &Connection,
-    id: i64,
-    size: TailSize,
-) -> Result<TailSize, Failure> {
-    let mut statement = connection.prepare_cached(
-        "SELECT place, count, latest, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
-    )?;
-    let rows = statement
-        .query_map([place(id, 0), last_place(id)], |row| {
-            Ok((first_of(row.get(0)?), row.get::<_, u64>(1)?, row.get(2)?, row.get(3)?))
-        })?
-        .collect::<Result<Vec<(u64, u64, i64, Vec<u8>)>, _>>()?;
-    let parts: Vec<(u64, &[u8])> = rows.iter().map(|it| (it.0, it.3.as_slice())).collect();
-    let (Some((first, ..)), Some((last, count, latest, _)), Ok(merged)) =
-        (rows.first(), rows.last(), merge_rows(&parts))
-    else {
-        return Ok(size);
-    };
-    delete_tail(connection, id, *last)?;
-    let count = last + count - first;
-    insert_row(connection, id, *first, count, Timestamp(*latest), &merged)?;
-    Ok(TailSize { rows: 1, bytes: merged.len() as u64 })
 }

@@ -261,6 +261,7 @@ pub(crate) fn reader(location: &Location, access: Access) -> Result<Connection, 
     };
     harden(&connection)?;
     connection.set_prepared_statement_cache_capacity(32);
+    schema::read_as_latest(&connection)?;
     Ok(connection)
 }
 

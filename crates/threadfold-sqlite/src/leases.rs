@@ -9,7 +9,6 @@ use threadfold_store::{Epoch, Holder, Lease, StoreError};
 
 use crate::append::check_epoch;
 use crate::cache::parse_holder;
-use crate::compact::{MANY_ROWS, merge_tail};
 use crate::failure::Failure;
 use crate::writer::Ledger;
 
@@ -48,7 +47,7 @@ pub(crate) fn renew(
     Ok(lease)
 }
 
-/// Releases a lease, and merges the session's tail if it has many rows.
+/// Releases a lease.
 pub(crate) fn release(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
@@ -59,20 +58,11 @@ pub(crate) fn release(
         return Ok(());
     }
     cached.holder = None;
-    let (id, tail) = (cached.id, cached.tail);
+    let id = cached.id;
     ledger
         .connection
         .prepare_cached("UPDATE sessions SET holder = NULL, lease_until = NULL WHERE id = ?1")?
         .execute([id])?;
-    if tail.rows < MANY_ROWS {
-        return Ok(());
-    }
-    ledger.write_rows()?;
-    // Bursts are merged when they are moved to the tails.
-    if ledger.cache.bursts == 0 {
-        let merged = merge_tail(ledger.connection, id, tail)?;
-        ledger.cache.session(ledger.connection, session)?.tail = merged;
-    }
     Ok(())
 }
 

@@ -136,7 +136,7 @@ impl FoundRows {
             }
             [Null, Blob(directory), Blob(data)] => {
                 target.execute(
-                    "INSERT OR IGNORE INTO bursts (id, directory, data) VALUES (?1, ?2, ?3)",
+                    "INSERT OR IGNORE INTO packed_bursts (id, directory, data) VALUES (?1, ?2, ?3)",
                     params![id, directory, data],
                 )?;
             }

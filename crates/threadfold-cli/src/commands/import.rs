@@ -188,7 +188,8 @@ impl Queue<'_> {
             (Ok(changed), Some(store)) => {
                 let found = changed.found.clone();
                 let (bar, index) = (self.report.bar.clone(), self.imported.clone());
-                let is_short = size_of(&found) <= BYTES_AT_ONCE;
+                // The size of a session in a database is not known before it is read.
+                let is_short = found.content.stamp().bytes.is_some_and(|it| it <= BYTES_AT_ONCE);
                 let start = if is_short { ImportTask::start } else { ImportTask::run };
                 let import = start(store, &index, changed, Box::new(move |bytes| bar.inc(bytes)));
                 self.push(RunningImport { name, found, import: Some(import) })

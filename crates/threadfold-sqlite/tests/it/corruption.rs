@@ -227,7 +227,7 @@ async fn write_bursts(store: &Arc<dyn Store>, path: &Path) {
         for written in writing {
             written.await.expect("it does not panic").expect("it is in order");
         }
-        let bursts = file.query_row("SELECT count(*) FROM bursts", [], |row| row.get(0));
+        let bursts = file.query_row("SELECT count(*) FROM packed_bursts", [], |row| row.get(0));
         if bursts.is_ok_and(|count: u64| count > 0) {
             return;
         }
@@ -244,7 +244,7 @@ fn appends_continue_beside_a_corrupt_burst() -> Result {
         let store: Arc<dyn Store> = damaged.clone();
         let mut writer = Writer::begin(&store, "session").await;
         write_bursts(&store, &path).await;
-        alter(&path, "UPDATE bursts SET data = x''");
+        alter(&path, "UPDATE packed_bursts SET data = x''");
         // Enough bytes for a long tail, and enough appends to move the bursts.
         for number in 0..200 {
             let text = "x".repeat(if number < 4 { 100_000 } else { 10 });

@@ -124,7 +124,8 @@ fn a_store_of_version_1_is_read_unchanged_and_migrated_on_write() -> Result {
         let (session, epoch) = (made.session.clone(), made.epoch);
         let (written, appends) = (made.written.clone(), made.appends.clone());
         drop(made);
-        let older = "DROP TABLE removed; PRAGMA user_version = 1";
+        let older = "DROP TABLE removed; ALTER TABLE packed_bursts RENAME TO bursts;
+                     PRAGMA user_version = 1";
         let file = Connection::open(&path).expect("it is a database");
         file.execute_batch(older).expect("it can be made older");
         drop(file);
@@ -134,6 +135,12 @@ fn a_store_of_version_1_is_read_unchanged_and_migrated_on_write() -> Result {
         let written_before = Writer { store: reader, session, epoch, written, appends };
         written_before.check().await;
         let mut writer = with(written_before, SqliteStore::open(&path).expect("it can be written"));
+        // An older process that has the store open must not move rows that it cannot read.
+        let file = Connection::open(&path).expect("it is a database");
+        let older = file.prepare("SELECT count(*) FROM bursts");
+        assert!(older.is_err(), "an older process would go on");
+        drop(older);
+        drop(file);
         writer.append(vec![line(&writer.session, 1)]).await.expect("the lease still holds");
         writer.check().await;
         let released = writer.store.release(&writer.session, writer.epoch).await;

@@ -91,8 +91,13 @@ type FoundRecord = (Record, bool);
 fn number_found(first: u64, count: u64, found: Vec<FoundRecord>) -> Vec<StoredRecord> {
     let mut seq = first;
     let mut records = Vec::new();
+    // Damage before a record may have hit none, such as that of a header.
+    let mut missing = count.saturating_sub(found.len() as u64);
     for (record, is_after_gap) in found {
-        seq += u64::from(is_after_gap);
+        if is_after_gap && missing > 0 {
+            missing -= 1;
+            seq += 1;
+        }
         if seq - first >= count {
             break;
         }

@@ -32,8 +32,11 @@ pub(super) fn place(folder: &Path, found: &mut Discovery) {
 
 /// Adds the sessions of a project, and returns the other entries of its folder.
 fn project(folder: &Path, found: &mut Discovery, claimed: &mut ClaimedFiles) -> Vec<PathBuf> {
-    let (agents, others): (Vec<_>, Vec<_>) =
-        found.list(folder).into_iter().partition(|it| name_of(it).starts_with(SUBAGENT));
+    let is_of_agent = |path: &PathBuf| {
+        let name = name_of(path);
+        name.starts_with(SUBAGENT) && (name.ends_with(".jsonl") || name.ends_with(".meta.json"))
+    };
+    let (agents, others): (Vec<_>, Vec<_>) = found.list(folder).into_iter().partition(is_of_agent);
     let (mains, others): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|it| name_of(it).ends_with(".jsonl"));
     let beside = Arc::new(SubagentsBeside::among(&agents));

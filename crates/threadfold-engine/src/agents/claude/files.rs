@@ -19,7 +19,7 @@ use crate::files::{Form, InputFile, noted};
 /// How many bytes of a file are read to find its owner.
 const FIRST_LINES: u64 = 64 << 10;
 /// How long a line may be that began within them, to be read to its end.
-const LONGEST_LINE: u64 = 64 << 20;
+const LONGEST_LINE: u64 = 1 << 20;
 /// How many bytes are read at once.
 const SHORT_LINE: usize = 4 << 10;
 
@@ -145,7 +145,12 @@ pub(super) fn first_session(path: &Path) -> io::Result<Option<String>> {
         }
         let session_of =
             |record: Record| lines(&record.bytes).find_map(|line| session_of_line(line.bytes));
-        let named = records.drain(..).find_map(session_of);
+        let is_cut = count == 0 && opened.limit() == 0;
+        let named = match is_cut {
+            // A longer line is not read: its session stands before its content.
+            true => records.drain(..).find_map(|it| session_of_beginning(&it.bytes)),
+            false => records.drain(..).find_map(session_of),
+        };
         let is_enough = count == 0 || cutter.position() >= FIRST_LINES;
         if named.is_some() || is_enough {
             return Ok(named);
@@ -155,6 +160,14 @@ pub(super) fn first_session(path: &Path) -> io::Result<Option<String>> {
             chunk.resize(FIRST_LINES as usize, 0);
         }
     }
+}
+
+/// Returns the session that the beginning of a line names. Within a text, quotes are escaped.
+fn session_of_beginning(line: &[u8]) -> Option<String> {
+    const KEY: &[u8] = br#""sessionId":""#;
+    let value = &line[memchr::memmem::find(line, KEY)? + KEY.len()..];
+    let name = &value[..memchr::memchr(b'"', value)?];
+    Some(String::from_utf8_lossy(name).into_owned()).filter(|name| !name.is_empty())
 }
 
 /// How deep to search for files.
