@@ -19,7 +19,7 @@ const ALWAYS_STREAMED: [&str; 2] = ["SessionStart", "Setup"];
 const REASONS_OF_ERRORS: Versions = Versions::seen("2.1.50", "2.1.325").after("2.1.30");
 
 /// The versions that begin a turn for the end of a task without a report of the turn before.
-const LACKS_REPORTS: Versions = Versions::seen("2.1.50", "2.1.50").before("2.1.160");
+const LACKS_REPORTS: Versions = Versions::seen("2.1.50", "2.1.50").before("2.1.100");
 
 /// The input of a call.
 const INPUT: &str = "message.content.input";

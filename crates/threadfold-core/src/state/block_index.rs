@@ -9,7 +9,6 @@ use std::collections::hash_map::Entry as Place;
 use std::collections::{BTreeSet, hash_map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use foldhash::quality::RandomState;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::conversation::Map;
@@ -133,7 +132,7 @@ enum Labels {
 struct Table {
     /// Looked up by a keyed hash of the key, because ids can be chosen so that their hashes are
     /// alike.
-    first: hash_map::HashMap<u64, Label, RandomState>,
+    first: hash_map::HashMap<u64, Label>,
     /// Labels of a hash after its first.
     more: BTreeSet<(u64, Label)>,
 }
