@@ -77,13 +77,13 @@ fn check_pages(connection: &Connection, findings: &mut Findings) -> Result<(), F
 
 fn check_contents(connection: &Connection, findings: &mut Findings) -> Result<(), Failure> {
     let ids = check_sessions(connection, findings)?;
-    check_blobs(connection, findings)?;
+    let corrupt = check_blobs(connection, findings)?;
     let mut next: BTreeMap<i64, u64> = BTreeMap::new();
     let mut needed: BTreeSet<(i64, BlobHash)> = BTreeSet::new();
     check_groups(connection, findings, &ids, &mut next, &mut needed)?;
     check_tail(connection, findings, &ids, &mut next)?;
     check_refs(connection, findings, &ids, &needed)?;
-    check_snapshots(connection, findings, &ids)
+    check_snapshots(connection, findings, &ids, &corrupt)
 }
 
 fn check_sessions(connection: &Connection, findings: &mut Findings) -> Result<SessionIds, Failure> {
@@ -101,22 +101,30 @@ fn check_sessions(connection: &Connection, findings: &mut Findings) -> Result<Se
     Ok(ids)
 }
 
-fn check_blobs(connection: &Connection, findings: &mut Findings) -> Result<(), Failure> {
+/// Reads every blob once, and returns what is wrong with each corrupt one.
+fn check_blobs(
+    connection: &Connection,
+    findings: &mut Findings,
+) -> Result<HashMap<i64, String>, Failure> {
     let mut statement = connection.prepare("SELECT id FROM blobs")?;
     let mut rows = statement.query([])?;
+    let mut corrupt = HashMap::new();
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         match blobs::read_by_id(connection, id) {
-            Err(Failure::Corrupt(problem)) if is_referenced(connection, id)? => {
-                findings.add(&Subject::Blob(id), problem, Remedy::RestoreSession);
+            Ok(_) => {}
+            Err(Failure::Corrupt(problem)) => {
+                // If only snapshots use it, they are reported themselves, and nothing is lost.
+                // Whoever stores the same content next rewrites the blob.
+                if is_referenced(connection, id)? {
+                    findings.add(&Subject::Blob(id), problem.clone(), Remedy::RestoreSession);
+                }
+                corrupt.insert(id, problem);
             }
-            // Only snapshots use it: they are reported themselves, and nothing is lost. Whoever
-            // stores the same content next rewrites the blob.
-            Ok(_) | Err(Failure::Corrupt(_)) => {}
             Err(other) => return Err(other),
         }
     }
-    Ok(())
+    Ok(corrupt)
 }
 
 /// Returns whether a session refers to a blob, other than through its snapshots.
@@ -290,6 +298,7 @@ fn check_snapshots(
     connection: &Connection,
     findings: &mut Findings,
     ids: &SessionIds,
+    corrupt: &HashMap<i64, String>,
 ) -> Result<(), Failure> {
     let mut statement = connection.prepare("SELECT id, session, generation, seq FROM snapshots")?;
     let mut rows = statement.query([])?;
@@ -305,7 +314,11 @@ fn check_snapshots(
             generation: row.get(2)?,
             seq: row.get::<_, i64>(3)?.cast_unsigned(),
         };
-        findings.note(&subject, Remedy::Rebuild, snapshots::read(connection, row.get(0)?))?;
+        findings.note(
+            &subject,
+            Remedy::Rebuild,
+            snapshots::check(connection, row.get(0)?, corrupt),
+        )?;
     }
     let strays = "SELECT count(*) FROM snapshot_chunks
                   WHERE snapshot NOT IN (SELECT id FROM snapshots)";

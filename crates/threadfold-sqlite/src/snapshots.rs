@@ -1,6 +1,6 @@
 //! Snapshots: lists of pieces, most of which the snapshot before has as well.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -250,7 +250,7 @@ fn check_manifest<'a>(
 }
 
 /// Returns the content of a snapshot.
-pub(crate) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Failure> {
+fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Failure> {
     let mut statement = connection
         .prepare_cached("SELECT blob FROM snapshot_chunks WHERE snapshot = ?1 ORDER BY number")?;
     let mut rows = statement.query([snapshot])?;
@@ -263,6 +263,31 @@ pub(crate) fn read(connection: &Connection, snapshot: i64) -> Result<Vec<u8>, Fa
     }
     check_manifest(connection, snapshot, hashes.iter())?;
     Ok(bytes)
+}
+
+/// Checks that the pieces of a snapshot are there and match its manifest. `corrupt` has what is wrong
+/// with the content of each corrupt blob, so that no piece is read again for every snapshot with it.
+pub(crate) fn check(
+    connection: &Connection,
+    snapshot: i64,
+    corrupt: &HashMap<i64, String>,
+) -> Result<(), Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT blob, hash FROM snapshot_chunks LEFT JOIN blobs ON blobs.id = blob
+         WHERE snapshot = ?1 ORDER BY number",
+    )?;
+    let mut rows = statement.query([snapshot])?;
+    let mut hashes = Vec::new();
+    while let Some(row) = rows.next()? {
+        let blob: i64 = row.get(0)?;
+        if let Some(problem) = corrupt.get(&blob) {
+            return Err(Failure::Corrupt(problem.clone()));
+        }
+        let hash = row.get::<_, Option<[u8; 32]>>(1)?;
+        let missing = || Failure::Corrupt(format!("blob number {blob} is missing"));
+        hashes.push(BlobHash::from(hash.ok_or_else(missing)?));
+    }
+    check_manifest(connection, snapshot, hashes.iter())
 }
 
 /// Returns the hash of the pieces' hashes.
