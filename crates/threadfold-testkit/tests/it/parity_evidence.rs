@@ -506,9 +506,15 @@ fn a_turn_before_the_end_of_a_task_need_not_have_a_report_in_old_versions() {
             stream.remove(stream.iter().position(is_report).unwrap());
         })
     };
-    let comparison = without_first(&recorded).compare();
+    assert_different(&without_first(&recorded), "2.1.100 reports every turn");
+    let older = with_stream(&recorded, |stream| {
+        for line in stream.iter_mut().filter(|it| it["claude_code_version"].is_string()) {
+            line["claude_code_version"] = json!("2.1.50");
+        }
+    });
+    let comparison = without_first(&older).compare();
     assert_eq!(comparison.verdict(), Verdict::Partial, "{:?}", comparison.differences);
-    let changed = with_stream(&recorded, |stream| {
+    let changed = with_stream(&older, |stream| {
         let report = stream.iter_mut().rfind(|line| line["type"] == "result").unwrap();
         let tokens = report["usage"]["output_tokens"].as_u64().unwrap();
         report["usage"]["output_tokens"] = json!(tokens + 1);
