@@ -176,9 +176,7 @@ impl ImportTask {
         session: ChangedSession,
         progress: ImportProgress,
     ) -> Self {
-        let import =
-            import(store.shared(), store.budget_of_import(), index.clone(), session, progress);
-        Self::Running(store.spawn(import))
+        Self::Running(store.spawn(prepare(store, index, session, progress)))
     }
 
     /// Reads a session into the store before it returns.
@@ -191,9 +189,7 @@ impl ImportTask {
         session: ChangedSession,
         progress: ImportProgress,
     ) -> Self {
-        let import =
-            import(store.shared(), store.budget_of_import(), index.clone(), session, progress);
-        Self::Done(store.wait(import))
+        Self::Done(store.wait(prepare(store, index, session, progress)))
     }
 
     /// Waits for the result.
@@ -206,6 +202,16 @@ impl ImportTask {
             Self::Done(imported) => imported,
         }
     }
+}
+
+/// Returns an import that runs when it is waited for.
+fn prepare(
+    store: &OpenStore,
+    index: &Arc<Mutex<ImportedFiles>>,
+    session: ChangedSession,
+    progress: ImportProgress,
+) -> impl Future<Output = Result<ImportResult, CommandError>> + use<> {
+    import(store.shared(), store.budget_of_import(), index.clone(), session, progress)
 }
 
 async fn import(

@@ -47,22 +47,19 @@ pub(crate) fn renew(
     Ok(lease)
 }
 
-/// Releases a lease.
 pub(crate) fn release(
     ledger: &mut Ledger<'_>,
     session: &SessionId,
     epoch: Epoch,
 ) -> Result<(), Failure> {
     let cached = ledger.cache.session(ledger.connection, session)?;
-    if cached.epoch != epoch {
-        return Ok(());
+    if cached.epoch == epoch {
+        cached.holder = None;
+        ledger
+            .connection
+            .prepare_cached("UPDATE sessions SET holder = NULL, lease_until = NULL WHERE id = ?1")?
+            .execute([cached.id])?;
     }
-    cached.holder = None;
-    let id = cached.id;
-    ledger
-        .connection
-        .prepare_cached("UPDATE sessions SET holder = NULL, lease_until = NULL WHERE id = ?1")?
-        .execute([id])?;
     Ok(())
 }
 

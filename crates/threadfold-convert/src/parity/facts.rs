@@ -127,7 +127,7 @@ impl Facts {
         self.records.remove(record);
     }
 
-    /// Forgets what was stated within a field, which a later report states anew.
+    /// Removes the values below a field, because a later report has all of them again.
     pub(crate) fn forget_within(&mut self, record: &RecordName, field: &str) {
         let within = |it: &String| it.strip_prefix(field).is_some_and(|it| it.starts_with('.'));
         if let Some(fields) = self.records.get_mut(record) {

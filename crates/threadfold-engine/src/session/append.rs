@@ -127,6 +127,7 @@ impl Session {
     pub(super) async fn abandon_append(&mut self) {
         if let Some(running) = &mut self.running_append {
             running.abort();
+            // Whether it was durable, the log tells; `settle` reads it.
             running.await.ok();
             self.running_append = None;
         }

@@ -109,7 +109,7 @@ fn number_found(first: u64, count: u64, found: Vec<FoundRecord>) -> Vec<StoredRe
 
 /// Finds records one after another, and searches for the next one where one is damaged.
 ///
-/// `is_lost` says that something before them is lost, so the first one has to be searched for.
+/// If `is_lost`, the bytes before these are damaged, and the first record may begin anywhere.
 fn find_records(bytes: &[u8], mut is_lost: bool) -> Vec<FoundRecord> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < bytes.len() {

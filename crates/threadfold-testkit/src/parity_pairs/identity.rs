@@ -110,7 +110,7 @@ impl RawSide {
         self.repeated_counts.contains(&(line, path.to_owned()))
     }
 
-    /// Returns whether a line has totals that a later line of the same file reports anew for the same
+    /// Returns whether a field is a total that a later line of the same file replaces, for the same
     /// session. The cost is not among them: on every line it is the sum over the models.
     pub fn is_earlier_total(&self, (file, line): (usize, usize), path: &str) -> bool {
         let is_total = path.starts_with("modelUsage.") && !path.ends_with(".costUSD");

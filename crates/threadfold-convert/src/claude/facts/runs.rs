@@ -94,7 +94,7 @@ impl Reader {
         }
     }
 
-    /// Reads that the message which is streaming is whole.
+    /// Notes that a streamed message is complete.
     pub(super) fn stop_answer(&mut self, id: &str) {
         let last = self.facts.evidence.answers.last();
         let is_last =
