@@ -1,4 +1,4 @@
-//! Serializes maps as lists of pairs, sorted by key.
+//! Serializes maps as lists of pairs: sorted by key, or [in their own order](in_order).
 //!
 //! Keys of JSON objects can only be text, and snapshots must not depend on the order of a hash map.
 
@@ -25,4 +25,21 @@ where
     D: Deserializer<'de>,
 {
     Ok(Vec::<(K, V)>::deserialize(deserializer)?.into_iter().collect())
+}
+
+/// For maps that have an order of their own, which snapshots keep.
+pub(crate) mod in_order {
+    use serde::{Serialize, Serializer};
+
+    pub(crate) use super::deserialize;
+
+    pub(crate) fn serialize<'a, M, K, V, S>(map: &'a M, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        &'a M: IntoIterator<Item = (&'a K, &'a V)>,
+        K: Serialize + 'a,
+        V: Serialize + 'a,
+        S: Serializer,
+    {
+        serializer.collect_seq(map)
+    }
 }

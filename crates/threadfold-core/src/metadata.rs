@@ -5,13 +5,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use imbl::OrdMap;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::event::{Payload, Rank, SessionEvent};
 use crate::id::{ConversationId, MessageId, SessionId};
 use crate::json::{Fields, Json, JsonError};
+
+mod messages;
+
+use messages::Messages;
 
 /// Facts about a session as a whole.
 ///
@@ -51,7 +54,7 @@ struct Facts {
     stop_reason: Option<Arc<str>>,
     started_at: Option<Arc<str>>,
     ended_at: Option<Arc<str>>,
-    messages: OrdMap<MessageId, MessageUsage>,
+    messages: Messages,
 }
 
 /// A count of tokens.
@@ -155,11 +158,9 @@ impl SessionMetadata {
     /// Counts the tokens of a message, or of a turn under a synthetic message id.
     fn count(&mut self, event: &SessionEvent, name: MessageId, tokens: TokenUsage) {
         let rank = event.context.rank();
-        let known = self.facts.messages.entry(name).or_insert_with(|| MessageUsage {
-            conversation: event.context.conversation_id.clone(),
-            rank,
-            tokens,
-        });
+        let conversation = event.context.conversation_id.clone();
+        let first = MessageUsage { conversation, rank, tokens };
+        let known = self.facts.messages.get_or_insert(name, first);
         // The conversation is not updated: a copied message counts where it was reported first.
         if rank >= known.rank {
             (known.rank, known.tokens) = (rank, tokens);

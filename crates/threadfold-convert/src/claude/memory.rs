@@ -5,17 +5,18 @@
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use threadfold_core::{BlockId, ConversationId, Json, Placement, ToolUseId};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::repeated_history::RepeatedHistory;
 use super::waiting::{Openings, WaitingCalls};
-use crate::hash_map::Map;
+use crate::hash_map::{Map, NameHasher};
 
-/// A map whose keys are hashes, which need not be hashed again.
-#[expect(clippy::disallowed_types, reason = "the hasher is a fixed one")]
-pub(super) type HashKeyMap<V> = std::collections::HashMap<u128, V, BuildHasherDefault<KeyHasher>>;
+/// A map whose keys are hashes, which need not be hashed again, in the order of insertion: a
+/// snapshot of it begins like the one before, and deduplicated pieces of it are stored once.
+pub(super) type HashKeyMap<V> = IndexMap<u128, V, BuildHasherDefault<KeyHasher>>;
 
 /// Returns both halves of a key as one number.
 #[derive(Clone, Default)]
@@ -54,7 +55,7 @@ pub(super) struct Memory {
     /// The first prompt in each subagent's own file.
     pub(super) openings: Openings,
     /// Conversations of subagents whose lines are in the main file, by the `uuid` of each line.
-    #[serde(with = "crate::pairs")]
+    #[serde(with = "crate::pairs::in_order")]
     pub(super) sidechains: HashKeyMap<ConversationId>,
     /// The last reported working directory and version, so that only changes are reported.
     #[serde(rename = "told")]
@@ -69,7 +70,7 @@ pub(super) struct Memory {
     #[serde(default)]
     pub(super) retellings: RepeatedHistory,
     /// Calls without an id, by the line that contains the only one.
-    #[serde(with = "crate::pairs", default)]
+    #[serde(with = "crate::pairs::in_order", default)]
     pub(super) nameless: HashKeyMap<Arc<str>>,
     /// Ends of runs that are not known yet, by the call, else by the subagent's id.
     #[serde(with = "crate::pairs", default)]
@@ -101,10 +102,10 @@ pub(super) struct Side {
     #[serde(with = "crate::pairs")]
     pub(super) last: Map<ConversationId, BlockId>,
     /// How many blocks of each message were emitted, by the message's id.
-    #[serde(with = "crate::pairs")]
-    pub(super) counts: Map<Arc<str>, u64>,
+    #[serde(with = "crate::pairs::in_order")]
+    pub(super) counts: IndexMap<Arc<str>, u64, BuildHasherDefault<NameHasher>>,
     /// Known lines, by [`key`].
-    #[serde(with = "crate::pairs")]
+    #[serde(with = "crate::pairs::in_order")]
     pub(super) lines: HashKeyMap<LineEntry>,
     /// Streamed blocks that no `assistant` line has confirmed yet.
     pub(super) previews: Vec<Preview>,

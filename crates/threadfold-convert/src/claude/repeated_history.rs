@@ -24,10 +24,10 @@ use crate::hash_map::Map;
 pub(super) struct RepeatedHistory {
     /// What was read, by hash: where a text is within its message, and the words of a call or a
     /// result.
-    #[serde(with = "crate::pairs")]
+    #[serde(with = "crate::pairs::in_order")]
     known: HashKeyMap<u64>,
     /// The telling that each message belongs to, by hash; those of the first one are left out.
-    #[serde(with = "crate::pairs")]
+    #[serde(with = "crate::pairs::in_order")]
     messages: HashKeyMap<u32>,
     #[serde(with = "crate::pairs")]
     conversations: Map<ConversationId, ConversationRepetition>,
