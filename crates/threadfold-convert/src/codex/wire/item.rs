@@ -255,7 +255,10 @@ pub(in crate::codex) fn with_underscores(name: &str) -> String {
 
 /// Returns the command that a shell runs: `["bash", "-lc", SCRIPT]`, or `bash -lc SCRIPT`.
 pub(in crate::codex) fn script_of(command: &RawValue) -> Option<String> {
-    if let Ok(words) = serde_json::from_str::<Vec<Str<'_>>>(command.get()) {
+    // Most are texts, and an error of the parser takes longer to make than the rest of this.
+    if command.get().starts_with('[')
+        && let Ok(words) = serde_json::from_str::<Vec<Str<'_>>>(command.get())
+    {
         return Some(match words.as_slice() {
             [_, flag, script] if is_command_flag(flag) => script.to_string(),
             words => words.iter().map(|it| &**it).collect::<Vec<_>>().join(" "),
