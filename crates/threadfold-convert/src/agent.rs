@@ -45,6 +45,9 @@ pub(crate) struct AgentModule {
     pub(crate) unpack: fn(&[u8]) -> Option<Bundle>,
     /// Returns whether a file's name, without its extension, is a session id of the agent.
     pub(crate) is_session_name: fn(&str) -> bool,
+    /// Returns the name of a file that is only a part of a session, such as a subagent's, by one of
+    /// its lines.
+    pub(crate) part_name: fn(&[u8]) -> Option<SessionId>,
     /// Texts of which at least one is in every record that changes the session's title.
     pub(crate) title_marks: &'static [&'static str],
     /// A session has one main file, so that another main file must be a copy of it.
@@ -250,6 +253,12 @@ impl Agent {
     /// Returns whether a file's name, without its extension, is a session id of the agent.
     pub fn is_session_name(self, stem: &str) -> bool {
         (self.0.is_session_name)(stem)
+    }
+
+    /// Returns the name of a file that is only a part of a session, such as a subagent's, by one of
+    /// its lines: the line names the session, but the file is not that session.
+    pub fn part_name(self, line: &[u8]) -> Option<SessionId> {
+        (self.0.part_name)(line)
     }
 
     /// Returns texts of which at least one is in every record that changes the session's title, so

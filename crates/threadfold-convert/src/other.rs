@@ -28,6 +28,7 @@ pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
     resume: |memory| Ok(Box::new(memory::read::<OtherConverter>(memory)?)),
     unpack: |_| None,
     is_session_name: |_| false,
+    part_name: |_| None,
     title_marks: &[],
     has_one_main_file: false,
     reading_order: |files| {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use threadfold_core::SessionId;
-use threadfold_fold::{Agent, Glance};
+use threadfold_fold::{Agent, Glance, SessionName};
 
 use crate::error::EngineError;
 use crate::file_watcher::FileChanges;
@@ -40,6 +40,15 @@ pub enum IdOrigin {
     /// The agent assigned no id, so it is derived from the content. Sessions with the same
     /// beginning get the same id.
     Content,
+}
+
+impl IdOrigin {
+    /// Returns an id that records contain, with its origin: the name of a part of a session is not
+    /// unique.
+    pub(crate) fn of(name: SessionName) -> (SessionId, Self) {
+        let origin = if name.is_part { Self::Content } else { Self::Agent };
+        (name.id, origin)
+    }
 }
 
 /// The content of a session outside the store.

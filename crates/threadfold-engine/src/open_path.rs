@@ -282,11 +282,12 @@ impl FileHead {
         let path = || path.to_owned();
         match self.detect() {
             Some(found) => Ok(found),
-            None if any => Ok(Detection::unknown()),
-            None if self.is_packed => Err(InputError::Unrecognized { path: path() }),
-            None if self.head().is_before_first_record() => {
+            // Nothing is not a session, whatever the user asks for.
+            None if !self.is_packed && self.head().is_before_first_record() => {
                 Err(InputError::NothingYet { path: path() })
             }
+            None if any => Ok(Detection::unknown()),
+            None if self.is_packed => Err(InputError::Unrecognized { path: path() }),
             None if self.head().is_text() => Ok(Detection::unknown()),
             None => Err(InputError::Unrecognized { path: path() }),
         }
@@ -436,7 +437,7 @@ fn name_reader(
             needs_more = namer.push(&chunk[..count]);
         }
     }
-    let own_id = namer.finish().map(|id| (id, IdOrigin::Agent));
+    let own_id = namer.finish().map(IdOrigin::of);
     Ok(own_id.unwrap_or_else(|| (content_name(input, &first), IdOrigin::Content)))
 }
 

@@ -213,8 +213,8 @@ impl Pipe {
                 }
             }
         }
-        if let Some(id) = namer.finish() {
-            return Ok((id, IdOrigin::Agent));
+        if let Some(name) = namer.finish() {
+            return Ok(IdOrigin::of(name));
         }
         if form == Form::Document {
             return Ok((content_name(input, &self.held), IdOrigin::Content));

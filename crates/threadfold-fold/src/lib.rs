@@ -51,7 +51,7 @@ pub use detect::{
 pub use error::with_causes;
 pub use fold::{Fold, Oddity, SliceCommand, Step};
 pub use glance::{FileParts, Glance, HeadReader, UnknownField};
-pub use name::{SessionNamer, content_name};
+pub use name::{SessionName, SessionNamer, content_name};
 pub use query::Query;
 pub use record::{Record, RecordKind, StoredRecord, Timestamp};
 pub use slice::{

@@ -21,14 +21,25 @@ const SEARCH_LIMIT: u64 = 16 << 20;
 /// let line = b"{\"type\":\"user\",\"sessionId\":\"s1\"}\n";
 /// let mut namer = SessionNamer::new(detect(line).expect("a transcript"));
 /// namer.push(line);
-/// assert_eq!(namer.finish().map(|id| id.to_string()), Some("s1".into()));
+/// assert_eq!(namer.finish().map(|name| name.id.to_string()), Some("s1".into()));
 /// ```
 pub struct SessionNamer {
     feed: Feed,
+    agent: Option<Agent>,
     converter: Box<dyn Converter>,
     cutter: Cutter,
     number: u64,
-    found: Option<SessionId>,
+    found: Option<SessionName>,
+}
+
+/// The id of a session, as its records name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionName {
+    /// The id.
+    pub id: SessionId,
+    /// The records are only a part of a session, such as a subagent's. They are not that session,
+    /// and other parts may have the same name.
+    pub is_part: bool,
 }
 
 impl SessionNamer {
@@ -42,7 +53,8 @@ impl SessionNamer {
             Some(agent) => (Feed::new(agent, kind, "main"), agent.converter()),
             None => (Feed::of_events("events"), events::converter()),
         };
-        Self { feed, converter, cutter: Cutter::new(1), number: 0, found: None }
+        let (agent, cutter) = (input.agent, Cutter::new(1));
+        Self { feed, agent, converter, cutter, number: 0, found: None }
     }
 
     /// Reads the next bytes. Returns whether more are needed.
@@ -77,12 +89,18 @@ impl SessionNamer {
         let position = Position { number: self.number, ..Position::default() };
         let Some(line) = line(position, bytes) else { return };
         let line = FeedLine { feed: &self.feed, number: line.number, bytes: line.bytes };
+        if self.feed.kind == FeedKind::Main
+            && let Some(id) = self.agent.and_then(|agent| agent.part_name(line.bytes))
+        {
+            self.found = Some(SessionName { id, is_part: true });
+            return;
+        }
         self.converter.push(&line, &mut Vec::new());
-        self.found = self.converter.session();
+        self.found = self.converter.session().map(|id| SessionName { id, is_part: false });
     }
 
     /// Returns the session's id, if its bytes contain one; the last line may lack its end.
-    pub fn finish(mut self) -> Option<SessionId> {
+    pub fn finish(mut self) -> Option<SessionName> {
         if self.found.is_none()
             && let Some(last) = self.cutter.unfinished()
         {

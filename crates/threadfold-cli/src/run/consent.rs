@@ -8,7 +8,6 @@ use threadfold_core::{CallAction, Effect, SessionId, TurnState, resume_plan};
 use threadfold_loop::McpConfig;
 
 use super::setup::{ProviderArg, RunSetup};
-use super::show::short;
 use crate::error::{CommandError, print_note};
 use crate::provider_keys;
 
@@ -37,7 +36,8 @@ pub(crate) fn ask_to_trust(
     for call in &resume_plan(turns, |_| Effect::Unsafe).calls {
         if call.action != CallAction::Replay {
             let call = &call.call;
-            print_note(format_args!("  {:<9} {} {}", "call", call.name, short(&call.arguments)));
+            // Whole: nobody can agree to what is cut off.
+            print_note(format_args!("  {:<9} {} {}", "call", call.name, call.arguments));
         }
     }
     if consent == Consent::Given {
@@ -76,6 +76,7 @@ impl RunSetup {
         }
         uses.push(("model", self.model.clone()));
         uses.extend(self.script.as_deref().map(|it| ("script", path(it))));
+        uses.extend(self.system.as_ref().map(|it| ("system", it.clone())));
         uses.push(("folder", path(&self.folder)));
         uses.push(("tools", self.tools.join(", ")));
         let Some(config) = &self.mcp else { return uses };
@@ -84,6 +85,10 @@ impl RunSetup {
         for (name, server) in servers.unwrap_or_default().servers {
             let command = [&[server.command][..], &server.args].concat().join(" ");
             uses.push(("MCP", format!("server `{name}`: {command}")));
+            uses.extend(server.cwd.map(|it| ("MCP", format!("server `{name}`, in {}", path(&it)))));
+            for (variable, value) in server.env {
+                uses.push(("MCP", format!("server `{name}`, with `{variable}={value}`")));
+            }
         }
         uses
     }

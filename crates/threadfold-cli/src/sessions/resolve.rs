@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use threadfold_engine::{Discovery, FoundSession, InputOptions, is_container, open_one};
+use threadfold_engine::{Discovery, FoundSession, is_container};
 use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, ambiguous};
@@ -46,7 +46,7 @@ pub(crate) fn find_given(given: &str) -> Result<ResolvedInput, CommandError> {
 pub(crate) enum Target<'a> {
     /// A session in an agent's folder.
     Found(Box<FoundSession>),
-    /// A file, one agent's folder of sessions, or `-`.
+    /// A file, a folder, or `-`.
     Input(PathBuf),
     /// A session in the store.
     Stored(&'a OpenStore, Box<SessionEntry>),
@@ -104,10 +104,7 @@ pub(crate) fn resolve<'a>(
     }
     match ResolvedInput::path(given) {
         ResolvedInput::Session(found) => Ok(Target::Found(found)),
-        ResolvedInput::Input(file) => Ok(Target::Input(file)),
-        ResolvedInput::Folder(folder) => {
-            Ok(Target::Found(Box::new(open_one(&folder, &InputOptions::default())?)))
-        }
+        ResolvedInput::Input(path) | ResolvedInput::Folder(path) => Ok(Target::Input(path)),
     }
 }
 

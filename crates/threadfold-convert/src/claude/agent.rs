@@ -22,6 +22,7 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     resume: |memory| Ok(Box::new(memory::read::<ClaudeConverter>(memory)?)),
     unpack,
     is_session_name,
+    part_name: layout::subagent_of_line,
     title_marks: &["-title\""],
     has_one_main_file: true,
     reading_order,

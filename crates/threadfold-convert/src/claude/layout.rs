@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use threadfold_core::AgentId;
+use threadfold_core::{AgentId, SessionId};
 
 /// The files of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +100,29 @@ pub fn session_of_line(line: &[u8]) -> Option<String> {
     }
     let line: SessionLine<'_> = serde_json::from_slice(line).ok()?;
     line.session.map(std::borrow::Cow::into_owned).filter(|name| !name.is_empty())
+}
+
+/// Returns the name of a subagent's file, by one of its lines: the line is of a side chain, and
+/// names the subagent.
+///
+/// ```
+/// use threadfold_convert::claude::layout::subagent_of_line;
+///
+/// let line = br#"{"type":"user","sessionId":"s1","isSidechain":true,"agentId":"a1"}"#;
+/// assert_eq!(subagent_of_line(line).map(|it| it.to_string()), Some("agent-a1".into()));
+/// assert_eq!(subagent_of_line(br#"{"type":"user","sessionId":"s1"}"#), None);
+/// ```
+pub fn subagent_of_line(line: &[u8]) -> Option<SessionId> {
+    #[derive(serde::Deserialize)]
+    struct SubagentLine {
+        #[serde(rename = "isSidechain")]
+        is_sidechain: bool,
+        #[serde(rename = "agentId")]
+        agent: AgentId,
+    }
+    let line: SubagentLine = serde_json::from_slice(line).ok()?;
+    let agent = line.agent.bare();
+    (line.is_sidechain && !agent.is_empty()).then(|| SessionId::from(format!("agent-{agent}")))
 }
 
 /// Returns whether a file's name, without its extension, is a session id of Claude Code: a UUID.

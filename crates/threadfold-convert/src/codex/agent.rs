@@ -21,6 +21,7 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     resume: |memory| Ok(Box::new(memory::read::<CodexConverter>(memory)?)),
     unpack: bundle::unpack_list,
     is_session_name: layout::is_thread_id,
+    part_name: |_| None,
     title_marks: &["thread_name"],
     has_one_main_file: false,
     reading_order,

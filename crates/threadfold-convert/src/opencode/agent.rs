@@ -24,6 +24,7 @@ pub const AGENT: Agent = Agent::new(&AgentModule {
     resume: |memory| Ok(Box::new(memory::read::<OpencodeConverter>(memory)?)),
     unpack: bundle::unpack,
     is_session_name,
+    part_name: |_| None,
     title_marks: &["title"],
     has_one_main_file: false,
     reading_order,

@@ -17,7 +17,7 @@ use self::content::ClaudeContent;
 use super::{AgentAccess, Machine, other};
 use crate::discover::{Discovery, FolderTree};
 use crate::files::Form;
-use crate::found_session::{FoundSession, IdOrigin};
+use crate::found_session::FoundSession;
 use crate::open_path::{InputError, InputOptions, name_file, single_file};
 use crate::unread::UnreadContent;
 
@@ -93,11 +93,7 @@ fn open_among(
     if options.session.is_some() {
         return Err(InputError::OneSession { path: path.to_owned() });
     }
-    let (id, naming) = match subagent_name(path) {
-        // Its lines name the parent session, not its own.
-        Some(name) => (name.into(), IdOrigin::Content),
-        None => name_file(path, input, Form::Lines)?,
-    };
+    let (id, naming) = name_file(path, input, Form::Lines)?;
     let content = match beside {
         Some(beside) => ClaudeContent::among(path, beside),
         None => ClaudeContent::of_main(path),
@@ -111,12 +107,6 @@ fn open_among(
         parent: None,
         content: Arc::new(content),
     }])
-}
-
-/// Returns the name of a subagent's file.
-fn subagent_name(path: &Path) -> Option<String> {
-    let stem = path.file_stem()?.to_string_lossy();
-    stem.starts_with(SUBAGENT).then(|| stem.into_owned())
 }
 
 fn project_of(path: &Path) -> String {

@@ -20,6 +20,7 @@ mod pipes;
 mod recordings;
 mod reindex;
 mod slices;
+mod snapshot_sharing;
 mod snapshots;
 mod stored;
 mod unreliable;
