@@ -113,13 +113,11 @@ async fn growth_while_nobody_followed_is_a_change_once_it_is_read() {
     followed.poll().await;
     followed.session.leave().await.unwrap();
     append(&followed.path, "later");
-    let FollowedFile { path, store, session, .. } = &followed;
-    let _ = session;
-    let mut session = open(store, &"s".into()).await;
-    let found = open_one(path, &InputOptions::default()).unwrap();
-    let mut follower = ObservedFollower::new(found.content.follower());
-    follower.poll(&mut session, &mut |_| {}).await.unwrap();
-    assert_eq!(observed(store).await, 1);
+    followed.session = open(&followed.store, &"s".into()).await;
+    let found = open_one(&followed.path, &InputOptions::default()).unwrap();
+    followed.follower = ObservedFollower::new(found.content.follower());
+    followed.poll().await;
+    assert_eq!(observed(&followed.store).await, 1);
 }
 
 #[tokio::test]

@@ -34,7 +34,6 @@ fn story(agent: &str, name: &str) -> String {
     let pair = pair(agent, name);
     let mut fold = Fold::new(pair.session.clone(), Slices::default());
     let mut told = format!("{agent}/{name}\n");
-    let mut last = None;
     for step in push_all(&mut fold, pair.stream_records()) {
         for event in &step.events {
             let kind = event.payload.kind();
@@ -44,15 +43,13 @@ fn story(agent: &str, name: &str) -> String {
                 told += &line;
             }
         }
-        last = Some(step.seq);
     }
-    assert!(last.is_some());
     let query = fold.items::<QueryState>().unwrap().latest().map(|it| Json::of(&it.status));
     told += &format!("  query: {}\n", query.map_or("-".to_owned(), |it| it.to_string()));
-    for (source, fold) in [("stream", &fold), ("files", &folded(&pair, pair.file_records()))] {
+    let stored = folded(&pair, pair.file_records());
+    for (source, fold) in [("stream", &fold), ("files", &stored)] {
         told += &format!("  {source}: {:?}\n", files(fold));
     }
-    let stored = folded(&pair, pair.file_records());
     assert!(stored.items::<QueryState>().unwrap().is_empty(), "{name}: files report no queries");
     told
 }
