@@ -6,13 +6,13 @@ mod target;
 
 use std::path::Path;
 use std::pin::{Pin, pin};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
-    ContentWatcher, EngineError, FolderFollower, FolderUpdate, FoundSession, FrameListener, Host,
-    InputOptions, Intake, ListenOptions, Options, Pipe, Server, ServerAccess, Session,
-    SessionNames, follow_pipe, holder, server_at,
+    ContentWatcher, EngineError, FolderFollower, FolderUpdate, Follow, FoundSession, FrameListener,
+    Host, InputOptions, Intake, ListenOptions, ObservedFollower, Options, Pipe, Server,
+    ServerAccess, Session, SessionNames, follow_pipe, holder, server_at,
 };
 use threadfold_fold::with_causes;
 use threadfold_store::StoreError;
@@ -136,8 +136,8 @@ impl Watcher<'_> {
     async fn session(self, found: &FoundSession) -> Result<(), CommandError> {
         // One for all rounds, so that a signal during a poll is not lost.
         let mut stop = pin!(stop());
-        let mut follower = found.content.follower();
-        let mut watcher = ContentWatcher::new(found, &*follower);
+        let mut follower = ObservedFollower::new(found.content.follower());
+        let mut watcher = ContentWatcher::new(found, &follower);
         let mut opened = self.open(&found.id).await?;
         if let Some(session) = &mut opened {
             report_rewrite(follower.poll(session, &mut |_| {}).await?);
@@ -151,6 +151,11 @@ impl Watcher<'_> {
             tokio::select! {
                 shown = &mut showing => break show_result(shown),
                 stopped = &mut stop => break stopped,
+                () = reached(follower.deadline()) => {
+                    if let Err(error) = follower.record_pending(&mut session).await {
+                        break Err(error.into());
+                    }
+                }
                 changes = watcher.changed() => {
                     follower.notice(&changes);
                     match follower.poll(&mut session, &mut |_| {}).await {
@@ -279,6 +284,14 @@ impl Watcher<'_> {
         let closed = follower.close().await;
         frames.close().await;
         ended.and(closed.map_err(CommandError::from))
+    }
+}
+
+/// Waits for a time; forever if there is none.
+async fn reached(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
     }
 }
 

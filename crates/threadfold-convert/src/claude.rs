@@ -21,6 +21,7 @@ mod cross_check;
 mod deltas;
 mod emitter;
 mod facts;
+mod files;
 mod harness_tags;
 mod internal;
 mod known_gaps;

@@ -29,6 +29,7 @@ pub mod claude;
 pub mod codex;
 mod corrupt_lines;
 pub mod events;
+mod files;
 mod hash_map;
 pub mod lines;
 mod memory;
@@ -56,7 +57,7 @@ pub const RECOGNIZED_LINES: usize = 20;
 /// another state.
 ///
 /// Snapshots and summaries of another generation are rebuilt from the records.
-pub const GENERATION: u32 = 7;
+pub const GENERATION: u32 = 8;
 
 /// Converts the lines of one session to events.
 pub trait Converter: Send + Sync {

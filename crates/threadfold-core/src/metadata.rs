@@ -2,6 +2,9 @@
 //!
 //! A separate fold beside the reducer, because none of this is part of the conversation.
 
+mod messages;
+mod totals;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,10 +14,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::event::{Payload, Rank, SessionEvent};
 use crate::id::{ConversationId, MessageId, SessionId};
 use crate::json::{Fields, Json, JsonError};
-
-mod messages;
-
 use messages::Messages;
+use totals::{TokenSum, Totals};
 
 /// Facts about a session as a whole.
 ///
@@ -38,6 +39,7 @@ use messages::Messages;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionMetadata {
     facts: Facts,
+    totals: Totals,
 }
 
 /// The complete data. [`SessionMetadata`] shows only a part of it.
@@ -158,11 +160,15 @@ impl SessionMetadata {
     /// Counts the tokens of a message, or of a turn under a synthetic message id.
     fn count(&mut self, event: &SessionEvent, name: MessageId, tokens: TokenUsage) {
         let rank = event.context.rank();
+        let is_new = self.facts.messages.get(&name).is_none();
         let conversation = event.context.conversation_id.clone();
         let first = MessageUsage { conversation, rank, tokens };
         let known = self.facts.messages.get_or_insert(name, first);
         // The conversation is not updated: a copied message counts where it was reported first.
-        if rank >= known.rank {
+        if is_new {
+            self.totals.add(&known.conversation, tokens);
+        } else if rank >= known.rank {
+            self.totals.replace(&known.conversation, known.tokens, tokens);
             (known.rank, known.tokens) = (rank, tokens);
         }
     }
@@ -186,7 +192,10 @@ impl SessionMetadata {
 
     /// Restores the metadata from its complete data.
     pub fn from_facts(facts: &Json) -> Result<Self, JsonError> {
-        Ok(Self { facts: facts.read()? })
+        let facts: Facts = facts.read()?;
+        let mut totals = Totals::default();
+        facts.messages.values().for_each(|used| totals.add(&used.conversation, used.tokens));
+        Ok(Self { facts, totals })
     }
 
     /// Returns the session's id, as first reported.
@@ -236,21 +245,18 @@ impl SessionMetadata {
 
     /// Returns the tokens of the whole session, including subagents.
     pub fn usage(&self) -> TokenUsage {
-        sum(self.facts.messages.values())
+        self.totals.session.tokens()
     }
 
     /// Returns the tokens of one conversation, under the name that its events carried.
     pub fn usage_of(&self, conversation: &ConversationId) -> TokenUsage {
-        sum(self.facts.messages.values().filter(|it| it.conversation == *conversation))
+        self.totals.conversations.get(conversation).map(TokenSum::tokens).unwrap_or_default()
     }
 
     /// Returns the tokens of each conversation that used any.
     pub fn usage_by_conversation(&self) -> BTreeMap<ConversationId, TokenUsage> {
-        let mut all: BTreeMap<ConversationId, TokenUsage> = BTreeMap::new();
-        for used in self.facts.messages.values() {
-            all.entry(used.conversation.clone()).or_default().add(used.tokens);
-        }
-        all
+        let sums = self.totals.conversations.iter();
+        sums.map(|(conversation, sum)| (conversation.clone(), sum.tokens())).collect()
     }
 }
 
@@ -259,19 +265,6 @@ impl TokenUsage {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
-
-    fn add(&mut self, other: Self) {
-        self.input = self.input.saturating_add(other.input);
-        self.output = self.output.saturating_add(other.output);
-        self.cache_read = self.cache_read.saturating_add(other.cache_read);
-        self.cache_creation = self.cache_creation.saturating_add(other.cache_creation);
-    }
-}
-
-fn sum<'a>(messages: impl Iterator<Item = &'a MessageUsage>) -> TokenUsage {
-    let mut total = TokenUsage::default();
-    messages.for_each(|used| total.add(used.tokens));
-    total
 }
 
 fn set_text(slot: &mut Option<Arc<str>>, value: &Json) {

@@ -52,6 +52,12 @@ pub enum EngineError {
         /// The kind of the record.
         kind: &'static str,
     },
+    /// Record what a follower observed, such as the state of a server or a changed transcript.
+    #[error("a record of kind `{kind}` is not an observation of a follower")]
+    NotAnObservation {
+        /// The kind of the record, or of its event.
+        kind: String,
+    },
     /// Store the other source under an id of its own.
     #[error("session `{session}` belongs to an agent loop: other sources cannot be added")]
     IsRun {

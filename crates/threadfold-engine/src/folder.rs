@@ -20,6 +20,7 @@ use crate::host::Host;
 use crate::naming::SessionNames;
 use crate::open_path::InputOptions;
 use crate::session::{Options, Session};
+use crate::transcript_observer::ObservedFollower;
 
 /// A session without new records for this long is closed, so that other processes can write it.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
@@ -62,7 +63,7 @@ struct TrackedSession {
 
 struct OpenSession {
     session: Session,
-    follower: Box<dyn Follow>,
+    follower: ObservedFollower,
     active: Instant,
 }
 
@@ -136,14 +137,15 @@ impl FolderFollower {
         }
     }
 
-    /// Returns when to poll although nothing changes: to close a session, to retry one, or to list
-    /// the folder.
+    /// Returns when to poll although nothing changes: to close a session, to retry one, to record
+    /// what was observed of one, or to list the folder.
     fn deadline(&self) -> Option<Instant> {
         let idle =
             self.sessions.iter().filter_map(|it| Some(it.open.as_ref()?.active + IDLE_AFTER));
         let retries = self.failures.values().map(|it| it.at + RETRY_AFTER);
+        let observed = self.sessions.iter().filter_map(|it| it.open.as_ref()?.follower.deadline());
         let list = self.is_stale.then(|| self.next_list().unwrap_or_else(Instant::now));
-        idle.chain(retries).chain(list).min()
+        idle.chain(retries).chain(observed).chain(list).min()
     }
 
     /// Returns when the folder may be listed again; nothing if it was never listed.
@@ -187,8 +189,26 @@ impl FolderFollower {
         for index in changed {
             self.poll_session(index, &changes, &mut updates).await;
         }
+        self.record_observed(&mut updates).await;
         self.close_idle(&mut updates).await;
         updates
+    }
+
+    /// Records changes of transcripts that were withheld because they followed others at once.
+    async fn record_observed(&mut self, updates: &mut Vec<FolderUpdate>) {
+        let now = Instant::now();
+        for index in 0..self.sessions.len() {
+            let Some(open) = &mut self.sessions[index].open else { continue };
+            if open.follower.deadline().is_none_or(|it| it > now) {
+                continue;
+            }
+            if let Err(error) = open.follower.record_pending(&mut open.session).await {
+                let (id, place) =
+                    (open.session.id().clone(), self.sessions[index].found.place.clone());
+                self.report(Some(&id), &place, error, updates);
+                self.close_one(index, updates).await;
+            }
+        }
     }
 
     /// Lists the folder, and discovers its sessions if any file is new, gone or changed.
@@ -308,7 +328,7 @@ impl FolderFollower {
             tracked.found.content.check()?;
             let id = SessionNames::new(self.host.store()).settle(&tracked.found).await?;
             let session = self.host.open(&id, (self.options)()).await?;
-            let follower = tracked.found.content.follower();
+            let follower = ObservedFollower::new(tracked.found.content.follower());
             tracked.open = Some(OpenSession { session, follower, active: Instant::now() });
         }
         let Some(open) = &mut tracked.open else {
@@ -365,9 +385,11 @@ impl FolderFollower {
     }
 
     async fn close_one(&mut self, index: usize, updates: &mut Vec<FolderUpdate>) {
-        let Some(OpenSession { session, .. }) = self.sessions[index].open.take() else { return };
+        let Some(open) = self.sessions[index].open.take() else { return };
+        let OpenSession { mut session, mut follower, .. } = open;
         let (id, path) = (session.id().clone(), self.sessions[index].found.place.clone());
-        if let Err(error) = session.close().await {
+        let recorded = follower.record_pending(&mut session).await;
+        if let Err(error) = recorded.and(session.close().await.map(drop)) {
             let (session, losses) = (Some(id), Vec::new());
             updates.push(FolderUpdate { session, path, result: Err(error), losses });
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use threadfold_core::{Change, ConversationState, Json, SessionEvent, SessionId, SessionMetadata};
-use threadfold_fold::{Cursor, GENERATION, LogId, Snapshot, Step};
+use threadfold_fold::{Cursor, Fold, GENERATION, LogId, SliceChange, Snapshot, Step};
 
 /// The version of the frames themselves.
 pub const PROTOCOL: u32 = 1;
@@ -52,6 +52,9 @@ pub enum Frame {
         /// For a client that is sent changes: the conversation to show.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Json>,
+        /// For a client that is sent changes: the items of the other slices, by name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        slices: Option<Json>,
     },
     /// The stream continues after the client's cursor, without a snapshot.
     Resume {
@@ -75,7 +78,7 @@ pub enum Frame {
         /// What it meant.
         events: Vec<SessionEvent>,
     },
-    /// What one record changed in the conversation.
+    /// What one record changed, in the conversation and in the other slices.
     Changes {
         /// The session.
         session_id: SessionId,
@@ -83,6 +86,9 @@ pub enum Frame {
         cursor: String,
         /// What changed.
         changes: Vec<Change>,
+        /// What changed in the other slices.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        slices: Vec<SliceChange>,
     },
     /// Frames were missed: a snapshot follows.
     Gap {
@@ -186,19 +192,29 @@ impl View {
     }
 }
 
-/// A snapshot that is serialized on first use, once for all listeners.
+/// The slices of a session, serialized on first use, once for all listeners.
 pub(crate) struct LazySnapshot {
-    make: Box<dyn Fn() -> Snapshot + Send + Sync>,
-    json: OnceLock<Json>,
+    fold: Fold,
+    make: fn(&Fold, &LogId) -> Snapshot,
+    log: LogId,
+    snapshot: OnceLock<Json>,
+    slices: OnceLock<Json>,
 }
 
 impl LazySnapshot {
-    pub(crate) fn new(make: impl Fn() -> Snapshot + Send + Sync + 'static) -> Self {
-        Self { make: Box::new(make), json: OnceLock::new() }
+    pub(crate) fn new(log: &LogId, fold: Fold, make: fn(&Fold, &LogId) -> Snapshot) -> Self {
+        let (snapshot, slices) = Default::default();
+        Self { fold, make, log: log.clone(), snapshot, slices }
     }
 
+    /// Returns all slices, with what later events need.
     pub(crate) fn json(&self) -> &Json {
-        self.json.get_or_init(|| Json::of(&(self.make)()))
+        self.snapshot.get_or_init(|| Json::of(&(self.make)(&self.fold, &self.log)))
+    }
+
+    /// Returns the slices beside the conversation, as they are shown.
+    pub(crate) fn slices(&self) -> &Json {
+        self.slices.get_or_init(|| Json::of(&self.fold.shown_slices()))
     }
 }
 
@@ -240,7 +256,9 @@ impl SharedStep {
                 Frame::Events { session_id, cursor, events: self.step.events.clone() }
             }
             Delivery::Changes => {
-                Frame::Changes { session_id, cursor, changes: self.step.changes.clone() }
+                let (changes, slices) =
+                    (self.step.changes.clone(), self.step.shown_slice_changes());
+                Frame::Changes { session_id, cursor, changes, slices }
             }
         }
     }

@@ -74,6 +74,7 @@ mod session;
 mod snapshot_writer;
 mod spill_file;
 mod stored_text;
+mod transcript_observer;
 mod transient;
 mod unread;
 
@@ -113,5 +114,6 @@ pub use salvage::salvage;
 pub use server::{Server, ServerAccess, ServerError, Stop, server_at};
 pub use session::{Options, RecordInspector, Session};
 pub use spill_file::Budget;
+pub use transcript_observer::ObservedFollower;
 pub use transient::{read_found, read_pipe, records_of};
 pub use unread::{Unit, UnreadContent, unread_content, unread_on};

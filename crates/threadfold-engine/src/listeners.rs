@@ -202,15 +202,13 @@ impl SessionHandle {
 /// Returns a view of a session at the last record of its fold.
 pub(crate) fn view(log: &LogId, fold: &Fold) -> View {
     let fork = fold.without_converter();
-    let of_log = log.clone();
+    let make = |fold: &Fold, log: &LogId| fold.snapshot(header(log, BTreeMap::new()));
     View {
         seq: fold.seq(),
         log: log.clone(),
         conversation: fold.conversation().clone(),
         metadata: fold.metadata().clone(),
-        snapshot: Arc::new(LazySnapshot::new(move || {
-            fork.snapshot(header(&of_log, BTreeMap::new()))
-        })),
+        snapshot: Arc::new(LazySnapshot::new(log, fork, make)),
     }
 }
 

@@ -99,6 +99,16 @@ pub enum ServerError {
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 impl ServerError {
+    /// Returns whether nothing listens at the server's address.
+    pub(crate) fn is_refused(&self) -> bool {
+        let first: &(dyn std::error::Error + 'static) = self;
+        let mut causes = std::iter::successors(Some(first), |error| error.source());
+        causes.any(|error| {
+            let io = error.downcast_ref::<std::io::Error>();
+            io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused)
+        })
+    }
+
     pub(crate) fn unreachable(address: String, error: reqwest::Error) -> Self {
         let is_refusal = error.status().is_some();
         Self::Unreachable { address, source: Box::new(error), is_refusal }

@@ -2,6 +2,7 @@
 
 mod append;
 mod lease;
+mod observations;
 mod read_back;
 mod slice_commands;
 
@@ -184,9 +185,10 @@ impl Session {
     /// others are dropped. If that call passes the same records of a source again, at the same
     /// position, they are deduplicated.
     ///
-    /// Records of the loop are refused: whatever is read from elsewhere is history.
+    /// Records of the loop are refused: whatever is read from elsewhere is history. So are
+    /// observations, which [`record_observations`](Self::record_observations) writes.
     pub async fn accept(&mut self, incoming: Vec<Record>) -> Result<Vec<Arc<Step>>, EngineError> {
-        refuse_ledger(&incoming)?;
+        refuse_own(&incoming)?;
         self.accept_any(incoming).await
     }
 
@@ -281,7 +283,7 @@ impl Session {
         &mut self,
         incoming: Vec<Record>,
     ) -> Result<(), EngineError> {
-        refuse_ledger(&incoming)?;
+        refuse_own(&incoming)?;
         let mut batches = batches(incoming).into_iter();
         let Some(first) = batches.next() else { return Ok(()) };
         self.check_spill()?;
@@ -586,12 +588,18 @@ fn batches(records: Vec<Record>) -> Vec<Vec<Record>> {
     batches
 }
 
-/// Refuses records of a loop's ledger.
-fn refuse_ledger(records: &[Record]) -> Result<(), EngineError> {
-    match records.iter().find(|it| it.kind.is_of_loop()) {
-        Some(record) => Err(EngineError::NotTheLoop { kind: record.kind.name() }),
-        None => Ok(()),
+/// Refuses records that no source has: those of a loop's ledger, and observations.
+fn refuse_own(records: &[Record]) -> Result<(), EngineError> {
+    for record in records {
+        let kind = record.kind.name();
+        if record.kind.is_of_loop() {
+            return Err(EngineError::NotTheLoop { kind });
+        }
+        if record.kind == RecordKind::Observation {
+            return Err(EngineError::NotAnObservation { kind: kind.to_owned() });
+        }
     }
+    Ok(())
 }
 
 impl Drop for Session {

@@ -3,29 +3,35 @@
 //! It is pure: the same records give the same fold, whoever reads them, wherever and whenever.
 
 mod ledger;
+mod observation;
 mod push;
 mod slices;
 mod snapshot;
 mod stored_converter;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use threadfold_convert::{Agent, Converter, events};
 use threadfold_core::{
-    Anomaly, Change, ConversationState, SessionEvent, SessionId, SessionMetadata, SpillStore,
+    Anomaly, Change, ConversationState, Json, SessionEvent, SessionId, SessionMetadata, SpillStore,
     TurnState,
 };
 
 use crate::short_lines::ShortLines;
-use crate::slice::{Item, Items, SliceError, Slices};
+use crate::slice::{Item, Items, SliceChange, SliceError, Slices};
 use crate::snapshot::SliceSnapshot;
 use crate::source::{Source, SourceRole, SourceSpec};
 use crate::sources::Sources;
 use crate::spill_budget::Spill;
 
 use ledger::Turns;
+pub use observation::is_observation;
 use push::finish;
 pub use slices::SliceCommand;
+
+/// The name of the metadata among the slices.
+const METADATA: &str = "metadata";
 
 /// Everything that is derived from a session's log.
 pub struct Fold {
@@ -67,6 +73,10 @@ pub struct Step {
     pub events: Vec<SessionEvent>,
     /// What the events changed in the conversation.
     pub changes: Vec<Change>,
+    /// What the record changed in the slices.
+    pub slice_changes: Vec<SliceChange>,
+    /// The metadata of the session, if the record changed more of it than its times.
+    pub metadata: Option<SessionMetadata>,
     /// The session was restored to an earlier snapshot, which `changes` do not contain.
     pub restored: bool,
     /// What could not be applied.
@@ -283,6 +293,13 @@ impl Fold {
         &self.slices
     }
 
+    /// Returns the slices beside the conversation as they are shown: the items of each, by its name.
+    pub fn shown_slices(&self) -> BTreeMap<&str, Vec<Json>> {
+        let mut shown = self.slices.to_json();
+        shown.insert(METADATA, vec![Json::of(&self.metadata)]);
+        shown
+    }
+
     /// Returns an independent fold with the same state.
     #[must_use]
     pub fn fork(&self) -> Self {
@@ -316,12 +333,25 @@ impl Fold {
 }
 
 impl Step {
+    /// Returns what the record changed in the slices beside the conversation, as they are shown.
+    pub fn shown_slice_changes(&self) -> Vec<SliceChange> {
+        let metadata = self.metadata.as_ref().map(|metadata| SliceChange::ItemSet {
+            slice: METADATA.to_owned(),
+            index: 0,
+            item: Json::of(metadata),
+        });
+        self.slice_changes.iter().cloned().chain(metadata).collect()
+    }
+
     /// Begins the step of another record, in the memory of the last one.
     fn reset(&mut self, record: u64, length: usize) {
-        let Self { seq, bytes, line, events, changes, restored, oddities } = self;
+        let Self { seq, bytes, line, events, changes, slice_changes, metadata, restored, oddities } =
+            self;
+        *metadata = None;
         (*seq, *bytes, *line, *restored) = (record, length, 0, false);
         events.clear();
         changes.clear();
+        slice_changes.clear();
         oddities.clear();
     }
 

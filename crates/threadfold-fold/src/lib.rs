@@ -49,14 +49,14 @@ pub use detect::{
     may_be_document,
 };
 pub use error::with_causes;
-pub use fold::{Fold, Oddity, SliceCommand, Step};
+pub use fold::{Fold, Oddity, SliceCommand, Step, is_observation};
 pub use glance::{FileParts, Glance, HeadReader, UnknownField};
 pub use name::{SessionName, SessionNamer, content_name};
 pub use query::Query;
 pub use record::{Record, RecordKind, StoredRecord, Timestamp};
 pub use slice::{
     EnvironmentState, FileState, FileStatus, Item, Items, QueryState, QueryStatus, RestorePolicy,
-    Slice, SliceError, Slices,
+    Slice, SliceChange, SliceError, Slices, TranscriptState,
 };
 pub use snapshot::{
     ConverterPlace, SliceSnapshot, Snapshot, SnapshotFooter, SnapshotHeader, SnapshotOutline,

@@ -61,6 +61,10 @@ pub enum RecordKind {
     /// A person's decision to continue a run from the turns that the log reports so far, although
     /// no loop here wrote them.
     Trust,
+    /// An event that only a follower of the session can observe: its server became ready, its
+    /// transcript changed. It is about no source, and no conversation, ledger or original file
+    /// contains it.
+    Observation,
     /// A kind that a newer version wrote; it is stored and ignored.
     Other(u8),
 }
@@ -80,6 +84,7 @@ impl RecordKind {
             Self::Slice => 9,
             Self::Loop => 10,
             Self::Trust => 11,
+            Self::Observation => 12,
             Self::Other(code) => code,
         }
     }
@@ -98,6 +103,7 @@ impl RecordKind {
             9 => Self::Slice,
             10 => Self::Loop,
             11 => Self::Trust,
+            12 => Self::Observation,
             code => Self::Other(code),
         }
     }
@@ -121,6 +127,7 @@ impl RecordKind {
             Self::Slice => "slice",
             Self::Loop => "loop",
             Self::Trust => "trust",
+            Self::Observation => "observation",
             Self::Other(_) => "unknown",
         }
     }

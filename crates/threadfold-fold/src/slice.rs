@@ -3,6 +3,8 @@
 //! The built-in slices use the same types as those that a user registers.
 
 mod builtin;
+mod change;
+mod files;
 mod registry;
 
 use std::any::Any;
@@ -13,7 +15,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use threadfold_core::{Json, JsonError, SessionEvent};
 
-pub use builtin::{EnvironmentState, FileState, FileStatus, QueryState, QueryStatus};
+pub use builtin::{EnvironmentState, QueryState, QueryStatus, TranscriptState};
+use change::ItemChange;
+pub use change::SliceChange;
+pub use files::{FileState, FileStatus};
 pub(crate) use registry::Dispatch;
 pub use registry::{SliceError, Slices};
 
@@ -46,22 +51,30 @@ impl RestorePolicy {
 pub struct Items<T> {
     items: Vector<T>,
     positions: OrdMap<Arc<str>, usize>,
+    /// What changed since the slice was last asked.
+    changes: Vec<ItemChange>,
 }
 
 impl<T> Default for Items<T> {
     fn default() -> Self {
-        Self { items: Vector::new(), positions: OrdMap::new() }
+        Self { items: Vector::new(), positions: OrdMap::new(), changes: Vec::new() }
     }
 }
 
 impl<T: Clone> Items<T> {
     /// Appends an item.
     pub fn push(&mut self, item: T) {
+        self.changes.push(ItemChange::Set(self.items.len()));
         self.items.push_back(item);
     }
 
     /// Replaces all items with this one.
     pub fn replace(&mut self, item: T) {
+        if self.items.len() == 1 && self.positions.is_empty() {
+            self.changes.push(ItemChange::Set(0));
+            self.items.set(0, item);
+            return;
+        }
         self.clear();
         self.push(item);
     }
@@ -70,11 +83,12 @@ impl<T: Clone> Items<T> {
     pub fn upsert(&mut self, key: &str, item: T) {
         match self.positions.get(key) {
             Some(&position) => {
+                self.changes.push(ItemChange::Set(position));
                 self.items.set(position, item);
             }
             None => {
                 self.positions.insert(key.into(), self.items.len());
-                self.items.push_back(item);
+                self.push(item);
             }
         }
     }
@@ -86,7 +100,11 @@ impl<T: Clone> Items<T> {
 
     /// Removes all items.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        if self.items.is_empty() {
+            return;
+        }
+        // What was set before is gone.
+        *self = Self { changes: vec![ItemChange::Cleared], ..Self::default() };
     }
 
     /// Returns the last item.
@@ -232,6 +250,10 @@ pub(crate) trait AnySlice: Send + Sync {
     fn seed(&mut self, items: &[Json]) -> Result<(), JsonError>;
     fn clear(&mut self);
     fn items(&self) -> Vec<Json>;
+    /// Moves what changed since the last call to `out`.
+    fn take_changes(&mut self, out: &mut Vec<SliceChange>);
+    /// Drops what changed since the last call: a restored slice has not changed.
+    fn forget_changes(&mut self);
     fn fork(&self) -> Box<dyn AnySlice>;
     fn as_any(&self) -> &dyn Any;
 }
@@ -268,7 +290,9 @@ impl<T: Item> AnySlice for Slice<T> {
 
     fn seed(&mut self, items: &[Json]) -> Result<(), JsonError> {
         let items = items.iter().map(Json::read);
-        self.items = self.with_items(items.collect::<Result<_, _>>()?);
+        let mut seeded = self.with_items(items.collect::<Result<_, _>>()?);
+        seeded.changes.insert(0, ItemChange::Cleared);
+        self.items = seeded;
         Ok(())
     }
 
@@ -278,6 +302,27 @@ impl<T: Item> AnySlice for Slice<T> {
 
     fn items(&self) -> Vec<Json> {
         self.items.iter().map(Json::of).collect()
+    }
+
+    fn forget_changes(&mut self) {
+        self.items.changes = Vec::new();
+    }
+
+    fn take_changes(&mut self, out: &mut Vec<SliceChange>) {
+        if self.items.changes.is_empty() {
+            return;
+        }
+        let changes = std::mem::take(&mut self.items.changes);
+        for change in change::last_of_each(changes) {
+            let item = match change {
+                ItemChange::Cleared => None,
+                ItemChange::Set(index) => {
+                    let Some(item) = self.items.items.get(index) else { continue };
+                    Some((index, Json::of(item)))
+                }
+            };
+            out.push(SliceChange::new(&self.name, item));
+        }
     }
 
     fn fork(&self) -> Box<dyn AnySlice> {

@@ -124,6 +124,11 @@ impl Source {
         self.document.is_some()
     }
 
+    /// Returns the hash of its last document; nothing if it was read as lines.
+    pub fn document(&self) -> Option<Chain> {
+        self.document
+    }
+
     /// Returns whether `bytes` equal its last document.
     pub fn is_document(&self, bytes: &[u8]) -> bool {
         self.document == Some(Chain::of_document(bytes))

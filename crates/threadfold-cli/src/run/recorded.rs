@@ -102,6 +102,8 @@ impl RecordedRun {
 fn setup_in(record: &StoredRecord) -> Option<RunSetup> {
     let bytes = match record.kind {
         RecordKind::Loop => record.content_and_mark().0,
+        // What a follower observed is about the agent's server or its files, and never about a run.
+        RecordKind::Observation => return None,
         _ => &record.bytes,
     };
     let text = std::str::from_utf8(bytes).ok()?;

@@ -58,6 +58,9 @@ fn every_line_is_a_frame_of_a_session_that_changes() {
         matches!(frame(&first), Frame::Resume { protocol: 1, reducer: 1, .. }),
         "a resumed stream has no versions: {first}"
     );
+    // That the transcript changed was recorded after the line, and so after its cursor.
+    let missed = resumed.wait_for("\"s1\"");
+    assert!(missed.contains("transcript:changed"), "{missed}");
     let next = resumed.wait_for("\"s1\"");
     assert!(matches!(frame(&next), Frame::Changes { .. }), "{next}");
     assert!(next.contains("while nobody watched"), "{next}");

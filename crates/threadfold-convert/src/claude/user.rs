@@ -8,6 +8,7 @@ use threadfold_core::{
 };
 
 use super::emitter::Emitter;
+use super::files::emit_changed;
 use super::harness_tags::{self, Author};
 use super::memory::{call_id, key};
 use super::permission::resolve_by_result;
@@ -34,6 +35,7 @@ pub(super) fn convert_user(emitter: &mut Emitter<'_>, line: &Line<'_>) -> Option
             }
         }
     }
+    emit_changed(emitter, line);
     if parts.is_empty() {
         return first;
     }

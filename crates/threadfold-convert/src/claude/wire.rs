@@ -315,6 +315,27 @@ pub(super) struct AgentResult<'a> {
     pub(super) resumed_agent_id: Option<Str<'a>>,
 }
 
+/// The structured result of a tool that changes files.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FileResult<'a> {
+    /// `create` or `update`, of a whole file that was written.
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Option<Str<'a>>,
+    #[serde(borrow, rename = "filePath")]
+    pub(super) file_path: Option<Str<'a>>,
+    #[serde(borrow, rename = "structuredPatch")]
+    pub(super) structured_patch: Option<&'a RawValue>,
+    #[serde(borrow, rename = "originalFile")]
+    pub(super) original_file: Option<&'a RawValue>,
+    #[serde(borrow, rename = "oldString")]
+    pub(super) old_string: Option<Str<'a>>,
+    #[serde(borrow, alias = "notebookPath")]
+    pub(super) notebook_path: Option<Str<'a>>,
+    #[serde(borrow)]
+    pub(super) error: Option<Str<'a>>,
+}
+
 /// The metadata file beside a subagent's file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

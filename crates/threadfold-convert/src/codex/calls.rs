@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use threadfold_core::Json;
 
 use super::emitter::Emitter;
+use super::files;
 use super::items::{search_input, states_output};
 use super::memory::Call;
 use super::names;
@@ -174,7 +175,7 @@ pub(super) fn convert_output(emitter: &mut Emitter<'_>, item: &Object<'_>) -> bo
     }
     let result = match &*known.name {
         "exec_command" | "shell" | "shell_command" | "user_shell" => shell_result(&told, raw),
-        "apply_patch" => patch_result(emitter, &known, &told, raw),
+        "apply_patch" => patch_result(emitter, (&id, &known), &told, raw),
         "wait_agent" => wait_result(emitter, &told, raw),
         "close_agent" | "resume_agent" => state_result(&known, &told, raw),
         name if name.starts_with("mcp__") => {
@@ -245,7 +246,7 @@ fn shell_result(told: &ModelOutput<'_>, raw: Option<&RawValue>) -> ResultReport 
 
 fn patch_result(
     emitter: &mut Emitter<'_>,
-    call: &Call,
+    (id, call): (&str, &Call),
     told: &ModelOutput<'_>,
     raw: Option<&RawValue>,
 ) -> ResultReport {
@@ -253,6 +254,7 @@ fn patch_result(
     if told.has_header && !failed {
         let folder = emitter.thread().settings.get("cwd").cloned();
         let changes = tools::patched_files(call.patch.as_deref().unwrap_or(""), folder.as_deref());
+        files::emit(emitter, id, &changes);
         let output = tools::changed_files(&changes);
         return ResultReport { output, ..ResultReport::default() };
     }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use threadfold_core::{Block, BlockId, BlockStatus, Json, Placement, SystemBlock};
 
 use super::emitter::Emitter;
+use super::files;
 use super::items::{self, Stage};
 use super::memory::StoredName;
 use super::names::PART_END;
+use super::queries;
 use super::subagents::{self, SpawnReport};
 use super::texts::{self, ReasoningReport};
 use super::tools;
@@ -34,17 +36,20 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, line: &Line<'_>) -> bool {
             // One version mixes the turns of subagents into the stream.
             if !thread.is_open {
                 thread.begin_turn(None, None);
+                queries::start(emitter);
             }
         }
         "turn.completed" => {
             if let Some(tokens) = line.usage.and_then(Tokens::read) {
                 emit_usage(emitter, tokens);
             }
+            queries::complete(emitter, None);
             emitter.emit_idle();
         }
         "turn.failed" => {
             let error = line.error.and_then(Object::read);
             let message = error.as_ref().and_then(|it| it.text("message")).unwrap_or_default();
+            queries::fail(emitter, Json::string(&message));
             end_failed(emitter, &message);
         }
         "item.started" | "item.updated" | "item.completed" => {
@@ -224,6 +229,7 @@ fn convert_call(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: Stage) -> boo
         emitter.memory.names.keep_result(&id, &result);
     }
     tools::emit_result(emitter, &id, result);
+    files::emit_of_item(emitter, &id, item);
     true
 }
 

@@ -9,6 +9,7 @@ use threadfold_core::{
 
 use super::compaction;
 use super::emitter::Emitter;
+use super::files;
 use super::names;
 use super::outputs;
 use super::subagents::{self, SpawnReport};
@@ -226,6 +227,7 @@ pub(super) fn convert_call(emitter: &mut Emitter<'_>, item: &Item<'_>, stage: St
     }
     if !is_aborted && !is_spawn {
         tools::emit_result(emitter, &id, result_of(item));
+        files::emit_of_item(emitter, &id, item);
     }
     true
 }

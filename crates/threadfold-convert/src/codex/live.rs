@@ -16,6 +16,7 @@ use super::compaction;
 use super::emitter::Emitter;
 use super::items::{self, Stage};
 use super::memory::OpenText;
+use super::queries;
 use super::texts::{self, MOST_PENDING, ReasoningReport};
 use super::transcript::{TurnEnd, begin_turn, emit_usage, end_turn, roll_back};
 use super::wire::{Item, ItemKind, Line, Object, Tokens};
@@ -153,6 +154,7 @@ fn convert_method(
         "turn/started" => {
             let turn = params.object("turn").and_then(|it| it.text("id"));
             begin_turn(emitter, turn.as_deref().filter(|it| is_lasting(it)), None);
+            queries::start(emitter);
         }
         "turn/completed" => {
             let Some(turn) = params.object("turn") else { return false };
@@ -164,6 +166,7 @@ fn convert_method(
                 error: error.as_deref(),
                 is_interrupted: turn.text("status").as_deref() == Some("interrupted"),
             };
+            queries::end(emitter, &turn);
             end_turn(emitter, &end);
         }
         "item/started" | "item/completed" => {

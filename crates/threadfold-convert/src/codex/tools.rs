@@ -10,6 +10,7 @@ use threadfold_core::{
 
 use super::emitter::Emitter;
 use super::wire::Change;
+use crate::files::within;
 
 /// A call, as one view reports it.
 #[derive(Clone, Debug, Default)]
@@ -179,22 +180,22 @@ pub(super) fn diffs(changes: &[Change<'_>]) -> Option<Json> {
 
 /// Returns the files that a patch names, as the items of its result list them.
 pub(super) fn patched_files<'a>(patch: &'a str, folder: Option<&str>) -> Vec<Change<'a>> {
-    let absolute = |path: &str| match folder {
-        Some(folder) if !path.starts_with('/') => {
-            format!("{}/{path}", folder.trim_end_matches('/'))
+    let kinds = [("Add File: ", "add"), ("Update File: ", "update"), ("Delete File: ", "delete")];
+    let mut changes: Vec<Change<'a>> = Vec::new();
+    for line in patch.lines().filter_map(|line| line.trim_end().strip_prefix("*** ")) {
+        if let Some(to) = line.strip_prefix("Move to: ") {
+            if let Some(moved) = changes.last_mut().filter(|it| it.kind == "update") {
+                moved.moved_to = Some(within(folder, to).into());
+            }
+            continue;
         }
-        _ => path.to_owned(),
-    };
-    let change = |line: &'a str| {
-        let line = line.trim_end().strip_prefix("*** ")?;
-        let kinds =
-            [("Add File: ", "add"), ("Update File: ", "update"), ("Delete File: ", "delete")];
-        kinds.iter().find_map(|(prefix, kind)| {
-            let path = absolute(line.strip_prefix(prefix)?);
-            Some(Change { path: path.into(), kind: (*kind).into(), diff: None })
-        })
-    };
-    let mut changes: Vec<_> = patch.lines().filter_map(change).collect();
+        let named =
+            kinds.iter().find_map(|(prefix, kind)| Some((line.strip_prefix(prefix)?, *kind)));
+        if let Some((path, kind)) = named {
+            let (path, kind) = (within(folder, path).into(), kind.into());
+            changes.push(Change { path, kind, diff: None, moved_to: None });
+        }
+    }
     changes.sort();
     changes
 }

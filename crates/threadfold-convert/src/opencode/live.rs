@@ -10,6 +10,7 @@ use super::emitter::Emitter;
 use super::messages::{convert_message, convert_session};
 use super::next;
 use super::parts::convert_part;
+use super::queries;
 use super::wire::{Delta, MessageInfo, Part, Properties, SessionInfo};
 use crate::borrowed::Str;
 
@@ -61,10 +62,18 @@ pub(super) fn convert(emitter: &mut Emitter<'_>, kind: &str, properties: &RawVal
                 emitter.emit(&conversation, Payload::MetadataUpdate(MetadataUpdate { metadata }));
             }
         }
-        // The message that failed carries the error, so `session.error` would repeat it.
-        "session.error"
-        | "session.status"
-        | "session.diff"
+        "session.status" => {
+            if let Some(conversation) = conversation_of(emitter, &about) {
+                queries::convert_status(emitter, &conversation, about.status);
+            }
+        }
+        // The message that failed carries the error, so it becomes no block.
+        "session.error" => {
+            if let Some(conversation) = conversation_of(emitter, &about) {
+                queries::fail(emitter, &conversation, about.error);
+            }
+        }
+        "session.diff"
         | "session.compacted"
         | "session.deleted"
         | "file.edited"
@@ -218,6 +227,7 @@ fn convert_idle(emitter: &mut Emitter<'_>, about: &Properties<'_>) {
     let Some(conversation) = conversation_of(emitter, about) else { return };
     let abandoned = emitter.side().open.take_conversation(&conversation);
     emitter.abandon_texts(abandoned);
+    queries::complete(emitter, &conversation);
     emitter.emit_idle(&conversation);
 }
 

@@ -27,6 +27,12 @@ pub(super) struct Memory {
     /// the background does not name it.
     #[serde(default, with = "crate::pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) calls: BTreeMap<Arc<str>, (ConversationId, Arc<str>)>,
+    /// The stream has reported that the main session works, and not yet that it stopped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_busy: bool,
+    /// The folder of the main session of version 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) folder: Option<Arc<str>>,
 }
 
 /// What one kind of source has reported so far.

@@ -1,8 +1,10 @@
 //! Tool parts: one part is a call, and its result once it has ended.
 
+use serde_json::value::RawValue;
 use threadfold_core::{Block, BlockStatus, ConversationId, Json, ToolResultBlock, ToolUseBlock};
 
 use super::emitter::{Emitter, key, key_after};
+use super::files::FileCall;
 use super::tasks;
 use super::time::iso;
 use super::wire::{Part, ToolState};
@@ -61,6 +63,17 @@ pub(super) fn convert_tool(
         result.metadata.insert("attachments", attachments.into());
     }
     emitter.emit_block(conversation, key_after(message, id), result);
+    if !is_error {
+        let file_call = FileCall {
+            tool: name,
+            call,
+            input: state.input.map(RawValue::get),
+            metadata: state.metadata.map(RawValue::get),
+            output: state.output.map(RawValue::get),
+            ended: state.time.and_then(|time| time.end),
+        };
+        file_call.emit(emitter, conversation);
+    }
 }
 
 /// Returns how long a tool ran, in milliseconds.

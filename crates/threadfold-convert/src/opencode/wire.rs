@@ -8,8 +8,8 @@ use crate::borrowed::Str;
 mod object;
 
 pub(super) use object::{
-    Exchange, MessageInfo, Part, Row, SessionInfo, StoredObject, TaskInput, TaskMetadata, Tokens,
-    ToolState,
+    Exchange, FileDetail, FileInput, FileMetadata, MessageInfo, Part, Row, SessionInfo,
+    StoredObject, TaskInput, TaskMetadata, Tokens, ToolState,
 };
 
 /// An event of the bus or of the log, or a wrapper around one.
@@ -118,6 +118,8 @@ pub(super) struct Properties<'a> {
     pub(super) request_id: Option<Str<'a>>,
     #[serde(borrow)]
     pub(super) todos: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) status: Option<&'a RawValue>,
 
     #[serde(borrow, rename = "assistantMessageID")]
     pub(super) assistant_message_id: Option<Str<'a>>,
@@ -147,6 +149,13 @@ pub(super) struct Properties<'a> {
     pub(super) model: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) tokens: Option<&'a RawValue>,
+}
+
+/// Whether a session works: `busy`, `retry` or `idle`.
+#[derive(Debug, Deserialize)]
+pub(super) struct SessionStatus<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Str<'a>,
 }
 
 /// A person's prompt, in the newer protocol.

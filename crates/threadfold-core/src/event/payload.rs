@@ -143,6 +143,8 @@ objects! {
         path: Arc<str> = "path",
         /// A reference to the content.
         content: Option<Json> = "content",
+        /// When it happened, where that is not the event's own time.
+        changed_at: Option<Arc<str>> = "changedAt",
     }
 
     /// An agent's transcript.

@@ -6,6 +6,7 @@
 
 use serde::Deserialize;
 use threadfold_core::{Change, Json, SessionEvent, SessionId};
+use threadfold_fold::SliceChange;
 
 use super::{Delivery, Frame};
 
@@ -25,6 +26,7 @@ pub(super) struct FrameFields {
     state: Option<Json>,
     events: Option<Vec<SessionEvent>>,
     changes: Option<Vec<Change>>,
+    slices: Option<Json>,
     reason: Option<String>,
 }
 
@@ -44,6 +46,7 @@ impl TryFrom<FrameFields> for Frame {
                 notice: fields.notice,
                 snapshot: fields.snapshot,
                 state: fields.state,
+                slices: fields.slices,
             },
             "resume" => Self::Resume {
                 session_id,
@@ -58,7 +61,9 @@ impl TryFrom<FrameFields> for Frame {
             }
             "changes" => {
                 let changes = fields.changes.ok_or("`changes` is missing")?;
-                Self::Changes { session_id, cursor, changes }
+                let slices = fields.slices.map(|it| it.read::<Vec<SliceChange>>()).transpose();
+                let slices = slices.map_err(|error| format!("`slices` cannot be read: {error}"))?;
+                Self::Changes { session_id, cursor, changes, slices: slices.unwrap_or_default() }
             }
             "gap" => Self::Gap { session_id, cursor, reason: reason? },
             "heartbeat" => Self::Heartbeat { session_id, cursor },

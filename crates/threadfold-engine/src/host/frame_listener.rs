@@ -207,6 +207,7 @@ impl FrameListener {
             notice: self.notice.clone(),
             snapshot: has_events.then(|| view.snapshot.json().clone()),
             state: (!has_events).then(|| threadfold_core::Json::of(&view.conversation)),
+            slices: (!has_events).then(|| view.snapshot.slices().clone()),
         }
     }
 

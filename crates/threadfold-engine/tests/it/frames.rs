@@ -1,13 +1,15 @@
 //! A client rebuilds the writer's state from frames, starting at any record.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
 use threadfold_core::{ConversationState, Json, SessionId, apply_changes};
 use threadfold_engine::{
     Delivery, Frame, FrameListener, Host, InputOptions, ListenOptions, Options, REDUCER, holder,
     open_one, records_of,
 };
-use threadfold_fold::{Cursor, Record, Snapshot};
+use threadfold_fold::{Cursor, Record, SliceChange, Snapshot};
 use threadfold_store::MemoryStore;
 use threadfold_testkit::opencode::database::{DatabaseContent, fill, recording};
 
@@ -92,6 +94,7 @@ impl ReducingClient {
 struct ShowingClient {
     listener: FrameListener,
     state: ConversationState,
+    slices: BTreeMap<String, Vec<Value>>,
     seq: u64,
 }
 
@@ -101,23 +104,50 @@ impl ShowingClient {
         let mut listener = host.listen(id, ListenOptions::default()).await.unwrap();
         let first = frames(&listener.next_frames().await).remove(0);
         let seq = cursor(&first).seq;
-        let Frame::Snapshot { state: Some(state), snapshot: None, .. } = first else {
+        let Frame::Snapshot { state: Some(state), slices: Some(slices), snapshot: None, .. } =
+            first
+        else {
             panic!("{first:?}")
         };
         assert_eq!(state.as_str(), Json::of(writer).as_str());
-        Self { listener, state: writer.clone(), seq }
+        let slices = serde_json::from_str(slices.as_str()).unwrap();
+        Self { listener, state: writer.clone(), slices, seq }
     }
 
     async fn follow(&mut self, end: u64) {
         while self.seq < end {
             for frame in frames(&self.listener.next_frames().await) {
                 assert_eq!(cursor(&frame).seq, self.seq + 1, "{frame:?}");
-                let Frame::Changes { changes, .. } = frame else { panic!("{frame:?}") };
+                let Frame::Changes { changes, slices, .. } = frame else { panic!("{frame:?}") };
                 self.state = apply_changes(&self.state, &changes);
+                slices.into_iter().for_each(|change| self.apply(change));
                 self.seq += 1;
             }
         }
     }
+
+    fn apply(&mut self, change: SliceChange) {
+        match change {
+            SliceChange::ItemSet { slice, index, item } => {
+                let items = self.slices.get_mut(&slice).unwrap();
+                let item = serde_json::from_str(item.as_str()).unwrap();
+                match items.get_mut(index) {
+                    Some(known) => *known = item,
+                    None => items.push(item),
+                }
+            }
+            SliceChange::SliceCleared { slice } => self.slices.get_mut(&slice).unwrap().clear(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Removes the times of the session, which change with every record and are sent with the rest of
+/// the metadata.
+fn without_times(mut slices: BTreeMap<String, Vec<Value>>) -> BTreeMap<String, Vec<Value>> {
+    let metadata = slices.get_mut("metadata").unwrap()[0].as_object_mut().unwrap();
+    metadata.retain(|name, _| !matches!(name.as_str(), "startedAt" | "endedAt" | "sessionId"));
+    slices
 }
 
 /// Writes a session record by record, with new clients after every `step` records.
@@ -145,6 +175,9 @@ async fn check(name: &str, (id, records): (SessionId, Vec<Record>), step: usize)
         let begin = client.seq;
         client.follow(end).await;
         assert_eq!(client.state, *state, "{name}: changes from record {begin} on");
+        let shown = Json::of(&session.fold().shown_slices());
+        let slices = without_times(serde_json::from_str(shown.as_str()).unwrap());
+        assert_eq!(without_times(client.slices.clone()), slices, "{name}: from record {begin} on");
         assert_eq!(Json::of(&client.state), Json::of(state), "{name}: from record {begin} on");
     }
 }

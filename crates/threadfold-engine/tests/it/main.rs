@@ -10,6 +10,7 @@ mod frames;
 mod generation;
 mod host;
 mod naming;
+mod observations;
 mod opencode_db;
 mod opencode_migration;
 mod opencode_misbehaving;

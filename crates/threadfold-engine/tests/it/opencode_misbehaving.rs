@@ -3,11 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use threadfold_core::SessionId;
+use threadfold_core::{SessionEvent, SessionId};
 use threadfold_engine::agents::opencode::{OpencodeServer, ServerSession};
 use threadfold_engine::{ServerError, Session};
 use threadfold_fold::{RecordKind, StoredRecord};
@@ -28,12 +29,22 @@ enum Hold {
     No,
     /// As if there were more to come.
     AfterBody,
+    /// As if there had been more to come, and the end.
+    Cut,
     /// Before there is any answer.
     BeforeHead,
 }
 
 /// Starts a server, and returns it with the paths that it was asked for.
 fn serve(
+    answer: impl Fn(&str) -> Answer + Send + Sync + 'static,
+) -> (OpencodeServer, Receiver<(String, Instant)>) {
+    serve_until(Arc::default(), answer)
+}
+
+/// Starts a server that stops listening after the connection that follows `is_over`.
+fn serve_until(
+    is_over: Arc<AtomicBool>,
     answer: impl Fn(&str) -> Answer + Send + Sync + 'static,
 ) -> (OpencodeServer, Receiver<(String, Instant)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -43,7 +54,11 @@ fn serve(
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let (answer, send) = (answer.clone(), send.clone());
+            let is_over = is_over.load(Ordering::Relaxed);
             thread::spawn(move || speak(client, &*answer, &send));
+            if is_over {
+                return;
+            }
         }
     });
     (OpencodeServer::new(&format!("http://{address}")).unwrap(), asked)
@@ -60,14 +75,15 @@ fn speak(
     request.map_while(Result::ok).find(|line| line.is_empty());
     drop(asked.send((path.clone(), Instant::now())));
     let (body, held) = answer(&path);
-    let length = body.len() + if held == Hold::AfterBody { 1_000 } else { 0 };
+    let is_short = matches!(held, Hold::AfterBody | Hold::Cut);
+    let length = body.len() + if is_short { 1_000 } else { 0 };
     if held != Hold::BeforeHead {
         let head =
             format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
         // The client may be gone.
         drop(client.write_all(format!("{head}{body}").as_bytes()));
     }
-    if held != Hold::No {
+    if matches!(held, Hold::AfterBody | Hold::BeforeHead) {
         thread::sleep(LIMIT);
     }
 }
@@ -155,6 +171,64 @@ async fn a_part_that_returns_to_an_earlier_value_is_emitted_again() {
     let parts = lines(&store).await.into_iter().filter(|line| line.contains("prt_1"));
     let texts: Vec<bool> = parts.take(4).map(|line| line.contains("ANOTHER")).collect();
     assert_eq!(texts, [false, true, false, true]);
+}
+
+/// The event of a bus, so that it counts as connected.
+const HEARTBEAT: &str = "data: {\"type\":\"server.heartbeat\",\"properties\":{}}\n\n";
+
+/// Returns the types of the observations in the log.
+async fn observed(store: &Arc<dyn Store>) -> Vec<String> {
+    let is_observation = |it: &StoredRecord| it.kind == RecordKind::Observation;
+    let observations = records(store).await.into_iter().filter(is_observation);
+    observations
+        .map(|it| {
+            let event = std::str::from_utf8(&it.bytes).unwrap();
+            SessionEvent::from_json(event).unwrap().payload.kind().to_owned()
+        })
+        .collect()
+}
+
+/// Follows a server until the log has an observation of this type.
+async fn follow_until(server: OpencodeServer, kind: &str) -> Vec<String> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut session = open(&store, &SessionId::from("ses_1")).await;
+    let of: ServerSession = server.session("ses_1").await.unwrap();
+    let stop = async {
+        while !observed(&store).await.iter().any(|it| it == kind) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let following = server.follow(&mut session, &of, stop);
+    tokio::time::timeout(LIMIT, following).await.expect("it is observed").unwrap();
+    observed(&store).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_ready_then_out_of_reach_or_terminated() {
+    let bus = |held| {
+        move |path: &str| match path {
+            "/event" => (HEARTBEAT.to_owned(), held),
+            _ => (told(path), Hold::No),
+        }
+    };
+    let (server, _asked) = serve(bus(Hold::No));
+    assert_eq!(follow_until(server, "ee:terminated").await, ["ee:ready", "ee:terminated"]);
+
+    let (server, _asked) = serve(bus(Hold::AfterBody));
+    let server = server.with_silence(Duration::from_millis(200));
+    assert_eq!(follow_until(server, "ee:error").await, ["ee:ready", "ee:error"]);
+
+    // The connection breaks, and after that nothing listens any more.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (over, connections) = (is_over.clone(), AtomicUsize::new(0));
+    let (server, _asked) = serve_until(is_over, move |path| {
+        if path == "/event" {
+            over.store(connections.fetch_add(1, Ordering::Relaxed) > 0, Ordering::Relaxed);
+        }
+        bus(Hold::Cut)(path)
+    });
+    let seen = follow_until(server, "ee:terminated").await;
+    assert_eq!(seen, ["ee:ready", "ee:error", "ee:terminated"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

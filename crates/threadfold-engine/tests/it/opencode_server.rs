@@ -176,7 +176,7 @@ async fn a_server_is_followed_without_loss_over_an_unreliable_connection() {
         assert_eq!(told.len(), 1);
         let records = store.read(&name_of_session, 0, Limit::default()).await.unwrap();
         let broken = records.iter().filter(|it| {
-            it.kind == RecordKind::Event && it.bytes.starts_with(br#"{"type":"ee:error""#)
+            it.kind == RecordKind::Observation && it.bytes.starts_with(br#"{"type":"ee:error""#)
         });
         assert!(broken.count() > 0, "{name}: that it broke is told");
     }

@@ -54,7 +54,8 @@ fn what_a_session_remembers_is_mostly_shared_with_the_snapshot_before() {
             all += piece.1;
             new += if known.contains(&piece) { 0 } else { piece.1 };
         }
-        // A quarter was added; pieces at the seams differ as well.
-        assert!(new * 2 <= all, "`{slice}`: {new} of {all} bytes are in no earlier piece");
+        // A quarter was added, and one piece differs at the end of each table. In any other order
+        // than that of insertion, every piece would differ.
+        assert!(new * 3 <= all * 2, "`{slice}`: {new} of {all} bytes are in no earlier piece");
     }
 }

@@ -45,6 +45,7 @@ async fn a_snapshot_survives_a_round_trip_sorted_and_with_unknown_fields() {
             "metadata",
             "query",
             "reportedTurns",
+            "sources",
             "transcript",
             "turns",
             "zz-foreign"

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use threadfold_convert::lines::{self, Position};
 use threadfold_convert::{Agent, Bundle, Converter, Feed, FeedKind, FeedLine};
-use threadfold_core::SessionEvent;
+use threadfold_core::{Payload, SessionEvent};
 
-use super::{Fold, Oddity, Step};
+use super::{Fold, Oddity, Step, observation};
 use crate::record::{RecordKind, StoredRecord};
 use crate::short_lines::ShortLines;
 use crate::source::{Chain, LongLine, Source, SourceRole, SourceSpec};
@@ -38,11 +38,16 @@ impl Fold {
             RecordKind::Event => self.push_event(record, &record.bytes, step),
             RecordKind::Loop => self.push_event(record, record.content_and_mark().0, step),
             RecordKind::Trust => self.turns.trust(),
+            RecordKind::Observation => self.push_observation(record, step),
             RecordKind::Slice => self.push_slice(record, step),
             other => step.report_unreadable(format!("record kind {} is unknown", other.code())),
         }
         stamp(&mut step.events, step.seq);
         self.apply_stamped(step, record.kind);
+        if step.restored {
+            // The snapshot of the restored session has all of it.
+            step.slice_changes.clear();
+        }
     }
 
     /// Moves the fold by lines of a source, each of them a record, as [`push_to`](Self::push_to)
@@ -77,6 +82,7 @@ impl Fold {
 
     /// Applies the events of the step to everything that is derived from events.
     fn apply_stamped(&mut self, step: &mut Step, kind: RecordKind) {
+        let mut has_metadata = false;
         for event in &step.events {
             if self.is_conversation_only {
                 let outcome = self.conversation.apply(event);
@@ -89,6 +95,10 @@ impl Fold {
             let outcome = self.conversation.apply_with(event, &mut step.changes);
             step.oddities.extend(outcome.anomaly().cloned().map(Oddity::Ignored));
             self.metadata.apply(event);
+            has_metadata |= matches!(
+                event.payload,
+                Payload::MetadataUpdate(_) | Payload::TurnStarted(_) | Payload::TurnAnswered(_)
+            );
             let outcome = self.turns.apply(event, kind);
             // Both reducers may report the same anomaly; it counts once.
             let odd = outcome.anomaly().cloned().map(Oddity::Ignored);
@@ -99,6 +109,8 @@ impl Fold {
                 spill.after_event(&mut self.conversation);
             }
         }
+        step.metadata = has_metadata.then(|| self.metadata.clone());
+        self.slices.take_changes(&mut step.slice_changes);
         self.oddities += step.oddities.len() as u64;
     }
 
@@ -197,6 +209,15 @@ impl Fold {
         let feed = Feed::of_events("log");
         let line = FeedLine { feed: &feed, number: record.seq, bytes };
         self.events.push(&line, &mut step.events);
+    }
+
+    /// Applies what a follower observed. Any other event is refused, whoever wrote the record: a
+    /// store from elsewhere can contain any bytes under any kind.
+    fn push_observation(&mut self, record: &StoredRecord, step: &mut Step) {
+        match observation::read(&record.bytes) {
+            Ok(event) => step.events.push(event),
+            Err(why) => step.report_unreadable(why),
+        }
     }
 
     /// Returns the source of a record, and its converter.

@@ -28,11 +28,12 @@ const OWN: [(&str, RestorePolicy); 6] = [
     (CONVERTER, RestorePolicy::State),
     ("metadata", RestorePolicy::Log),
     (REPORTED_TURNS, RestorePolicy::Log),
-    ("transcript", RestorePolicy::Log),
+    (SOURCES, RestorePolicy::Log),
     // A restore is a record like any other: it must not write a ledger.
     ("turns", RestorePolicy::Log),
 ];
 const REPORTED_TURNS: &str = "reportedTurns";
+const SOURCES: &str = "sources";
 const OWN_VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -134,6 +135,7 @@ impl Fold {
                 None => self.unknown.push(slice.to_snapshot()),
             }
         }
+        self.slices.forget_changes();
         Ok(())
     }
 
@@ -215,7 +217,7 @@ impl Fold {
             own(CONVERSATION, "conversationState", conversation),
             own(CONVERTER, "converterMemory", converter),
             own("metadata", "sessionMetadata", vec![self.metadata.facts()]),
-            own("transcript", "source", sources.collect()),
+            own(SOURCES, "source", sources.collect()),
             own(REPORTED_TURNS, "turnState", reported),
             own("turns", "turnState", turns(&self.turns.ledger)),
         ];
@@ -273,7 +275,7 @@ impl Fold {
                         .map_err(|error| invalid(error.to_string()))?;
                 }
             }
-            "transcript" => {
+            SOURCES => {
                 let read = |item: &&RawValue| serde_json::from_str::<SourceItem>(item.get());
                 let mut sources = Sources::default();
                 for item in &slice.items {

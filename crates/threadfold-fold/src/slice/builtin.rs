@@ -1,9 +1,9 @@
-//! The built-in slices of every session: query, environment and files.
+//! The small built-in slices of every session: query, environment and transcript.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use threadfold_core::{Json, Payload, SessionEvent};
+use threadfold_core::{Json, Payload, Rank, SessionEvent};
 
 use super::{Item, Items, RestorePolicy, Slice};
 
@@ -62,33 +62,22 @@ impl Item for EnvironmentState {
     const TYPE: &'static str = "environmentState";
 }
 
-/// A file, and what last happened to it.
+/// A part of the agent's transcript, and how far it was written when that was last observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FileState {
-    /// Its path.
-    pub path: Arc<str>,
-    /// What happened to it last.
-    pub status: FileStatus,
-    /// Its content, by reference.
+pub struct TranscriptState {
+    /// The file, or the database, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub content: Option<Json>,
+    pub file: Option<Arc<str>>,
+    /// The type of the last event about it, such as `transcript:changed`.
+    pub event: String,
+    /// The position in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Json>,
 }
 
-/// What happened to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FileStatus {
-    /// It was created.
-    Created,
-    /// It was modified.
-    Modified,
-    /// It was deleted.
-    Deleted,
-}
-
-impl Item for FileState {
-    const TYPE: &'static str = "fileState";
+impl Item for TranscriptState {
+    const TYPE: &'static str = "transcriptState";
 }
 
 pub(super) fn query() -> Slice<QueryState> {
@@ -117,7 +106,7 @@ fn apply_to_query(query: &mut QueryState, event: &SessionEvent) -> bool {
             query.error = failed.error.clone();
             query.waiting.clear();
         }
-        Payload::SessionIdle(_) if event.context.conversation_id.is_main() => {
+        Payload::SessionIdle(_) if is_live_idle(event) => {
             // A failed query stays failed; the agent becomes idle after it as well.
             if query.status != QueryStatus::Running && query.waiting.is_empty() {
                 return false;
@@ -136,6 +125,14 @@ fn apply_to_query(query: &mut QueryState, event: &SessionEvent) -> bool {
         _ => return false,
     }
     true
+}
+
+/// Returns whether an event shows that the agent became idle just now.
+///
+/// A transcript that is read beside the stream reports the end of a turn with the next prompt, when
+/// the agent works again.
+fn is_live_idle(event: &SessionEvent) -> bool {
+    event.context.conversation_id.is_main() && event.context.rank() == Rank::Stream
 }
 
 pub(super) fn environment() -> Slice<EnvironmentState> {
@@ -158,17 +155,21 @@ pub(super) fn environment() -> Slice<EnvironmentState> {
     )
 }
 
-pub(super) fn files() -> Slice<FileState> {
-    Slice::new("files").upsert_by(|file: &FileState| file.path.to_string()).on_event(
-        |items, event| {
-            let (status, file) = match &event.payload {
-                Payload::FileCreated(file) => (FileStatus::Created, file),
-                Payload::FileModified(file) => (FileStatus::Modified, file),
-                Payload::FileDeleted(file) => (FileStatus::Deleted, file),
-                _ => return,
+pub(super) fn transcript() -> Slice<TranscriptState> {
+    let key = |state: &TranscriptState| state.file.as_deref().unwrap_or_default().to_owned();
+    Slice::new("transcript").policy(RestorePolicy::Log).upsert_by(key).on_event(
+        move |items: &mut Items<TranscriptState>, event| {
+            let (Payload::TranscriptChanged(report) | Payload::TranscriptWritten(report)) =
+                &event.payload
+            else {
+                return;
             };
-            let content = file.content.clone();
-            items.upsert(&file.path, FileState { path: file.path.clone(), status, content });
+            let state = TranscriptState {
+                file: report.file.clone(),
+                event: event.payload.kind().to_owned(),
+                position: report.position.clone(),
+            };
+            items.upsert(&key(&state), state);
         },
     )
 }

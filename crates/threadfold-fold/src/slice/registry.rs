@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use threadfold_core::{Json, JsonError, SessionEvent};
 
-use super::{AnySlice, Item, Items, RestorePolicy, Slice, builtin};
+use super::{AnySlice, Item, Items, RestorePolicy, Slice, SliceChange, builtin, files};
 
 /// The slices of a session: the built-in ones, and those that a user registered.
 pub struct Slices {
@@ -42,16 +42,17 @@ pub enum SliceError {
 }
 
 /// The names of the fold's own slices in snapshots.
-pub(crate) const RESERVED: [&str; 5] =
-    ["conversation", "converter", "metadata", "transcript", "turns"];
+pub(crate) const RESERVED: [&str; 6] =
+    ["conversation", "converter", "metadata", "reportedTurns", "sources", "turns"];
 
 impl Default for Slices {
     /// Returns the built-in slices.
     fn default() -> Self {
-        let own: [Box<dyn AnySlice>; 3] = [
+        let own: [Box<dyn AnySlice>; 4] = [
             Box::new(builtin::query()),
             Box::new(builtin::environment()),
-            Box::new(builtin::files()),
+            Box::new(files::files()),
+            Box::new(builtin::transcript()),
         ];
         Self { slices: own.into_iter().map(|slice| (slice.name().to_owned(), slice)).collect() }
     }
@@ -108,6 +109,20 @@ impl Slices {
 
     pub(crate) fn apply_event(&mut self, event: &SessionEvent) {
         self.slices.values_mut().for_each(|slice| slice.apply_event(event));
+    }
+
+    /// Moves what changed since the last call to `out`.
+    pub(crate) fn take_changes(&mut self, out: &mut Vec<SliceChange>) {
+        self.slices.values_mut().for_each(|slice| slice.take_changes(out));
+    }
+
+    pub(crate) fn forget_changes(&mut self) {
+        self.slices.values_mut().for_each(|slice| slice.forget_changes());
+    }
+
+    /// Returns the items of each slice, by its name.
+    pub fn to_json(&self) -> BTreeMap<&str, Vec<Json>> {
+        self.iter().map(|slice| (slice.name(), slice.items())).collect()
     }
 
     pub(crate) fn apply_item(&mut self, item_type: &str, item: &Json) -> Dispatch {

@@ -11,4 +11,5 @@ mod law;
 mod parity;
 mod recorded;
 mod short_lines;
+mod slices;
 mod spill;

@@ -159,7 +159,9 @@ fn is_intact(kind: RecordKind, content: &[u8]) -> bool {
             is_text(content)
         }
         RecordKind::End => content.is_empty(),
-        RecordKind::Source | RecordKind::Event | RecordKind::Slice => is_json(),
+        RecordKind::Source | RecordKind::Event | RecordKind::Slice | RecordKind::Observation => {
+            is_json()
+        }
         // A mark follows the JSON of a loop's record, and it is checked by whoever relies on it.
         RecordKind::Loop | RecordKind::Trust => content.first() == Some(&b'{'),
         _ => false,

@@ -48,6 +48,8 @@ pub(in crate::codex) struct Change<'a> {
     /// `add`, `update` or `delete`.
     pub(in crate::codex) kind: Cow<'a, str>,
     pub(in crate::codex) diff: Option<Cow<'a, str>>,
+    /// Where the file was moved.
+    pub(in crate::codex) moved_to: Option<Cow<'a, str>>,
 }
 
 /// The state of a subagent, as its caller sees it.
@@ -196,15 +198,15 @@ impl<'a> Item<'a> {
 /// Returns a change as live views list it.
 fn listed_change<'a>(change: &Object<'a>) -> Option<Change<'a>> {
     let kind = change.get("kind")?;
-    let kind = match Object::read(kind) {
-        Some(kind) => kind.text("type")?,
-        None => text_of(kind)?,
+    let (kind, moved_to) = match Object::read(kind) {
+        Some(kind) => (kind.text("type")?, kind.text("move_path")),
+        None => (text_of(kind)?, None),
     };
     let diff = change.text("diff").map(|diff| match diff.rfind("\n\nMoved to: ") {
         Some(end) if kind == "update" => Cow::Owned(diff[..end].to_owned()),
         _ => diff,
     });
-    Some(Change { path: change.text("path")?, kind, diff })
+    Some(Change { path: change.text("path")?, kind, diff, moved_to })
 }
 
 /// Returns changes as a rollout stores them: by path.
@@ -212,7 +214,8 @@ fn stored_changes<'a>(changes: &Object<'a>) -> Vec<Change<'a>> {
     let change = |(path, raw): (&str, &'a RawValue)| {
         let change = Object::read(raw)?;
         let diff = change.text("unified_diff").or_else(|| change.text("content"));
-        Some(Change { path: Cow::Owned(path.to_owned()), kind: change.text("type")?, diff })
+        let (path, moved_to) = (Cow::Owned(path.to_owned()), change.text("move_path"));
+        Some(Change { path, kind: change.text("type")?, diff, moved_to })
     };
     changes.fields().filter_map(change).collect()
 }

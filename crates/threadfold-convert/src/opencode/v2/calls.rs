@@ -12,6 +12,7 @@ use super::blocks::at;
 use super::places::Place;
 use super::wire::{Failure, SubagentInput, SubagentMetadata, Time};
 use crate::opencode::emitter::Emitter;
+use crate::opencode::files::FileCall;
 
 /// A call as it is known at the moment, streamed or stored.
 #[derive(Debug, Default)]
@@ -51,6 +52,17 @@ impl Call<'_> {
         }
         if let Some(result) = self.result(&id) {
             emitter.emit_at(place, place.after(number), result);
+        }
+        if let Some(CallOutcome::Completed { content }) = self.outcome {
+            let file_call = FileCall {
+                tool: self.name,
+                call: self.id,
+                input: self.input.as_ref().map(Json::as_str),
+                metadata: self.metadata.map(RawValue::get),
+                output: content.map(RawValue::get),
+                ended: self.time.completed,
+            };
+            file_call.emit(emitter, &place.conversation);
         }
     }
 

@@ -15,6 +15,7 @@ use super::wire::{Delta, EventData, EventHead, Form, Location, Model, Prompt, Sh
 use crate::opencode::emitter::Emitter;
 use crate::opencode::memory::{OpenMessage, WaitingItem};
 use crate::opencode::messages::emit_usage;
+use crate::opencode::queries;
 
 /// Converts one event. Returns nothing if it is not an event of version 2, and otherwise whether it
 /// is understood.
@@ -143,8 +144,9 @@ impl Event<'_> {
             "inbox.enqueued" => self.enqueue(emitter),
             "inbox.delivered" => self.deliver(emitter),
             "inbox.cancelled" => self.cancel(emitter),
+            "execution.started" => queries::start(emitter, &self.conversation),
             "execution.succeeded" | "execution.failed" | "execution.interrupted" => {
-                self.end_execution(emitter);
+                self.end_execution(emitter, rest);
             }
             "synthetic" | "agent.selected" | "model.selected" | "skill.activated" => {
                 self.convert_own_message(emitter, rest);
@@ -241,12 +243,19 @@ impl Event<'_> {
         }
     }
 
-    fn end_execution(&self, emitter: &mut Emitter<'_>) {
+    fn end_execution(&self, emitter: &mut Emitter<'_>, kind: &str) {
         if let Some(message) = self.head.message() {
             emitter.place(&self.conversation, &message, self.head.seq());
         }
         let abandoned = emitter.side().open.take_conversation(&self.conversation);
         emitter.abandon_texts(abandoned);
+        match kind {
+            "execution.succeeded" => queries::complete(emitter, &self.conversation),
+            _ => {
+                let why = self.data.error.or(self.data.reason);
+                queries::fail(emitter, &self.conversation, why);
+            }
+        }
         emitter.emit_idle(&self.conversation);
     }
 

@@ -7,6 +7,7 @@ use threadfold_core::{
 
 use super::wire::Session;
 use crate::opencode::emitter::Emitter;
+use crate::opencode::files::remember_folder;
 
 /// Converts a session, as the API, an export or its row has it.
 pub(super) fn convert_session(emitter: &mut Emitter<'_>, session: &Session<'_>) {
@@ -44,7 +45,11 @@ pub(super) fn emit_metadata(
     let mut metadata = Fields::default();
     for (name, value) in texts {
         if let Some(value) = value {
-            metadata.insert(name, Json::string(value));
+            let value = Json::string(value);
+            if *name == "cwd" {
+                remember_folder(emitter, &value);
+            }
+            metadata.insert(name, value);
         }
     }
     if let Some(cost) = cost {

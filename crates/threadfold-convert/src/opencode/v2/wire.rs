@@ -121,6 +121,9 @@ pub(super) struct EventData<'a> {
     pub(super) reply: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) answer: Option<&'a RawValue>,
+    /// Why an execution was interrupted.
+    #[serde(borrow)]
+    pub(super) reason: Option<&'a RawValue>,
     /// An object of version 1, which has events of the same names.
     #[serde(borrow)]
     pub(super) info: Option<&'a RawValue>,

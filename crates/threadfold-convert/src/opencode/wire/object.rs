@@ -177,6 +177,47 @@ pub(in crate::opencode) struct TaskInput<'a> {
     pub(in crate::opencode) background: bool,
 }
 
+/// The input of a call that changes a file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::opencode) struct FileInput<'a> {
+    #[serde(borrow, rename = "filePath", alias = "path")]
+    pub(in crate::opencode) path: Option<Str<'a>>,
+}
+
+/// The metadata of a call that changes files.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::opencode) struct FileMetadata<'a> {
+    #[serde(borrow, rename = "filepath")]
+    pub(in crate::opencode) file_path: Option<Str<'a>>,
+    /// The file existed before it was written.
+    pub(in crate::opencode) exists: Option<bool>,
+    #[serde(borrow, rename = "filediff")]
+    pub(in crate::opencode) diff: Option<FileDiff<'a>>,
+    #[serde(borrow)]
+    pub(in crate::opencode) files: Vec<FileDetail<'a>>,
+}
+
+/// The difference of an edited file; only some versions have the text before.
+#[derive(Debug, Deserialize)]
+pub(in crate::opencode) struct FileDiff<'a> {
+    #[serde(borrow)]
+    pub(in crate::opencode) before: Option<Str<'a>>,
+}
+
+/// One of the files that a patch changed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::opencode) struct FileDetail<'a> {
+    #[serde(borrow, rename = "filePath", alias = "file")]
+    pub(in crate::opencode) path: Option<Str<'a>>,
+    #[serde(borrow, alias = "type")]
+    pub(in crate::opencode) status: Option<Str<'a>>,
+    #[serde(borrow, rename = "movePath")]
+    pub(in crate::opencode) move_path: Option<Str<'a>>,
+}
+
 /// A row of a table of messages or parts.
 #[derive(Debug, Deserialize)]
 pub(in crate::opencode) struct Row<'a> {

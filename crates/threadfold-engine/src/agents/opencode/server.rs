@@ -10,6 +10,7 @@
 mod bus;
 mod catch_up;
 mod dedup;
+mod environment;
 mod newer;
 mod password;
 
@@ -22,8 +23,8 @@ use async_trait::async_trait;
 use reqwest::{Client, Response, StatusCode, Url};
 use serde::Deserialize;
 use threadfold_convert::opencode::AGENT;
-use threadfold_core::{Json, SessionEvent, SessionId};
-use threadfold_fold::{Cutter, Record, RecordKind, SourceRole, SourceSpec, with_causes};
+use threadfold_core::SessionId;
+use threadfold_fold::{Cutter, Record, SourceRole, SourceSpec, with_causes};
 
 use crate::error::EngineError;
 use crate::http_client::http_client;
@@ -31,6 +32,7 @@ use crate::open_path::InputError;
 use crate::server::{Server, ServerError, Stop};
 use crate::session::Session;
 use dedup::Deduplicator;
+use environment::{Disconnect, ServerEnvironment};
 use password::Credentials;
 
 pub(super) use password::password;
@@ -179,8 +181,7 @@ impl OpencodeServer {
             if silence.has_received {
                 wait = WAITS.0;
             }
-            let why = format!("the OpenCode server cannot be reached: {}", silence.why);
-            hearing.log_status(session, "ee:error", why).await?;
+            hearing.environment.record_disconnect(session, &silence).await?;
             tokio::select! {
                 () = &mut stop => return Ok(()),
                 () = tokio::time::sleep(wait) => {}
@@ -244,18 +245,6 @@ impl OpencodeServer {
     }
 }
 
-/// How a connection ended.
-struct Disconnect {
-    has_received: bool,
-    why: String,
-}
-
-impl Disconnect {
-    fn after(has_received: bool, why: &ServerError) -> Self {
-        Self { has_received, why: with_causes(why) }
-    }
-}
-
 impl OpencodeServer {
     /// Reads events until the connection ends.
     async fn listen(
@@ -293,14 +282,9 @@ impl OpencodeServer {
                     {
                         return Ok(Disconnect::after(has_received, &error));
                     }
-                    hearing
-                        .log_status(session, "ee:ready", "connected to OpenCode".to_owned())
-                        .await?;
+                    hearing.environment.record_connection(session).await?;
                 }
-                Ok(None) => {
-                    let why = "the connection was closed".to_owned();
-                    return Ok(Disconnect { has_received, why });
-                }
+                Ok(None) => return Ok(Disconnect::by_server(has_received)),
                 Err(error) => return Ok(Disconnect::after(has_received, &error)),
             }
         }
@@ -340,33 +324,14 @@ struct BusConnectionState {
     /// The ids of the session and its children.
     family: BTreeSet<String>,
     dedup: Deduplicator,
-    /// The last status written to the log.
-    last_status: Option<String>,
+    environment: ServerEnvironment,
 }
 
 impl BusConnectionState {
     async fn begin(session: &mut Session, of: &ServerSession) -> Result<Self, EngineError> {
         let family = BTreeSet::from([of.id.clone()]);
-        Ok(Self { family, dedup: Deduplicator::of(session, &spec()).await?, last_status: None })
-    }
-
-    /// Writes the server's status to the log, if it changed.
-    async fn log_status(
-        &mut self,
-        session: &mut Session,
-        kind: &str,
-        status: String,
-    ) -> Result<(), EngineError> {
-        if self.last_status.as_ref() == Some(&status) {
-            return Ok(());
-        }
-        let value = Json::string(&status);
-        let line = format!(r#"{{"type":"{kind}","payload":{{"status":{value}}}}}"#);
-        debug_assert!(SessionEvent::from_json(&line).is_ok());
-        let event = Record::new(RecordKind::Event, 0, 0, line);
-        session.accept(vec![event]).await?;
-        self.last_status = Some(status);
-        Ok(())
+        let dedup = Deduplicator::of(session, &spec()).await?;
+        Ok(Self { family, dedup, environment: ServerEnvironment::default() })
     }
 }
 
