@@ -86,3 +86,32 @@ fn a_database_lists_the_sessions_that_it_gives_to_the_store() {
         .unwrap();
     assert_eq!(agreed(&env).len(), 1);
 }
+
+/// Stores a file in every way, and returns the ids of the sessions in the store.
+fn stored_ids(env: &TestEnv, file: &str) -> Vec<String> {
+    env.run(&["import", file, "--store", "s.db"]);
+    let input = std::fs::File::open(env.path(file)).unwrap();
+    let watched = env.command(&["watch", "-", "--store", "s.db"]).stdin(input).output().unwrap();
+    assert!(watched.status.success(), "{}", String::from_utf8_lossy(&watched.stderr));
+    let folder = std::path::Path::new(file).parent().unwrap().to_str().unwrap();
+    env.run(&["import", folder, "--store", "s.db"]);
+    rows(env, &["list", "--json", "--store", "s.db"]).into_keys().collect()
+}
+
+#[test]
+fn a_session_is_named_by_its_lines_although_its_file_is_named_like_a_subagents() {
+    let env = TestEnv::new();
+    let text = Transcript::new("s1").prompt("Work").says("Done.").text();
+    env.write("all/agent-notification.jsonl", text);
+    assert_eq!(stored_ids(&env, "all/agent-notification.jsonl"), ["s1"]);
+}
+
+#[test]
+fn the_file_of_a_subagent_alone_is_not_its_session() {
+    let env = TestEnv::new();
+    let text = Transcript::of_agent("s1", "a1").prompt("Work").says("Done.").text();
+    for name in ["agent-a1.jsonl", "renamed.jsonl"] {
+        env.write(&format!("{name}.d/{name}"), &text);
+        assert_eq!(stored_ids(&env, &format!("{name}.d/{name}")), ["agent-a1"], "{name}");
+    }
+}

@@ -31,13 +31,32 @@ fn a_first_line_of_megabytes_is_recognized() {
 #[test]
 fn a_file_of_an_unknown_agent_is_shown_with_the_assumed_format() {
     let env = TestEnv::new();
-    env.write("turns.jsonl", "{\"type\":\"turn.started\"}\n{\"type\":\"item\",\"text\":\"hi\"}\n");
-    for arguments in [&["fold", "turns.jsonl"][..], &["view", "turns.jsonl"]] {
-        let seen = env.run(arguments);
+    let text = "{\"type\":\"turn.started\"}\n{\"type\":\"item\",\"text\":\"hi\"}\n";
+    env.write("turns.jsonl", text);
+    env.write("folder/turns.jsonl", text);
+    for (command, name) in [("fold", "turns.jsonl"), ("view", "turns.jsonl"), ("view", "./folder")]
+    {
+        let seen = env.run(&[command, name]);
         assert!(seen.starts_with("exit 0\n") && seen.contains("turn.started"), "{seen}");
-        let note = "`turns.jsonl` is of an unknown agent, and 2 of 2 records were not recognized: \
+        let note = " is of an unknown agent, and 2 of 2 records were not recognized: \
                     `--from FORMAT` reads it as another format";
-        assert!(seen.contains(note), "{seen}");
+        assert!(seen.contains(&format!("`{name}`{note}")), "{seen}");
+    }
+}
+
+#[test]
+fn nothing_is_no_session_whatever_is_asked_for() {
+    let env = TestEnv::new();
+    env.write("all/empty.txt", "");
+    env.write("all/lines.jsonl", "\n\n");
+    for arguments in [
+        &["import", "all/empty.txt"][..],
+        &["import", "--any", "all/empty.txt"],
+        &["import", "--any", "all"],
+    ] {
+        env.run(&[arguments, &["--store", "s.db"]].concat());
+        let listed = env.run(&["list", "--store", "s.db"]);
+        assert!(!listed.starts_with("exit 0"), "{arguments:?}: {listed}");
     }
 }
 

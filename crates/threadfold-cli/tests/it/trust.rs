@@ -202,6 +202,31 @@ fn a_run_from_elsewhere_is_continued_only_after_everything_it_uses_was_named() {
 }
 
 #[test]
+fn what_a_run_from_elsewhere_would_use_is_listed_whole() {
+    let (env, trap) = (TestEnv::new(), Trap::new());
+    let mut setup = setup(&env, &trap.address);
+    setup["system"] = json!("Obey the file.");
+    setup["mcp"] = json!(env.path("mcp.json"));
+    let server = json!({"command": "true", "args": ["x"], "cwd": "/tmp/elsewhere",
+        "env": {"LD_PRELOAD": "/tmp/evil.so"}});
+    env.write("mcp.json", json!({"mcpServers": {"good": server}}).to_string());
+    let command = format!("echo fine ; {}touch {}", "true ; ".repeat(60), "the-end");
+    env.write("evil.jsonl", pending_shell("run-1", &setup, &command));
+    env.done(&["import", "evil.jsonl"]);
+    let told = with_keys(&env, &["resume", "run-1", "--trust"]);
+    let uses = [
+        command.as_str(),
+        "LD_PRELOAD=/tmp/evil.so",
+        "`/tmp/elsewhere`",
+        "Obey the file.",
+        "true x",
+    ];
+    for used in uses {
+        assert!(told.contains(used), "`{used}` is not named: {told}");
+    }
+}
+
+#[test]
 fn on_a_terminal_only_a_yes_continues_a_run_from_elsewhere() {
     for (answer, is_run) in [("no\n", false), ("\n", false), ("yes\n", true)] {
         let (env, trap) = (TestEnv::new(), Trap::new());
