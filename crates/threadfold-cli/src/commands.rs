@@ -8,12 +8,14 @@ mod gc;
 mod import;
 mod list;
 mod log;
+mod push;
 mod reindex;
 mod restore;
 mod resume;
 mod rm;
 mod run;
 mod runs;
+mod serve;
 mod verify;
 mod view;
 mod watch;
@@ -38,6 +40,8 @@ pub(crate) enum Command {
     Fold(fold::FoldArgs),
     Verify(verify::VerifyArgs),
     Watch(watch::WatchArgs),
+    Serve(serve::ServeArgs),
+    Push(push::PushArgs),
     Run(Box<run::RunArgs>),
     Resume(Box<resume::ResumeArgs>),
     Runs(runs::RunsArgs),
@@ -60,6 +64,8 @@ impl Command {
             Self::Fold(args) => fold::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Watch(args) => watch::run(args),
+            Self::Serve(args) => serve::run(args),
+            Self::Push(args) => push::run(args),
             Self::Run(args) => run::run(args),
             Self::Resume(args) => resume::run(args),
             Self::Runs(args) => runs::run(args),

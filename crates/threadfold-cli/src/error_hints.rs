@@ -1,11 +1,23 @@
 //! Hints for errors of the engine and the store.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 use threadfold_engine::{DatabaseError, DatabaseProblem, EngineError, InputError, ServerError};
 use threadfold_store::StoreError;
 
 use crate::error::CommandError;
+
+/// Returns the error of the engine that caused an I/O error, if one did.
+pub(crate) fn engine_error(error: io::Error) -> Result<EngineError, io::Error> {
+    if !error.get_ref().is_some_and(|it| it.is::<EngineError>()) {
+        return Err(error);
+    }
+    match error.into_inner().map(|it| it.downcast::<EngineError>()) {
+        Some(Ok(error)) => Ok(*error),
+        Some(Err(error)) => Err(io::Error::other(error)),
+        None => Err(io::ErrorKind::Other.into()),
+    }
+}
 
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {

@@ -1,15 +1,22 @@
 //! Exports sessions from the store: as original files, or in another format.
 
-mod escape;
-mod file_name;
-mod markdown;
 mod output;
-mod session_files;
 
-pub(crate) use file_name::file_name;
-pub(crate) use markdown::write_markdown;
+use anyhow::anyhow;
+use threadfold_export::has_files;
+use threadfold_store::SessionEntry;
+
+use crate::error::CommandError;
+use crate::store::OpenStore;
+
 pub(crate) use output::Output;
-pub(crate) use session_files::{
-    SourceWriter, UsedPaths, WrittenFile, below, beside, has_files, lone_file, move_into,
-    need_files,
-};
+
+/// Fails for a session without files: a run of Threadfold's own loop.
+pub(crate) fn need_files(store: &OpenStore, entry: &SessionEntry) -> Result<(), CommandError> {
+    if store.wait(has_files(&*store.shared(), &entry.session))? {
+        return Ok(());
+    }
+    let hint = "`threadfold export` writes it with `--format events`, which can be imported \
+                again, `markdown` or `json`";
+    Err(CommandError::new(anyhow!("the session has no original files"), hint))
+}

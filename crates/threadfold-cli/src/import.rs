@@ -1,26 +1,25 @@
 //! Resolves the arguments of `import` to sessions.
 
-mod imported_files;
-
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use anyhow::anyhow;
 use threadfold_engine::{
-    Budget, ContentStamp, Discovery, FoundSession, ImportedSession, InputError, InputOptions,
-    Intake, LoadReport, Options, Session, SessionNames, UnreadContent, adopt_children, holder,
-    open_path, unread_content,
+    Budget, ContentStamp, Discovery, EngineError, FoundSession, ImportIndex, ImportedFiles,
+    InputError, InputOptions, Intake, LoadReport, Options, RemovedSessions, Session, SessionNames,
+    UnreadContent, adopt_children, holder, import_content, import_index_path, open_path,
+    unread_content,
 };
 use threadfold_store::Store;
 use tokio::task::JoinHandle;
 
 use crate::error::{CommandError, print_note, report_loss};
 use crate::sessions::{ResolvedInput, find_given};
-use crate::store::OpenStore;
+use crate::store::{OpenStore, StoreArgs};
 use crate::surroundings::{discover, report_unreadable};
 use crate::view::count;
-
-pub(crate) use self::imported_files::{ImportedFiles, locked};
 
 /// A session to import, or why it cannot be imported.
 pub(crate) struct Candidate {
@@ -227,20 +226,45 @@ async fn import(
     let options =
         Options { budget: Some(budget), loaded, ..Options::new(holder("threadfold import")) };
     let mut session = Session::open(store.clone(), &found.id, options).await?;
-    locked(&index).prepare(&stamp, &mut session);
-    let before = session.cursor().seq;
-    let intake = found.read_into(&mut session, &mut progress).await;
-    let after = session.cursor().seq;
-    let imported = ImportedSession::of(&mut session);
+    let read = import_content(&mut session, &found, &stamp, &index, &mut progress).await;
     // The session is closed in any case, to release its lease.
     let closed = session.close().await;
-    let intake = intake?;
+    let read = read?;
     found.content.losses().iter().for_each(report_loss);
     for problem in closed? {
         print_note(format_args!("session `{}`: {problem}", found.id));
     }
     if let Some(entry) = store.entry(&found.id).await? {
-        locked(&index).note(stamp, &imported, &entry);
+        ImportedFiles::locked(&index).note(stamp, &read.imported, &entry);
     }
-    Ok(ImportResult { is_new: before == 0, is_unchanged: before == after && before > 0, intake })
+    let (is_new, is_unchanged, intake) = (read.is_new, read.is_unchanged, read.intake);
+    Ok(ImportResult { is_new, is_unchanged, intake })
+}
+
+/// Reads the index of a store, and its sessions, without opening it for writing.
+///
+/// What prevents that is reported when the store is opened for writing.
+pub(crate) fn imported_files(store: &StoreArgs) -> Result<ImportedFiles, CommandError> {
+    let location = store.location()?;
+    let (index, sessions) = thread::scope(|scope| {
+        let index = scope.spawn(|| Some(ImportIndex::open(import_index_path(location.file()?))));
+        let sessions = store.open_to_read().and_then(|store| store.sessions());
+        (index.join(), sessions)
+    });
+    let index = index.unwrap_or_else(|panic| resume_unwind(panic));
+    Ok(ImportedFiles::new(index, sessions.unwrap_or_default()))
+}
+
+/// Reports that the index could not be written, which only makes the next import slower.
+pub(crate) fn report_index(written: Result<(), EngineError>) {
+    if let Err(error) = written {
+        let cause = CommandError::from(error).cause();
+        print_note(format_args!("the next import reads everything again: {cause}"));
+    }
+}
+
+/// Forgets that a session was removed, because a person imports it.
+pub(crate) fn bring_back(store: &OpenStore, found: &FoundSession) -> Result<(), CommandError> {
+    let Some(file) = store.location().file() else { return Ok(()) };
+    Ok(RemovedSessions::open(file)?.forget(&found.id)?)
 }

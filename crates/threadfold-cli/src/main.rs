@@ -6,12 +6,15 @@ mod error_hints;
 mod export;
 mod import;
 mod input;
-mod printable;
 mod progress;
 mod provider_keys;
+mod push;
+mod remote;
 mod run;
 mod runtime;
+mod serve;
 mod sessions;
+mod stop;
 mod store;
 mod surroundings;
 mod terminal;
@@ -23,6 +26,7 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::Parser;
+use threadfold_export::printable;
 
 use crate::commands::Command;
 

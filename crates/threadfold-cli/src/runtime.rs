@@ -26,6 +26,11 @@ impl Waiter {
         })
     }
 
+    /// Returns the runtime, for code that waits by itself.
+    pub(crate) fn handle(&self) -> &tokio::runtime::Handle {
+        self.0.handle()
+    }
+
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.0.block_on(work)
     }

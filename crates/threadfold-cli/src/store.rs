@@ -157,6 +157,11 @@ impl OpenStore {
         self.waiter.wait(work)
     }
 
+    /// Returns the runtime, for code that waits by itself.
+    pub(crate) fn runtime(&self) -> &tokio::runtime::Handle {
+        self.waiter.handle()
+    }
+
     /// Runs a future beside others.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,

@@ -1,13 +1,16 @@
 //! Follows a source into the store, and shows it from there.
 
 mod folder_frames;
+mod remote;
 mod show;
 mod target;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use threadfold_core::SessionId;
 use threadfold_engine::{
     ContentWatcher, EngineError, FolderFollower, FolderUpdate, Follow, FoundSession, FrameListener,
@@ -20,6 +23,8 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::error::{CommandError, print_note, report_loss};
+use crate::remote::{recognize, session_of};
+use crate::stop::stop;
 use crate::store::OpenStore;
 use crate::surroundings::machine;
 use crate::view::count;
@@ -41,8 +46,10 @@ pub(crate) struct Watcher<'a> {
     pub(crate) output: Output,
     /// Where an earlier watch ended, and what to print.
     pub(crate) listening: ListenOptions,
-    /// The password of a server, if the user gave one.
+    /// The password of an agent's server, if the user gave one.
     pub(crate) password: Option<String>,
+    /// The file with the token of a server of Threadfold, if the user named one.
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 impl Watcher<'_> {
@@ -231,6 +238,10 @@ impl Watcher<'_> {
     }
 
     async fn server(self, address: &str, wanted: Option<String>) -> Result<(), CommandError> {
+        if let Some(client) = recognize(address, self.token_file.as_deref()).await? {
+            let session = session_of(&client, wanted).await?;
+            return remote::watch(&client, &session, self.output, &self.listening).await;
+        }
         let machine = machine();
         let access = ServerAccess { machine: &machine, password: self.password.clone() };
         let server = server_at(address, &access)?;
@@ -380,20 +391,10 @@ fn show_result(shown: Result<std::io::Result<()>, JoinError>) -> Result<(), Comm
     }
 }
 
-/// Waits until the user stops the program. Signals count from this call on, not from the first
-/// poll.
-#[cfg(unix)]
-fn stop() -> impl Future<Output = Result<(), CommandError>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let interrupts = signal(SignalKind::interrupt());
-    async {
-        interrupts?.recv().await;
-        Ok(())
-    }
-}
-
-/// Waits until the user stops the program.
-#[cfg(not(unix))]
-async fn stop() -> Result<(), CommandError> {
-    Ok(tokio::signal::ctrl_c().await?)
+/// Returns the password in a file, without the line end that editors add.
+pub(crate) fn read_password(path: &Path) -> Result<String, CommandError> {
+    let read = fs::read_to_string(path)
+        .with_context(|| format!("the password file `{}` cannot be read", path.display()));
+    let password = read.map_err(|error| CommandError::new(error, "check its path and its mode"))?;
+    Ok(password.trim_end_matches(['\n', '\r']).to_owned())
 }

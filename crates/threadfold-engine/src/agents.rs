@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use threadfold_fold::{Agent, Detection};
 
-use crate::discover::{Discovery, FolderTree};
+use crate::discover::{Discovery, FolderTree, folders_below};
 use crate::found_session::FoundSession;
 use crate::open_path::{InputError, InputOptions};
 use crate::server::{Server, ServerAccess};
@@ -49,6 +49,11 @@ pub(crate) trait AgentAccess: Sync {
     /// Adds the sessions in one of the agent's own folders, without reading their content, and
     /// those anywhere below it whose main file is missing.
     fn enumerate(&self, _place: &Path, _found: &mut Discovery) {}
+
+    /// Returns the folders of one of the agent's places in which new sessions appear.
+    fn watched(&self, place: &Path) -> Vec<PathBuf> {
+        folders_below(place, 1)
+    }
 
     /// Returns what one of the agent's places holds that this version does not read: a table, a
     /// layout of files, a version. Secrets are not even counted.

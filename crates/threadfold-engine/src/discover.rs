@@ -36,6 +36,8 @@ pub struct Discovery {
     pub unrecognized: Vec<PathBuf>,
     /// What agents' places hold that this version does not read.
     pub unread: Vec<UnreadContent>,
+    /// The folders in which sessions appear, whether they exist or not.
+    pub watched: Vec<PathBuf>,
     /// Files that were recognized but could not be opened.
     pub refused: Vec<(PathBuf, InputError)>,
     /// The index of each session with an agent's id.
@@ -55,6 +57,7 @@ impl Discovery {
             for place in row.places(machine) {
                 found.places.push(place.clone());
                 row.enumerate(&place, &mut found);
+                found.watched.extend(row.watched(&place));
                 found.add_unread(row.unread(&place));
             }
         }
@@ -182,6 +185,16 @@ impl Discovery {
         self.by_id.clear();
         self.by_content.clear();
     }
+}
+
+/// Returns a folder and those below it, up to a depth.
+pub(crate) fn folders_below(folder: &Path, depth: usize) -> Vec<PathBuf> {
+    let mut folders = vec![folder.to_owned()];
+    if depth > 0 {
+        let below = list(folder).unwrap_or_default().into_iter().filter(|it| it.is_dir());
+        folders.extend(below.flat_map(|it| folders_below(&it, depth - 1)));
+    }
+    folders
 }
 
 /// Attaches exported child sessions to their parents, if those were found as well, and sorts

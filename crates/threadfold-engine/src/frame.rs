@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use threadfold_core::{Change, ConversationState, Json, SessionEvent, SessionId, SessionMetadata};
-use threadfold_fold::{Cursor, Fold, GENERATION, LogId, SliceChange, Snapshot, Step};
+use threadfold_fold::{Cursor, Fold, GENERATION, LogId, SliceChange, SliceSnapshot, Snapshot, Step};
+
+use crate::snapshot_writer::header;
 
 /// The version of the frames themselves.
 pub const PROTOCOL: u32 = 1;
@@ -125,6 +127,34 @@ impl Frame {
     }
 }
 
+/// A frame as one line of JSON, for transports that frame it once for all listeners.
+#[derive(Clone, Debug)]
+pub struct FrameLine {
+    /// What it is.
+    pub kind: FrameKind,
+    /// Its cursor.
+    pub cursor: Cursor,
+    /// The frame, without a line end.
+    pub json: String,
+}
+
+/// The type of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameKind {
+    /// `snapshot`.
+    Snapshot,
+    /// `resume`.
+    Resume,
+    /// `events` or `changes`: one record.
+    Record,
+    /// `gap`.
+    Gap,
+    /// `heartbeat`.
+    Heartbeat,
+    /// `end`.
+    End,
+}
+
 /// Why a client cannot continue from its cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -190,26 +220,45 @@ impl View {
     pub fn cursor(&self) -> Cursor {
         Cursor { log: self.log.clone(), generation: GENERATION, seq: self.seq }
     }
+
+    /// Returns the state kinds of the session beside the conversation: one slice each.
+    pub fn slices(&self) -> Vec<SliceSnapshot> {
+        slices_of(self.fold(), &self.log)
+    }
+
+    /// Returns the fold of the session, without the memory of its converter.
+    pub fn fold(&self) -> &Fold {
+        &self.snapshot.fold
+    }
+}
+
+/// Returns the slices of a fold beside the conversation, and without the converter's memory.
+pub fn slices_of(fold: &Fold, log: &LogId) -> Vec<SliceSnapshot> {
+    let (_, mut slices) = fold.snapshot_frame(header(log, Default::default()));
+    slices.retain(|it| !it.is_conversation() && !it.is_converter());
+    slices
 }
 
 /// The slices of a session, serialized on first use, once for all listeners.
 pub(crate) struct LazySnapshot {
+    /// The fold without the converter's memory.
     fold: Fold,
-    make: fn(&Fold, &LogId) -> Snapshot,
     log: LogId,
     snapshot: OnceLock<Json>,
     slices: OnceLock<Json>,
 }
 
 impl LazySnapshot {
-    pub(crate) fn new(log: &LogId, fold: Fold, make: fn(&Fold, &LogId) -> Snapshot) -> Self {
-        let (snapshot, slices) = Default::default();
-        Self { fold, make, log: log.clone(), snapshot, slices }
+    pub(crate) fn new(fold: Fold, log: LogId) -> Self {
+        Self { fold, log, snapshot: OnceLock::new(), slices: OnceLock::new() }
     }
 
     /// Returns all slices, with what later events need.
     pub(crate) fn json(&self) -> &Json {
-        self.snapshot.get_or_init(|| Json::of(&(self.make)(&self.fold, &self.log)))
+        self.snapshot.get_or_init(|| {
+            let snapshot: Snapshot = self.fold.snapshot(header(&self.log, Default::default()));
+            Json::of(&snapshot)
+        })
     }
 
     /// Returns the slices beside the conversation, as they are shown.
@@ -222,6 +271,20 @@ impl std::fmt::Debug for LazySnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("LazySnapshot")
     }
+}
+
+/// A frame of one record, without a copy of what it contains.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordFrame<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    session_id: &'a SessionId,
+    cursor: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<&'a Vec<SessionEvent>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<&'a Vec<Change>>,
 }
 
 /// A step shared by all listeners. Each of its frames is serialized once, however many listeners
@@ -246,6 +309,17 @@ impl SharedStep {
             Delivery::Changes => &self.changes,
         };
         cell.get_or_init(|| self.frame(session, cursor, delivery).to_json().into()).clone()
+    }
+
+    /// Returns its frame as JSON, for a caller that keeps it for all listeners.
+    pub(crate) fn to_json(&self, session: &SessionId, cursor: &str, delivery: Delivery) -> String {
+        let (events, changes) = (&self.step.events, &self.step.changes);
+        let (kind, events, changes) = match delivery {
+            Delivery::Events => ("events", Some(events), None),
+            Delivery::Changes => ("changes", None, Some(changes)),
+        };
+        let frame = RecordFrame { kind, session_id: session, cursor, events, changes };
+        serde_json::to_string(&frame).expect("a frame has no keys that are not text")
     }
 
     /// Returns its frame.

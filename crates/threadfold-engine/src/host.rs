@@ -89,6 +89,13 @@ impl Host {
         Ok(listener)
     }
 
+    /// Returns the handle of a session: its present state, for readers.
+    ///
+    /// If no writer in this process has it open, its log is tailed until it has no writer at all.
+    pub async fn session(&self, id: &SessionId) -> Result<SessionHandle, EngineError> {
+        self.handle(id).await
+    }
+
     /// Returns the handle of a session, and tails its log if no writer in this process does.
     async fn handle(&self, id: &SessionId) -> Result<SessionHandle, EngineError> {
         if let Some(handle) = self.live().get(id).filter(|it| !it.is_ended()) {

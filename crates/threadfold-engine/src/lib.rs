@@ -43,6 +43,7 @@
 
 mod agent_database;
 pub mod agents;
+mod collector;
 mod content_watcher;
 mod discover;
 mod error;
@@ -58,6 +59,8 @@ mod holder;
 mod host;
 mod http_client;
 mod import_index;
+mod imported_files;
+mod ingest;
 mod inspect;
 mod listeners;
 mod load;
@@ -68,20 +71,25 @@ mod packed;
 mod parts_on_disk;
 mod pipe;
 mod reindex;
+mod removed_sessions;
 mod salvage;
 mod server;
 mod session;
+mod session_row;
 mod snapshot_writer;
 mod spill_file;
 mod stored_text;
 mod transcript_observer;
 mod transient;
 mod unread;
+mod verify;
+mod writers;
 
 pub use agent_database::{DatabaseError, DatabaseProblem};
 pub use agents::{
     Machine, is_below_session_folder, place_variables, project_from_path, restore_folders,
 };
+pub use collector::{Collector, CollectorObserver, CollectorOptions, FoundSessions, ImportCount};
 pub use content_watcher::ContentWatcher;
 pub use discover::{Discovery, adopt_children};
 pub use error::EngineError;
@@ -89,7 +97,10 @@ pub use file_watcher::{FileChanges, FileWatcher};
 pub use files::{Form, InputFile, Intake, read_files};
 pub use folder::{FolderFollower, FolderUpdate};
 pub use found_session::{Follow, FoundSession, IdOrigin, LostContent, SessionContent, Stamp};
-pub use frame::{Delivery, Frame, GapReason, PROTOCOL, REDUCER, SharedStep, View};
+pub use frame::{
+    Delivery, Frame, FrameKind, FrameLine, GapReason, PROTOCOL, REDUCER, SharedStep, View,
+    slices_of,
+};
 pub use freshness::{Freshness, freshness, noted_summary};
 pub use holder::{holder, is_gone};
 pub use host::{
@@ -99,6 +110,8 @@ pub use http_client::http_client;
 pub use import_index::{
     ContentStamp, ImportIndex, ImportedSession, KnownImport, import_index_path,
 };
+pub use imported_files::{ImportedContent, ImportedFiles, import_content};
+pub use ingest::{PushError, PushReceipt, PushedBytes, accept_pushed};
 pub use inspect::inspect;
 pub use listeners::{Listener, SessionHandle, Update};
 pub use load::{LoadReport, advance_fold, load, load_within};
@@ -110,10 +123,14 @@ pub use originals::originals;
 pub use parts_on_disk::PartsOnDisk;
 pub use pipe::{Pipe, PipeInput, follow_pipe};
 pub use reindex::{IndexState, ReindexReport, reindex};
+pub use removed_sessions::RemovedSessions;
 pub use salvage::salvage;
 pub use server::{Server, ServerAccess, ServerError, Stop, server_at};
 pub use session::{Options, RecordInspector, Session};
+pub use session_row::{RowLocation, RowReader, SessionRow};
 pub use spill_file::Budget;
 pub use transcript_observer::ObservedFollower;
 pub use transient::{read_found, read_pipe, records_of};
 pub use unread::{Unit, UnreadContent, unread_content, unread_on};
+pub use verify::{StoredComparison, ended, verify_stored};
+pub use writers::{SessionWriter, Writers};

@@ -1,7 +1,7 @@
 //! Publishes a session to listeners in this process: wake-ups and cursors, no per-listener queue.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use threadfold_core::{ConversationState, SessionId, SessionMetadata};
@@ -9,7 +9,6 @@ use threadfold_fold::{Cursor, Fold, GENERATION, LogId, Step};
 use tokio::sync::watch;
 
 use crate::frame::{GapReason, LazySnapshot, SharedStep, View};
-use crate::snapshot_writer::header;
 
 /// How many steps are buffered for slow listeners.
 const MAX_STEPS: usize = 1024;
@@ -201,14 +200,12 @@ impl SessionHandle {
 
 /// Returns a view of a session at the last record of its fold.
 pub(crate) fn view(log: &LogId, fold: &Fold) -> View {
-    let fork = fold.without_converter();
-    let make = |fold: &Fold, log: &LogId| fold.snapshot(header(log, BTreeMap::new()));
     View {
         seq: fold.seq(),
         log: log.clone(),
         conversation: fold.conversation().clone(),
         metadata: fold.metadata().clone(),
-        snapshot: Arc::new(LazySnapshot::new(log, fork, make)),
+        snapshot: Arc::new(LazySnapshot::new(fold.without_converter(), log.clone())),
     }
 }
 

@@ -33,6 +33,9 @@ const CONVERT: &str = "threadfold-convert";
 pub(crate) const FOLD: &str = "threadfold-fold";
 const STORE: &str = "threadfold-store";
 const ENGINE: &str = "threadfold-engine";
+const EXPORT: &str = "threadfold-export";
+const CLIENT: &str = "threadfold-client";
+const SERVER: &str = "threadfold-server";
 const LOOP: &str = "threadfold-loop";
 
 const CRATES: &[Crate] = &[
@@ -42,12 +45,20 @@ const CRATES: &[Crate] = &[
     Crate { name: STORE, role: Role::Product, may_use: &[CORE, FOLD] },
     Crate { name: TEST_STORE, role: Role::Product, may_use: &[CORE, FOLD, STORE] },
     Crate { name: ENGINE, role: Role::Product, may_use: &[CORE, CONVERT, FOLD, STORE] },
+    Crate { name: EXPORT, role: Role::Product, may_use: &[CORE, FOLD, STORE, ENGINE] },
+    Crate { name: CLIENT, role: Role::Product, may_use: &[CORE, FOLD, ENGINE] },
+    // The client is for its tests: they are the server's other side.
+    Crate {
+        name: SERVER,
+        role: Role::Product,
+        may_use: &[CORE, FOLD, STORE, ENGINE, EXPORT, CLIENT],
+    },
     Crate { name: LOOP, role: Role::Product, may_use: &[CORE, FOLD, STORE, ENGINE] },
     // Not `threadfold-convert`: the program detects, names, cuts and folds nothing by itself.
     Crate {
         name: "threadfold",
         role: Role::Product,
-        may_use: &[CORE, FOLD, STORE, TEST_STORE, ENGINE, LOOP],
+        may_use: &[CORE, FOLD, STORE, TEST_STORE, ENGINE, EXPORT, CLIENT, SERVER, LOOP],
     },
     Crate { name: TESTKIT, role: Role::Tests, may_use: &[CORE, CONVERT, FOLD, STORE, TEST_STORE] },
     Crate {

@@ -6,19 +6,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use serde::Serialize;
-use threadfold_core::{ConversationState, SessionId, SessionMetadata};
-use threadfold_engine::{advance_fold, load_within, originals};
-use threadfold_fold::Slices;
+use threadfold_export::{
+    ExportFormat, LoneFileError, SourceWriter, WrittenFile, file_name, has_files, lone_file,
+    move_into, write_export, write_lone_file,
+};
 use threadfold_store::SessionEntry;
 
 use crate::error::{CommandError, listed, print_note};
-use crate::export::{
-    Output, SourceWriter, WrittenFile, file_name, has_files, lone_file, move_into, need_files,
-    write_markdown,
-};
-use crate::printable::{data_output, write_json};
-use crate::store::{OpenStore, StoreArgs, elsewhere, load_stored, lost_records};
+use crate::error_hints::engine_error;
+use crate::export::{Output, need_files};
+use crate::printable::data_output;
+use crate::store::{OpenStore, StoreArgs, elsewhere, lost_records};
 use crate::unfinished::unfinished_path;
 use crate::view::count;
 
@@ -31,7 +29,7 @@ pub(crate) struct ExportArgs {
     session: Option<String>,
     /// The format of the output
     #[arg(long, value_name = "FORMAT", default_value = "original")]
-    format: ExportFormat,
+    format: FormatArg,
     /// Write to this file or into this folder; default: standard output
     #[arg(long, short, value_name = "FILE|FOLDER", required_unless_present = "session")]
     output: Option<PathBuf>,
@@ -48,7 +46,7 @@ pub(crate) struct ExportArgs {
 
 /// The format of the output
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ExportFormat {
+enum FormatArg {
     /// The files that the agent wrote, byte for byte
     Original,
     /// Threadfold's own events, one per line, each with its record number
@@ -59,11 +57,22 @@ enum ExportFormat {
     Markdown,
 }
 
+impl ExportArgs {
+    fn format(&self) -> ExportFormat {
+        match self.format {
+            FormatArg::Original => ExportFormat::Original,
+            FormatArg::Events => ExportFormat::Events,
+            FormatArg::Json => ExportFormat::Json,
+            FormatArg::Markdown => ExportFormat::Markdown,
+        }
+    }
+}
+
 pub(crate) fn run(args: &ExportArgs) -> Result<(), CommandError> {
     if !args.salvage {
         return run_on(args, &args.store.open_to_read()?);
     }
-    if args.format != ExportFormat::Original {
+    if args.format() != ExportFormat::Original {
         return Err(CommandError::new(
             anyhow!("only original files can be salvaged"),
             "omit `--format`; the salvaged files can be imported into another store",
@@ -200,8 +209,8 @@ fn export_one(
     if args.salvage {
         return salvage(args, store, entry, &folder.join(name));
     }
-    match args.format {
-        ExportFormat::Original if !has_files(store, entry)? => {
+    match args.format() {
+        ExportFormat::Original if !store.wait(has_files(&*store.shared(), &entry.session))? => {
             let session = &entry.session;
             print_note(format_args!(
                 "skipped `{session}`, which has no files: use `--format events`"
@@ -232,35 +241,38 @@ fn export(
     if args.salvage {
         return salvage(args, store, entry, output.unwrap_or(Path::new(".")));
     }
-    if args.format == ExportFormat::Original {
+    if args.format() == ExportFormat::Original {
         need_files(store, entry)?;
     }
     let is_folder =
         output.is_some_and(|it| it.is_dir() || it.as_os_str().to_string_lossy().ends_with('/'));
-    match (args.format, output) {
+    match (args.format(), output) {
         (ExportFormat::Original, Some(folder)) if is_folder => {
             export_files(args, store, entry, folder)
         }
-        (ExportFormat::Original, output) => match (lone_file(store, entry)?, output) {
-            (Some(spec), output) => {
-                if spec.part > 1 {
-                    let times = count(spec.part as usize - 1, "time", "times");
-                    print_note(format_args!(
-                        "its file was rewritten {times}; `--output FOLDER` writes every version"
-                    ));
-                }
-                match output {
-                    Some(path) => {
-                        let mut out = Output::create(path, args.force, store.unfinished_files())?;
-                        let written = export_lone(store, entry, spec.part, &mut out);
-                        out.finish(written)
+        (ExportFormat::Original, output) => {
+            match (store.wait(lone_file(&*store.shared(), &entry.session))?, output) {
+                (Some(spec), output) => {
+                    if spec.part > 1 {
+                        let times = count(spec.part as usize - 1, "time", "times");
+                        print_note(format_args!(
+                            "its file was rewritten {times}; `--output FOLDER` writes every version"
+                        ));
                     }
-                    None => export_lone(store, entry, spec.part, &mut data_output()),
+                    match output {
+                        Some(path) => {
+                            let mut out =
+                                Output::create(path, args.force, store.unfinished_files())?;
+                            let written = export_lone(store, entry, spec.part, &mut out);
+                            out.finish(written)
+                        }
+                        None => export_lone(store, entry, spec.part, &mut data_output()),
+                    }
                 }
+                (None, Some(folder)) => export_files(args, store, entry, folder),
+                (None, None) => Err(needs_folder("the session has more than one file")),
             }
-            (None, Some(folder)) => export_files(args, store, entry, folder),
-            (None, None) => Err(needs_folder("the session has more than one file")),
-        },
+        }
         (format, Some(output)) => {
             let name = format!("{}.{}", file_name(entry.session.as_str()), format.ending());
             let path = if is_folder { output.join(name) } else { output.to_owned() };
@@ -286,7 +298,8 @@ fn export_files(
     entry: &SessionEntry,
     folder: &Path,
 ) -> Result<(), CommandError> {
-    fill(args, store, folder, |scribe| scribe.write_all(store, entry))
+    let shared = store.shared();
+    fill(args, store, folder, |scribe| Ok(store.wait(scribe.write_all(&*shared, &entry.session))?))
 }
 
 /// Writes what can be read of a corrupt session into a folder, and reports what cannot.
@@ -298,7 +311,8 @@ fn salvage(
 ) -> Result<(), CommandError> {
     let mut lost = Vec::new();
     fill(args, store, folder, |scribe| {
-        let (written, missed) = scribe.salvage(store, entry)?;
+        let shared = store.shared();
+        let (written, missed) = store.wait(scribe.salvage(&*shared, &entry.session))?;
         for file in &written {
             for gap in &file.missing {
                 let name = &file.spec.name;
@@ -360,8 +374,6 @@ fn fill(
 }
 
 /// Writes the latest version of a session's only file.
-///
-/// The last record is buffered: if it is an unterminated line, the complete line replaces it.
 fn export_lone(
     store: &OpenStore,
     entry: &SessionEntry,
@@ -369,33 +381,10 @@ fn export_lone(
     out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     let shared = store.shared();
-    let mut out = BufWriter::new(out);
-    let mut held: (u64, Vec<u8>) = (0, Vec::new());
-    let mut failed = None;
-    let written = store.wait(originals(&*shared, &entry.session, |spec, position, bytes| {
-        if spec.part != part || bytes.is_empty() {
-            return Ok(());
-        }
-        let end = held.0 + held.1.len() as u64;
-        if position == end {
-            let written = out.write_all(&held.1);
-            failed = written.err().or(failed.take());
-        } else if position != held.0 {
-            let what = format!("expected byte {end}, found byte {position}");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        }
-        held = (position, bytes.to_vec());
-        match failed.is_some() {
-            true => Err(io::ErrorKind::BrokenPipe.into()),
-            false => Ok(()),
-        }
-    }));
-    if let Some(error) = failed {
-        return Err(error.into());
-    }
-    written?;
-    out.write_all(&held.1)?;
-    Ok(out.flush()?)
+    store.wait(write_lone_file(&*shared, &entry.session, part, out)).map_err(|error| match error {
+        LoneFileError::Output(error) => error.into(),
+        LoneFileError::Engine(error) => error.into(),
+    })
 }
 
 fn export_to(
@@ -412,74 +401,13 @@ fn write(
     store: &OpenStore,
     entry: &SessionEntry,
     format: ExportFormat,
-    mut out: &mut dyn Write,
-) -> Result<(), CommandError> {
-    match format {
-        ExportFormat::Events => write_events(store, entry, out)?,
-        ExportFormat::Markdown => {
-            let loaded = load_stored(store, entry, None)?;
-            write_markdown(out, entry.session.as_str(), &loaded)?;
-            loaded.parts.check()?;
-        }
-        ExportFormat::Json | ExportFormat::Original => {
-            let loaded = load_stored(store, entry, None)?;
-            let state = StateDocument {
-                session_id: &entry.session,
-                seq: entry.head.seq,
-                state: &loaded.state,
-                metadata: &loaded.metadata,
-            };
-            write_json(&mut out, &state)?;
-            writeln!(out)?;
-            loaded.parts.check()?;
-        }
-    }
-    Ok(out.flush()?)
-}
-
-/// The output of `--format json`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StateDocument<'a> {
-    session_id: &'a SessionId,
-    seq: u64,
-    #[serde(flatten)]
-    state: &'a ConversationState,
-    metadata: &'a SessionMetadata,
-}
-
-/// Writes the events of all records, and the events that close open blocks.
-fn write_events(
-    store: &OpenStore,
-    entry: &SessionEntry,
-    mut out: &mut dyn Write,
+    out: &mut dyn Write,
 ) -> Result<(), CommandError> {
     // The store's own folder may be read-only.
-    let shared = store.shared();
-    let empty = load_within(&shared, &entry.session, 0, Slices::default(), Some(elsewhere()));
-    let mut fold = store.wait(empty)?.fold;
-    store.wait(advance_fold(&*shared, &mut fold, entry.head.seq, |_, step| {
-        for event in &step.events {
-            write_json(&mut out, event)?;
-            writeln!(out)?;
-        }
-        Ok::<(), CommandError>(())
-    }))?;
-    for event in &mut fold.settling() {
-        event.context.seq = Some(fold.seq());
-        write_json(&mut out, event)?;
-        writeln!(out)?;
-    }
-    Ok(())
-}
-
-impl ExportFormat {
-    fn ending(self) -> &'static str {
-        match self {
-            Self::Original => "files",
-            Self::Events => "events.jsonl",
-            Self::Json => "json",
-            Self::Markdown => "md",
-        }
-    }
+    let budget = Some(elsewhere());
+    let written = write_export(store.runtime(), &store.shared(), entry, format, budget, out);
+    written.map_err(|error| match engine_error(error) {
+        Ok(error) => error.into(),
+        Err(error) => error.into(),
+    })
 }

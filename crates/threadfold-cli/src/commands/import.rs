@@ -9,12 +9,15 @@ use anyhow::anyhow;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use threadfold_engine::{ContentStamp, FoundSession, IdOrigin, InputOptions, KnownImport};
+use threadfold_engine::{
+    ContentStamp, FoundSession, IdOrigin, ImportedFiles, InputOptions, KnownImport,
+};
 use threadfold_fold::{Agent, Detection};
 
 use crate::error::{CommandError, print_note};
 use crate::import::{
-    Candidate, ChangedSession, ImportResult, ImportTask, ImportedFiles, candidates, locked, settle,
+    Candidate, ChangedSession, ImportResult, ImportTask, bring_back, candidates, imported_files,
+    report_index, settle,
 };
 use crate::input::format_parser;
 use crate::printable::{printable, write_json};
@@ -71,8 +74,9 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
     }
     // In another format, an unchanged file has other records.
     let mut imported = match args.from {
-        Some(_) => ImportedFiles::none(),
-        None => ImportedFiles::read(&args.store, args.reread)?,
+        Some(_) => ImportedFiles::default().rereading(),
+        None if args.reread => imported_files(&args.store)?.rereading(),
+        None => imported_files(&args.store)?,
     };
     let total = candidates.len();
     let bar = bar(&candidates);
@@ -97,7 +101,8 @@ pub(crate) fn run(args: &ImportArgs) -> Result<(), CommandError> {
     }
     queue.finish_all()?;
     let Queue { report, failure, imported, .. } = queue;
-    locked(&imported).write(store.as_ref())?;
+    let sessions = store.as_ref().map(OpenStore::sessions).transpose()?;
+    report_index(ImportedFiles::locked(&imported).write(sessions));
     report.bar.finish_and_clear();
     if let Some(error) = failure {
         return Err(error);
@@ -186,6 +191,7 @@ impl Queue<'_> {
         };
         match (changed, self.store) {
             (Ok(changed), Some(store)) => {
+                bring_back(store, &changed.found)?;
                 let found = changed.found.clone();
                 let (bar, index) = (self.report.bar.clone(), self.imported.clone());
                 // The size of a session in a database is not known before it is read.
@@ -228,7 +234,7 @@ impl Queue<'_> {
         while !self.running.is_empty() {
             self.finish_first()?;
         }
-        locked(&self.imported).flush();
+        report_index(ImportedFiles::locked(&self.imported).flush());
         Ok(())
     }
 
@@ -245,7 +251,7 @@ impl Queue<'_> {
         self.report.bar.set_position(self.report.read);
         self.finished += 1;
         if self.finished.is_multiple_of(AT_ONCE) {
-            locked(&self.imported).flush();
+            report_index(ImportedFiles::locked(&self.imported).flush());
         }
         match imported.and_then(|it| self.report.report(&found, &it)) {
             Ok(()) => Ok(()),

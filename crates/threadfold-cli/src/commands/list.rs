@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZero;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,20 +12,17 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Serialize;
-use threadfold_core::TokenUsage;
 use threadfold_engine::{
-    FoundSession, Freshness, Host, ImportIndex, ListedSession, SessionQuery, freshness,
-    import_index_path, noted_summary, project_from_path,
+    FoundSession, Host, ImportIndex, ListedSession, RowLocation, RowReader, SessionQuery,
+    SessionRow, import_index_path,
 };
-use threadfold_fold::{Agent, Glance, SessionSummary, UnknownField};
-use threadfold_store::{MemoryStore, SessionEntry, Store};
+use threadfold_store::{MemoryStore, Store};
 
 use crate::error::{CommandError, print_note};
 use crate::printable::{one_line, write_json};
 use crate::progress::Progress;
 use crate::runtime::Waiter;
-use crate::store::{OpenStore, StoreArgs, elsewhere, summary_of};
+use crate::store::{OpenStore, StoreArgs, elsewhere};
 use crate::surroundings::{discover, listed_places, listed_variables};
 use crate::terminal::{self, ColorChoice};
 use crate::unread::{print_unread, report_unread, write_unread};
@@ -75,8 +71,10 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
     }
     // Without the index, sizes and times decide.
     let index = index.filter(|_| store.is_some()).and_then(|it| it.join().ok());
-    let reader = RowReader { waiter: &waiter, store: store.as_ref(), index };
-    let mut rows = reader.read_all(&listed);
+    let home = std::env::home_dir().unwrap_or_default();
+    let store = store.as_ref().map(OpenStore::shared);
+    let rows = RowReader { store, index, budget: elsewhere(), home };
+    let mut rows = Reader { waiter: &waiter, rows }.read_all(&listed);
     rows.sort_by_cached_key(|row| Reverse(row.ended));
     if rows.is_empty() {
         if args.json {
@@ -98,6 +96,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), CommandError> {
         write_unread(&mut out, &found.unread)?;
     } else {
         let mut page = Page::new(&mut out, terminal::width(), ColorChoice::Auto.is_on());
+        let rows: Vec<Row> = rows.into_iter().map(Row::of).collect();
         table(&mut page, &rows)?;
     }
     Ok(out.flush()?)
@@ -117,17 +116,15 @@ fn changed(listed: &ListedSession) -> Option<SystemTime> {
 /// How many threads read sessions at most.
 const MOST_THREADS: usize = 8;
 
-/// Reads the displayed fields of a session.
-struct RowReader<'a> {
+/// Reads rows, several at once.
+struct Reader<'a> {
     waiter: &'a Waiter,
-    store: Option<&'a OpenStore>,
-    /// What the stored sessions were read from.
-    index: Option<ImportIndex>,
+    rows: RowReader,
 }
 
-impl RowReader<'_> {
+impl Reader<'_> {
     /// Reads the sessions, several at once. Unreadable sessions are reported and skipped.
-    fn read_all(&self, listed: &[ListedSession]) -> Vec<Row> {
+    fn read_all(&self, listed: &[ListedSession]) -> Vec<SessionRow> {
         let progress = Mutex::new(Progress::new(listed.len()));
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS);
         let next = AtomicUsize::new(0);
@@ -136,7 +133,7 @@ impl RowReader<'_> {
             loop {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some(session) = listed.get(place) else { return rows };
-                rows.push((place, self.read(session)));
+                rows.push((place, self.waiter.wait(self.rows.read(session))));
                 progress.lock().unwrap_or_else(PoisonError::into_inner).step();
             }
         };
@@ -160,185 +157,44 @@ impl RowReader<'_> {
                 Err(error) => {
                     let name = session.found.as_ref().map(FoundSession::description);
                     let name = name.unwrap_or_else(|| format!("session `{}`", session.id));
+                    let error = CommandError::from(error);
                     print_note(format_args!("skipped {name}: {}", error.cause()));
                 }
             }
         }
         rows
     }
-
-    fn read(&self, listed: &ListedSession) -> Result<Row, CommandError> {
-        // Two sessions may share the id that they were found under, but not the listed one.
-        Ok(Row { id: listed.id.to_string(), ..self.read_place(listed)? })
-    }
-
-    fn read_place(&self, listed: &ListedSession) -> Result<Row, CommandError> {
-        match (&listed.found, &listed.stored) {
-            (Some(found), None) => Ok(Row::of_found(found, self.glance(found)?, RowLocation::Disk)),
-            (Some(found), Some(entry)) => {
-                let index = self.index.as_ref();
-                let freshness = match index.is_some_and(|it| it.is_unchanged(found, entry)) {
-                    true => Freshness::Same,
-                    false => freshness(found, entry),
-                };
-                let glance = match noted_summary(entry) {
-                    Some(noted) if matches!(freshness, Freshness::Same | Freshness::Less) => {
-                        noted.into()
-                    }
-                    _ => self.glance(found)?,
-                };
-                let is_newer = freshness == Freshness::Newer;
-                let has_less = freshness == Freshness::Less;
-                let records = Some(entry.head.seq);
-                let row = Row::of_found(found, glance, RowLocation::Both);
-                Ok(Row { is_newer, has_less, records, ..row })
-            }
-            (None, Some(entry)) => {
-                let summary = self.store.map(|store| summary_of(store, entry)).transpose()?;
-                Ok(Row::of_stored(entry, summary.unwrap_or_default()))
-            }
-            (None, None) => {
-                Ok(Row::of(listed.id.to_string(), Glance::default(), RowLocation::Disk))
-            }
-        }
-    }
-
-    /// Returns what the first and last bytes of a session show; the whole may be large.
-    fn glance(&self, found: &FoundSession) -> Result<Glance, CommandError> {
-        Ok(self.waiter.wait(found.glance(elsewhere()))?)
-    }
 }
 
-/// Where a session is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-enum RowLocation {
-    /// In a file or a database of the agent.
-    Disk,
-    Store,
-    Both,
-}
-
-/// The displayed fields of a session.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+/// A row as it is drawn.
 struct Row {
-    id: String,
-    agent: Option<String>,
-    #[serde(rename = "where")]
-    place: RowLocation,
-    /// The disk has more than the store.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    is_newer: bool,
-    /// The disk has less than the store.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    has_less: bool,
-    /// The number of records in the store.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    records: Option<u64>,
-    path: Option<String>,
-    project: String,
-    title: Option<String>,
-    first_prompt: Option<String>,
-    started_at: Option<String>,
-    ended_at: Option<String>,
-    /// `None` for a session that was not folded.
-    blocks: Option<usize>,
-    subagents: Option<usize>,
-    /// The number of the agent's own helpers, which `subagents` does not count.
-    #[serde(skip_serializing_if = "is_zero")]
-    internal: usize,
-    model: Option<String>,
-    usage: Option<TokenUsage>,
-    cost_usd: Option<f64>,
-    /// The fields that are not known until the session is imported.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    unknown: Vec<&'static str>,
+    session: SessionRow,
     /// The first command, if there is no prompt.
-    #[serde(skip)]
     command: Option<String>,
-    #[serde(skip)]
-    ended: Option<Timestamp>,
 }
 
 impl Row {
-    fn of_found(found: &FoundSession, glance: Glance, place: RowLocation) -> Self {
-        let written = || Timestamp::try_from(found.changed()?).ok();
-        let row = Self::of(found.id.to_string(), glance, place);
-        Self {
-            agent: found.agent.map(|it| it.name().to_owned()),
-            path: Some(found.place.display().to_string()),
-            project: match row.project.is_empty() {
-                true => project_of(found.agent, &found.place).unwrap_or(found.project.clone()),
-                false => row.project,
-            },
-            ended: row.ended.or_else(written),
-            ..row
-        }
-    }
-
-    fn of_stored(entry: &SessionEntry, summary: SessionSummary) -> Self {
-        let written = || Timestamp::from_millisecond(entry.updated.0).ok();
-        let row = Self::of(entry.session.to_string(), summary.into(), RowLocation::Store);
-        let agent = row.agent.as_deref().and_then(Agent::from_name);
-        let named = row.path.as_deref().and_then(|path| project_of(agent, Path::new(path)));
-        Self {
-            records: Some(entry.head.seq),
-            project: match row.project.is_empty() {
-                true => named.unwrap_or_default(),
-                false => row.project,
-            },
-            ended: row.ended.or_else(written),
-            ..row
-        }
-    }
-
-    fn of(id: String, Glance { summary, unknown }: Glance, place: RowLocation) -> Self {
-        let has_counts = !unknown.contains(&UnknownField::Counts);
-        Self {
-            id,
-            agent: summary.agent,
-            place,
-            is_newer: false,
-            has_less: false,
-            records: None,
-            path: summary.path,
-            project: summary.cwd.unwrap_or_default(),
-            title: summary.title,
-            first_prompt: summary.first_prompt,
-            command: summary.first_command.map(|it| command_text(&it)),
-            ended: summary.ended_at.as_deref().and_then(|it| it.parse().ok()),
-            started_at: summary.started_at,
-            ended_at: summary.ended_at,
-            blocks: summary.blocks,
-            subagents: summary.subagents,
-            internal: summary.internal,
-            model: summary.model,
-            usage: has_counts.then_some(summary.usage),
-            cost_usd: summary.cost_usd,
-            unknown: unknown.iter().flat_map(|it| field_names(*it)).copied().collect(),
-        }
+    fn of(session: SessionRow) -> Self {
+        let command = session.command.as_deref().map(command_text);
+        Self { session, command }
     }
 
     fn name(&self) -> String {
         let is_shown = |text: &&str| !text.trim().is_empty();
-        let prompt = || self.first_prompt.as_deref().map(spoken).filter(is_shown);
+        let prompt = || self.session.first_prompt.as_deref().map(spoken).filter(is_shown);
         let command = || self.command.as_deref().filter(is_shown);
-        let title = self.title.as_deref().filter(is_shown);
+        let title = self.session.title.as_deref().filter(is_shown);
         let name = title.or_else(prompt).or_else(command);
-        let is_unknown = self.is_unknown("title") || self.is_unknown("firstPrompt");
+        let is_unknown = |field| self.session.is_unknown(field);
+        let is_unknown = is_unknown("title") || is_unknown("firstPrompt");
         let none = if is_unknown { UNKNOWN } else { "(no prompt)" };
         name.map_or_else(|| none.to_owned(), one_line)
-    }
-
-    fn is_unknown(&self, field: &str) -> bool {
-        self.unknown.contains(&field)
     }
 
     /// Returns a number as it is shown, or that it is unknown.
     fn shown(&self, field: &str, value: Option<String>) -> String {
         match value {
-            None if self.is_unknown(field) => UNKNOWN.to_owned(),
+            None if self.session.is_unknown(field) => UNKNOWN.to_owned(),
             value => value.unwrap_or_default(),
         }
     }
@@ -346,28 +202,6 @@ impl Row {
 
 /// Stands for what is not known until a session is imported.
 const UNKNOWN: &str = "–";
-
-/// Returns the names of the fields that are unknown.
-fn field_names(unknown: UnknownField) -> &'static [&'static str] {
-    match unknown {
-        UnknownField::Title => &["title"],
-        UnknownField::FirstPrompt => &["firstPrompt"],
-        UnknownField::Model => &["model"],
-        UnknownField::StartedAt => &["startedAt"],
-        UnknownField::EndedAt => &["endedAt"],
-        UnknownField::Cost => &["costUsd"],
-        UnknownField::Counts => &["blocks", "subagents", "usage"],
-    }
-}
-
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
-/// Returns the project named by the path of a session's file.
-fn project_of(agent: Option<Agent>, path: &Path) -> Option<String> {
-    project_from_path(agent?, path, &std::env::home_dir().unwrap_or_default())
-}
 
 /// Returns the user's text without the `<tag>…</tag>` that an editor prepends.
 fn spoken(text: &str) -> &str {
@@ -408,28 +242,28 @@ fn table<W: Write>(page: &mut Page<W>, rows: &[Row]) -> io::Result<()> {
     let (now, zone) = (Timestamp::now(), TimeZone::system());
     let ids = ShortIds::of(rows);
     let project_width = if page.width() < 100 { 10 } else { 28 };
-    let when = |row: &Row| row.ended.map(|then| ago(then, now, &zone)).unwrap_or_default();
+    let when = |row: &Row| row.session.ended.map(|then| ago(then, now, &zone)).unwrap_or_default();
     let project = |row: &Row| {
-        let last = row.project.rsplit(['/', '\\']).next().unwrap_or(&row.project);
+        let last = row.session.project.rsplit(['/', '\\']).next().unwrap_or(&row.session.project);
         cut_front(&one_line(last), project_width)
     };
     let subagents = |row: &Row| {
-        let count = row.subagents.filter(|it| *it > 0).map(|it| number(it as u64));
+        let count = row.session.subagents.filter(|it| *it > 0).map(|it| number(it as u64));
         row.shown("subagents", count)
     };
-    let cost = |row: &Row| row.shown("costUsd", row.cost_usd.map(|it| format!("${it:.2}")));
-    let is_mixed = rows.iter().any(|row| row.agent != rows[0].agent);
-    let agent = |row: &Row| row.agent.clone().filter(|_| is_mixed).unwrap_or_default();
-    let is_any_kept = rows.iter().any(|row| row.place != RowLocation::Disk);
-    let place = |row: &Row| match row.place {
+    let cost = |row: &Row| row.shown("costUsd", row.session.cost_usd.map(|it| format!("${it:.2}")));
+    let is_mixed = rows.iter().any(|row| row.session.agent != rows[0].session.agent);
+    let agent = |row: &Row| row.session.agent.clone().filter(|_| is_mixed).unwrap_or_default();
+    let is_any_kept = rows.iter().any(|row| row.session.place != RowLocation::Disk);
+    let place = |row: &Row| match row.session.place {
         _ if !is_any_kept => "",
         RowLocation::Disk => "disk",
         RowLocation::Store => "store",
-        RowLocation::Both if row.is_newer => "both +",
-        RowLocation::Both if row.has_less => "both -",
+        RowLocation::Both if row.session.is_newer => "both +",
+        RowLocation::Both if row.session.has_less => "both -",
         RowLocation::Both => "both",
     };
-    let blocks = |row: &Row| row.shown("blocks", row.blocks.map(|it| number(it as u64)));
+    let blocks = |row: &Row| row.shown("blocks", row.session.blocks.map(|it| number(it as u64)));
     let id = |row: &Row| if ids.is_long(row) { String::new() } else { ids.cut(row) };
     let mut columns = vec![
         Cells::of("id", Align::Left, rows.iter().map(id)),
@@ -490,7 +324,7 @@ struct ShortIds {
 
 impl ShortIds {
     fn of(rows: &[Row]) -> Self {
-        let mut ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        let mut ids: Vec<&str> = rows.iter().map(|row| row.session.id.as_str()).collect();
         ids.sort_unstable();
         ids.dedup();
         let shared = |one: &str, other: &str| {
@@ -512,11 +346,11 @@ impl ShortIds {
     }
 
     fn is_long(&self, row: &Row) -> bool {
-        self.long.contains_key(&row.id)
+        self.long.contains_key(&row.session.id)
     }
 
     fn cut(&self, row: &Row) -> String {
-        let length = self.long.get(&row.id).copied().unwrap_or(self.length);
-        row.id.chars().take(length).collect()
+        let length = self.long.get(&row.session.id).copied().unwrap_or(self.length);
+        row.session.id.chars().take(length).collect()
     }
 }

@@ -9,8 +9,10 @@ use clap::Args;
 use threadfold_engine::is_below_session_folder;
 use threadfold_fold::{SourceRole, SourceSpec};
 
+use threadfold_export::{SourceWriter, UsedPaths, WrittenFile, below, beside};
+
 use crate::error::{CommandError, print_note};
-use crate::export::{SourceWriter, UsedPaths, WrittenFile, below, beside, need_files};
+use crate::export::need_files;
 use crate::printable::printable;
 use crate::store::StoreArgs;
 use crate::surroundings::restorable_folders;
@@ -61,7 +63,9 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), CommandError> {
         staged.push((unfinished.clone(), target));
         Ok(Some(unfinished))
     });
-    let written = scribe.write_all(&store, &entry);
+    let shared = store.shared();
+    let written = store.wait(scribe.write_all(&*shared, &entry.session));
+    let written = written.map_err(CommandError::from);
     let restored = written.and_then(|written| match written.is_empty() {
         true => Err(CommandError::new(
             anyhow!("the session was not read from a file"),

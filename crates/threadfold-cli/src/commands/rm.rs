@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::anyhow;
 use clap::Args;
-use threadfold_engine::is_gone;
+use threadfold_engine::{RemovedSessions, is_gone};
 use threadfold_store::{SessionEntry, Store, StoreError};
 
 use crate::error::{CommandError, listed, print_note};
@@ -14,7 +14,8 @@ use crate::view::count;
 
 /// Remove sessions from the store, with all their records
 ///
-/// The agent's own files are not changed. The store's file does not shrink; `gc` frees data that no
+/// The agent's own files are not changed, and `threadfold serve` does not import the session from
+/// them again; `threadfold import ID` does. The store's file does not shrink; `gc` frees data that no
 /// other session shares.
 #[derive(Args)]
 pub(crate) struct RmArgs {
@@ -35,7 +36,11 @@ pub(crate) fn run(args: &RmArgs) -> Result<(), CommandError> {
         print_note("nothing was removed");
         return Err(CommandError::No);
     }
+    let removed = store.location().file().map(RemovedSessions::open).transpose()?;
     for entry in &entries {
+        if let Some(removed) = &removed {
+            removed.add(&entry.session)?;
+        }
         store.wait(remove(&*store.shared(), entry))?;
         writeln!(io::stdout(), "removed  {}", printable(entry.session.as_str()))?;
     }

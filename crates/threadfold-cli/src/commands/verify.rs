@@ -9,11 +9,11 @@ use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
 use threadfold_core::{Json, SessionId};
-use threadfold_engine::{FoundSession, InputOptions, detect_input, open_one, records_of};
+use threadfold_engine::{FoundSession, InputOptions, detect_input, ended, open_one, records_of};
 use threadfold_fold::parity::{
     Comparison, Difference, KnownGap, Replay, Side, SideState, Verdict, compare_sides, replay,
 };
-use threadfold_fold::{Agent, Detection, Record, RecordKind, Shape};
+use threadfold_fold::{Agent, Detection, Record, Shape};
 
 use crate::error::CommandError;
 use crate::printable::printable;
@@ -240,15 +240,6 @@ fn without_included(found: Vec<FoundSession>) -> Result<Vec<FoundSession>, Comma
 
 fn detect_path(path: &Path) -> Option<Detection> {
     detect_input(path).ok().flatten()
-}
-
-/// Appends an end record for every source, because the files are complete.
-fn ended(mut records: Vec<Record>) -> Vec<Record> {
-    let sources = records.iter().filter(|it| it.kind == RecordKind::Source).map(|it| it.source);
-    let sources: Vec<u32> = sources.collect();
-    let end = |source| Record::new(RecordKind::End, source, 0, "");
-    records.extend(sources.into_iter().map(end));
-    records
 }
 
 /// Fails if a side has nothing to compare.

@@ -1,7 +1,7 @@
 //! `threadfold view`: shows a session's conversation in the terminal.
 
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
@@ -10,11 +10,13 @@ use threadfold_engine::{FoundSession, Freshness, InputOptions, freshness};
 use crate::error::{CommandError, print_note};
 use crate::input::{InputArgs, fold_input};
 use crate::printable::write_json;
+use crate::remote::load_remote;
 use crate::runtime::Waiter;
 use crate::sessions::{LoadedSession, Target, load_found, resolve};
 use crate::store::{OpenStore, StoreArgs, load_stored};
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
 use crate::view::{Page, Pager, ViewOptions, draw};
+use crate::watch::read_password;
 
 /// Show a session's conversation
 ///
@@ -25,11 +27,18 @@ use crate::view::{Page, Pager, ViewOptions, draw};
 #[derive(Args)]
 pub(crate) struct ViewArgs {
     /// Session to show: its id or a prefix of it, on disk or in the store; an agent's file; a
-    /// folder with one session; or `-` for a transcript or a stream on standard
-    /// input
+    /// folder with one session; the address of a server, of an agent or of `threadfold serve`; or
+    /// `-` for a transcript or a stream on standard input
     session: String,
     #[command(flatten)]
     input: InputArgs,
+    /// Read the token of a server of Threadfold from this file; default: `THREADFOLD_TOKEN`, the link
+    /// of `serve`, or the file of `serve` on this machine
+    #[arg(long, value_name = "FILE", env = "THREADFOLD_TOKEN_FILE", hide_env_values = true)]
+    token_file: Option<PathBuf>,
+    /// Read the password of an agent's server from this file
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
     /// Show the session as it was at this stored record; see `threadfold log`
     #[arg(long, value_name = "SEQ", conflicts_with_all = ["from", "input_session"])]
     at: Option<u64>,
@@ -62,13 +71,24 @@ pub(crate) struct ViewArgs {
 }
 
 pub(crate) fn run(args: &ViewArgs) -> Result<(), CommandError> {
+    if ["http://", "https://"].iter().any(|it| args.session.starts_with(it)) {
+        let password = args.password_file.as_deref().map(read_password).transpose()?;
+        let waiter = Waiter::new()?;
+        let session = args.input.session.clone();
+        let token_file = args.token_file.as_deref();
+        let loaded = waiter.wait(load_remote(&args.session, session, token_file, password));
+        return show(args, &loaded?);
+    }
     // Open as long as the session is drawn: what is looked at is read from it.
     let store = match args.at {
         Some(_) => Some(args.store.open_to_read()?),
         None if args.input.is_given() => None,
         None => args.store.open_if_there()?,
     };
-    let loaded = load(args, store.as_ref())?;
+    show(args, &load(args, store.as_ref())?)
+}
+
+fn show(args: &ViewArgs, loaded: &LoadedSession) -> Result<(), CommandError> {
     if loaded.records == 0 {
         return Err(CommandError::new(
             anyhow!("`{}` contains no session", args.session),

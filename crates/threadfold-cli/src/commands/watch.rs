@@ -1,10 +1,9 @@
 //! `threadfold watch`: shows a session live.
 
-use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use threadfold_engine::{Delivery, Host, ListenOptions};
 use threadfold_fold::Cursor;
@@ -14,7 +13,7 @@ use crate::input::InputArgs;
 use crate::store::StoreArgs;
 use crate::terminal::{self, ColorChoice, MIN_WIDTH};
 use crate::view::ViewOptions;
-use crate::watch::{Output, WatchTarget, Watcher};
+use crate::watch::{Output, WatchTarget, Watcher, read_password};
 
 /// The version of this program's reducer, for the command line.
 const REDUCER_TEXT: &str = "1";
@@ -28,8 +27,9 @@ const REDUCER_TEXT: &str = "1";
 /// them as they are). Ctrl-C stops.
 #[derive(Args)]
 pub(crate) struct WatchArgs {
-    /// What to watch: an agent's file, a session's id or a prefix of it, the address of an
-    /// agent's server, a folder of sessions, or `-` for a stream on standard input
+    /// What to watch: an agent's file, a session's id or a prefix of it, the address of a server (of
+    /// an agent, or of `threadfold serve`), a folder of sessions, or `-` for a stream on standard
+    /// input
     what: String,
     #[command(flatten)]
     input: InputArgs,
@@ -37,6 +37,10 @@ pub(crate) struct WatchArgs {
     /// server's environment variable, or from its `service.json`
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// Read the token of a server of Threadfold from this file; default: `THREADFOLD_TOKEN`, the link
+    /// of `serve`, or the file of `serve` on this machine
+    #[arg(long, value_name = "FILE", env = "THREADFOLD_TOKEN_FILE", hide_env_values = true)]
+    token_file: Option<PathBuf>,
     /// Print frames, one JSON object per line: for each session a snapshot, then the changes of each
     /// record
     #[arg(long)]
@@ -92,17 +96,10 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), CommandError> {
     let listening = ListenOptions { after: args.after.clone(), delivery, reducer: args.events };
     let host = Host::within(store.shared(), Some(store.budget()));
     let password = args.password_file.as_deref().map(read_password).transpose()?;
-    let watcher = Watcher { store: &store, host, output, listening, password };
+    let token_file = args.token_file.clone();
+    let watcher = Watcher { store: &store, host, output, listening, password, token_file };
     let ended = store.wait(watcher.watch(target));
     // The thread that reads standard input may still be blocked; do not wait for it.
     store.shut_down();
     ended
-}
-
-/// Returns the password in a file, without the line end that editors add.
-fn read_password(path: &Path) -> Result<String, CommandError> {
-    let read = fs::read_to_string(path)
-        .with_context(|| format!("the password file `{}` cannot be read", path.display()));
-    let password = read.map_err(|error| CommandError::new(error, "check its path and its mode"))?;
-    Ok(password.trim_end_matches(['\n', '\r']).to_owned())
 }

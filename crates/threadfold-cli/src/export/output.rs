@@ -4,7 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use super::session_files::create_new;
+use threadfold_export::create_new;
+
 use crate::error::CommandError;
 use crate::unfinished::{UnfinishedFiles, unfinished_path};
 

@@ -13,11 +13,11 @@ use anyhow::Context;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use threadfold_core::SessionId;
+use threadfold_export::file_name;
 use threadfold_loop::{Probe, ProviderScript, Tool, ToolContext, ToolError, ToolOutput, tool};
 use threadfold_store::Epoch;
 
 use crate::error::CommandError;
-use crate::export::file_name;
 use crate::store::OpenStore;
 
 /// How long the tool takes before and after it counts.

@@ -9,6 +9,8 @@ use threadfold_core::{
 use crate::printable::one_line;
 
 use super::ansi::without_colors;
+pub(super) use threadfold_export::excerpt::{beginning, without_tags};
+
 use super::content::{content_text, object, output_text, plain};
 use super::conversation::Results;
 use super::markdown::draw_markdown;
@@ -133,30 +135,6 @@ impl<W: Write> Drawing<'_, W> {
         self.page.dedent();
         Ok(())
     }
-}
-
-/// Returns a text truncated to what one line can show.
-pub(super) fn beginning(text: &str) -> &str {
-    let end = text.char_indices().nth(2_000).map_or(text.len(), |(at, _)| at);
-    &text[..end]
-}
-
-/// Returns text without the tags that an agent's harness adds.
-pub(super) fn without_tags(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        let (before, tag) = rest.split_at(at);
-        out.push_str(before);
-        let name = tag[1..].strip_prefix('/').unwrap_or(&tag[1..]);
-        let length = name.find(|it: char| !it.is_ascii_lowercase() && it != '-' && it != '_');
-        let is_tag = length.is_some_and(|length| length > 0 && name[length..].starts_with('>'));
-        let end = if is_tag { tag.find('>').map_or(1, |end| end + 1) } else { 1 };
-        out.push_str(if is_tag { " " } else { "<" });
-        rest = &tag[end..];
-    }
-    out.push_str(rest);
-    out
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use anstyle::Style;
 use textwrap::WordSeparator;
 use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::UnicodeWidthStr;
 
 use crate::printable::printable;
+
+pub(crate) use threadfold_export::width::{columns, cut, cut_front};
 
 use super::palette::PLAIN;
 
@@ -40,14 +41,6 @@ impl Span {
     pub(crate) fn width(&self) -> usize {
         columns(&self.text)
     }
-}
-
-/// Returns how many columns a text takes on a terminal.
-///
-/// A whole text is measured, because a variation selector or a joiner changes the width of the
-/// character before it.
-pub(crate) fn columns(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.width() }
 }
 
 /// Returns the width of some spans in columns.
@@ -165,48 +158,6 @@ fn slice(spans: &[Span], start: usize, end: usize) -> Vec<Span> {
         before += span.text.len();
     }
     out
-}
-
-/// Returns `text`, truncated at the end to `width` columns, with an ellipsis if anything was
-/// removed.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.len() <= width || columns(text) <= width {
-        return text.to_owned();
-    }
-    let mut out = String::new();
-    let mut taken = 0;
-    for letter in text.graphemes(true) {
-        let wide = columns(letter);
-        if taken + wide + 1 > width {
-            break;
-        }
-        out.push_str(letter);
-        taken += wide;
-    }
-    if width > 0 {
-        out.truncate(out.trim_end().len());
-        out.push('…');
-    }
-    out
-}
-
-/// Returns `text`, truncated at the front to `width` columns, with an ellipsis if anything was
-/// removed.
-pub(crate) fn cut_front(text: &str, width: usize) -> String {
-    if columns(text) <= width {
-        return text.to_owned();
-    }
-    let mut taken = 1;
-    let fits = |letter: &&str| {
-        taken += columns(letter);
-        taken <= width
-    };
-    let end: Vec<&str> = text.graphemes(true).rev().take_while(fits).collect();
-    if width == 0 {
-        String::new()
-    } else {
-        format!("…{}", end.into_iter().rev().collect::<String>())
-    }
 }
 
 #[cfg(test)]

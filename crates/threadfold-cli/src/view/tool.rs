@@ -7,18 +7,17 @@ use threadfold_core::{Block, BlockBody, BlockStatus, Json, ToolResultBlock, Tool
 
 use crate::printable::one_line;
 
+pub(super) use threadfold_export::excerpt::first_line;
+
 use super::ansi::without_colors;
 use super::block::{beginning, without_tags};
 use super::call::Summary;
 use super::content::{input_fields, output_text, plain};
 use super::conversation::Results;
-use super::numbers::{count, duration};
+use super::numbers::duration;
 use super::palette::{BAD, CODE, DIM, GOOD, ODD, TOOL};
 use super::session::Drawing;
 use super::text::{Span, cut, width_of};
-
-/// How many lines of an output are searched for words.
-const SEARCHED_LINES: usize = 4;
 
 /// How a call ended: a mark, and a short text.
 pub(super) struct OutcomeLabel {
@@ -176,20 +175,4 @@ fn ending(block: &Block, result: Option<&ToolResultBlock>, summary: &Summary) ->
 
 pub(super) fn joined(words: [String; 2]) -> String {
     words.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" · ")
-}
-
-/// Returns the first line with words, and how many more lines there are; only their number, if no
-/// line has words.
-pub(super) fn first_line(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let has_words = |line: &&&str| without_tags(line).contains(char::is_alphanumeric);
-    match (lines.iter().take(SEARCHED_LINES).find(has_words), lines.as_slice()) {
-        (None, []) => String::new(),
-        (Some(first), [_]) | (None, [first]) => one_line(beginning(first)),
-        (None, _) => count(lines.len(), "line", "lines"),
-        (Some(first), _) => {
-            let first = one_line(beginning(first));
-            format!("{first} (+{})", count(lines.len() - 1, "line", "lines"))
-        }
-    }
 }

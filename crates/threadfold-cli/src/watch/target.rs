@@ -109,7 +109,7 @@ async fn first_record(path: &Path) -> Result<(), CommandError> {
     watcher.watch([folder.unwrap_or(Path::new(".")).to_owned()]);
     while has_nothing_yet(path) {
         tokio::select! {
-            stopped = super::stop() => return stopped.and(Err(CommandError::PipeClosed)),
+            stopped = crate::stop::stop() => return stopped.and(Err(CommandError::PipeClosed)),
             () = watcher.changed() => drop(watcher.take()),
         }
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use threadfold_fold::{Agent, Detection, Shape};
 
 use super::{AgentAccess, Machine, other};
-use crate::discover::{Discovery, FolderTree};
+use crate::discover::{Discovery, FolderTree, folders_below};
 use crate::files::Form;
 use crate::found_session::FoundSession;
 use crate::open_path::{InputError, InputOptions, is_packed_file, single_file};
@@ -40,6 +40,12 @@ impl AgentAccess for Codex {
 
     fn enumerate(&self, place: &Path, found: &mut Discovery) {
         enumerate::place(place, found);
+    }
+
+    fn watched(&self, place: &Path) -> Vec<PathBuf> {
+        // Sessions are in folders by year, month and day.
+        let below = places::FOLDERS.iter().flat_map(|it| folders_below(&place.join(it), 3));
+        std::iter::once(place.to_owned()).chain(below).collect()
     }
 
     fn unread(&self, place: &Path) -> Vec<UnreadContent> {

@@ -21,7 +21,7 @@ use self::database::{DbSession, OpencodeDb, SessionRows};
 use self::storage::Storage;
 use super::{AgentAccess, Machine, other};
 use crate::agent_database::DatabaseError;
-use crate::discover::{Discovery, FolderTree, name_of};
+use crate::discover::{Discovery, FolderTree, folders_below, name_of};
 use crate::found_session::{FoundSession, IdOrigin};
 use crate::open_path::{InputError, InputOptions, name_file, single_file};
 use crate::server::{Server, ServerAccess};
@@ -75,6 +75,13 @@ impl AgentAccess for Opencode {
             self.add_database(&database, found);
         }
         self.add_storage(&place.join(STORAGE), found);
+    }
+
+    fn watched(&self, place: &Path) -> Vec<PathBuf> {
+        // The database is in it; before it, each project had a folder of sessions.
+        let older = folders_below(&place.join("storage").join("session"), 1);
+        let older = older.into_iter().filter(|it| it.is_dir());
+        std::iter::once(place.to_owned()).chain(older).collect()
     }
 
     fn unread(&self, place: &Path) -> Vec<UnreadContent> {

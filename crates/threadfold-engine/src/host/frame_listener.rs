@@ -9,10 +9,27 @@ use threadfold_store::{LogHead, Store};
 
 use super::ListenOptions;
 use crate::error::EngineError;
-use crate::frame::{Delivery, Frame, GapReason, PROTOCOL, REDUCER, SharedStep, View};
+use crate::frame::{
+    Delivery, Frame, FrameKind, FrameLine, GapReason, PROTOCOL, REDUCER, SharedStep, View,
+};
 use crate::listeners::{Listener, MAX_BEHIND, SessionHandle, Update, view};
 use crate::load::{advance_fold, load_within};
 use crate::spill_file::Budget;
+
+/// How many bytes of records are read for a client that is behind; beyond it, a snapshot is cheaper.
+const MAX_BYTES_BEHIND: usize = 8 << 20;
+
+/// Why the records that a client missed were not read.
+enum CatchUpError {
+    TooLarge,
+    Engine(EngineError),
+}
+
+impl From<EngineError> for CatchUpError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
 
 /// Sends the frames of a session to one client.
 pub struct FrameListener {
@@ -32,6 +49,12 @@ pub struct FrameListener {
     /// The last record sent to the client, which may be behind the session.
     /// Records that are not sent yet do not count.
     seen: Cursor,
+}
+
+impl FrameLine {
+    fn of(kind: FrameKind, cursor: &Cursor, frame: &Frame) -> Self {
+        Self { kind, cursor: cursor.clone(), json: frame.to_json() }
+    }
 }
 
 /// What a listener receives: frames for programs, states and changes for a terminal.
@@ -103,10 +126,14 @@ impl FrameListener {
             return Ok(());
         }
         let loaded = load_within(store, &session, after.seq, Slices::default(), budget).await?;
-        let (mut fold, mut steps) = (loaded.fold, Vec::new());
+        let (mut fold, mut steps, mut bytes) = (loaded.fold, Vec::new(), 0);
         let read = advance_fold(&**store, &mut fold, head, |_, step| {
+            bytes += step.bytes;
+            if bytes > MAX_BYTES_BEHIND {
+                return Err(CatchUpError::TooLarge);
+            }
             steps.push(Arc::new(SharedStep::new(Arc::new(step))));
-            Ok::<(), EngineError>(())
+            Ok(())
         });
         let read = read.await;
         // Checked after reading: a log id is never reused, so if it is unchanged, the records are
@@ -114,7 +141,12 @@ impl FrameListener {
         if store.head(&session).await?.is_none_or(|head| head.log != after.log) {
             return Ok(());
         }
-        read?;
+        match read {
+            Err(CatchUpError::Engine(error)) => return Err(error),
+            // The records are not buffered, so the listener sends a gap.
+            Err(CatchUpError::TooLarge) => return Ok(()),
+            Ok(()) => {}
+        }
         loaded.parts.check()?;
         if steps.iter().any(|it| it.step.restored) {
             self.refusal = Some(GapReason::Restored);
@@ -159,39 +191,84 @@ impl FrameListener {
     /// Waits for the next frames, each as a line of JSON. The last one is an `end`, and nothing
     /// follows it.
     pub async fn next_frames(&mut self) -> Vec<Arc<str>> {
-        let before = self.seen.clone();
         let session = self.handle.session().clone();
+        let (before, greeting) = self.greet(&session);
+        if let Some(greeting) = greeting {
+            return vec![greeting.json.into()];
+        }
+        match self.next_with_gap().await {
+            (Arrival::Steps(steps, view), _) => {
+                let json = |it: &Arc<SharedStep>| {
+                    let cursor = Cursor { seq: it.step.seq, ..view.cursor() };
+                    it.json(&session, &cursor.to_string(), self.delivery)
+                };
+                steps.iter().map(json).collect()
+            }
+            other => {
+                let lines = self.lines(&session, before, other);
+                lines.into_iter().map(|it| it.json.into()).collect()
+            }
+        }
+    }
+
+    /// Waits for the next frames as [`next_frames`](Self::next_frames) does, with what a transport
+    /// needs to keep them for all clients that listen to this session.
+    pub async fn next_lines(&mut self) -> Vec<FrameLine> {
+        let session = self.handle.session().clone();
+        let (before, greeting) = self.greet(&session);
+        if let Some(greeting) = greeting {
+            return vec![greeting];
+        }
+        let next = self.next_with_gap().await;
+        self.lines(&session, before, next)
+    }
+
+    /// Returns the position before the next frames, and the first frame of a resumed stream.
+    fn greet(&mut self, session: &SessionId) -> (Cursor, Option<FrameLine>) {
+        let before = self.seen.clone();
         // After a gap, the snapshot has what this frame would have.
         let can_continue = self.missed.is_some() || self.listener.gap().is_none();
-        if std::mem::take(&mut self.needs_greeting) && can_continue {
-            let (cursor, then) = (before.to_string(), self.delivery);
-            let (protocol, reducer) = (PROTOCOL, REDUCER);
-            let resume = Frame::Resume { session_id: session, cursor, protocol, reducer, then };
-            return vec![resume.to_json().into()];
+        if !(std::mem::take(&mut self.needs_greeting) && can_continue) {
+            return (before, None);
         }
-        let (arrival, gap) = self.next_with_gap().await;
+        let (cursor, then) = (before.to_string(), self.delivery);
+        let (protocol, reducer, session_id) = (PROTOCOL, REDUCER, session.clone());
+        let resume = Frame::Resume { session_id, cursor, protocol, reducer, then };
+        let line = FrameLine::of(FrameKind::Resume, &before, &resume);
+        (before, Some(line))
+    }
+
+    fn lines(
+        &self,
+        session: &SessionId,
+        before: Cursor,
+        (arrival, gap): (Arrival, Option<GapReason>),
+    ) -> Vec<FrameLine> {
         match arrival {
             Arrival::View(view) => {
-                let mut frames: Vec<Arc<str>> = Vec::new();
+                let mut lines = Vec::new();
                 if let Some(reason) = gap {
                     let (session_id, cursor) = (session.clone(), before.to_string());
                     let gap = Frame::Gap { session_id, cursor, reason: reason.to_string() };
-                    frames.push(gap.to_json().into());
+                    lines.push(FrameLine::of(FrameKind::Gap, &before, &gap));
                 }
-                let cursor = view.cursor().to_string();
-                frames.push(self.snapshot(session, cursor, &view).to_json().into());
-                frames
+                let cursor = view.cursor();
+                let snapshot = self.snapshot(session.clone(), cursor.to_string(), &view);
+                lines.push(FrameLine::of(FrameKind::Snapshot, &cursor, &snapshot));
+                lines
             }
-            Arrival::Steps(steps, view) => steps
-                .iter()
-                .map(|it| {
+            Arrival::Steps(steps, view) => {
+                let line = |it: &Arc<SharedStep>| {
                     let cursor = Cursor { seq: it.step.seq, ..view.cursor() };
-                    it.json(&session, &cursor.to_string(), self.delivery)
-                })
-                .collect(),
+                    let json = it.to_json(session, &cursor.to_string(), self.delivery);
+                    FrameLine { kind: FrameKind::Record, cursor, json }
+                };
+                steps.iter().map(line).collect()
+            }
             Arrival::End(reason) => {
-                let cursor = self.seen.to_string();
-                vec![Frame::End { session_id: session, cursor, reason }.to_json().into()]
+                let (session_id, cursor) = (session.clone(), self.seen.to_string());
+                let end = Frame::End { session_id, cursor, reason };
+                vec![FrameLine::of(FrameKind::End, &self.seen, &end)]
             }
         }
     }

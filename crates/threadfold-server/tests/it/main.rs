@@ -1,0 +1,14 @@
+//! Tests of the server, through real connections on loopback.
+
+mod api;
+mod connection;
+mod embed;
+mod gap_free;
+mod hostile_ids;
+mod ingest;
+mod names;
+mod permission;
+mod server;
+mod slow_client;
+mod summaries;
+mod websocket;
