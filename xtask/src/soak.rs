@@ -21,12 +21,16 @@ pub(crate) struct SoakArgs {
 enum SoakCheck {
     /// Mutate every kind of field of every recorded pair; writes `docs/mutations-report.md`
     Mutations,
+    /// Disconnect clients of a server 2,000 times, and restart it 20 times; writes
+    /// `docs/serve-report.md`
+    Serve,
 }
 
 /// Runs a check and returns its exit code: 0 ok, 1 findings, 2 unreadable.
 pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     match args.name {
         SoakCheck::Mutations => mutations(),
+        SoakCheck::Serve => serve(),
     }
 }
 
@@ -54,6 +58,31 @@ fn mutations() -> Result<ExitCode> {
     let path = shell::root().join("docs/mutations-report.md");
     fs::write(&path, report).with_context(|| format!("`{}` cannot be written", path.display()))?;
     Ok(ExitCode::from(worst))
+}
+
+const SERVE: &str = "\
+# Clients of a server without a gap
+
+What `cargo xtask soak serve` found: clients of a real `threadfold serve` disconnect at random moments and come back with their cursor, while a session grows from an agent's file and from a pushed stream, and while the server is restarted and killed.
+After each disconnect, the state of both clients is compared with the server's state at the same record.
+";
+
+fn serve() -> Result<ExitCode> {
+    let path = shell::root().join("docs/serve-report.md");
+    let found = shell::root().join("target/serve-report.txt");
+    let run = "cargo nextest run --locked --package threadfold serve_soak";
+    let mut command = shell::command(run);
+    command
+        .env("THREADFOLD_SOAK_DISCONNECTS", "2000")
+        .env("THREADFOLD_SOAK_RESTARTS", "20")
+        .env("THREADFOLD_SOAK_KILLS", "5")
+        .env("THREADFOLD_SOAK_REPORT", &found);
+    let (code, output) = shell::output(&mut command)?;
+    print!("{output}");
+    let report = fs::read_to_string(&found).unwrap_or_else(|_| "It failed.\n".to_owned());
+    let report = format!("{SERVE}\nRun on {}.\n\n```text\n{report}```\n", commit()?);
+    fs::write(&path, report).with_context(|| format!("`{}` cannot be written", path.display()))?;
+    Ok(ExitCode::from(code))
 }
 
 /// Returns the commit that is checked out, with its date.

@@ -167,15 +167,18 @@ fn announce(
     // In the fragment, which a browser keeps to itself.
     let link = format!("{url}/#token={}", token.as_str());
     let file = token_path.display();
+    let lines = format!(
+        "listening on {local}\n\
+         open         {link}\n\
+         try          curl -H \"Authorization: Bearer $(cat '{file}')\" '{local}/v1/sessions?limit=5'\n\
+         watch        threadfold watch {local} --token-file '{file}'\n"
+    );
     let mut out = io::stdout().lock();
-    writeln!(out, "listening on {local}")?;
-    writeln!(out, "open         {link}")?;
-    writeln!(
-        out,
-        "try          curl -H \"Authorization: Bearer $(cat '{file}')\" '{local}/v1/sessions?limit=5'"
-    )?;
-    writeln!(out, "watch        threadfold watch {local} --token-file '{file}'")?;
-    out.flush()?;
+    match out.write_all(lines.as_bytes()).and_then(|()| out.flush()) {
+        // Whoever started the server need not read what it prints.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
     if options.opens_browser {
         browser::open(&link, token_path);
     }

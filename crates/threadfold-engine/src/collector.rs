@@ -240,7 +240,7 @@ impl Collector {
         let read = import_content(&mut session, &found, &stamp, files, &mut |_| {}).await;
         drop(session);
         // Whoever else writes it opens it again.
-        self.shared.writers.close_idle_session(&id).await?;
+        self.shared.writers.close(&id).await?;
         let read = read?;
         if let Some(entry) = self.shared.writers.host().store().entry(&id).await? {
             ImportedFiles::locked(files).note(stamp, &read.imported, &entry);

@@ -96,6 +96,12 @@ impl Host {
         self.handle(id).await
     }
 
+    /// Forgets the states of sessions that have no writer any more. They are read again from the
+    /// store when somebody asks.
+    pub fn forget_ended(&self) {
+        self.live().retain(|_, it| !it.is_ended());
+    }
+
     /// Returns the handle of a session, and tails its log if no writer in this process does.
     async fn handle(&self, id: &SessionId) -> Result<SessionHandle, EngineError> {
         if let Some(handle) = self.live().get(id).filter(|it| !it.is_ended()) {

@@ -82,12 +82,12 @@ impl Writers {
 
     /// Returns whether this process has a session open for writing.
     pub fn is_open(&self, id: &SessionId) -> bool {
-        self.slots().contains_key(id)
+        self.slots().get(id).is_some_and(is_filled)
     }
 
     /// Returns how many sessions are open.
     pub fn open_count(&self) -> usize {
-        self.slots().len()
+        self.slots().values().filter(|it| is_filled(it)).count()
     }
 
     /// Waits until a session has grown, and returns all that have since the last call.
@@ -129,15 +129,6 @@ impl Writers {
         ended
     }
 
-    /// Closes a session that was only read, unless somebody waits to write it.
-    pub(crate) async fn close_idle_session(&self, id: &SessionId) -> Result<(), EngineError> {
-        let Some(slot) = self.slots().get(id).cloned() else { return Ok(()) };
-        let Ok(mut open) = slot.clone().try_lock_owned() else { return Ok(()) };
-        let ended = close(&mut open).await;
-        self.forget(id, &slot);
-        ended
-    }
-
     /// Closes all sessions, and returns the first failure.
     pub async fn close_all(&self) -> Result<(), EngineError> {
         let ids: Vec<SessionId> = self.slots().keys().cloned().collect();
@@ -171,6 +162,11 @@ impl Writers {
     fn slots(&self) -> MutexGuard<'_, BTreeMap<SessionId, Arc<Slot>>> {
         lock(&self.shared.slots)
     }
+}
+
+/// Returns whether a slot has a session; one that is in use has.
+fn is_filled(slot: &Arc<Slot>) -> bool {
+    slot.try_lock().map_or(true, |open| open.is_some())
 }
 
 async fn close(open: &mut Option<OpenWriter>) -> Result<(), EngineError> {

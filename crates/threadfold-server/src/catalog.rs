@@ -108,15 +108,9 @@ impl Catalog {
         }
     }
 
-    /// Marks which sessions are being written.
-    pub fn mark_live(&self, is_live: impl Fn(&str) -> bool) {
-        let changed: Vec<CatalogRow> = {
-            let rows = self.rows();
-            let is_changed = |it: &&CatalogRow| it.is_live != is_live(&it.session.id);
-            let toggled = |it: &CatalogRow| CatalogRow { is_live: !it.is_live, ..it.clone() };
-            rows.rows.values().filter(is_changed).map(toggled).collect()
-        };
-        self.update(changed);
+    /// Returns the sessions that are marked as being written.
+    pub fn live(&self) -> Vec<CatalogRow> {
+        self.rows().rows.values().filter(|it| it.is_live).cloned().collect()
     }
 
     /// Returns the row of a session.

@@ -112,7 +112,7 @@ impl MachineSessions {
     /// Finds, imports and follows the sessions of the machine until the future is dropped.
     pub async fn run(&self) -> Result<(), EngineError> {
         let receiver = lock(&self.found).take();
-        let follow = follow_store(self.catalog.clone(), self.writers.clone(), || true);
+        let follow = follow_store(self.catalog.clone(), self.writers.clone(), || true, || {});
         tokio::select! {
             collected = self.collector.run() => collected,
             () = self.list_found(receiver) => Ok(()),

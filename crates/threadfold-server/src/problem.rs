@@ -95,10 +95,9 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::NotFound { session } => Self::no_session(session.as_str()),
             StoreError::Held { remaining, .. } => {
-                let hint = "wait until that process is done, then try again";
                 let seconds = u32::try_from(remaining.as_secs()).unwrap_or(30).clamp(1, 30);
-                let problem = Self::new(StatusCode::CONFLICT, detail, hint);
-                Self { retry_after: Some(seconds), ..problem }
+                let hint = "wait until that process is done, then try again".into();
+                Self { hint, retry_after: Some(seconds), ..Self::busy(detail) }
             }
             StoreError::Fenced { .. } | StoreError::Conflict { .. } => Self::new(
                 StatusCode::CONFLICT,

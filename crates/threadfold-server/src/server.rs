@@ -39,7 +39,9 @@ impl Server {
         if lists_itself {
             let (catalog, writers) = (shared.catalog.clone(), shared.writers.clone());
             let alive = Arc::downgrade(&shared);
-            tokio::spawn(follow_store(catalog, writers, move || alive.strong_count() > 0));
+            let listed = catalog.clone();
+            let is_wanted = move || alive.strong_count() > 0;
+            tokio::spawn(follow_store(catalog, writers, is_wanted, move || listed.set_complete()));
         }
         Self { shared }
     }

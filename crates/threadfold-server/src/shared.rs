@@ -76,6 +76,7 @@ impl ServerShared {
             let Some(interval) = weak.upgrade().map(|it| it.options.limits.idle) else { return };
             tokio::time::sleep(interval.min(Duration::from_secs(5))).await;
             let Some(shared) = weak.upgrade() else { return };
+            shared.host.forget_ended();
             for (id, closed) in shared.writers.close_idle(shared.options.limits.idle).await {
                 if let Err(error) = closed {
                     tracing::warn!(session = %id, "the session could not be closed: {error}");

@@ -14,11 +14,13 @@ use crate::catalog::{Catalog, CatalogRow};
 /// How long to wait at least between two reads of the store's list.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Updates the list whenever a session of the store changes, while `is_wanted`.
+/// Updates the list whenever a session of the store changes, while `is_wanted`. `listed` is called
+/// after each time.
 pub async fn follow_store(
     catalog: Arc<Catalog>,
     writers: Writers,
     is_wanted: impl Fn() -> bool + Send + 'static,
+    listed: impl Fn() + Send + 'static,
 ) {
     let store = writers.host().store().clone();
     let mut position = ChangePosition::default();
@@ -31,7 +33,10 @@ pub async fn follow_store(
                 tokio::time::sleep(Duration::from_secs(5)).await;
                 continue;
             }
-            Err(_) => continue,
+            Err(_) => {
+                unmark_closed(&catalog, &writers).await;
+                continue;
+            }
         }
         match store.list_all("").await {
             Ok(entries) => {
@@ -39,12 +44,27 @@ pub async fn follow_store(
                 let known = entries.iter().map(|it| it.session.to_string()).collect();
                 remove_gone(&catalog, &known);
                 catalog.update(rows);
-                catalog.set_complete();
+                listed();
             }
             Err(error) => tracing::warn!("the store cannot be listed: {}", with_causes(&error)),
         }
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+/// Unmarks the sessions that nobody writes any more: that changes no record, so no change of the
+/// store reports it.
+async fn unmark_closed(catalog: &Catalog, writers: &Writers) {
+    let mut closed = Vec::new();
+    for row in catalog.live() {
+        let id = SessionId::from(row.session.id.as_str());
+        let entry = writers.host().store().entry(&id).await;
+        let is_leased = |it: &SessionEntry| it.lease.as_ref().is_some_and(|it| !it.is_expired());
+        if !writers.is_open(&id) && entry.is_ok_and(|it| !it.as_ref().is_some_and(is_leased)) {
+            closed.push(CatalogRow { is_live: false, ..row });
+        }
+    }
+    catalog.update(closed);
 }
 
 /// Removes the sessions that are only in the store, and were removed from it.

@@ -62,11 +62,11 @@ pub(super) struct PushAnswer {
         (status = 401, description = "No token, or a wrong one", body = Problem, content_type = "application/problem+json"),
         (status = 403, description = "A host or an origin that is not allowed, or the server is read-only", body = Problem, content_type = "application/problem+json"),
         (status = 408, description = "The body took too long", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The body does not continue the stream, see `expectedPosition`; or another process writes the session", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The body does not continue the stream, see `expectedPosition`; or the session is of another agent", body = Problem, content_type = "application/problem+json"),
         (status = 410, description = "The session was removed", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too long", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "The format of the stream is unknown", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written now", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be written now, or another process writes the session", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn push_records(

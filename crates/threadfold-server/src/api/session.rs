@@ -98,8 +98,8 @@ pub(super) async fn get(
         (status = 401, description = "No token, or a wrong one", body = Problem, content_type = "application/problem+json"),
         (status = 403, description = "A host or an origin that is not allowed, or the server is read-only", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "No such session", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Another process writes it", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "The store cannot be written now", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "Another process wrote it meanwhile", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be written now, or another process writes the session", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn remove(

@@ -8,6 +8,7 @@ mod hostile_ids;
 mod ingest;
 mod names;
 mod permission;
+mod reference;
 mod server;
 mod slow_client;
 mod summaries;
