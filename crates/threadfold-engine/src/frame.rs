@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use threadfold_core::{Change, ConversationState, Json, SessionEvent, SessionId, SessionMetadata};
-use threadfold_fold::{Cursor, Fold, GENERATION, LogId, SliceChange, SliceSnapshot, Snapshot, Step};
+use threadfold_fold::{
+    Cursor, Fold, GENERATION, LogId, SliceChange, SliceSnapshot, Snapshot, Step,
+};
 
 use crate::snapshot_writer::header;
 

@@ -8,6 +8,7 @@ use super::{Collector, Key, SessionStamp, is_busy};
 use crate::error::EngineError;
 use crate::file_watcher::{FileChanges, FileWatcher};
 use crate::found_session::Follow;
+use crate::transcript_observer::ObservedFollower;
 
 /// The time between two searches at least, and how often folders without notifications are polled.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(300);
@@ -19,7 +20,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A session that is followed.
 struct ActiveSession {
-    follower: Box<dyn Follow>,
+    follower: ObservedFollower,
     used: Instant,
     /// Its content must not be read before.
     rests_until: Instant,
@@ -146,7 +147,7 @@ impl Collector {
         found.content.check()?;
         let mut session = self.shared.writers.write(&id).await?;
         let active = agenda.active.entry(key.clone()).or_insert_with(|| ActiveSession {
-            follower: found.content.follower(),
+            follower: ObservedFollower::new(found.content.follower()),
             used: Instant::now(),
             rests_until: Instant::now(),
         });
@@ -156,6 +157,10 @@ impl Collector {
         active.rests_until = Instant::now() + active.follower.pause();
         if intake.records > 0 {
             active.used = Instant::now();
+        }
+        // The last change is recorded although nothing follows it.
+        if let Some(deadline) = active.follower.deadline() {
+            agenda.due.entry(key.clone()).or_insert(deadline);
         }
         drop(session);
         self.note_done(key, looks);
