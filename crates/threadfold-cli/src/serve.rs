@@ -102,22 +102,20 @@ async fn run(
     let catalog = sessions.catalog().clone();
     let example = async move {
         catalog.complete().await;
-        example::play_if_empty(&playing).await
+        match example::play_if_empty(&playing).await {
+            Ok(()) => std::future::pending().await,
+            Err(error) => error,
+        }
     };
     let serving = server.serve(listener, async {
         if let Err(error) = stop.await {
             print_note(format_args!("stopping, because signals cannot be received: {error}"));
         }
     });
-    let collected = async {
-        let (collected, played) = tokio::join!(sessions.run(), example);
-        played?;
-        collected?;
-        Ok::<(), CommandError>(std::future::pending().await)
-    };
     tokio::select! {
         served = serving => Ok(served?),
-        failed = collected => failed,
+        collected = sessions.run() => Ok(collected?),
+        failed = example => Err(failed),
     }
 }
 

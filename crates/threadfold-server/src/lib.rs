@@ -64,7 +64,7 @@ pub use access::{Access, Token};
 pub use api::openapi;
 pub use catalog::{Catalog, CatalogPage, CatalogQuery, CatalogRow};
 pub use machine::{MachineOptions, MachineSessions};
-pub use options::{FetchSession, Limits, RemovingSession, ServerOptions};
+pub use options::{FetchSession, Limits, RemovingSession, ServerOptions, SessionFilter};
 pub use problem::Problem;
 pub use router::router;
 pub use server::{HostedSession, Server};

@@ -29,7 +29,7 @@ pub struct ServerOptions {
     /// Is told that a client removed a session, before that happens: it must not be imported again.
     pub removing: Option<RemovingSession>,
     /// Returns whether a session was removed, and must not be created by a push.
-    pub is_removed: Option<Arc<dyn Fn(&SessionId) -> bool + Send + Sync>>,
+    pub is_removed: Option<SessionFilter>,
     /// Reports on the sources of sessions.
     pub status: Option<Arc<dyn Fn() -> StatusReport + Send + Sync>>,
 }
@@ -37,6 +37,9 @@ pub struct ServerOptions {
 /// Reads a session into the store.
 pub type FetchSession =
     Arc<dyn Fn(SessionId) -> BoxFuture<'static, Result<(), EngineError>> + Send + Sync>;
+
+/// Returns whether something is true of a session.
+pub type SessionFilter = Arc<dyn Fn(&SessionId) -> bool + Send + Sync>;
 
 /// Notes durably that a session is about to be removed.
 pub type RemovingSession = Arc<dyn Fn(&SessionId) -> Result<(), EngineError> + Send + Sync>;

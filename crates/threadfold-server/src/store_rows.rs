@@ -98,10 +98,7 @@ pub async fn stored_rows(
         let summary = match noted_summary(entry) {
             Some(noted) => Some(noted),
             // Only a writer of this process knows more than the noted summary.
-            None => match writers.opened(&entry.session).await {
-                Some(open) => Some(open.fold().summary()),
-                None => None,
-            },
+            None => writers.opened(&entry.session).await.map(|open| open.fold().summary()),
         };
         let row = match (summary, known) {
             (Some(summary), known) => {

@@ -11,8 +11,9 @@ use crate::push::{Push, PushOptions};
 use crate::runtime::Waiter;
 use crate::serve::read_token;
 
-/// Send an agent's stream on standard input to a server, as in `agent … | threadfold push --url URL`
+/// Send an agent's stream on standard input to a server
 ///
+/// Used as in `agent … | threadfold push --url URL`.
 /// Every line is stored on the server once, however often the connection breaks. While the server
 /// cannot be reached, up to a megabyte is held in memory, and the rest in a file in the data folder;
 /// what could not be sent at the end stays there, and the command to send it is printed.

@@ -444,6 +444,8 @@ fn help_lists_commands_and_options() {
       fold     Fold a session and print the resulting state
       verify   Verify that a stream and a transcript fold to the same state
       watch    Watch a session live
+      serve    Serve all sessions of this machine to programs and browsers, live
+      push     Send an agent's stream on standard input to a server
       run      Run an agent loop that can be killed and resumed
       resume   Resume a run that stopped, was killed, or needs a decision
       runs     List unfinished runs and what each is waiting for

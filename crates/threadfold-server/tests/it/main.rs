@@ -1,5 +1,7 @@
 //! Tests of the server, through real connections on loopback.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
+
 mod api;
 mod connection;
 mod embed;

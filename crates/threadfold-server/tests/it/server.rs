@@ -152,7 +152,9 @@ impl LiveClient {
         while mirror.cursor().is_none_or(|it| it.seq < seq) {
             let frame = self.next().await.expect("the connection ended");
             let frame: Frame = serde_json::from_value(frame).unwrap();
-            mirror.apply(&frame).unwrap();
+            let is_new = mirror.apply(&frame).unwrap();
+            let is_record = matches!(frame, Frame::Events { .. });
+            assert!(is_new || !is_record, "a record came twice: {frame:?}");
         }
     }
 }
