@@ -1,4 +1,5 @@
 //! The slices beside the conversation, on recorded sessions of every agent.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
