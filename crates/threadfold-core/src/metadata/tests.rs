@@ -33,6 +33,27 @@ fn event(line: &str) -> SessionEvent {
 }
 
 #[test]
+fn messages_are_stored_in_the_order_in_which_they_were_reported() {
+    let usage =
+        |id: &str| format!(r#"main usage {{"messageId":"{id}","tokens":{{"input_tokens":1}}}}"#);
+    let stored = |ids: &[&str]| {
+        let mut metadata = SessionMetadata::default();
+        ids.iter().for_each(|id| metadata.apply(&event(&usage(id))));
+        let facts = metadata.facts();
+        assert_eq!(SessionMetadata::from_facts(&facts).unwrap(), metadata);
+        facts.as_str().to_owned()
+    };
+    let before = stored(&["m9", "m5"]);
+    let after = stored(&["m9", "m5", "m1", "m7"]);
+    assert!(after.starts_with(before.trim_end_matches("]}")), "{before} and {after}");
+
+    // Snapshots of earlier versions have an object.
+    let earlier = r#"{"messages":{"m5":{"conversation":"main","rank":"transcript","tokens":{"inputTokens":1,"outputTokens":2,"cacheReadTokens":0,"cacheCreationTokens":0}}}}"#;
+    let read = SessionMetadata::from_facts(&Json::parse(earlier).unwrap()).unwrap();
+    assert_eq!((read.usage().input, read.usage().output), (1, 2));
+}
+
+#[test]
 fn no_events_mean_no_usage() {
     assert_snapshot!(apply(""), @r#"{"usage":{"inputTokens":0,"outputTokens":0,"cacheReadTokens":0,"cacheCreationTokens":0,"conversations":{}}}"#);
 }

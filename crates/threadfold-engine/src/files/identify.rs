@@ -186,16 +186,19 @@ pub(crate) fn longest_lines(fold: &Fold, spec: &SourceSpec) -> u64 {
 /// named, because there every stream is a separate part.
 fn alike<'a>(fold: &'a Fold, spec: &SourceSpec) -> Vec<&'a Source> {
     let is_alike = |it: &&Source| (&it.spec.agent, it.spec.kind) == (&spec.agent, spec.kind);
-    match is_named_by_content(fold.session()) {
+    match is_named_by_content(fold) {
         false => Vec::new(),
         true => fold.sources().filter(is_alike).collect(),
     }
 }
 
-/// Returns whether an id is made of a session's content: an agent, a hash, and perhaps a number.
-fn is_named_by_content(id: &SessionId) -> bool {
-    let hash = id.as_str().split('-').nth(1);
-    hash.is_some_and(|it| it.len() == 12 && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
+/// Returns whether a session's id is made of its content: an agent, a hash, and perhaps a number; or
+/// the name of a part of a session, whose lines have the id of the whole.
+fn is_named_by_content(fold: &Fold) -> bool {
+    let id = fold.session().as_str();
+    let is_hash = |it: &str| it.len() == 12 && it.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_part = |whole: SessionId| !id.starts_with(whole.as_str());
+    id.split('-').nth(1).is_some_and(is_hash) || fold.agent_session().is_some_and(is_part)
 }
 
 /// Returns the sources that came from a pipe in the role of this file.
