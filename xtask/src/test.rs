@@ -25,6 +25,7 @@ fn check_all(target: &Path) -> Result<()> {
     let skipped = skipped::list(target);
     skipped::clear(&skipped)?;
     step("test runner", ensure_nextest)?;
+    step("programs", ensure_curl)?;
     step("formatting", || cargo("fmt --all --check"))?;
     step("lints", || cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
     step("tidy", tidy::run)?;
@@ -62,6 +63,15 @@ fn ensure_nextest() -> Result<()> {
         return Ok(());
     }
     cargo("install cargo-nextest --locked")
+}
+
+/// The tests of the server use it as a client that everybody has.
+fn ensure_curl() -> Result<()> {
+    if shell::succeeds(&mut shell::command("curl --version")) {
+        return Ok(());
+    }
+    shell::run(&mut shell::command("apt-get update"))?;
+    shell::run(&mut shell::command("apt-get install --yes curl"))
 }
 
 fn build_docs() -> Result<()> {
