@@ -20,7 +20,7 @@ use crate::server::Server;
 const LAST_REQUESTS: Duration = Duration::from_secs(5);
 /// How long to wait after a connection could not be accepted: most often, too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// What a client beyond the limit is told.
+/// The answer to a client beyond the limit.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 2\r\ncontent-length: 0\r\n\
     connection: close\r\n\r\n";
 

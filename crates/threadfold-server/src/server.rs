@@ -62,7 +62,7 @@ impl Server {
     }
 
     /// Ends all streams and WebSockets, and closes all sessions. Nothing that was acknowledged is
-    /// lost without it; clients are told, and summaries are written.
+    /// lost without it; clients are notified, and summaries are written.
     pub async fn close(&self) -> Result<(), EngineError> {
         self.shared.pulse.close();
         self.shared.writers.close_all().await

@@ -1,7 +1,7 @@
 //! A bounded log of framed bytes that all subscribers of one stream share.
 //!
 //! A frame is serialized and framed once, whatever the number of subscribers. A subscriber is an
-//! index into this log: it has no queue, so a slow one costs nothing, and is told of its gap.
+//! index into this log: it has no queue, so a slow one costs nothing, and receives a gap.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -91,7 +91,7 @@ impl Signal {
 
     /// Returns whether it was set since the last call; if not, the waker is woken when it is.
     pub(crate) fn take(&self, waker: &Waker) -> bool {
-        // Registered in any case, and first: whoever is told of news may still wait for more.
+        // Registered in any case, and first: whoever gets news may still wait for more.
         self.waker.register(waker);
         self.is_set.swap(false, Ordering::AcqRel)
     }

@@ -124,7 +124,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns whether a refusal says that the server has more than was known: after an answer that
+    /// Returns whether a refusal means that the server has more than was known: after an answer that
     /// was lost.
     pub(super) fn recovers(&mut self, error: &ClientError) -> bool {
         let ClientError::Refused { status: 409, expected_position: Some(expected), .. } = error

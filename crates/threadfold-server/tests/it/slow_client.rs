@@ -1,4 +1,4 @@
-//! A client that does not read: it is told of its gap, and costs nobody anything.
+//! A client that does not read: it receives a gap, and costs nobody anything.
 
 use std::time::Duration;
 
