@@ -100,13 +100,11 @@ pub(crate) async fn append(
     group_commit: &GroupCommit,
     mut append: PreparedAppend,
 ) -> Result<AppendReceipt, Failure> {
-    if append.after.saturating_add(append.count) > i64::MAX as u64 {
-        let (session, expected) = (append.session, append.after);
-        return Err(StoreError::Conflict { session, expected, found: 0 }.into());
-    }
+    // No log has so many records, so such an append is refused for its place.
+    let is_beyond = append.after.saturating_add(append.count) > i64::MAX as u64;
     for _ in 0..MOST_TRIES {
         let is_written = match &append.content {
-            _ if append.count == 0 => false,
+            _ if append.count == 0 || is_beyond => false,
             AppendContent::Row(_) => {
                 let (returned, is_written) = group_commit.write(append).await?;
                 append = returned;

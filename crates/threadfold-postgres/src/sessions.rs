@@ -160,12 +160,15 @@ pub(crate) async fn put_summary(
     summary: &Summary,
 ) -> Result<(), Failure> {
     let client = database.client().await?;
+    // Inverting the first bit orders the numbers as if they had no sign.
     let update = client
         .prepare_cached(
             "UPDATE threadfold.sessions
              SET summary_generation = $3, summary_seq = $4, summary = $5
              WHERE name = $1 AND log = $2
-               AND (summary IS NULL OR (summary_generation, summary_seq) <= ($3, $4))",
+               AND (summary IS NULL
+                    OR (summary_generation, summary_seq # (-9223372036854775808))
+                       <= ($3, $4 # (-9223372036854775808)))",
         )
         .await?;
     let (generation, seq) = (i64::from(summary.generation), summary.seq.cast_signed());
@@ -192,7 +195,7 @@ pub(crate) async fn remove(database: &Database, session: &SessionId) -> Result<(
     let lease = leases::parse(epoch(&row, 1)?, row.try_get(2)?, row.try_get(3)?, now)?;
     leases::check_free(session, lease, None)?;
     let (id, last): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-    let note = "UPDATE threadfold.store SET removed_epoch = greatest(removed_epoch, $1 + 1)
+    let note = "UPDATE threadfold.store SET removed_epoch = greatest(removed_epoch, $1::bigint + 1)
                 WHERE version = $2";
     if transaction.execute(note, &[&last, &LATEST_VERSION]).await? == 0 {
         check_version(&*transaction, &database.place).await?;
