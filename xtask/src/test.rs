@@ -2,9 +2,9 @@
 //!
 //! Cheap checks come first, so that a missing space is not found after minutes of tests.
 
-use std::env;
 use std::path::Path;
 use std::time::Instant;
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 
@@ -25,7 +25,7 @@ fn check_all(target: &Path) -> Result<()> {
     let skipped = skipped::list(target);
     skipped::clear(&skipped)?;
     step("test runner", ensure_nextest)?;
-    step("programs", ensure_curl)?;
+    step("programs", ensure_programs)?;
     step("formatting", || cargo("fmt --all --check"))?;
     step("lints", || cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
     step("tidy", tidy::run)?;
@@ -65,6 +65,12 @@ fn ensure_nextest() -> Result<()> {
     cargo("install cargo-nextest --locked")
 }
 
+/// Installs what tests need besides cargo.
+fn ensure_programs() -> Result<()> {
+    ensure_curl()?;
+    ensure_postgres()
+}
+
 /// The tests of the server use it as a client that everybody has.
 fn ensure_curl() -> Result<()> {
     if shell::succeeds(&mut shell::command("curl --version")) {
@@ -72,6 +78,17 @@ fn ensure_curl() -> Result<()> {
     }
     shell::run(&mut shell::command("apt-get update"))?;
     shell::run(&mut shell::command("apt-get install --yes curl"))
+}
+
+/// Tests start servers of their own, each in a temporary folder.
+fn ensure_postgres() -> Result<()> {
+    let has_server = |version: &fs::DirEntry| version.path().join("bin/postgres").exists();
+    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    if installed.into_iter().any(|it| has_server(&it)) {
+        return Ok(());
+    }
+    shell::run(&mut shell::command("apt-get update"))?;
+    shell::run(&mut shell::command("apt-get install --yes --no-install-recommends postgresql"))
 }
 
 fn build_docs() -> Result<()> {

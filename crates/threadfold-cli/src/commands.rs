@@ -1,6 +1,7 @@
 //! The commands of the program, one file each.
 
 mod backup;
+mod copy;
 mod doctor;
 mod export;
 mod fold;
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorArgs),
     Gc(gc::GcArgs),
     Backup(backup::BackupArgs),
+    Copy(copy::CopyArgs),
     Fold(fold::FoldArgs),
     Verify(verify::VerifyArgs),
     Watch(watch::WatchArgs),
@@ -61,6 +63,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(args),
             Self::Gc(args) => gc::run(args),
             Self::Backup(args) => backup::run(args),
+            Self::Copy(args) => copy::run(args),
             Self::Fold(args) => fold::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Watch(args) => watch::run(args),

@@ -74,6 +74,24 @@ pub(crate) struct OpenStore {
     is_named: bool,
 }
 
+impl OpenStore {
+    /// Opens a store that the user named, for reading.
+    pub(crate) fn named_to_read(location: StoreLocation) -> Result<Self, CommandError> {
+        if !location.exists() {
+            return Err(CommandError::new(
+                anyhow!("there is no store at `{location}`"),
+                "name a store that exists",
+            ));
+        }
+        Self::new(location, true, Access::ReadOnly)
+    }
+
+    /// Opens a store that the user named, for writing, and creates it if there is none.
+    pub(crate) fn named_to_write(location: StoreLocation) -> Result<Self, CommandError> {
+        Self::new(location, true, Access::ReadWrite)
+    }
+}
+
 impl StoreArgs {
     /// Opens the store for writing, and creates it if there is none.
     pub(crate) fn open_or_make(&self) -> Result<OpenStore, CommandError> {
@@ -93,7 +111,12 @@ impl StoreArgs {
     /// Copies what can be read of a damaged store into a temporary one, and opens that.
     pub(crate) fn open_rebuilt(&self) -> Result<RebuiltStore, CommandError> {
         let location = self.existing_location()?;
-        let StoreLocation::File(damaged) = &location;
+        let Some(damaged) = location.file() else {
+            return Err(CommandError::new(
+                anyhow!("`{location}` is not a file"),
+                "restore the database from a backup: `pg_restore`, or `threadfold copy`",
+            ));
+        };
         let listed = UnfinishedFiles::new(&location);
         let folder = unfinished_path(&env::temp_dir().join("threadfold-salvage"), None);
         listed.add(&folder);
@@ -148,7 +171,7 @@ impl OpenStore {
     fn new(location: StoreLocation, is_named: bool, access: Access) -> Result<Self, CommandError> {
         remove_abandoned(&location);
         let waiter = Waiter::new()?;
-        let store = location.open(access)?;
+        let store = waiter.wait(location.open(access))?;
         Ok(Self { store, waiter, location, is_named })
     }
 

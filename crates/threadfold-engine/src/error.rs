@@ -46,6 +46,12 @@ pub enum EngineError {
         /// The cause.
         source: io::Error,
     },
+    /// Copy into another store, or remove the session there.
+    #[error("session `{session}` is in the target already, with other records")]
+    OtherLog {
+        /// The session.
+        session: SessionId,
+    },
     /// Write it with the loop that runs the session.
     #[error("a record of kind `{kind}` can only be written by the loop that runs the session")]
     NotTheLoop {

@@ -45,6 +45,7 @@ mod agent_database;
 pub mod agents;
 mod collector;
 mod content_watcher;
+mod copy;
 mod discover;
 mod error;
 mod file_stamp;
@@ -91,6 +92,7 @@ pub use agents::{
 };
 pub use collector::{Collector, CollectorObserver, CollectorOptions, FoundSessions, ImportCount};
 pub use content_watcher::ContentWatcher;
+pub use copy::{CopyReport, copy_session};
 pub use discover::{Discovery, adopt_children};
 pub use error::EngineError;
 pub use file_watcher::{FileChanges, FileWatcher};

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
-use threadfold_fold::{Record, StoredRecord, Timestamp};
-use threadfold_store::pack::{Batch, Group, Packer, pack_row, unpack_row};
+use threadfold_fold::Timestamp;
+use threadfold_store::pack::{Group, TailRow, all_groups, complete_groups};
 
 use crate::append::insert_row;
 use crate::blobs::{CompressedContent, keep, refer};
@@ -69,22 +69,6 @@ impl CompactionQueue {
     }
 }
 
-/// The records of one or more appends, without those that are in groups already.
-struct TailRow {
-    first: u64,
-    /// The appends that begin in it.
-    batches: Vec<Batch>,
-    /// Its size in the table.
-    stored_bytes: u64,
-    records: Vec<Record>,
-}
-
-impl TailRow {
-    fn last(&self) -> u64 {
-        self.first + self.records.len() as u64 - 1
-    }
-}
-
 /// Returns the rows of a session's tail.
 fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Failure> {
     let mut statement = connection.prepare_cached(
@@ -93,22 +77,10 @@ fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Failure> 
     let mut found = statement.query([place(id, 0), last_place(id)])?;
     let mut rows = Vec::new();
     while let Some(row) = found.next()? {
-        let first = first_of(row.get(0)?);
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
-        let stored_bytes = data.len() as u64;
-        let (batches, records) = unpack_row(first, row.get(1)?, data)?;
-        if records.is_empty() {
-            return Err(Failure::Corrupt(format!("the row of record {first} has no records")));
-        }
-        let records = records.into_iter().map(as_new).collect();
-        rows.push(TailRow { first, batches, stored_bytes, records });
+        rows.push(TailRow::unpack(first_of(row.get(0)?), row.get(1)?, data)?);
     }
     Ok(rows)
-}
-
-fn as_new(record: StoredRecord) -> Record {
-    let Record { kind, source, position, received, bytes } = record.record;
-    Record { kind, source, position, received, bytes }
 }
 
 /// Packs `rows` into groups, up to the end of the last complete group, and makes the rest the tail.
@@ -119,30 +91,25 @@ fn replace_tail(
     id: i64,
     rows: Vec<TailRow>,
 ) -> Result<TailSize, Failure> {
-    let mut packed_until = 0;
-    pack(session, &rows, |group| {
-        packed_until = group.last();
-        insert_group(connection, now, id, &CompressedGroup::new(group))
-    })?;
+    let groups = complete_groups(session.as_str(), &rows);
+    let packed_until = groups.last().map_or(0, Group::last);
+    for group in groups {
+        insert_group(connection, now, id, &CompressedGroup::new(group))?;
+    }
     if packed_until > 0 {
         delete_tail(connection, id, packed_until)?;
     }
     let mut size = TailSize::default();
-    for mut row in rows.into_iter().filter(|row| row.last() > packed_until) {
-        size.rows += 1;
+    for row in rows {
         if row.first > packed_until {
+            size.rows += 1;
             size.bytes += row.stored_bytes;
-            continue;
-        }
-        let packed = usize::try_from(packed_until + 1 - row.first).unwrap_or(usize::MAX);
-        row.records.drain(..packed);
-        row.first = packed_until + 1;
-        row.batches.retain(|batch| batch.first > packed_until);
-        let data = pack_row(row.first, &row.batches, &row.records);
-        size.bytes += data.len() as u64;
-        if let Some(latest) = row.records.last().map(|record| record.received) {
-            let count = row.records.len() as u64;
-            insert_row(connection, id, row.first, count, latest, &data)?;
+        } else if let Some((rest, data)) = row.rest_after(packed_until) {
+            size.rows += 1;
+            size.bytes += rest.stored_bytes;
+            let latest = rest.records.last().map_or(Timestamp(0), |record| record.received);
+            let count = rest.records.len() as u64;
+            insert_row(connection, id, rest.first, count, latest, &data)?;
         }
     }
     Ok(size)
@@ -157,35 +124,10 @@ pub(crate) fn group_tail(
 ) -> Result<(), Failure> {
     let rows = tail_rows(connection, id)?;
     let Some(last) = rows.last().map(TailRow::last) else { return Ok(()) };
-    let mut insert = |group| insert_group(connection, now, id, &CompressedGroup::new(group));
-    if let Some(packer) = pack(session, &rows, &mut insert)?
-        && let Some(group) = packer.finish()
-    {
-        insert(group)?;
+    for group in all_groups(session.as_str(), &rows) {
+        insert_group(connection, now, id, &CompressedGroup::new(group))?;
     }
     delete_tail(connection, id, last)
-}
-
-/// Calls `each` with every complete group of `rows`, and returns the packer with the rest.
-fn pack<'a>(
-    session: &'a SessionId,
-    rows: &[TailRow],
-    mut each: impl FnMut(Group) -> Result<(), Failure>,
-) -> Result<Option<Packer<'a>>, Failure> {
-    let Some(first) = rows.first().map(|row| row.first) else { return Ok(None) };
-    let mut packer = Packer::new(session.as_str(), first);
-    for row in rows {
-        let mut batches = row.batches.iter().peekable();
-        for (record, seq) in row.records.iter().zip(row.first..) {
-            if let Some(batch) = batches.next_if(|batch| batch.first == seq) {
-                packer.begin(*batch);
-            }
-            if let Some(group) = packer.push(record) {
-                each(group)?;
-            }
-        }
-    }
-    Ok(Some(packer))
 }
 
 fn delete_tail(connection: &Connection, id: i64, until: u64) -> Result<(), Failure> {

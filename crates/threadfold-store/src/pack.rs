@@ -39,6 +39,7 @@ mod number;
 mod packer;
 mod row;
 mod salvage;
+mod tail;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +52,7 @@ pub use meta::{Batch, batches};
 pub use packer::{Group, PackedGroup, Packer, named_blobs, unpack};
 pub use row::{merge_rows, pack_row, unpack_row};
 pub use salvage::{carve_records, decompress_partly, salvage_group, salvage_row};
+pub use tail::{TailRow, all_groups, complete_groups};
 
 /// Why bytes cannot be unpacked: they are corrupt, or this module did not make them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

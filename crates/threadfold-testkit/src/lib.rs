@@ -53,6 +53,8 @@ pub mod opencode;
 pub mod oracle;
 pub mod parity_pairs;
 #[cfg(unix)]
+mod postgres_server;
+#[cfg(unix)]
 mod process;
 pub mod raw_count;
 #[cfg(unix)]
@@ -78,6 +80,8 @@ pub use error::TestkitError;
 pub use home::AgentHome;
 #[cfg(unix)]
 pub use install::Availability;
+#[cfg(unix)]
+pub use postgres_server::{Durability, PostgresServer};
 pub use manual_clock::ManualClock;
 pub use model::{
     Attempts, Block, Fault, ModelBuilder, ModelRequest, Place, PlayedStep, Script, ScriptedModel,

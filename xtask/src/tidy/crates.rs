@@ -32,6 +32,7 @@ const CORE: &str = "threadfold-core";
 const CONVERT: &str = "threadfold-convert";
 pub(crate) const FOLD: &str = "threadfold-fold";
 const STORE: &str = "threadfold-store";
+const POSTGRES: &str = "threadfold-postgres";
 const ENGINE: &str = "threadfold-engine";
 const EXPORT: &str = "threadfold-export";
 const CLIENT: &str = "threadfold-client";
@@ -44,6 +45,7 @@ const CRATES: &[Crate] = &[
     Crate { name: FOLD, role: Role::Pure, may_use: &[CORE, CONVERT] },
     Crate { name: STORE, role: Role::Product, may_use: &[CORE, FOLD] },
     Crate { name: TEST_STORE, role: Role::Product, may_use: &[CORE, FOLD, STORE] },
+    Crate { name: POSTGRES, role: Role::Product, may_use: &[CORE, FOLD, STORE] },
     Crate { name: ENGINE, role: Role::Product, may_use: &[CORE, CONVERT, FOLD, STORE] },
     Crate { name: EXPORT, role: Role::Product, may_use: &[CORE, FOLD, STORE, ENGINE] },
     Crate { name: CLIENT, role: Role::Product, may_use: &[CORE, FOLD, ENGINE] },
@@ -58,7 +60,7 @@ const CRATES: &[Crate] = &[
     Crate {
         name: "threadfold",
         role: Role::Product,
-        may_use: &[CORE, FOLD, STORE, TEST_STORE, ENGINE, EXPORT, CLIENT, SERVER, LOOP],
+        may_use: &[CORE, FOLD, STORE, TEST_STORE, POSTGRES, ENGINE, EXPORT, CLIENT, SERVER, LOOP],
     },
     Crate { name: TESTKIT, role: Role::Tests, may_use: &[CORE, CONVERT, FOLD, STORE, TEST_STORE] },
     Crate {

@@ -121,7 +121,7 @@ mod tests {
             "threadfold-convert: threadfold-core\n\
              threadfold-core:\n\
              threadfold: threadfold-convert"
-        ), @"threadfold/Cargo.toml:3: `threadfold` depends on `threadfold-convert`, it may use `threadfold-core`, `threadfold-fold`, `threadfold-store`, `threadfold-sqlite`, `threadfold-engine`, `threadfold-export`, `threadfold-client`, `threadfold-server`, `threadfold-loop`");
+        ), @"threadfold/Cargo.toml:3: `threadfold` depends on `threadfold-convert`, it may use `threadfold-core`, `threadfold-fold`, `threadfold-store`, `threadfold-sqlite`, `threadfold-postgres`, `threadfold-engine`, `threadfold-export`, `threadfold-client`, `threadfold-server`, `threadfold-loop`");
     }
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
              xtask:"
         ), @"
         threadfold-core/Cargo.toml:3: `threadfold-core` depends on `threadfold`, it may use no crate of ours
-        threadfold/Cargo.toml:3: `threadfold` depends on `xtask`, it may use `threadfold-core`, `threadfold-fold`, `threadfold-store`, `threadfold-sqlite`, `threadfold-engine`, `threadfold-export`, `threadfold-client`, `threadfold-server`, `threadfold-loop`
+        threadfold/Cargo.toml:3: `threadfold` depends on `xtask`, it may use `threadfold-core`, `threadfold-fold`, `threadfold-store`, `threadfold-sqlite`, `threadfold-postgres`, `threadfold-engine`, `threadfold-export`, `threadfold-client`, `threadfold-server`, `threadfold-loop`
         ");
     }
 

@@ -1,14 +1,16 @@
 //! `threadfold backup`: copies the store, even while it is in use.
 
+use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
+use threadfold_engine::{copy_session, holder};
 
 use crate::error::CommandError;
 use crate::printable::printable;
-use crate::store::StoreArgs;
+use crate::store::{OpenStore, StoreArgs, StoreLocation};
 use crate::unfinished::unfinished_path;
 use crate::view::size;
 
@@ -47,11 +49,30 @@ pub(crate) fn run(args: &BackupArgs) -> Result<(), CommandError> {
         ));
     }
     let unfinished = store.unfinished_files();
-    unfinished.add(&unfinished_path(&args.file, None));
-    store.wait(store.shared().backup(&args.file))?;
+    let unfinished_file = unfinished_path(&args.file, None);
+    unfinished.add(&unfinished_file);
+    if own.is_some() {
+        store.wait(store.shared().backup(&args.file))?;
+    } else {
+        copy_to_file(&store, &unfinished_file, &args.file)?;
+    }
     drop(unfinished);
     let bytes = args.file.metadata().map_or(0, |it| it.len());
     let bytes = size(usize::try_from(bytes).unwrap_or(usize::MAX));
     writeln!(io::stdout(), "wrote  {}  {bytes}", printable(&place.to_string()))?;
     Ok(())
+}
+
+/// Copies the sessions of a database into a file, which gets its name when it is complete.
+fn copy_to_file(store: &OpenStore, unfinished: &Path, file: &Path) -> Result<(), CommandError> {
+    let target = OpenStore::named_to_write(StoreLocation::File(unfinished.to_owned()))?;
+    for entry in store.sessions()? {
+        let (source, shared) = (store.shared(), target.shared());
+        let holder = holder("threadfold backup");
+        let copy = copy_session(&source, &shared, &entry.session, &holder, |_| {});
+        target.wait(copy)?;
+    }
+    // Closing it moves everything into the one file.
+    drop(target);
+    Ok(fs::rename(unfinished, file)?)
 }

@@ -15,8 +15,9 @@ use crate::error::CommandError;
 /// Which store is used.
 #[derive(Args, Clone)]
 pub(crate) struct StoreArgs {
-    /// Use the store in this file instead of `threadfold/store.db` in the data folder
-    #[arg(long, value_name = "PATH", env = "THREADFOLD_STORE", hide_env_values = true, value_parser = possibly_empty())]
+    /// Use this store instead of `threadfold/store.db` in the data folder: a file, or
+    /// `postgres://USER@HOST/DATABASE`
+    #[arg(long, value_name = "STORE", env = "THREADFOLD_STORE", hide_env_values = true, value_parser = possibly_empty())]
     store: Option<OsString>,
 }
 

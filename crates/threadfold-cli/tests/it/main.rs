@@ -32,6 +32,8 @@ mod opencode_hostile;
 mod opencode_newer;
 mod pager;
 mod pipes;
+#[cfg(unix)]
+mod postgres;
 mod reads;
 mod restore;
 mod runs;

@@ -1,0 +1,3 @@
+//! The store suite, and what can happen to a database.
+
+mod suite;
