@@ -194,8 +194,12 @@ impl Sides<'_> {
         if is_success(report) {
             expect("is_error", last.is_some_and(|it| self.is_error(it)).into());
             expect("api_error", last.and_then(|it| it.api_error.clone()).into());
-            if !fields.get("result").is_some_and(Value::is_string) {
-                expect("result", "".into());
+            // The result of a run is what its last answer ends with.
+            let is_text = fields.get("result").is_some_and(Value::is_string);
+            match last.and_then(|it| it.last_text.as_deref()) {
+                Some(words) => expect("result", words.into()),
+                None if !is_text => expect("result", "".into()),
+                None => {}
             }
         } else if is_newer {
             expect("is_error", true.into());

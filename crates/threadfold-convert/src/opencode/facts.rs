@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use threadfold_core::Json;
 
+use super::rows;
 use super::v2::{EventFacts, state_message, state_session};
 use crate::parity::{FactReader, Facts, RecordName};
 use crate::record::FeedLine;
@@ -63,6 +64,8 @@ struct Reader {
 impl FactReader for Reader {
     fn push(&mut self, line: &FeedLine<'_>) {
         let bytes = line.bytes.strip_prefix(b"data:").unwrap_or(line.bytes);
+        let row = std::str::from_utf8(bytes).ok().and_then(rows::with_table);
+        let bytes = row.as_ref().map_or(bytes, |row| row.as_bytes());
         let Ok(record) = serde_json::from_slice::<Value>(bytes) else { return };
         if line.feed.is_stream() { self.read_event(&record) } else { self.read_stored(&record) }
     }

@@ -123,6 +123,19 @@ impl Facts {
         self.records.contains_key(record)
     }
 
+    /// States which session the records are of that name none, such as a list of messages.
+    pub fn name_session(&mut self, session: &str) {
+        if session.is_empty() || !self.sessions.remove("") {
+            return;
+        }
+        self.sessions.insert(session.to_owned());
+        for fields in self.records.values_mut() {
+            if let Some(named) = fields.get_mut("sessionID").filter(|it| **it == Json::string("")) {
+                *named = Json::string(session);
+            }
+        }
+    }
+
     pub(crate) fn remove(&mut self, record: &RecordName) {
         self.records.remove(record);
     }

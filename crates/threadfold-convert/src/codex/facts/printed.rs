@@ -17,6 +17,8 @@ pub(super) struct PrintedFacts {
     /// The items of the process, in their order.
     items: BTreeSet<String>,
     thread: String,
+    /// The last error of the turn, apart from those after which the agent tried again.
+    error: Option<String>,
 }
 
 impl PrintedFacts {
@@ -45,13 +47,22 @@ impl PrintedFacts {
                 }
                 self.is_in_turn = true;
             }
+            "error" => {
+                let message = text(line, "message").filter(|it| !it.starts_with("Reconnecting"));
+                self.error = message.map(str::to_owned);
+            }
             "turn.completed" | "turn.failed" => {
+                // The end of a turn that failed repeats its error.
+                let repeated = text(&line["error"], "message");
+                if self.error.take().is_some_and(|it| Some(it.as_str()) != repeated) {
+                    wrong("error.message", &line["error"]["message"]);
+                }
                 if !self.is_in_turn {
                     wrong(kind, line);
                 }
                 self.is_in_turn = false;
             }
-            _ if !self.has_thread || (!self.is_in_turn && !is_warning && kind != "error") => {
+            _ if !self.has_thread || (!self.is_in_turn && !is_warning) => {
                 wrong(kind, line);
             }
             _ => {}

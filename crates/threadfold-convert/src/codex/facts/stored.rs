@@ -7,6 +7,7 @@ use serde_json::Value;
 use threadfold_core::Json;
 
 use super::live::{check_outcome, state_end, state_start};
+use super::model_order::ModelOrder;
 use super::{canonical, contents, events, kinds, minor, text};
 use crate::parity::{Facts, RecordName};
 
@@ -22,7 +23,12 @@ pub(super) struct StoredFacts {
     said: Copies,
     thought: Copies,
     prompts: BTreeSet<String>,
-    user_texts: Vec<String>,
+    /// What the model received in the role of the user, as messages and as their parts.
+    user_texts: BTreeSet<String>,
+    has_review_item: bool,
+    order: ModelOrder,
+    /// The turn that has not ended.
+    open_turn: Option<String>,
     /// The texts of items of a newer version.
     item_texts: BTreeSet<String>,
     /// The last words of turns.
@@ -98,6 +104,8 @@ impl StoredFacts {
         match kind {
             "session_meta" => {
                 self.threads += 1;
+                self.order.check(facts);
+                self.open_turn = None;
                 self.is_review = payload["source"]["subagent"] == "review";
                 self.thread = text(payload, "id").unwrap_or("").to_owned();
                 contents::state(facts, "thread_id", text(payload, "id").unwrap_or(""));
@@ -136,6 +144,7 @@ impl StoredFacts {
                     "assistant" => {
                         self.note_text(id, RESPONSE, words.clone());
                         check_types(facts, &payload["content"], "output_text");
+                        self.order.respond("said", &words);
                         self.said.entry(words).or_default()[RESPONSE] += 1;
                         state_id(facts, id);
                         if let Some(id) = id {
@@ -143,7 +152,10 @@ impl StoredFacts {
                             facts.set(&phase, "phase", &payload["phase"]);
                         }
                     }
-                    "user" => self.user_texts.push(words),
+                    "user" => {
+                        self.user_texts.extend(texts(&payload["content"]));
+                        self.user_texts.insert(words);
+                    }
                     "developer" | "system" => {}
                     _ => contradict(facts, ("message", ""), "role", (payload, &Value::Null)),
                 }
@@ -159,6 +171,7 @@ impl StoredFacts {
                 let parts =
                     texts(&payload["summary"]).into_iter().chain(texts(&payload["content"]));
                 for part in parts {
+                    self.order.respond("thought", &part);
                     self.thought.entry(part).or_default()[RESPONSE] += 1;
                 }
                 state_id(facts, id);
@@ -191,6 +204,7 @@ impl StoredFacts {
             }
         } else {
             contents::state_call(facts, payload);
+            self.order.respond("call", call);
             self.has_script |= text(payload, "input").is_some_and(|it| it.contains("tools."));
             self.calls.insert(call.to_owned());
             self.open_calls.insert(call.to_owned());
@@ -205,6 +219,7 @@ impl StoredFacts {
                 if self.is_hidden(facts) {
                     return;
                 }
+                self.order.report("said", &words);
                 self.said.entry(words).or_default()[EVENT] += 1;
             }
             "agent_reasoning" | "agent_reasoning_raw_content" => {
@@ -212,11 +227,16 @@ impl StoredFacts {
                 if self.is_hidden(facts) {
                     return;
                 }
+                self.order.report("thought", &words);
                 self.thought.entry(words).or_default()[EVENT] += 1;
             }
             "user_message" => {
+                let has_images = ["images", "local_images"]
+                    .iter()
+                    .any(|it| payload[*it].as_array().is_some_and(|it| !it.is_empty()));
+                let prompt = text(payload, "message").filter(|it| !it.is_empty() || !has_images);
                 if !self.is_hidden(facts) {
-                    self.prompts.extend(text(payload, "message").map(str::to_owned));
+                    self.prompts.extend(prompt.map(str::to_owned));
                 }
             }
             "entered_review_mode" => (self.has_review, self.is_in_old_review) = (true, true),
@@ -228,6 +248,7 @@ impl StoredFacts {
                 let id = text(payload, "turn_id").unwrap_or("").to_owned();
                 // The turn before was killed.
                 self.open_calls.clear();
+                self.open_turn = Some(id.clone());
                 if !payload["started_at"].is_number() {
                     contradict(facts, ("turn", &id), "started_at", (&Value::Null, payload));
                 }
@@ -243,6 +264,7 @@ impl StoredFacts {
             }
             "task_complete" => {
                 self.open_review = self.open_review.take().filter(|_| !self.is_review);
+                self.close_turn(facts, payload);
                 // Every call has an output before its turn ends; the first version may lose one.
                 let has_ended =
                     payload["error"].is_null() && payload["last_agent_message"].is_string();
@@ -256,6 +278,7 @@ impl StoredFacts {
             }
             "turn_aborted" => {
                 self.open_calls.clear();
+                self.close_turn(facts, payload);
                 self.open_review = self.open_review.take().filter(|_| !self.is_review);
                 self.compare_start(facts, "turn_abort", payload);
             }
@@ -266,13 +289,20 @@ impl StoredFacts {
                     "AgentMessage" => {
                         check_types(facts, &item["content"], "Text");
                         let words = texts(&item["content"]).concat();
+                        self.order.report("said", &words);
                         self.note_text(Some(id), EVENT, words.clone());
                         self.item_texts.insert(words);
                     }
                     "Reasoning" => {
                         let words = reasoning(&item["summary_text"], &item["raw_content"]);
                         self.note_text(Some(id), EVENT, words);
+                        let raw = texts(&item["raw_content"]);
+                        for part in texts(&item["summary_text"]).into_iter().chain(raw) {
+                            self.order.report("thought", &part);
+                        }
                     }
+                    "UserMessage" => self.prompts.extend(texts(&item["content"])),
+                    "EnteredReviewMode" => self.has_review_item = true,
                     "ExitedReviewMode" => state_review(facts, &item["review_output"]),
                     "WebSearch" => self.compare_search(facts, Some(id), &item["action"]),
                     _ => {}
@@ -338,6 +368,16 @@ impl StoredFacts {
         }
     }
 
+    /// Checks that the turn that ends is the one that runs.
+    fn close_turn(&mut self, facts: &mut Facts, payload: &Value) {
+        let (open, id) = (self.open_turn.take(), text(payload, "turn_id"));
+        if let (Some(open), Some(id)) = (open, id)
+            && open != id
+        {
+            contradict(facts, ("turn", id), "end", (&open.as_str().into(), &id.into()));
+        }
+    }
+
     fn end_turn(&mut self, facts: &mut Facts, payload: &Value) {
         let id = text(payload, "turn_id").unwrap_or("");
         match payload.get("last_agent_message") {
@@ -376,7 +416,7 @@ impl StoredFacts {
     }
 
     /// Checks what the files have more than once.
-    pub(super) fn finish(self, facts: &mut Facts, version: u32) {
+    pub(super) fn finish(mut self, facts: &mut Facts, version: u32) {
         if self.threads == 0 {
             return;
         }
@@ -400,6 +440,7 @@ impl StoredFacts {
                 contents::state(facts, "form", form);
             }
         }
+        self.order.check(facts);
         for call in self.stray_outputs.difference(&self.calls) {
             contradict(facts, ("call", call), "call", (&Value::Null, &call.as_str().into()));
         }
@@ -458,8 +499,12 @@ impl StoredFacts {
                 contradict(facts, ("item", id), "id", values);
             }
         }
+        // What a review is asked to do is part of a longer text.
+        let has_review = self.has_review || self.has_review_item;
+        let is_asked =
+            |it: &String| has_review && self.user_texts.iter().any(|text| text.contains(it));
         for prompt in &self.prompts {
-            if !self.user_texts.iter().any(|it| it.contains(prompt.as_str())) {
+            if !self.user_texts.contains(prompt) && !is_asked(prompt) {
                 contradict(facts, ("prompt", ""), "text", (&prompt.as_str().into(), &Value::Null));
             }
         }
