@@ -263,6 +263,7 @@ impl Reader {
         }
         if let Some(Value::Array(messages)) = record.get("messages") {
             self.read_session(record.get("info"));
+            self.check_order("message", messages.iter().map(|it| &it["info"]["id"]));
             messages.iter().for_each(|message| self.read_exchange(message));
         } else if record.get("parts").is_some() {
             self.read_exchange(record);
@@ -337,9 +338,20 @@ impl Reader {
         }
     }
 
+    /// Checks that messages or parts are listed in the order of their ids, which ascend.
+    fn check_order<'a>(&mut self, kind: &str, ids: impl Iterator<Item = &'a Value>) {
+        let ids: Vec<&str> = ids.filter_map(Value::as_str).collect();
+        for two in ids.windows(2).filter(|two| two[0] >= two[1]) {
+            let record = RecordName::new(kind, two[1]);
+            let (first, second) = (Json::string(two[0]), Json::string(two[1]));
+            self.facts.contradict(&record, "order", first, second);
+        }
+    }
+
     fn read_exchange(&mut self, exchange: &Value) {
         self.read_message(exchange.get("info"));
         if let Some(Value::Array(parts)) = exchange.get("parts") {
+            self.check_order("part", parts.iter().map(|it| &it["id"]));
             parts.iter().for_each(|part| self.read_part(Some(part)));
         }
     }

@@ -1,6 +1,6 @@
 //! Names records and their counterparts by the raw JSON alone, without the code under test.
 
-mod codex;
+pub(super) mod codex;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -298,7 +298,7 @@ impl Sides {
                 (Some(first), Some(second)) => Some(first).and(Some(second)),
                 _ => None,
             },
-            PermutationForm::Repetition => match place_rules::is_named(&first.mutation.ids) {
+            PermutationForm::Repetition => match place_rules::is_named(first) {
                 true => Some(Class::Replaced),
                 false => classify(first),
             },

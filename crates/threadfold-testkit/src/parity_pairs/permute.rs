@@ -1,13 +1,13 @@
 //! Permutes the records of a pair: two change places or texts, or one is repeated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use threadfold_fold::parity::Side;
 
 use super::RecordedPair;
-use super::identity::{RawPart, Step, leaves_of};
-use super::mutate::{Change, Mutation, Place, each_place, json, records};
+use super::identity::{RawPart, Step, codex, leaves_of};
+use super::mutate::{Change, Mutation, Place, each_place, json, records, texts, unwrapped};
 use super::mutation_count::general;
 
 /// A permutation of the records of one side.
@@ -41,6 +41,10 @@ pub struct PermutedRecord {
     pub mutation: Mutation,
     /// The record.
     pub object: Value,
+    /// A record before it has what it has.
+    pub is_copy: bool,
+    /// Its line has a number that says where it belongs.
+    pub is_numbered: bool,
     /// Its place in its list: the lines of a file, or the elements of a list in a document.
     unit: Unit,
 }
@@ -109,14 +113,22 @@ const TEXTS: [&str; 22] = [
 /// of each text of a kind, the first and the last.
 pub fn permutations(pair: &RecordedPair) -> Vec<Permutation> {
     let mut lists: BTreeMap<_, BTreeMap<usize, PermutedRecord>> = BTreeMap::new();
+    let mut numbered: BTreeMap<(usize, bool), Vec<bool>> = BTreeMap::new();
     each_place(pair, |place, part, kinds| {
         let Some(unit) = Unit::new(pair, place) else { return };
         let mut add = |unit: Unit, part: &RawPart<'_>, place: &Place, kinds: &[String]| {
             let Some(mutation) = place.mutations(part, kinds).into_iter().next() else { return };
             let (list, number) = unit.list();
             let list = lists.entry((u8::from(place.side == Side::Transcript), list)).or_default();
-            let object = part.object.clone();
-            list.entry(number).or_insert(PermutedRecord { mutation, object, unit });
+            let (object, is_copy) = (part.object.clone(), false);
+            let lines =
+                numbered.entry((unit.file, place.side == Side::Stream)).or_insert_with(|| {
+                    let bytes = texts(pair, place.side)[unit.file];
+                    records(bytes).into_iter().map(is_numbered).collect::<Vec<bool>>()
+                });
+            let is_numbered = lines[unit.line] && unit.element.is_none();
+            let record = PermutedRecord { mutation, object, is_copy, is_numbered, unit };
+            list.entry(number).or_insert(record);
         };
         // A message of OpenCode 2 holds its parts.
         let content = part.object["content"].as_array().filter(|_| part.kind == "message");
@@ -138,7 +150,8 @@ pub fn permutations(pair: &RecordedPair) -> Vec<Permutation> {
         add(unit, part, place, kinds);
     });
     let mut found = Selection::default();
-    for list in lists.values() {
+    for list in lists.values_mut() {
+        mark_copies(list);
         let records: Vec<&PermutedRecord> = list.values().collect();
         for (first, second) in records.iter().zip(records.iter().skip(1)) {
             found.add(PermutationForm::Neighbours, first, second, "");
@@ -158,6 +171,28 @@ pub fn permutations(pair: &RecordedPair) -> Vec<Permutation> {
         }
     }
     found.finish()
+}
+
+/// Returns whether a line has a number: an event of OpenCode 2, or a row of the log of version 1.
+fn is_numbered(line: &[u8]) -> bool {
+    let Some(value) = json(line) else { return false };
+    let (_, inner) = unwrapped(&value);
+    let is_row = inner["aggregate_id"].is_string() && inner["seq"].is_u64();
+    is_row || inner["durable"]["seq"].is_u64() || value["seq"].is_u64()
+}
+
+/// Marks the records of a list that repeat what records of other kinds before them have.
+fn mark_copies(list: &mut BTreeMap<usize, PermutedRecord>) {
+    let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for record in list.values_mut() {
+        let (texts, kind) = (codex::texts_of(&record.object), record.mutation.kind.clone());
+        let is_known =
+            |text: &String| known.get(text).is_some_and(|kinds| kinds.iter().any(|it| *it != kind));
+        record.is_copy = !texts.is_empty() && texts.iter().all(is_known);
+        for text in texts {
+            known.entry(text).or_default().insert(kind.clone());
+        }
+    }
 }
 
 /// The permutations that were found, of each kind the first and the last.

@@ -23,8 +23,8 @@ pub enum PlaceRule {
     State,
     /// One counts, sets or describes something, and is no part of a conversation.
     Bookkeeping,
-    /// Rows of a database have no order; columns have it.
-    Rows,
+    /// Rows of a database have no order, and events may have a number: that says where they belong.
+    Numbered,
 }
 
 impl PlaceRule {
@@ -37,7 +37,7 @@ impl PlaceRule {
             Self::Completion => "the end of an object that it names",
             Self::State => "the state of an object that it names",
             Self::Bookkeeping => "no part of a conversation",
-            Self::Rows => "rows of a database",
+            Self::Numbered => "rows and numbered events",
         }
     }
 }
@@ -64,15 +64,24 @@ const COMPLETIONS: &[&str] = &[
     "response_item/custom_tool_call_output",
     "response_item/function_call_output",
     "response_item/tool_search_output",
+    "item.completed/command_execution",
+    "item.completed/file_change",
+    "item.completed/mcp_tool_call",
+    "item.completed/collab_tool_call",
+    "item.completed/web_search",
+    // Claude Code: results name their calls.
+    "tool_result",
 ];
 
 /// Records that count, set or describe something, by the beginning of their kind.
 const BOOKKEEPING: &[&str] =
     &["account/", "event_msg/token_count", "thread/tokenUsage/", "thread/status/"];
 
-/// Returns whether one of these ids is an id, and not the content of a record.
-pub fn is_named(ids: &[String]) -> bool {
-    ids.iter().any(|id| !["said ", "thought ", "ran "].iter().any(|it| id.starts_with(it)))
+/// Returns whether a record has an id, so that it says the same if it is there twice.
+pub fn is_named(record: &PermutedRecord) -> bool {
+    let is_id = |id: &String| !["said ", "thought ", "ran "].iter().any(|it| id.starts_with(it));
+    let own = ["uuid", "id"].iter().any(|it| record.object[*it].is_string());
+    own || record.mutation.ids.iter().any(is_id)
 }
 
 /// Returns why the order of two records has no meaning.
@@ -85,11 +94,11 @@ pub fn why_placeless(agent: Agent, permutation: &Permutation) -> Option<PlaceRul
     if first.is_some() && second.is_some() && first != second {
         return Some(PlaceRule::Conversations);
     }
-    if kinds.iter().any(|kind| kind.starts_with("row/")) {
-        return Some(PlaceRule::Rows);
+    let is_row = kinds.iter().any(|kind| kind.starts_with("row/"));
+    if is_row || records.iter().all(|it| it.is_numbered) {
+        return Some(PlaceRule::Numbered);
     }
-    let [one, other] = records.map(|it| &it.mutation.ids);
-    if kinds[0] != kinds[1] && one.iter().any(|id| other.contains(id)) && !is_pair(kinds) {
+    if records.iter().any(|it| it.is_copy) {
         return Some(PlaceRule::OneObject);
     }
     let is_call = |kind: &str| CALLS.contains(&kind);
@@ -97,7 +106,10 @@ pub fn why_placeless(agent: Agent, permutation: &Permutation) -> Option<PlaceRul
     if is_parallel && permutation.form == PermutationForm::Neighbours {
         return Some(PlaceRule::Parallel);
     }
-    if begins(COMPLETIONS) {
+    let [one, other] = records.map(calls);
+    // What a call returned before it was made has a meaning: none.
+    let is_same_call = one.iter().any(|call| other.contains(call));
+    if begins(COMPLETIONS) && !is_same_call {
         return Some(PlaceRule::Completion);
     }
     if begins(BOOKKEEPING) {
@@ -120,11 +132,19 @@ const CALLS: [&str; 4] = [
     "item.started/command_execution",
 ];
 
-/// Returns whether these are the beginning and the end of something, whose order has a meaning.
-fn is_pair(kinds: [&str; 2]) -> bool {
-    let is_begun = |kind: &str| kind.contains("started");
-    let is_ended = |kind: &str| kind.contains("completed");
-    kinds.into_iter().any(is_begun) && kinds.into_iter().any(is_ended)
+/// Returns the calls and items that a record names.
+fn calls(record: &PermutedRecord) -> Vec<&str> {
+    let object = &record.object;
+    let content = object["message"]["content"].as_array().into_iter().flatten();
+    let named = content.flat_map(|it| [&it["id"], &it["tool_use_id"]]);
+    let own = [
+        &object["payload"]["call_id"],
+        &object["payload"]["item"]["id"],
+        &object["params"]["item"]["id"],
+        &object["params"]["itemId"],
+        &object["item"]["id"],
+    ];
+    named.chain(own).filter_map(Value::as_str).collect()
 }
 
 /// Returns the conversation that a record names.

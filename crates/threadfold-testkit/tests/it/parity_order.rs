@@ -101,7 +101,8 @@ fn texts_of_codex_exec_that_change_places_are_different() {
         for kinds in [&["agent_message"][..], &["reasoning", "agent_message"]] {
             for two in items(&pair, kinds).windows(2) {
                 let [(first, one), (second, other)] = two else { continue };
-                let content = |line: &Value| (line["item"]["type"].clone(), line["item"]["text"].clone());
+                let content =
+                    |line: &Value| (line["item"]["type"].clone(), line["item"]["text"].clone());
                 if content(one) == content(other) {
                     continue;
                 }
