@@ -319,6 +319,7 @@ impl Reader {
         if is_message && id.starts_with("msg_") {
             let session = self.session.clone();
             state_message(&mut self.facts, id, &session, record);
+            self.facts.orders.entry(session).or_default().push(id.to_owned());
             return true;
         }
         false

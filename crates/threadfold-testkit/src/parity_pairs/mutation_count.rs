@@ -304,7 +304,12 @@ impl Sides {
             },
             PermutationForm::Neighbours | PermutationForm::Places => {
                 let rule = place_rules::why_placeless(pair.agent, permutation);
-                let by_rule = rule.map(|rule| Class::Placeless(rule.name()));
+                // Counts that only the stream has may be those of another message.
+                let is_unended = [first, second]
+                    .iter()
+                    .all(|it| self.is_unended_end(pair, it.mutation.side, it.mutation.line));
+                let by_gap = is_unended.then(|| Class::Excused(UNENDED.to_owned()));
+                let by_rule = by_gap.or(rule.map(|rule| Class::Placeless(rule.name())));
                 by_rule.or_else(|| classify(first)).or_else(|| classify(second))
             }
         };
@@ -348,13 +353,19 @@ impl Sides {
     /// Returns whether a mutation is of the output tokens at the end of a message, in a run without a
     /// report that sums them up, and the file of this version has the message as it was before its end.
     fn is_unended_count(&self, pair: &RecordedPair, mutation: &Mutation) -> bool {
-        let version = self.files.facts.version.as_deref();
-        let mut gaps = pair.agent.known_gaps().iter().filter(|gap| gap.name == UNENDED);
-        mutation.side == Side::Stream
-            && mutation.change == Change::Alter
+        mutation.change == Change::Alter
             && mutation.path == "event.usage.output_tokens"
             && !self.raw_stream.has_report()
-            && self.raw_stream.is_end_of_unended(mutation.line, &self.raw_files)
+            && self.is_unended_end(pair, mutation.side, mutation.line)
+    }
+
+    /// Returns whether a line is the end of a message that the file of this version has as it was
+    /// before its end.
+    fn is_unended_end(&self, pair: &RecordedPair, side: Side, line: usize) -> bool {
+        let version = self.files.facts.version.as_deref();
+        let mut gaps = pair.agent.known_gaps().iter().filter(|gap| gap.name == UNENDED);
+        side == Side::Stream
+            && self.raw_stream.is_end_of_unended(line, &self.raw_files)
             && gaps.any(|gap| gap.versions.include(version))
     }
 

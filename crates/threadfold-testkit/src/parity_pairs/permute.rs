@@ -45,6 +45,8 @@ pub struct PermutedRecord {
     pub is_copy: bool,
     /// Its line has a number that says where it belongs.
     pub is_numbered: bool,
+    /// Its list has a review.
+    pub has_review: bool,
     /// Its place in its list: the lines of a file, or the elements of a list in a document.
     unit: Unit,
 }
@@ -127,7 +129,9 @@ pub fn permutations(pair: &RecordedPair) -> Vec<Permutation> {
                     records(bytes).into_iter().map(is_numbered).collect::<Vec<bool>>()
                 });
             let is_numbered = lines[unit.line] && unit.element.is_none();
-            let record = PermutedRecord { mutation, object, is_copy, is_numbered, unit };
+            let has_review = false;
+            let record =
+                PermutedRecord { mutation, object, is_copy, is_numbered, has_review, unit };
             list.entry(number).or_insert(record);
         };
         // A message of OpenCode 2 holds its parts.
@@ -178,13 +182,19 @@ fn is_numbered(line: &[u8]) -> bool {
     let Some(value) = json(line) else { return false };
     let (_, inner) = unwrapped(&value);
     let is_row = inner["aggregate_id"].is_string() && inner["seq"].is_u64();
-    is_row || inner["durable"]["seq"].is_u64() || value["seq"].is_u64()
+    // The newer protocol of version 1 has on the bus the ids of its log, which ascend.
+    let is_logged = inner["type"].as_str().is_some_and(|it| it.starts_with("session.next."));
+    let is_logged = is_logged && inner["id"].is_string();
+    is_row || is_logged || inner["durable"]["seq"].is_u64() || value["seq"].is_u64()
 }
 
 /// Marks the records of a list that repeat what records of other kinds before them have.
 fn mark_copies(list: &mut BTreeMap<usize, PermutedRecord>) {
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let reviews = ["event_msg/entered_review_mode", "item/EnteredReviewMode"];
+    let has_review = list.values().any(|it| reviews.contains(&it.mutation.kind.as_str()));
     for record in list.values_mut() {
+        record.has_review = has_review;
         let (texts, kind) = (codex::texts_of(&record.object), record.mutation.kind.clone());
         let is_known =
             |text: &String| known.get(text).is_some_and(|kinds| kinds.iter().any(|it| *it != kind));

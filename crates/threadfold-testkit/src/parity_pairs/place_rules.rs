@@ -17,6 +17,8 @@ pub enum PlaceRule {
     OneObject,
     /// Calls of one answer run at the same time, and so do what they report and return.
     Parallel,
+    /// A review is a turn inside the one that asks for it, and may end with it.
+    Review,
     /// One completes an object that it names; the object has the place of its beginning.
     Completion,
     /// One is the state of an object that it names, whose place is a field of the object.
@@ -34,6 +36,7 @@ impl PlaceRule {
             Self::Conversations => "different conversations",
             Self::OneObject => "copies of one object",
             Self::Parallel => "calls that run at the same time",
+            Self::Review => "turns of reviews",
             Self::Completion => "the end of an object that it names",
             Self::State => "the state of an object that it names",
             Self::Bookkeeping => "no part of a conversation",
@@ -109,8 +112,17 @@ pub fn why_placeless(agent: Agent, permutation: &Permutation) -> Option<PlaceRul
     let [one, other] = records.map(calls);
     // What a call returned before it was made has a meaning: none.
     let is_same_call = one.iter().any(|call| other.contains(call));
-    if begins(COMPLETIONS) && !is_same_call {
+    let is_end = |kind: &str| COMPLETIONS.iter().any(|it| kind.starts_with(it));
+    let are_ends = kinds.into_iter().all(is_end);
+    // The end of a message names none: it is of the message that streams.
+    let is_beside = permutation.form == PermutationForm::Neighbours;
+    let ends_message = is_beside && kinds.contains(&"stream_event/message_delta");
+    if are_ends || ends_message || (begins(COMPLETIONS) && !is_same_call) {
         return Some(PlaceRule::Completion);
+    }
+    let is_turn = |kind: &str| kind.starts_with("event_msg/task_");
+    if kinds.into_iter().all(is_turn) && records.iter().any(|it| it.has_review) {
+        return Some(PlaceRule::Review);
     }
     if begins(BOOKKEEPING) {
         return Some(PlaceRule::Bookkeeping);

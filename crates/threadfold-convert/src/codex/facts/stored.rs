@@ -397,8 +397,7 @@ impl StoredFacts {
         let is_history =
             self.copied_thread.is_some() && self.copied_thread.as_deref() == text(meta, "id");
         self.copied_thread = text(meta, "forked_from_id").map(str::to_owned);
-        let is_copy =
-            is_history || meta["source"]["subagent"].is_object() || self.copied_thread.is_some();
+        let is_copy = is_history || self.copied_thread.is_some();
         let is_copy = std::mem::replace(&mut self.is_copy, is_copy);
         self.earlier_files.push(FileCopies { said, thought, is_copy });
     }
