@@ -302,8 +302,13 @@ impl Reader {
             let info = record.get("info");
             let is_newer = info.is_some_and(|it| it.get("location").is_some());
             if is_newer && messages.iter().all(|it| it.get("info").is_none()) {
-                for object in info.into_iter().chain(messages) {
-                    self.read_newer(object);
+                // An export names its session, whatever else its session lacks.
+                if let Some((info, id)) = info.and_then(|it| Some((it, text(it, "id")?))) {
+                    self.session = id.to_owned();
+                    state_session(&mut self.facts, id, info);
+                }
+                for message in messages {
+                    self.read_newer(message);
                 }
                 return true;
             }
