@@ -358,7 +358,8 @@ fn compare_arrival(comparison: &mut Comparison, pair: &Pair<'_>, stored: &[Block
     let known: BTreeSet<&BlockId> = stored.iter().collect();
     let reported: BTreeSet<&BlockId> = arrival.iter().copied().collect();
     let arrived = arrival.into_iter().filter(|it| known.contains(it) && !is_result(it));
-    let arrived: Vec<BlockId> = arrived.cloned().collect();
+    let mut arrived: Vec<BlockId> = arrived.cloned().collect();
+    arrived.dedup();
     let stored = stored.iter().filter(|it| reported.contains(it) && !is_result(it));
     let stored: Vec<BlockId> = stored.cloned().collect();
     let parallel = &pair.run.parallel_calls;

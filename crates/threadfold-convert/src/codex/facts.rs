@@ -234,6 +234,13 @@ impl Reader {
             }
             "item/started" => {
                 self.state_start(params);
+                let open = self.open_turns.get(&thread).cloned().unwrap_or_default();
+                let is_review = self.is_in_review || self.live.is_review(&turn);
+                // What begins, begins in the turn that runs.
+                if !open.is_empty() && !turn.is_empty() && open != turn && !is_review {
+                    let id = text(&params["item"], "id").unwrap_or("").to_owned();
+                    self.contradict("item", &id, "turnId", &open.into(), &params["turnId"]);
+                }
                 if !self.is_in_review && !self.live.is_review(&turn) {
                     contents::state(&mut self.facts, "turn", &turn);
                 }

@@ -81,18 +81,22 @@ impl SideState {
         for record in stream {
             let found = push(record);
             events += found.len();
-            let blocks = found.iter().filter_map(|event| match &event.payload {
-                Payload::BlockUpsert(upsert) => {
-                    Some((event.context.conversation_id.clone(), upsert.block.id.clone()))
-                }
-                _ => None,
-            });
-            for (conversation, block) in blocks {
-                if !is_unnamed(record) {
-                    is_mixed = true;
-                } else if arrived.insert((conversation.clone(), block.clone())) {
-                    unnamed.insert(block.clone());
-                    arrival.push((conversation, block));
+            for event in &found {
+                let conversation = event.context.conversation_id.clone();
+                match &event.payload {
+                    Payload::BlockUpsert(_) if !is_unnamed(record) => is_mixed = true,
+                    Payload::BlockUpsert(upsert) => {
+                        let block = (conversation, upsert.block.id.clone());
+                        if arrived.insert(block.clone()) {
+                            unnamed.insert(block.1.clone());
+                            arrival.push(block);
+                        }
+                    }
+                    // A further part of a block follows the parts before it.
+                    Payload::BlockDelta(delta) if is_unnamed(record) => {
+                        arrival.push((conversation, delta.block_id.clone()));
+                    }
+                    _ => {}
                 }
             }
             state = found.iter().fold(state, reduce);
