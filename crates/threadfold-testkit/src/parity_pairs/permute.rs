@@ -308,7 +308,8 @@ fn value_at_mut<'a>(value: &'a mut Value, steps: &[Step]) -> Option<&'a mut Valu
 }
 
 /// Exchanges what numbers the places of two records, so that it stays where it was: the number and
-/// time of a line of a rollout, and the number of an item of `codex exec`. Without that, the numbers
+/// time of a line of a rollout, the number of an item of `codex exec`, and the id of an event of
+/// Claude Code's stream, which nothing refers to. Without that, the numbers
 /// alone would show a permutation.
 fn exchange_numbers(one: &mut Value, other: &mut Value) {
     let is_rollout = |it: &Value| it["payload"].is_object() && it["timestamp"].is_string();
@@ -318,6 +319,9 @@ fn exchange_numbers(one: &mut Value, other: &mut Value) {
         }
     }
     let kind = |it: &Value| it["type"].as_str().unwrap_or("").to_owned();
+    if kind(one) == "stream_event" && kind(other) == "stream_event" {
+        exchange(one, other, &[Step::Field("uuid".to_owned())]);
+    }
     let is_item = |it: &Value| kind(it).starts_with("item.") && it["item"]["id"].is_string();
     // The beginning and the end of an item have one number.
     if is_item(one) && is_item(other) && kind(one) == kind(other) {
