@@ -177,6 +177,11 @@ impl RawSide {
         ids.iter().any(|id| self.reports.contains_key(id))
     }
 
+    /// Returns whether an item of Codex was reported to begin, and not to end.
+    pub fn is_open(&self, ids: &[String]) -> bool {
+        self.has(ids) && !self.reports_of(ids).any(|(_, kind)| kind.contains("completed"))
+    }
+
     /// Returns whether an object was reported again after this line.
     pub fn is_reported_after(&self, ids: &[String], line: usize) -> bool {
         self.reports_of(ids).any(|(reported, _)| *reported > line)

@@ -35,6 +35,9 @@ pub const OMISSIONS: [&str; 5] = [
     "calls-in-file",
 ];
 
+/// The known gap of the end of a command that was interrupted, which the file need not have.
+const LATE_END: &str = "late-ends-in-file";
+
 /// The known gap of totals that the stream reports at the end of a run: it applies only to a stream
 /// without that report.
 const UNREPORTED: &str = "unreported-totals";
@@ -419,6 +422,11 @@ impl Sides {
         let review = "review-calls-in-stream";
         let is_less = times(comparison, review) < times(&self.base, review);
         let known = known.or(is_less.then(|| review.to_owned()));
+        // The end of a command that a person interrupted is stored if Codex still runs then.
+        let is_late = mutation.side == Side::Transcript
+            && mutation.kind == "item/CommandExecution"
+            && self.raw_stream.is_open(&mutation.ids);
+        let known = known.or(is_late.then(|| LATE_END.to_owned()));
         let of_run = || {
             let mut gaps = comparison.lacking.iter();
             let is_more = |(gap, times): &(&RunGap, &usize)| {
