@@ -61,6 +61,12 @@ struct Unit {
     element: Option<(Vec<Step>, usize)>,
 }
 
+/// What distinguishes the lists of a pair: the file, and the list in a document.
+type ListName = (usize, Option<(usize, Vec<Step>)>);
+
+/// What distinguishes the kinds of permutations: the form, the side, both records and the field.
+type PermutationKind = (PermutationForm, u8, String, String, String);
+
 impl Unit {
     /// Returns the place of a part; nothing if it is not in a list.
     fn new(pair: &RecordedPair, place: &Place) -> Option<Self> {
@@ -77,7 +83,7 @@ impl Unit {
     }
 
     /// Returns what distinguishes the lists, and the place in the list.
-    fn list(&self) -> ((usize, Option<(usize, Vec<Step>)>), usize) {
+    fn list(&self) -> (ListName, usize) {
         match &self.element {
             Some((list, number)) => ((self.file, Some((self.line, list.clone()))), *number),
             None => ((self.file, None), self.line),
@@ -208,7 +214,7 @@ fn mark_copies(list: &mut BTreeMap<usize, PermutedRecord>) {
 /// The permutations that were found, of each kind the first and the last.
 #[derive(Default)]
 struct Selection {
-    kinds: BTreeMap<(PermutationForm, u8, String, String, String), [Option<Permutation>; 2]>,
+    kinds: BTreeMap<PermutationKind, [Option<Permutation>; 2]>,
 }
 
 impl Selection {
