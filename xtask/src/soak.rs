@@ -37,9 +37,10 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
 const MUTATIONS: &str = "\
 # Mutations of recorded pairs
 
-What `cargo xtask soak mutations` found: every kind of field of every kind of record on both sides of the recorded pairs was changed, one at a time, and every record was removed.
+What `cargo xtask soak mutations` found: every kind of field of every kind of record on both sides of the recorded pairs was changed, one at a time, and every record was removed and repeated.
+Records that follow each other and records of one kind changed places, and records of one kind exchanged their texts.
 A mutation is *caught* if the verdict of `verify` becomes `different` or the records cannot be read, and *excused* if a row of `known_gaps.txt`, or a gap of the run that the verdict lists, names what only one side has.
-A mutation of an object's earlier state, which a later record of the same file replaces, or of a record that the file repeats, changes no meaning and is counted apart.
+A mutation of an object's earlier state, which a later record of the same file replaces, or of a record that the file repeats, changes no meaning and is counted apart, and so is a permutation of records whose order has no meaning, by the rule that says why.
 Everything else is *unseen*, and there must be none.
 ";
 

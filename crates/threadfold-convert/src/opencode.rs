@@ -26,6 +26,7 @@ mod next;
 mod order;
 mod parts;
 mod queries;
+mod rows;
 mod run;
 mod tasks;
 mod texts;
@@ -72,6 +73,9 @@ impl OpencodeConverter {
         text: &str,
         out: &mut Vec<SessionEvent>,
     ) -> bool {
+        if let Some(row) = rows::with_table(text) {
+            return self.convert_object(record, &row, out);
+        }
         if record.feed.is_stream() && deltas::convert(&mut self.emitter(record.feed, out), text) {
             return true;
         }

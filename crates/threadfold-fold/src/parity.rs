@@ -330,6 +330,7 @@ fn compare_order(
     };
     let streamed = common(stream, &sides.in_transcript);
     let stored = common(transcript, &sides.in_stream);
+    compare_arrival(comparison, pair, &stored);
     if streamed != stored {
         // Calls that run at once are streamed as they start, which is a race.
         let parallel = &pair.run.parallel_calls;
@@ -342,6 +343,32 @@ fn compare_order(
             block: None,
             field: "order".into(),
             stream: Some(Json::of(&streamed)),
+            transcript: Some(Json::of(&stored)),
+        });
+    }
+}
+
+/// Compares the order of the lines of a view that names nothing with the order of the blocks that the
+/// transcript has for them.
+///
+/// A result arrives when its call ends, and stands after the call.
+fn compare_arrival(comparison: &mut Comparison, pair: &Pair<'_>, stored: &[BlockId]) {
+    let arrival = pair.arrival();
+    let is_result = |id: &BlockId| id.as_str().starts_with("result:");
+    let known: BTreeSet<&BlockId> = stored.iter().collect();
+    let reported: BTreeSet<&BlockId> = arrival.iter().copied().collect();
+    let arrived = arrival.into_iter().filter(|it| known.contains(it) && !is_result(it));
+    let mut arrived: Vec<BlockId> = arrived.cloned().collect();
+    arrived.dedup();
+    let stored = stored.iter().filter(|it| reported.contains(it) && !is_result(it));
+    let stored: Vec<BlockId> = stored.cloned().collect();
+    let parallel = &pair.run.parallel_calls;
+    if in_groups(&arrived, parallel) != in_groups(&stored, parallel) {
+        comparison.differences.push(Difference {
+            conversation: pair.name.clone(),
+            block: None,
+            field: "order".into(),
+            stream: Some(Json::of(&arrived)),
             transcript: Some(Json::of(&stored)),
         });
     }

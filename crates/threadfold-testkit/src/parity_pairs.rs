@@ -3,6 +3,8 @@
 pub mod identity;
 pub mod mutate;
 pub mod mutation_count;
+pub mod permute;
+pub mod place_rules;
 
 use std::fs;
 use std::io;
@@ -171,6 +173,13 @@ fn read_pairs_of(folder: &Path, forms: Forms) -> io::Result<Vec<RecordedPair>> {
     let later = folder.join("events_after_restart.sse.jsonl");
     if later.is_file() {
         stream.extend(fs::read(later)?);
+    }
+    // Version 2 answers with a list of messages that names no session.
+    let history = folder.join("messages.json");
+    if let (true, Some(first)) = (history.is_file(), pairs.first()) {
+        let name = format!("{name} with its history");
+        let files = vec![("messages.json".to_owned(), fs::read(history)?)];
+        pairs.push(RecordedPair { name, files, ..first.clone() });
     }
     for (form, file) in [("log", "db_event.jsonl"), ("rows", "db_rows.jsonl")] {
         let path = folder.join(file);

@@ -15,7 +15,7 @@ use threadfold_fold::parity::{
 };
 use threadfold_fold::{Agent, Detection, Record, Shape};
 
-use crate::error::CommandError;
+use crate::error::{CommandError, print_note};
 use crate::printable::printable;
 use crate::runtime::Waiter;
 use crate::view::count;
@@ -198,12 +198,30 @@ impl Pair {
             let wanted = named.filter(|_| !is_export);
             found.push(open_one(path, &options(path, shapes, wanted))?);
         }
+        let found = without_included(found)?;
+        // A file of a thread comes with those of its subagents, so one of another thread is of a fork
+        // or of a review, which are sessions of their own.
+        let has_thread_files = !holds_several && !agent.has_one_main_file();
+        let is_own = |it: &FoundSession| it.id == id || it.parent.as_ref() == Some(&id);
+        let (own, others): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|it| !has_thread_files || is_own(it));
+        // Without a file of the session, `same_session` and the comparison report what was given.
+        let found = if own.is_empty() {
+            others
+        } else {
+            for other in &others {
+                let (place, session) = (other.place.display(), &other.id);
+                let what = format!("`{place}` is of session `{session}`");
+                print_note(format_args!("note: {what} and is not compared"));
+            }
+            own
+        };
         Ok(Self {
             agent,
             session: id,
             stream: stream_session,
             stream_name: format!("`{}`", stream.display()),
-            transcripts: without_included(found)?,
+            transcripts: found,
             transcript_name: format!("`{}`", transcripts[0].display()),
         })
     }

@@ -185,3 +185,19 @@ fn a_growing_rollout_is_followed_with_its_new_subagents() {
     watch.wait_for("Child B report.");
     watch.end();
 }
+
+#[test]
+fn files_of_forks_and_reviews_are_reported_and_not_compared() {
+    for name in ["app_fork", "app_review@0.98.0"] {
+        let env = TestEnv::new();
+        let files = keep(&env, name);
+        assert!(files.len() > 1, "{name}");
+        let stream = data(name).join("appserver.jsonl").display().to_string();
+        let files: Vec<String> = files.iter().map(|path| format!(".codex/{path}")).collect();
+        let mut arguments = vec!["verify", "--stream", &stream];
+        arguments.extend(files.iter().flat_map(|path| ["--transcript", path.as_str()]));
+        let seen = env.run(&arguments);
+        assert!(seen.contains("equal: "), "{seen}");
+        assert!(seen.contains("note: ") && seen.contains(" and is not compared"), "{seen}");
+    }
+}

@@ -68,6 +68,8 @@ struct Reader {
     texts: Vec<String>,
     /// What each run reported as its result.
     results: Vec<(String, String)>,
+    /// Calls whose result was read before the call.
+    early_results: BTreeSet<String>,
     retries: u64,
     hooks: usize,
     /// The agent answered a request of its host, such as an interrupt.
@@ -123,6 +125,13 @@ impl FactReader for Reader {
         self.state_counts();
         self.previews.allow_ends(&mut self.facts);
         self.require_tiers();
+        for call in std::mem::take(&mut self.early_results) {
+            if self.facts.has(&RecordName::new("assistant", &call)) {
+                let record = RecordName::new("tool_result", &call);
+                let (before, after) = (Json::string("before its call"), Json::of(&Value::Null));
+                self.facts.contradict(&record, "order", before, after);
+            }
+        }
         for (id, text) in std::mem::take(&mut self.results) {
             // The output of a command is trimmed in the message, and not in the result.
             if !self.texts.iter().any(|it| it.trim() == text.trim()) {
@@ -561,6 +570,9 @@ impl Reader {
         for block in &results {
             let Some(call) = block["tool_use_id"].as_str() else { continue };
             let name = RecordName::new("tool_result", call);
+            if !self.facts.has(&name) && !self.facts.has(&RecordName::new("assistant", call)) {
+                self.early_results.insert(call.to_owned());
+            }
             let outcome = record.get("tool_use_result").or_else(|| record.get("toolUseResult"));
             self.read_started_tasks(outcome);
             if outcome.is_some_and(|it| it["isAsync"] == true || it["status"] == "async_launched") {

@@ -6,6 +6,8 @@ mod events;
 mod kinds;
 mod live;
 mod mentions;
+mod model_order;
+mod outputs;
 mod printed;
 mod stored;
 mod usage;
@@ -17,6 +19,7 @@ use threadfold_core::Json;
 
 use live::Live;
 use mentions::Mentions;
+use outputs::Outputs;
 use printed::PrintedFacts;
 use stored::StoredFacts;
 
@@ -52,6 +55,7 @@ struct Reader {
     has_review: bool,
     live: Live,
     printed: PrintedFacts,
+    outputs: Outputs,
     stored: StoredFacts,
     /// The stream has lines of `codex exec`.
     has_printed: bool,
@@ -84,6 +88,7 @@ impl FactReader for Reader {
         self.facts.has_ended = self.open_turns.is_empty();
         std::mem::take(&mut self.mentions).finish(&mut self.facts);
         std::mem::take(&mut self.live).finish(&mut self.facts);
+        std::mem::take(&mut self.outputs).finish(&mut self.facts);
         // What was stored in a turn that was cut off need not be reported.
         if !self.is_reading_file {
             for (thread, turn) in std::mem::take(&mut self.open_turns) {
@@ -118,6 +123,9 @@ impl Reader {
         if text(record, "type").is_some() {
             self.has_printed = true;
             self.printed.read(&mut self.facts, record);
+            if text(record, "type") == Some("item.completed") {
+                self.outputs.read_item(&mut self.facts, &record["item"]);
+            }
             self.read_printed(record);
             return;
         }
@@ -195,8 +203,13 @@ impl Reader {
                 self.state_begun(&params["turn"]);
             }
             "turn/completed" => {
-                self.open_turns.remove(&thread);
                 let turn = &params["turn"];
+                let open = self.open_turns.remove(&thread).unwrap_or_default();
+                let ended = text(turn, "id").unwrap_or("");
+                // A review is a turn inside another one.
+                if !open.is_empty() && open != ended && !self.live.is_review(ended) {
+                    self.contradict("turn", ended, "end", &open.as_str().into(), &turn["id"]);
+                }
                 let is_aborted = text(turn, "status") == Some("interrupted");
                 let kind = if is_aborted { "turn_abort" } else { "turn_end" };
                 // That the turn of a review begins is not always reported.
@@ -221,6 +234,13 @@ impl Reader {
             }
             "item/started" => {
                 self.state_start(params);
+                let open = self.open_turns.get(&thread).cloned().unwrap_or_default();
+                let is_review = self.is_in_review || self.live.is_review(&turn);
+                // What begins, begins in the turn that runs.
+                if !open.is_empty() && !turn.is_empty() && open != turn && !is_review {
+                    let id = text(&params["item"], "id").unwrap_or("").to_owned();
+                    self.contradict("item", &id, "turnId", &open.into(), &params["turnId"]);
+                }
                 if !self.is_in_review && !self.live.is_review(&turn) {
                     contents::state(&mut self.facts, "turn", &turn);
                 }
@@ -242,6 +262,7 @@ impl Reader {
                     events::state_streamed(&mut self.facts, params);
                 }
                 contents::state_streamed(&mut self.facts, item, &thread);
+                self.outputs.read_item(&mut self.facts, item);
                 if text(item, "type") == Some("agentMessage") {
                     let words = text(item, "text").unwrap_or("");
                     contents::state_spoken(&mut self.facts, words, item);
@@ -530,8 +551,14 @@ impl Reader {
         }
         let call = text(payload, "call_id").map(str::to_owned);
         match text(payload, "type").unwrap_or("") {
-            "function_call" | "custom_tool_call" => self.together.extend(call),
-            "function_call_output" | "custom_tool_call_output" => self.note_parallel(),
+            "function_call" | "custom_tool_call" => {
+                self.outputs.read_call(payload);
+                self.together.extend(call);
+            }
+            "function_call_output" | "custom_tool_call_output" => {
+                self.outputs.read_output(&mut self.facts, payload);
+                self.note_parallel();
+            }
             // Live views do not report how the turn of a review ends, or one that ended with its caller.
             "task_complete" if self.is_review => {}
             "turn_aborted" if subagent.is_some() => {}
@@ -547,6 +574,7 @@ impl Reader {
             }
             "item_completed" => {
                 self.note_review(&payload["item"]);
+                self.outputs.read_stored_item(&mut self.facts, &payload["item"]);
                 self.state_item(payload);
                 for name in ["thread_id", "turn_id"] {
                     if text(payload, name).is_none() {

@@ -90,6 +90,8 @@ struct Marks<'a> {
     #[serde(rename = "syncEvent")]
     sync_event: Option<IgnoredAny>,
     table: Option<IgnoredAny>,
+    #[serde(rename = "_table")]
+    table_column: Option<IgnoredAny>,
     row: Option<IgnoredAny>,
     aggregate_id: Option<IgnoredAny>,
     info: Option<IgnoredAny>,
@@ -114,6 +116,7 @@ impl Marks<'_> {
 
     fn is_stored(&self) -> bool {
         self.table.is_some() && self.row.is_some()
+            || self.table_column.is_some()
             || self.aggregate_id.is_some() && self.data.is_some()
             || self.info.is_some() && (self.messages.is_some() || self.parts.is_some())
             || self.session.is_some() && (self.role.is_some() || self.message.is_some())

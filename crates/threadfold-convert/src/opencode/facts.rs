@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use threadfold_core::Json;
 
+use super::rows;
 use super::v2::{EventFacts, state_message, state_session};
 use crate::parity::{FactReader, Facts, RecordName};
 use crate::record::FeedLine;
@@ -63,6 +64,8 @@ struct Reader {
 impl FactReader for Reader {
     fn push(&mut self, line: &FeedLine<'_>) {
         let bytes = line.bytes.strip_prefix(b"data:").unwrap_or(line.bytes);
+        let row = std::str::from_utf8(bytes).ok().and_then(rows::with_table);
+        let bytes = row.as_ref().map_or(bytes, |row| row.as_bytes());
         let Ok(record) = serde_json::from_slice::<Value>(bytes) else { return };
         if line.feed.is_stream() { self.read_event(&record) } else { self.read_stored(&record) }
     }
@@ -260,6 +263,7 @@ impl Reader {
         }
         if let Some(Value::Array(messages)) = record.get("messages") {
             self.read_session(record.get("info"));
+            self.check_order("message", messages.iter().map(|it| &it["info"]["id"]));
             messages.iter().for_each(|message| self.read_exchange(message));
         } else if record.get("parts").is_some() {
             self.read_exchange(record);
@@ -298,8 +302,13 @@ impl Reader {
             let info = record.get("info");
             let is_newer = info.is_some_and(|it| it.get("location").is_some());
             if is_newer && messages.iter().all(|it| it.get("info").is_none()) {
-                for object in info.into_iter().chain(messages) {
-                    self.read_newer(object);
+                // An export names its session, whatever else its session lacks.
+                if let Some((info, id)) = info.and_then(|it| Some((it, text(it, "id")?))) {
+                    self.session = id.to_owned();
+                    state_session(&mut self.facts, id, info);
+                }
+                for message in messages {
+                    self.read_newer(message);
                 }
                 return true;
             }
@@ -315,6 +324,7 @@ impl Reader {
         if is_message && id.starts_with("msg_") {
             let session = self.session.clone();
             state_message(&mut self.facts, id, &session, record);
+            self.facts.orders.entry(session).or_default().push(id.to_owned());
             return true;
         }
         false
@@ -334,9 +344,20 @@ impl Reader {
         }
     }
 
+    /// Checks that messages or parts are listed in the order of their ids, which ascend.
+    fn check_order<'a>(&mut self, kind: &str, ids: impl Iterator<Item = &'a Value>) {
+        let ids: Vec<&str> = ids.filter_map(Value::as_str).collect();
+        for two in ids.windows(2).filter(|two| two[0] >= two[1]) {
+            let record = RecordName::new(kind, two[1]);
+            let (first, second) = (Json::string(two[0]), Json::string(two[1]));
+            self.facts.contradict(&record, "order", first, second);
+        }
+    }
+
     fn read_exchange(&mut self, exchange: &Value) {
         self.read_message(exchange.get("info"));
         if let Some(Value::Array(parts)) = exchange.get("parts") {
+            self.check_order("part", parts.iter().map(|it| &it["id"]));
             parts.iter().for_each(|part| self.read_part(Some(part)));
         }
     }

@@ -84,6 +84,9 @@ pub(crate) struct Answer {
     pub(crate) reason: Option<String>,
     /// The tokens that were counted while it was streamed.
     pub(crate) usage: BTreeMap<String, u64>,
+    /// The text of its last block, which is empty if that is no text; nothing if no line has a block of
+    /// it.
+    pub(crate) last_text: Option<String>,
 }
 
 /// The report at the end of a run.

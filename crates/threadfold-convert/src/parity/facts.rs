@@ -49,6 +49,8 @@ pub struct Facts {
     pub variants: BTreeMap<RecordName, Variant>,
     /// The session of a record, where no field of it names the session.
     pub places: BTreeMap<RecordName, String>,
+    /// The messages of each session, in their order, where no block may show it.
+    pub orders: BTreeMap<String, Vec<String>>,
     /// What the records show about runs, turns and tasks.
     pub evidence: Evidence,
     /// The values that a field of the other side may have, where this side does not state one.
@@ -121,6 +123,22 @@ impl Facts {
     /// Returns whether a record of this name was read.
     pub fn has(&self, record: &RecordName) -> bool {
         self.records.contains_key(record)
+    }
+
+    /// States which session the records are of that name none, such as a list of messages.
+    pub fn name_session(&mut self, session: &str) {
+        if session.is_empty() || !self.sessions.remove("") {
+            return;
+        }
+        self.sessions.insert(session.to_owned());
+        if let Some(order) = self.orders.remove("") {
+            self.orders.entry(session.to_owned()).or_default().extend(order);
+        }
+        for fields in self.records.values_mut() {
+            if let Some(named) = fields.get_mut("sessionID").filter(|it| **it == Json::string("")) {
+                *named = Json::string(session);
+            }
+        }
     }
 
     pub(crate) fn remove(&mut self, record: &RecordName) {

@@ -66,6 +66,8 @@ pub(super) struct Run {
     repeats_prompts: Option<bool>,
     /// The form of the stored history, where one version has several.
     pub(super) history: Option<String>,
+    /// The blocks of a view that names nothing, with their conversations, in the order of its lines.
+    arrival: Vec<(ConversationId, BlockId)>,
 }
 
 impl Run {
@@ -110,6 +112,7 @@ impl Run {
             unprompted: stream.unnamed.clone(),
             repeats_prompts: agent.has_unnamed_view().then_some(!stream.is_unnamed),
             history: stored.history.clone(),
+            arrival: stream.arrival.clone(),
         }
     }
 
@@ -142,6 +145,7 @@ impl Run {
             unprompted: BTreeSet::new(),
             repeats_prompts: None,
             history: None,
+            arrival: Vec::new(),
         }
     }
 }
@@ -155,6 +159,19 @@ pub(super) fn was_killed(stream: &Facts, transcript: &Facts) -> bool {
 }
 
 impl Pair<'_> {
+    /// Returns the blocks of this conversation in a view that names nothing, in the order of its lines.
+    pub(super) fn arrival(&self) -> Vec<&BlockId> {
+        let headers = self.headers.iter().flatten();
+        let names = headers.flat_map(|header| {
+            let call = header.tool_use_id.as_ref().map(|it| it.as_str());
+            let agent = header.agent_id.as_ref().map(|it| it.as_str());
+            call.into_iter().chain(agent)
+        });
+        let names: BTreeSet<&str> = names.chain([self.name.as_str()]).collect();
+        let own = self.run.arrival.iter().filter(|(it, _)| names.contains(it.as_str()));
+        own.map(|(_, block)| block).collect()
+    }
+
     /// Returns whether the call of this subagent returns before the subagent ends.
     pub(super) fn is_background(&self) -> bool {
         let headers = self.headers.iter().flatten();

@@ -37,6 +37,7 @@ pub(super) fn compare_facts(
     if check.unstreamed_hooks > 0 {
         *comparison.lacking.entry(RunGap::UnstreamedHooks).or_default() += check.unstreamed_hooks;
     }
+    compare_orders(comparison, stream, transcript);
     let version = transcript.version.as_deref().or(stream.version.as_deref());
     compare_presence(comparison, agent, (stream, transcript), version);
     // At a signal an agent may write its account before it counts what it streamed last.
@@ -106,6 +107,23 @@ pub(super) fn compare_facts(
                 }
             }
             push(comparison, record, field, values.0.cloned(), values.1.cloned());
+        }
+    }
+}
+
+/// Compares the order of the messages that both sides have.
+fn compare_orders(comparison: &mut Comparison, stream: &Facts, transcript: &Facts) {
+    for (session, stored) in &transcript.orders {
+        let Some(streamed) = stream.orders.get(session) else { continue };
+        let common = |own: &[String], other: &[String]| -> Vec<String> {
+            let other: BTreeSet<&String> = other.iter().collect();
+            own.iter().filter(|it| other.contains(it)).cloned().collect()
+        };
+        let (streamed, stored) = (common(streamed, stored), common(stored, streamed));
+        if streamed != stored {
+            let record = RecordName { kind: "session".to_owned(), id: session.clone() };
+            let values = (Some(Json::of(&streamed)), Some(Json::of(&stored)));
+            push(comparison, &record, "order", values.0, values.1);
         }
     }
 }

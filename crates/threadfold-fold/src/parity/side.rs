@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use threadfold_convert::parity::Facts;
 use threadfold_convert::{Agent, Bundle, Feed, FeedKind, FeedLine};
-use threadfold_core::{BlockId, ConversationState, Payload, SessionId, reduce};
+use threadfold_core::{BlockId, ConversationId, ConversationState, Payload, SessionId, reduce};
 
 use crate::fold::Fold;
 use crate::record::{Record, RecordKind};
@@ -27,6 +27,10 @@ pub struct SideState {
     /// The blocks of lines that name nothing, where a stream has such lines and others: a session
     /// that was continued in another view.
     pub unnamed: BTreeSet<BlockId>,
+    /// The blocks of lines that name nothing, with their conversations, in the order of the lines.
+    /// Their names and with them their places in the state are those of the transcript, so the state
+    /// does not show in which order the stream has them.
+    pub arrival: Vec<(ConversationId, BlockId)>,
 }
 
 impl SideState {
@@ -38,10 +42,11 @@ impl SideState {
             let seq = fold.seq() + 1;
             events += fold.push(&record.clone().at(seq)).events.len();
         }
-        let (state, session) = (fold.settled(), fold.agent_session());
-        let unnamed = BTreeSet::new();
-        let (facts, is_unnamed) = (read_facts(agent, records), false);
-        Self { state, facts, session, events, is_unnamed, unnamed }
+        let (asked, state, session) = (session, fold.settled(), fold.agent_session());
+        let (unnamed, arrival) = (BTreeSet::new(), Vec::new());
+        let (mut facts, is_unnamed) = (read_facts(agent, records), false);
+        facts.name_session(asked.as_str());
+        Self { state, facts, session, events, is_unnamed, unnamed, arrival }
     }
 }
 
@@ -72,16 +77,27 @@ impl SideState {
         });
         let (mut state, mut events) = (ConversationState::default(), 0);
         let (mut unnamed, mut is_mixed) = (BTreeSet::new(), false);
+        let (mut arrival, mut arrived) = (Vec::new(), BTreeSet::new());
         for record in stream {
             let found = push(record);
             events += found.len();
-            let blocks = found.iter().filter_map(|event| match &event.payload {
-                Payload::BlockUpsert(upsert) => Some(upsert.block.id.clone()),
-                _ => None,
-            });
-            match is_unnamed(record) {
-                true => unnamed.extend(blocks),
-                false => is_mixed |= blocks.count() > 0,
+            for event in &found {
+                let conversation = event.context.conversation_id.clone();
+                match &event.payload {
+                    Payload::BlockUpsert(_) if !is_unnamed(record) => is_mixed = true,
+                    Payload::BlockUpsert(upsert) => {
+                        let block = (conversation, upsert.block.id.clone());
+                        if arrived.insert(block.clone()) {
+                            unnamed.insert(block.1.clone());
+                            arrival.push(block);
+                        }
+                    }
+                    // A further part of a block follows the parts before it.
+                    Payload::BlockDelta(delta) if is_unnamed(record) => {
+                        arrival.push((conversation, delta.block_id.clone()));
+                    }
+                    _ => {}
+                }
             }
             state = found.iter().fold(state, reduce);
         }
@@ -89,7 +105,7 @@ impl SideState {
             unnamed.clear();
         }
         let (session, facts) = (fold.agent_session(), read_facts(agent, stream));
-        Self { state, facts, session, events, is_unnamed: !is_mixed, unnamed }
+        Self { state, facts, session, events, is_unnamed: !is_mixed, unnamed, arrival }
     }
 }
 

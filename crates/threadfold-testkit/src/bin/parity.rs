@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use threadfold_fold::parity::{RunGap, Verdict};
-use threadfold_testkit::parity_pairs::mutation_count::{MutationCount, count};
+use threadfold_testkit::parity_pairs::mutation_count::{MutationCount, count, count_permutations};
 use threadfold_testkit::parity_pairs::{RecordedPair, read_pairs, read_pairs_of_all_forms};
 
 fn main() -> ExitCode {
@@ -29,7 +29,14 @@ fn main() -> ExitCode {
         }
     };
     let mut problems = compare(&all_forms);
-    let total = mutate(&pairs, share);
+    let total = match arguments.next().as_deref() {
+        Some("permutations") => permute(&pairs, share),
+        _ => {
+            let mut total = mutate(&pairs, share);
+            total.add(permute(&pairs, share));
+            total
+        }
+    };
     let mut kinds: BTreeMap<String, (usize, &str)> = BTreeMap::new();
     for unseen in &total.unseen {
         let (pair, rest) = unseen.split_once(": ").unwrap_or(("", unseen));
@@ -85,6 +92,16 @@ fn compare(pairs: &[RecordedPair]) -> usize {
         println!("partial: {}: {}", gap.description(), names.join(", "));
     }
     problems
+}
+
+fn permute(pairs: &[RecordedPair], share: usize) -> MutationCount {
+    let mut total = MutationCount::default();
+    for (number, pair) in pairs.iter().enumerate() {
+        eprint!("\r{} of {} ", number + 1, pairs.len());
+        total.add(count_permutations(pair, |permutation| (permutation + number) % share == 0));
+    }
+    eprintln!();
+    total
 }
 
 fn mutate(pairs: &[RecordedPair], share: usize) -> MutationCount {

@@ -1,6 +1,6 @@
 //! Names records and their counterparts by the raw JSON alone, without the code under test.
 
-mod codex;
+pub(super) mod codex;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -175,6 +175,11 @@ impl RawSide {
     /// Returns whether an object was reported.
     pub fn has(&self, ids: &[String]) -> bool {
         ids.iter().any(|id| self.reports.contains_key(id))
+    }
+
+    /// Returns whether an item of Codex was reported to begin, and not to end.
+    pub fn is_open(&self, ids: &[String]) -> bool {
+        self.has(ids) && !self.reports_of(ids).any(|(_, kind)| kind.contains("completed"))
     }
 
     /// Returns whether an object was reported again after this line.

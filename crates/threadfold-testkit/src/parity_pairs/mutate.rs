@@ -33,7 +33,8 @@ pub struct Mutation {
     pub value: Value,
     /// What is changed.
     pub change: Change,
-    steps: Vec<Step>,
+    /// Where the changed value is in its line.
+    pub(super) steps: Vec<Step>,
 }
 
 /// What is changed.
@@ -97,6 +98,32 @@ pub fn mutations(pair: &RecordedPair) -> Vec<Mutation> {
     let mut first = BTreeMap::new();
     let mut last = BTreeMap::new();
     let side_order = |side| u8::from(side == Side::Transcript);
+    each_place(pair, |place, part, kinds| {
+        for mutation in place.mutations(part, kinds) {
+            let field = super::mutation_count::general(&mutation.path);
+            let key = (side_order(place.side), mutation.kind.clone(), field, mutation.change);
+            first.entry(key.clone()).or_insert_with(|| mutation.clone());
+            last.insert(key, mutation);
+        }
+    });
+    let mut all: Vec<_> = first.into_values().collect();
+    let is_new = |it: &Mutation| {
+        !all.iter().any(|known| {
+            (known.side, known.file, known.line, &known.steps, known.change)
+                == (it.side, it.file, it.line, &it.steps, it.change)
+        })
+    };
+    let more: Vec<_> = last.into_values().filter(is_new).collect();
+    all.extend(more);
+    all
+}
+
+/// Calls a function for each part of each record of a pair, with the names under which known gaps may
+/// name it.
+pub(super) fn each_place(
+    pair: &RecordedPair,
+    mut each: impl FnMut(&Place, &RawPart<'_>, &[String]),
+) {
     let stream = super::mutation_count::raw(pair, Side::Stream);
     let others = other_sessions(pair);
     let is_other = |value: &Value| {
@@ -120,26 +147,11 @@ pub fn mutations(pair: &RecordedPair) -> Vec<Mutation> {
                     kinds.extend(stream.is_whole(&part).then(|| "whole/assistant".to_owned()));
                     let further = stream.kinds_beside(&part);
                     kinds.extend(further.into_iter().filter(|_| side == Side::Transcript));
-                    for mutation in place.mutations(&part, &kinds) {
-                        let field = super::mutation_count::general(&mutation.path);
-                        let key = (side_order(side), mutation.kind.clone(), field, mutation.change);
-                        first.entry(key.clone()).or_insert_with(|| mutation.clone());
-                        last.insert(key, mutation);
-                    }
+                    each(&place, &part, &kinds);
                 }
             }
         }
     }
-    let mut all: Vec<_> = first.into_values().collect();
-    let is_new = |it: &Mutation| {
-        !all.iter().any(|known| {
-            (known.side, known.file, known.line, &known.steps, known.change)
-                == (it.side, it.file, it.line, &it.steps, it.change)
-        })
-    };
-    let more: Vec<_> = last.into_values().filter(is_new).collect();
-    all.extend(more);
-    all
 }
 
 /// Returns the sessions that were recorded beside the one of the pair: forks of Codex, whose files are
@@ -166,15 +178,22 @@ fn thread_of(bytes: &[u8]) -> Option<String> {
     first["payload"]["id"].as_str().map(str::to_owned)
 }
 
-struct Place {
-    side: Side,
-    file: usize,
-    line: usize,
-    at: Vec<Step>,
+/// The place of a part of a record.
+#[derive(Clone)]
+pub(super) struct Place {
+    /// The side.
+    pub(super) side: Side,
+    /// The file.
+    pub(super) file: usize,
+    /// The line.
+    pub(super) line: usize,
+    /// The way to the part in the line.
+    pub(super) at: Vec<Step>,
 }
 
 impl Place {
-    fn mutations(&self, part: &RawPart<'_>, gap_kinds: &[String]) -> Vec<Mutation> {
+    /// Returns the mutations of a part: its removal, and changes of each of its values.
+    pub(super) fn mutations(&self, part: &RawPart<'_>, gap_kinds: &[String]) -> Vec<Mutation> {
         let mut all = Vec::new();
         let mut add = |path: String, steps: Vec<Step>, value: &Value, change| {
             all.push(Mutation {

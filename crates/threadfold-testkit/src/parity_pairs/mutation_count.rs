@@ -11,6 +11,8 @@ use super::mutate::{
     Change, Mutation, apply, is_of_other, json, mutations, other_sessions, records, texts,
     unwrapped,
 };
+use super::permute::{self, Permutation, PermutationForm, PermutedRecord, permutations};
+use super::place_rules;
 
 /// The records that a run may lack as a whole, for a reason that the comparison reports.
 pub const CONVERSATION: [&str; 5] =
@@ -33,6 +35,9 @@ pub const OMISSIONS: [&str; 5] = [
     "calls-in-file",
 ];
 
+/// The known gap of the end of a command that was interrupted, which the file need not have.
+const LATE_END: &str = "late-ends-in-file";
+
 /// The known gap of totals that the stream reports at the end of a run: it applies only to a stream
 /// without that report.
 const UNREPORTED: &str = "unreported-totals";
@@ -49,11 +54,31 @@ pub struct MutationCount {
     pub excused: BTreeMap<String, usize>,
     /// Mutations of an object's earlier state, which a later line replaces or an equal line repeats.
     pub replaced: usize,
+    /// Permutations of records whose order has no meaning, by the rule that says why.
+    pub placeless: BTreeMap<&'static str, usize>,
     /// All others.
     pub unseen: Vec<String>,
 }
 
+/// Why a mutation need not be detected.
+enum Class {
+    /// It is of an object's earlier state, or of a record that is repeated.
+    Replaced,
+    /// It is of what only one side has; with the known gap, or gap of the run, that names it.
+    Excused(String),
+    /// It is of an order that has no meaning; with the rule that says why.
+    Placeless(&'static str),
+}
+
 impl MutationCount {
+    fn add_class(&mut self, class: Class) {
+        match class {
+            Class::Replaced => self.replaced += 1,
+            Class::Excused(gap) => *self.excused.entry(gap).or_default() += 1,
+            Class::Placeless(rule) => *self.placeless.entry(rule).or_default() += 1,
+        }
+    }
+
     /// Adds another count.
     pub fn add(&mut self, other: Self) {
         self.caught += other.caught;
@@ -61,12 +86,16 @@ impl MutationCount {
         for (name, count) in other.excused {
             *self.excused.entry(name).or_default() += count;
         }
+        for (rule, count) in other.placeless {
+            *self.placeless.entry(rule).or_default() += count;
+        }
         self.unseen.extend(other.unseen);
     }
 
     /// Returns how many mutations were made.
     pub fn total(&self) -> usize {
-        self.caught + self.replaced + self.excused.values().sum::<usize>() + self.unseen.len()
+        let classes = self.excused.values().chain(self.placeless.values());
+        self.caught + self.replaced + classes.sum::<usize>() + self.unseen.len()
     }
 }
 
@@ -82,6 +111,9 @@ impl fmt::Display for MutationCount {
         )?;
         for (name, count) in &self.excused {
             writeln!(f, "excused by {name}: {count}")?;
+        }
+        for (rule, count) in &self.placeless {
+            writeln!(f, "order without a meaning, {rule}: {count}")?;
         }
         Ok(())
     }
@@ -99,6 +131,23 @@ pub fn count(pair: &RecordedPair, is_wanted: impl Fn(usize) -> bool) -> Mutation
     for (number, mutation) in mutations(pair).iter().enumerate() {
         if is_wanted(number) {
             sides.judge(pair, mutation, &mut count);
+        }
+    }
+    count
+}
+
+/// Permutes the records of a pair, or does that of it which `is_wanted` selects by number, and counts
+/// what is detected.
+pub fn count_permutations(pair: &RecordedPair, is_wanted: impl Fn(usize) -> bool) -> MutationCount {
+    let sides = Sides::new(pair);
+    let mut count = MutationCount::default();
+    if sides.base.verdict() == Verdict::Different {
+        count.unseen.push(format!("{}: different without a permutation", pair.name));
+        return count;
+    }
+    for (number, permutation) in permutations(pair).iter().enumerate() {
+        if is_wanted(number) {
+            sides.judge_permutation(pair, permutation, &mut count);
         }
     }
     count
@@ -127,33 +176,74 @@ impl Sides {
     }
 
     fn judge(&self, pair: &RecordedPair, mutation: &Mutation, count: &mut MutationCount) {
-        let changed = apply(pair, mutation);
-        let side = match mutation.side {
-            Side::Stream => changed.stream_side(),
-            Side::Transcript => changed.file_side(),
-        };
-        let (stream, files) = match mutation.side {
-            Side::Stream => (&side, &self.files),
-            Side::Transcript => (&self.stream, &side),
-        };
-        let is_other_session = pair.agent.has_one_main_file() && stream.session != files.session;
-        let comparison = compare_sides(pair.agent, stream, files);
-        if side.events == 0 || is_other_session || comparison.verdict() == Verdict::Different {
+        let Some(comparison) = self.compare(pair, &apply(pair, mutation), mutation.side) else {
             count.caught += 1;
             return;
+        };
+        match self.classify(pair, mutation, &comparison) {
+            Some(class) => count.add_class(class),
+            None => count.unseen.push(format!(
+                "{}: {:?} {} {} {:?} (line {}){}",
+                pair.name,
+                mutation.side,
+                mutation.kind,
+                general(&mutation.path),
+                mutation.change,
+                mutation.line + 1,
+                if self.is_common(mutation) { ", both sides have it" } else { "" },
+            )),
         }
-        let (own, other) = match mutation.side {
+    }
+
+    /// Compares both sides after one was changed. Returns nothing if the change is detected.
+    fn compare(
+        &self,
+        pair: &RecordedPair,
+        changed: &RecordedPair,
+        side: Side,
+    ) -> Option<Comparison> {
+        // A stream that names nothing gets the names of the files.
+        let is_renamed = side == Side::Stream || !self.stream.arrival.is_empty();
+        let stream = is_renamed.then(|| changed.stream_side());
+        let files = (side == Side::Transcript).then(|| changed.file_side());
+        let own = if side == Side::Stream { &stream } else { &files };
+        let is_empty = own.as_ref().is_some_and(|it| it.events == 0);
+        let (stream, files) =
+            (stream.as_ref().unwrap_or(&self.stream), files.as_ref().unwrap_or(&self.files));
+        let is_other_session = pair.agent.has_one_main_file() && stream.session != files.session;
+        let comparison = compare_sides(pair.agent, stream, files);
+        let is_caught = is_empty || is_other_session || comparison.verdict() == Verdict::Different;
+        (!is_caught).then_some(comparison)
+    }
+
+    fn raw_sides(&self, side: Side) -> (&RawSide, &RawSide) {
+        match side {
             Side::Stream => (&self.raw_stream, &self.raw_files),
             Side::Transcript => (&self.raw_files, &self.raw_stream),
-        };
-        let is_removal = mutation.change == Change::RemoveRecord;
-        let is_common = match is_removal {
+        }
+    }
+
+    /// Returns whether the other side has what a mutation changes.
+    fn is_common(&self, mutation: &Mutation) -> bool {
+        let (_, other) = self.raw_sides(mutation.side);
+        match mutation.change == Change::RemoveRecord {
             true => other.has(&mutation.ids),
             false => {
                 let field = (mutation.kind.as_str(), mutation.path.as_str());
                 other.carries(&mutation.ids, field, &mutation.value)
             }
-        };
+        }
+    }
+
+    /// Returns why a mutation need not be detected.
+    fn classify(
+        &self,
+        pair: &RecordedPair,
+        mutation: &Mutation,
+        comparison: &Comparison,
+    ) -> Option<Class> {
+        let (own, other) = self.raw_sides(mutation.side);
+        let is_removal = mutation.change == Change::RemoveRecord;
         let kind = mutation.kind.as_str();
         let is_object =
             matches!(kind, "session" | "v2/session" | "message" | "part" | REPLACED_STEP);
@@ -177,32 +267,68 @@ impl Sides {
         let place = (mutation.file, mutation.line);
         let is_count = is_count || own.is_earlier_total(place, &mutation.path);
         if is_replaced || is_repeated || is_removed || is_count {
-            count.replaced += 1;
-        } else if let Some(gap) =
-            self.lost_end(mutation, &comparison).or_else(|| self.lost_message(mutation))
-        {
-            *count.excused.entry(format!("run gap {gap:?}")).or_default() += 1;
-        } else if let Some(gap) = self.other_provider(mutation, &comparison) {
-            *count.excused.entry(gap.to_owned()).or_default() += 1;
-        } else if self.is_unended_count(pair, mutation) {
-            *count.excused.entry(UNENDED.to_owned()).or_default() += 1;
-        } else if let Some(gap) = self.omission(mutation, &comparison) {
-            *count.excused.entry(gap).or_default() += 1;
-        } else if let Some(name) =
-            (!is_common).then(|| self.excuse(pair, mutation, other)).flatten()
-        {
-            *count.excused.entry(name).or_default() += 1;
-        } else {
-            count.unseen.push(format!(
-                "{}: {:?} {} {} {:?} (line {}){}",
+            return Some(Class::Replaced);
+        }
+        let run_gap = self.lost_end(mutation, comparison).or_else(|| self.lost_message(mutation));
+        let excuse = run_gap
+            .map(|gap| format!("run gap {gap:?}"))
+            .or_else(|| self.other_provider(mutation, comparison).map(str::to_owned))
+            .or_else(|| self.is_unended_count(pair, mutation).then(|| UNENDED.to_owned()))
+            .or_else(|| self.omission(mutation, comparison));
+        let by_row = || {
+            let is_one_sided = !self.is_common(mutation);
+            is_one_sided.then(|| self.excuse(pair, mutation, other)).flatten()
+        };
+        excuse.or_else(by_row).map(Class::Excused)
+    }
+
+    fn judge_permutation(
+        &self,
+        pair: &RecordedPair,
+        permutation: &Permutation,
+        count: &mut MutationCount,
+    ) {
+        let (first, second) = (&permutation.first, &permutation.second);
+        let changed = permute::apply(pair, permutation);
+        let Some(comparison) = self.compare(pair, &changed, first.mutation.side) else {
+            count.caught += 1;
+            return;
+        };
+        let classify = |it: &PermutedRecord| self.classify(pair, &it.mutation, &comparison);
+        let class = match permutation.form {
+            PermutationForm::Texts => match (classify(first), classify(second)) {
+                (Some(Class::Excused(gap)), Some(_)) => Some(Class::Excused(gap)),
+                (Some(first), Some(second)) => Some(first).and(Some(second)),
+                _ => None,
+            },
+            PermutationForm::Repetition => match place_rules::is_named(first) {
+                true => Some(Class::Replaced),
+                false => classify(first),
+            },
+            PermutationForm::Neighbours | PermutationForm::Places => {
+                let rule = place_rules::why_placeless(pair.agent, permutation);
+                // Counts that only the stream has may be those of another message.
+                let is_unended = [first, second]
+                    .iter()
+                    .all(|it| self.is_unended_end(pair, it.mutation.side, it.mutation.line));
+                let by_gap = is_unended.then(|| Class::Excused(UNENDED.to_owned()));
+                let by_rule = by_gap.or(rule.map(|rule| Class::Placeless(rule.name())));
+                by_rule.or_else(|| classify(first)).or_else(|| classify(second))
+            }
+        };
+        match class {
+            Some(class) => count.add_class(class),
+            None => count.unseen.push(format!(
+                "{}: {:?} {:?} {} and {} {} (line {} and {})",
                 pair.name,
-                mutation.side,
-                mutation.kind,
-                general(&mutation.path),
-                mutation.change,
-                mutation.line + 1,
-                if is_common { ", both sides have it" } else { "" },
-            ));
+                permutation.form,
+                first.mutation.side,
+                first.mutation.kind,
+                second.mutation.kind,
+                general(&first.mutation.path),
+                first.mutation.line + 1,
+                second.mutation.line + 1,
+            )),
         }
     }
 
@@ -230,13 +356,19 @@ impl Sides {
     /// Returns whether a mutation is of the output tokens at the end of a message, in a run without a
     /// report that sums them up, and the file of this version has the message as it was before its end.
     fn is_unended_count(&self, pair: &RecordedPair, mutation: &Mutation) -> bool {
-        let version = self.files.facts.version.as_deref();
-        let mut gaps = pair.agent.known_gaps().iter().filter(|gap| gap.name == UNENDED);
-        mutation.side == Side::Stream
-            && mutation.change == Change::Alter
+        mutation.change == Change::Alter
             && mutation.path == "event.usage.output_tokens"
             && !self.raw_stream.has_report()
-            && self.raw_stream.is_end_of_unended(mutation.line, &self.raw_files)
+            && self.is_unended_end(pair, mutation.side, mutation.line)
+    }
+
+    /// Returns whether a line is the end of a message that the file of this version has as it was
+    /// before its end.
+    fn is_unended_end(&self, pair: &RecordedPair, side: Side, line: usize) -> bool {
+        let version = self.files.facts.version.as_deref();
+        let mut gaps = pair.agent.known_gaps().iter().filter(|gap| gap.name == UNENDED);
+        side == Side::Stream
+            && self.raw_stream.is_end_of_unended(line, &self.raw_files)
             && gaps.any(|gap| gap.versions.include(version))
     }
 
@@ -290,6 +422,11 @@ impl Sides {
         let review = "review-calls-in-stream";
         let is_less = times(comparison, review) < times(&self.base, review);
         let known = known.or(is_less.then(|| review.to_owned()));
+        // The end of a command that a person interrupted is stored if Codex still runs then.
+        let is_late = mutation.side == Side::Transcript
+            && mutation.kind == "item/CommandExecution"
+            && self.raw_stream.is_open(&mutation.ids);
+        let known = known.or(is_late.then(|| LATE_END.to_owned()));
         let of_run = || {
             let mut gaps = comparison.lacking.iter();
             let is_more = |(gap, times): &(&RunGap, &usize)| {

@@ -26,6 +26,7 @@ mod parity_mutations;
 mod parity_opencode;
 #[cfg(unix)]
 mod parity_opencode_newer;
+mod parity_order;
 mod real;
 #[cfg(unix)]
 mod recording;

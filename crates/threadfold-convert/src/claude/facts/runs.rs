@@ -134,7 +134,10 @@ impl Reader {
             };
             answers.push(Answer { id, is_whole, is_synthetic, reason, ..Answer::default() });
         }
-        let answer = answers.iter_mut().rev().find(|it| it.id == id);
+        let mut answer = answers.iter_mut().rev().find(|it| it.id == id);
+        if let (Some(answer), Some(block)) = (&mut answer, last_block(message)) {
+            answer.last_text = Some(block["text"].as_str().unwrap_or("").to_owned());
+        }
         if let Some(answer) =
             answer.filter(|_| is_marked("error") || is_marked("isApiErrorMessage"))
         {
@@ -447,4 +450,9 @@ pub(super) fn check_end(reader: &mut Reader, id: &str, event: &Map<String, Value
             reader.facts.contradict(&name, &field, Json::of(first), Json::of(again));
         }
     }
+}
+
+/// Returns the last block of a message.
+fn last_block(message: &Map<String, Value>) -> Option<&Value> {
+    message.get("content")?.as_array()?.last()
 }

@@ -182,9 +182,9 @@ fn kinds(changes: &Value) -> Value {
     }
 }
 
-/// Returns the states of subagents: a word and what the subagent said last.
-fn states(agents: &Value) -> Value {
-    let state = |agent: &Value| match agent {
+/// Returns the state of a subagent: a word and what the subagent said last.
+pub(super) fn state(agent: &Value) -> Value {
+    match agent {
         Value::Object(fields) if fields.contains_key("status") => {
             let status = fields["status"].as_str().map(with_underscores);
             json!([status, fields.get("message")])
@@ -194,7 +194,11 @@ fn states(agents: &Value) -> Value {
             only.map_or(Value::Null, |(status, message)| json!([status, message]))
         }
         status => json!([status, null]),
-    };
+    }
+}
+
+/// Returns the states of subagents, by id.
+pub(super) fn states(agents: &Value) -> Value {
     let Value::Object(agents) = agents else { return agents.clone() };
     Value::Object(agents.iter().map(|(id, agent)| (id.clone(), state(agent))).collect())
 }

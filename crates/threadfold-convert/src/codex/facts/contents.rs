@@ -159,7 +159,7 @@ fn state_server_call(facts: &mut Facts, tool: [&str; 2], arguments: &Value) {
     state(facts, "server_call", &server_call_name(tool, arguments));
 }
 
-fn server_call_name(tool: [&str; 2], arguments: &Value) -> String {
+pub(super) fn server_call_name(tool: [&str; 2], arguments: &Value) -> String {
     // Models know a tool by letters and digits.
     let [server, tool] = tool.map(|it| it.replace(|it: char| !it.is_ascii_alphanumeric(), "_"));
     format!("{server} {tool} {arguments}")
@@ -215,7 +215,9 @@ pub(super) fn state_stored_item(facts: &mut Facts, item: &Value) {
             state_texts(facts, &item["result"]["Ok"]["content"]);
         }
         "CollabAgentToolCall" => {
-            state(facts, "agent_prompt", text(item, "prompt").unwrap_or(""));
+            if let Some(prompt) = text(item, "prompt") {
+                state(facts, "agent_prompt", prompt);
+            }
             for receiver in item["receiver_thread_ids"].as_array().into_iter().flatten() {
                 state(facts, "thread_id", receiver.as_str().unwrap_or(""));
             }

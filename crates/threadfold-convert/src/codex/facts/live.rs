@@ -25,6 +25,10 @@ const STABLE: [&str; 12] = [
     "path",
 ];
 
+/// What an item has from its beginning on, beside [`STABLE`], if it is there at all.
+const REPEATED: [&str; 8] =
+    ["agentPath", "agentThreadId", "arguments", "clientId", "content", "kind", "kinds", "review"];
+
 /// What the messages of the app-server reported so far.
 #[derive(Default)]
 pub(super) struct Live {
@@ -221,6 +225,18 @@ impl Live {
             let has_begun = !has_process && ended.get("processId").is_some();
             let is_open = matches!(name, "processId" | "source") && has_begun;
             let value = begun.get(name).filter(|_| !is_open);
+            if let Some(value) = value.filter(|it| ended.get(name) != Some(*it)) {
+                contradict(facts, ("item", id), name, (value, &ended[name]));
+            }
+        }
+        let is_value = |it: &&Value| match it {
+            Value::String(text) => !text.is_empty(),
+            Value::Array(list) => !list.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            other => !other.is_null(),
+        };
+        for name in REPEATED {
+            let value = begun.get(name).filter(is_value);
             if let Some(value) = value.filter(|it| ended.get(name) != Some(*it)) {
                 contradict(facts, ("item", id), name, (value, &ended[name]));
             }

@@ -1,6 +1,6 @@
 //! What `codex exec` prints: its items are numbered, and are found in the file by their content.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use threadfold_core::Json;
@@ -9,14 +9,20 @@ use super::live::check_outcome;
 use super::{contents, kinds, text};
 use crate::parity::{Facts, RecordName};
 
+/// What an item has from its beginning on, if it is there at all.
+const REPEATED: [&str; 7] =
+    ["arguments", "command", "prompt", "sender_thread_id", "server", "tool", "type"];
+
 /// What a process printed so far.
 #[derive(Default)]
 pub(super) struct PrintedFacts {
     has_thread: bool,
     is_in_turn: bool,
-    /// The items of the process, in their order.
-    items: BTreeSet<String>,
+    /// The items of the process, as they began.
+    items: BTreeMap<String, Value>,
     thread: String,
+    /// The last error of the turn, apart from those after which the agent tried again.
+    error: Option<String>,
 }
 
 impl PrintedFacts {
@@ -45,13 +51,22 @@ impl PrintedFacts {
                 }
                 self.is_in_turn = true;
             }
+            "error" => {
+                let message = text(line, "message").filter(|it| !it.starts_with("Reconnecting"));
+                self.error = message.map(str::to_owned);
+            }
             "turn.completed" | "turn.failed" => {
+                // The end of a turn that failed repeats its error.
+                let repeated = text(&line["error"], "message");
+                if self.error.take().is_some_and(|it| Some(it.as_str()) != repeated) {
+                    wrong("error.message", &line["error"]["message"]);
+                }
                 if !self.is_in_turn {
                     wrong(kind, line);
                 }
                 self.is_in_turn = false;
             }
-            _ if !self.has_thread || (!self.is_in_turn && !is_warning && kind != "error") => {
+            _ if !self.has_thread || (!self.is_in_turn && !is_warning) => {
                 wrong(kind, line);
             }
             _ => {}
@@ -65,13 +80,21 @@ impl PrintedFacts {
         let id = text(item, "id").unwrap_or("");
         // A search has its own id beside its number.
         let is_search = text(item, "type") == Some("web_search");
-        if !self.items.contains(id) {
+        if let Some(begun) = self.items.get(id) {
+            for name in REPEATED {
+                let value = begun.get(name).filter(|it| !it.is_null() && **it != "");
+                if let Some(value) = value.filter(|it| item.get(name) != Some(it)) {
+                    let record = RecordName::new("item", id);
+                    facts.contradict(&record, name, Json::of(value), Json::of(&item[name]));
+                }
+            }
+        } else {
             let expected = format!("item_{}", self.items.len());
             if id != expected && !is_search {
                 let record = RecordName::new("line", "");
                 facts.contradict(&record, "item.id", Json::string(id), Json::string(&expected));
             }
-            self.items.insert(id.to_owned());
+            self.items.insert(id.to_owned(), item.clone());
         }
         if kind == "item.completed" {
             check_outcome(facts, id, item);

@@ -7,11 +7,19 @@ use serde_json::Value;
 use threadfold_core::Json;
 
 use super::live::{check_outcome, state_end, state_start};
+use super::model_order::ModelOrder;
 use super::{canonical, contents, events, kinds, minor, text};
 use crate::parity::{Facts, RecordName};
 
 /// How often each text was read as an event, and as an item of the model.
 type Copies = BTreeMap<String, [usize; 2]>;
+
+/// The texts and the reasoning of one file.
+struct FileCopies {
+    said: Copies,
+    thought: Copies,
+    is_copy: bool,
+}
 
 /// What the files had so far.
 #[derive(Default)]
@@ -21,8 +29,20 @@ pub(super) struct StoredFacts {
     /// Texts, reasoning and prompts, as events and as items of the model.
     said: Copies,
     thought: Copies,
+    /// The file may have copies of the history of another thread.
+    is_copy: bool,
+    copied_thread: Option<String>,
+    /// Texts and reasoning of the files before.
+    earlier_files: Vec<FileCopies>,
+    /// The last text of the turn.
+    last_said: Option<String>,
     prompts: BTreeSet<String>,
-    user_texts: Vec<String>,
+    /// What the model received in the role of the user, as messages and as their parts.
+    user_texts: BTreeSet<String>,
+    has_review_item: bool,
+    order: ModelOrder,
+    /// The turn that has not ended.
+    open_turn: Option<String>,
     /// The texts of items of a newer version.
     item_texts: BTreeSet<String>,
     /// The last words of turns.
@@ -98,6 +118,9 @@ impl StoredFacts {
         match kind {
             "session_meta" => {
                 self.threads += 1;
+                self.order.check(facts);
+                self.open_turn = None;
+                self.begin_file(payload);
                 self.is_review = payload["source"]["subagent"] == "review";
                 self.thread = text(payload, "id").unwrap_or("").to_owned();
                 contents::state(facts, "thread_id", text(payload, "id").unwrap_or(""));
@@ -136,6 +159,8 @@ impl StoredFacts {
                     "assistant" => {
                         self.note_text(id, RESPONSE, words.clone());
                         check_types(facts, &payload["content"], "output_text");
+                        self.order.respond("said", &words);
+                        self.last_said = Some(words.clone());
                         self.said.entry(words).or_default()[RESPONSE] += 1;
                         state_id(facts, id);
                         if let Some(id) = id {
@@ -143,7 +168,10 @@ impl StoredFacts {
                             facts.set(&phase, "phase", &payload["phase"]);
                         }
                     }
-                    "user" => self.user_texts.push(words),
+                    "user" => {
+                        self.user_texts.extend(texts(&payload["content"]));
+                        self.user_texts.insert(words);
+                    }
                     "developer" | "system" => {}
                     _ => contradict(facts, ("message", ""), "role", (payload, &Value::Null)),
                 }
@@ -159,6 +187,7 @@ impl StoredFacts {
                 let parts =
                     texts(&payload["summary"]).into_iter().chain(texts(&payload["content"]));
                 for part in parts {
+                    self.order.respond("thought", &part);
                     self.thought.entry(part).or_default()[RESPONSE] += 1;
                 }
                 state_id(facts, id);
@@ -191,7 +220,11 @@ impl StoredFacts {
             }
         } else {
             contents::state_call(facts, payload);
+            self.order.respond("call", call);
             self.has_script |= text(payload, "input").is_some_and(|it| it.contains("tools."));
+            if self.stray_outputs.contains(call) {
+                contradict(facts, ("call", call), "order", (&payload["call_id"], &Value::Null));
+            }
             self.calls.insert(call.to_owned());
             self.open_calls.insert(call.to_owned());
         }
@@ -205,6 +238,8 @@ impl StoredFacts {
                 if self.is_hidden(facts) {
                     return;
                 }
+                self.order.report("said", &words);
+                self.last_said = Some(words.clone());
                 self.said.entry(words).or_default()[EVENT] += 1;
             }
             "agent_reasoning" | "agent_reasoning_raw_content" => {
@@ -212,11 +247,16 @@ impl StoredFacts {
                 if self.is_hidden(facts) {
                     return;
                 }
+                self.order.report("thought", &words);
                 self.thought.entry(words).or_default()[EVENT] += 1;
             }
             "user_message" => {
+                let has_images = ["images", "local_images"]
+                    .iter()
+                    .any(|it| payload[*it].as_array().is_some_and(|it| !it.is_empty()));
+                let prompt = text(payload, "message").filter(|it| !it.is_empty() || !has_images);
                 if !self.is_hidden(facts) {
-                    self.prompts.extend(text(payload, "message").map(str::to_owned));
+                    self.prompts.extend(prompt.map(str::to_owned));
                 }
             }
             "entered_review_mode" => (self.has_review, self.is_in_old_review) = (true, true),
@@ -228,6 +268,8 @@ impl StoredFacts {
                 let id = text(payload, "turn_id").unwrap_or("").to_owned();
                 // The turn before was killed.
                 self.open_calls.clear();
+                self.open_turn = Some(id.clone());
+                self.last_said = None;
                 if !payload["started_at"].is_number() {
                     contradict(facts, ("turn", &id), "started_at", (&Value::Null, payload));
                 }
@@ -243,6 +285,7 @@ impl StoredFacts {
             }
             "task_complete" => {
                 self.open_review = self.open_review.take().filter(|_| !self.is_review);
+                self.close_turn(facts, payload);
                 // Every call has an output before its turn ends; the first version may lose one.
                 let has_ended =
                     payload["error"].is_null() && payload["last_agent_message"].is_string();
@@ -256,6 +299,7 @@ impl StoredFacts {
             }
             "turn_aborted" => {
                 self.open_calls.clear();
+                self.close_turn(facts, payload);
                 self.open_review = self.open_review.take().filter(|_| !self.is_review);
                 self.compare_start(facts, "turn_abort", payload);
             }
@@ -266,13 +310,21 @@ impl StoredFacts {
                     "AgentMessage" => {
                         check_types(facts, &item["content"], "Text");
                         let words = texts(&item["content"]).concat();
+                        self.order.report("said", &words);
+                        self.last_said = Some(words.clone());
                         self.note_text(Some(id), EVENT, words.clone());
                         self.item_texts.insert(words);
                     }
                     "Reasoning" => {
                         let words = reasoning(&item["summary_text"], &item["raw_content"]);
                         self.note_text(Some(id), EVENT, words);
+                        let raw = texts(&item["raw_content"]);
+                        for part in texts(&item["summary_text"]).into_iter().chain(raw) {
+                            self.order.report("thought", &part);
+                        }
                     }
+                    "UserMessage" => self.prompts.extend(texts(&item["content"])),
+                    "EnteredReviewMode" => self.has_review_item = true,
                     "ExitedReviewMode" => state_review(facts, &item["review_output"]),
                     "WebSearch" => self.compare_search(facts, Some(id), &item["action"]),
                     _ => {}
@@ -338,11 +390,50 @@ impl StoredFacts {
         }
     }
 
+    /// Begins a file.
+    fn begin_file(&mut self, meta: &Value) {
+        let (said, thought) = (std::mem::take(&mut self.said), std::mem::take(&mut self.thought));
+        // The history that a fork copies begins with the record of the other thread.
+        let is_history =
+            self.copied_thread.is_some() && self.copied_thread.as_deref() == text(meta, "id");
+        self.copied_thread = text(meta, "forked_from_id").map(str::to_owned);
+        let is_copy = is_history || self.copied_thread.is_some();
+        let is_copy = std::mem::replace(&mut self.is_copy, is_copy);
+        self.earlier_files.push(FileCopies { said, thought, is_copy });
+    }
+
+    fn has_any_review(&self) -> bool {
+        self.has_review || self.has_review_item || self.is_review
+    }
+
+    /// Checks that the turn that ends is the one that runs.
+    fn close_turn(&mut self, facts: &mut Facts, payload: &Value) {
+        let (open, id) = (self.open_turn.take(), text(payload, "turn_id"));
+        // A review is a turn inside the one that asks for it.
+        if let (Some(open), Some(id), false) = (open, id, self.has_any_review())
+            && open != id
+        {
+            contradict(facts, ("turn", id), "end", (&open.as_str().into(), &id.into()));
+        }
+    }
+
     fn end_turn(&mut self, facts: &mut Facts, payload: &Value) {
         let id = text(payload, "turn_id").unwrap_or("");
         match payload.get("last_agent_message") {
             Some(Value::Null) => {}
-            Some(words) => self.last_words.push(words.clone()),
+            Some(words) => {
+                // They are the last text of the turn, which may have tags that the agent reads.
+                let said = self.last_said.take().filter(|_| !self.has_any_review());
+                let is_said = |it: &String| {
+                    let words = words.as_str().unwrap_or("");
+                    words == it || is_stripped(words, it) || is_stripped(it, words)
+                };
+                if let Some(said) = said.filter(|it| !is_said(it)) {
+                    let values = (words, &said.as_str().into());
+                    contradict(facts, ("turn", id), "last_agent_message", values);
+                }
+                self.last_words.push(words.clone());
+            }
             None => contradict(facts, ("turn", id), "last_agent_message", (&Value::Null, payload)),
         }
     }
@@ -376,7 +467,7 @@ impl StoredFacts {
     }
 
     /// Checks what the files have more than once.
-    pub(super) fn finish(self, facts: &mut Facts, version: u32) {
+    pub(super) fn finish(mut self, facts: &mut Facts, version: u32) {
         if self.threads == 0 {
             return;
         }
@@ -400,27 +491,43 @@ impl StoredFacts {
                 contents::state(facts, "form", form);
             }
         }
+        self.order.check(facts);
         for call in self.stray_outputs.difference(&self.calls) {
             contradict(facts, ("call", call), "call", (&Value::Null, &call.as_str().into()));
         }
         let is_summary =
             |it: &str| !it.is_empty() && self.summaries.iter().any(|all| all.contains(it));
         let has_tags = |it: &str| it.contains("</");
-        let tagged: Vec<&String> = self.said.keys().filter(|it| has_tags(it)).collect();
+        let (said, thought) = (std::mem::take(&mut self.said), std::mem::take(&mut self.thought));
+        let mut files = std::mem::take(&mut self.earlier_files);
+        files.push(FileCopies { said, thought, is_copy: self.is_copy });
+        let said = || files.iter().flat_map(|file| file.said.keys());
+        let tagged: Vec<&String> = said().filter(|it| has_tags(it)).collect();
         let is_tagged =
             |it: &str| has_tags(it) || tagged.iter().any(|response| is_stripped(it, response));
-        for (kind, copies) in [("said", &self.said), ("thought", &self.thought)] {
+        let of_files = files.iter().flat_map(|file| {
+            [("said", &file.said, file.is_copy), ("thought", &file.thought, file.is_copy)]
+        });
+        for (kind, copies, is_copy) in of_files {
             if copies.values().all(|it| it[EVENT] == 0) {
                 continue;
             }
             for (words, [events, responses]) in copies {
                 // The thread that asks for a review has copies of what the review's own file has.
                 let has_both = (*events > 0) == (*responses > 0);
-                let is_right = match (self.has_review && version >= 147, self.threads) {
-                    (true, _) => *events == 0 || *responses > 0,
-                    (false, 1) => events == responses || is_summary(words),
+                let is_response = |it: &Copies| it.get(words).is_some_and(|it| it[RESPONSE] > 0);
+                let in_responses =
+                    || files.iter().any(|it| is_response(&it.said) || is_response(&it.thought));
+                let is_original = |words: &String| {
+                    let mut originals = files.iter().filter(|it| !it.is_copy);
+                    originals
+                        .any(|it| it.said.contains_key(words) || it.thought.contains_key(words))
+                };
+                let is_right = match (self.has_review && version >= 147, is_copy) {
+                    (true, _) => *events == 0 || in_responses(),
+                    (false, false) => events == responses || is_summary(words),
                     // A subagent copies some of the history of its caller.
-                    (false, _) => has_both || is_summary(words),
+                    (false, true) => has_both || is_summary(words) || is_original(words),
                 };
                 if !is_right && !is_tagged(words) {
                     let counts = (&Value::from(*events), &Value::from(*responses));
@@ -458,15 +565,19 @@ impl StoredFacts {
                 contradict(facts, ("item", id), "id", values);
             }
         }
+        // What a review is asked to do is part of a longer text.
+        let has_review = self.has_review || self.has_review_item;
+        let is_asked =
+            |it: &String| has_review && self.user_texts.iter().any(|text| text.contains(it));
         for prompt in &self.prompts {
-            if !self.user_texts.iter().any(|it| it.contains(prompt.as_str())) {
+            if !self.user_texts.contains(prompt) && !is_asked(prompt) {
                 contradict(facts, ("prompt", ""), "text", (&prompt.as_str().into(), &Value::Null));
             }
         }
         for words in &self.last_words {
             let is_known = words
                 .as_str()
-                .is_some_and(|it| self.said.contains_key(it) || self.item_texts.contains(it));
+                .is_some_and(|it| said().any(|said| said == it) || self.item_texts.contains(it));
             if !is_known {
                 contradict(facts, ("turn", ""), "last_agent_message", (words, &Value::Null));
             }

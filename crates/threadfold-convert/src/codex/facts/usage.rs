@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use threadfold_core::Json;
 
 use super::{Reader, canonical, contents};
@@ -30,6 +30,7 @@ impl Reader {
         };
         // Who goes back continues from an earlier total.
         let is_right = known.is_empty() || known.contains(&total) || known.iter().rev().any(is_sum);
+        let before = known.last().cloned().unwrap_or_default();
         known.push(total.clone());
         let is_whole = known.len() > 1 || {
             let number = |names: [&str; 2]| names.iter().find_map(|it| total[*it].as_u64());
@@ -39,7 +40,8 @@ impl Reader {
             sum == 0 || number(["totalTokens", "total_tokens"]) == Some(sum)
         };
         if !is_right || !is_whole {
-            self.contradict("usage", thread, "total", &total, &last);
+            let parts = json!({"before": before, "last": last});
+            self.contradict("usage", thread, "total", &total, &parts);
         }
     }
 
@@ -67,24 +69,24 @@ impl Reader {
     pub(super) fn state_total(&mut self, total: &Value, report: Option<(&str, &Value)>) {
         let counts = |usage: &Value| {
             let names = usage.as_object().into_iter().flatten();
-            let counts = names.map(|(name, count)| (canonical::camel(name), count.as_u64()));
-            counts.collect::<BTreeMap<String, Option<u64>>>()
+            let counts = names.map(|(name, count)| (canonical::camel(name), count.clone()));
+            counts.collect::<BTreeMap<String, Value>>()
         };
         let all = counts(total);
-        if all.values().all(|count| *count == Some(0)) {
+        if all.values().all(|count| count.as_u64() == Some(0)) {
             return;
         }
         let thread = report.map(|(thread, _)| thread);
         // `codex exec` prints no sum, and older versions of it only three of the counts.
         let names = ["inputTokens", "cachedInputTokens", "outputTokens"];
-        let name = format!("{:?}", names.map(|it| all.get(it)));
+        let name = json!(names.map(|it| all.get(it))).to_string();
         for (kind, further) in [
             ("tokens", None),
             ("reasoning_tokens", Some("reasoningOutputTokens")),
             ("written_tokens", Some("cacheWriteInputTokens")),
         ] {
-            let count = further.map(|it| all.get(it));
-            let name = format!("{name} {count:?}");
+            let count = further.map(|it| json!(all.get(it)).to_string()).unwrap_or_default();
+            let name = format!("{name} {count}");
             match thread.filter(|_| !self.is_reading_file) {
                 Some(thread) => contents::state_in(&mut self.facts, kind, &name, thread),
                 None => contents::state(&mut self.facts, kind, &name),
@@ -94,7 +96,7 @@ impl Reader {
         let field = |names: [&str; 2]| names.iter().find_map(|it| report.get(*it));
         let last = field(["last", "last_token_usage"]).map(counts);
         let window = field(["modelContextWindow", "model_context_window"]);
-        let name = format!("{all:?} {last:?} {window:?}");
+        let name = json!({"total": all, "last": last, "window": window}).to_string();
         contents::state_in(&mut self.facts, "token_report", &name, thread);
         // `codex exec` reports only totals.
         if !self.has_printed {

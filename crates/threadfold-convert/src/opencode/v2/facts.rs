@@ -326,8 +326,16 @@ impl EventFacts {
         for (id, session) in &self.sessions {
             state_session(facts, id, session);
         }
-        for (id, message) in &self.messages {
+        let mut numbered: Vec<_> = self.messages.iter().collect();
+        numbered.sort_by_key(|(_, message)| message.seq);
+        // A stream without numbers does not show in which order messages were created.
+        let has_numbers = numbered.iter().all(|(_, message)| message.seq < u64::MAX);
+        for (id, message) in numbered {
             state_message(facts, id, &message.session, &message.object);
+            if has_numbers {
+                let order = facts.orders.entry(message.session.clone()).or_default();
+                order.push(id.clone());
+            }
         }
         for (id, field, first, second) in &self.contradictions {
             let (first, second) =

@@ -100,6 +100,34 @@ fn named(kind: &str, message: &Value) -> Vec<String> {
     ids.into_iter().flatten().collect()
 }
 
+/// Returns the texts and thoughts that a record has, each of which a rollout has in several records.
+pub(in crate::parity_pairs) fn texts_of(record: &Value) -> Vec<String> {
+    let payload = &record["payload"];
+    let item = if payload["item"].is_object() { &payload["item"] } else { payload };
+    let parts = |value: &Value| -> Vec<String> {
+        let parts = value.as_array().into_iter().flatten();
+        parts.filter_map(|it| it.as_str().or(it["text"].as_str())).map(str::to_owned).collect()
+    };
+    let text = |value: &Value| value.as_str().map(str::to_owned).into_iter().collect();
+    let (kind, found): (&str, Vec<String>) = match item["type"].as_str().unwrap_or("") {
+        "agent_message" => ("said", text(&item["message"])),
+        "AgentMessage" => ("said", vec![parts(&item["content"]).concat()]),
+        "message" if item["role"] == "assistant" => {
+            ("said", vec![parts(&item["content"]).concat()])
+        }
+        "user_message" => ("asked", text(&item["message"])),
+        "UserMessage" => ("asked", parts(&item["content"])),
+        "message" if item["role"] == "user" => ("asked", parts(&item["content"])),
+        "agent_reasoning" | "agent_reasoning_raw_content" => ("thought", text(&item["text"])),
+        "Reasoning" => {
+            ("thought", [parts(&item["summary_text"]), parts(&item["raw_content"])].concat())
+        }
+        "reasoning" => ("thought", [parts(&item["summary"]), parts(&item["content"])].concat()),
+        _ => ("", Vec::new()),
+    };
+    found.into_iter().map(|text| format!("{kind} {text}")).collect()
+}
+
 /// Returns what a text or a command is found by, where one view has no id for it.
 fn content_of(message: &Value) -> Option<String> {
     let payload = &message["payload"];
