@@ -14,7 +14,7 @@ const PACKAGE: &str = "schemathesis==4.32.5";
 /// How many requests are wanted at least.
 const WANTED: usize = 5_000;
 /// For each operation, in the phase that generates at random.
-const EXAMPLES: &str = "400";
+const EXAMPLES: &str = "500";
 const HOOKS: &str = include_str!("schemathesis_hooks.py");
 /// Recorded sessions that the server has.
 const RECORDINGS: [&str; 3] = ["tools", "manytext", "error_retry"];

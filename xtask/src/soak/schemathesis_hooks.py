@@ -31,9 +31,39 @@ requests.adapters.HTTPAdapter.send = send
 @schemathesis.hook
 def map_path_parameters(context, path_parameters):
     name = (path_parameters or {}).get("id")
-    if isinstance(name, str) and len(name) % 2 == 0:
-        return {**path_parameters, "id": SESSIONS[sum(map(ord, name)) % len(SESSIONS)]}
-    return path_parameters
+    if not isinstance(name, str) or len(name) % 2:
+        return path_parameters
+    # Only one of them may be removed, so that there is something left to read.
+    first, *others = SESSIONS
+    is_removal = context.operation.method.lower() == "delete"
+    known = first if is_removal else others[sum(map(ord, name)) % len(others)]
+    if is_push(context):
+        known = f"pushed-{len(name) % 5}"
+    return {**path_parameters, "id": known}
+
+
+def is_push(context):
+    return context.operation.path.endswith("/records")
+
+
+@schemathesis.hook
+def map_query(context, query):
+    """A random name of a stream is hardly ever allowed."""
+    if is_push(context) and query and len(str(query)) % 2 == 0:
+        return {**query, "stream": "soak", "format": "events"}
+    return query
+
+
+@schemathesis.hook
+def map_body(context, body):
+    if is_push(context) and isinstance(body, str) and len(body) % 2 == 0:
+        return '{"type":"session:idle"}\n' * (1 + len(body) % 3)
+    return body
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(context, value):
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode() + b"\n"
 
 
 @schemathesis.hook
