@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::events::{DIGITS, STAMP, now};
-use crate::process::invalid;
+use crate::process::{DONE, invalid};
 
 const READ: usize = 256 << 10;
 /// How many connections are opened at once.
@@ -214,8 +214,8 @@ impl Counts {
                 self.batches.resize(index + 1, 0);
             }
             self.batches[index] += 1;
-            if self.batches[index] == self.reading && !self.is_timed {
-                println!("done {index}");
+            if self.batches[index] == self.reading {
+                println!("{DONE}{index}");
             }
         }
     }

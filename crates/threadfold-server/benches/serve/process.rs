@@ -7,6 +7,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::scenario::Scale;
 
+/// What the clients print when all of them have received a batch.
+pub(crate) const DONE: &str = "done ";
+
 /// A process of this program in another role.
 pub(crate) struct Role {
     process: Child,
@@ -40,9 +43,21 @@ impl Role {
         Ok(line.trim_end().to_owned())
     }
 
+    /// Returns the answer to a question. What clients have received in between is no answer.
     pub(crate) fn ask(&mut self, line: &str) -> io::Result<String> {
         self.tell(line)?;
-        self.read()
+        loop {
+            let answer = self.read()?;
+            if !answer.starts_with(DONE) {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Waits until all clients have received another batch.
+    pub(crate) fn wait_for_batch(&mut self) -> io::Result<()> {
+        while !self.read()?.starts_with(DONE) {}
+        Ok(())
     }
 
     /// Returns the CPU seconds that the process has used.

@@ -84,6 +84,8 @@ struct Figures {
 }
 
 const EVENT: usize = 100;
+/// How many events may be on their way if they take turns.
+const AHEAD: u64 = 4;
 /// How long the last deliveries may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -164,14 +166,9 @@ impl Run {
         Ok(Self { server, clients, address, before })
     }
 
-    /// Publishes events at a steady rate, and returns the deliveries, and their 50th and 99th
-    /// percentile in milliseconds.
-    pub(crate) fn pace(
-        &mut self,
-        count: u64,
-        interval: Duration,
-        deliveries: u64,
-    ) -> io::Result<(f64, f64)> {
+    /// Publishes events at a steady rate, and returns the 50th and 99th percentile of the time to
+    /// each client, in milliseconds.
+    fn pace(&mut self, count: u64, interval: Duration, deliveries: u64) -> io::Result<(f64, f64)> {
         self.clients.ask("time")?;
         self.server.tell(&format!("pace {count} {}", interval.as_micros()))?;
         let start = Instant::now();
@@ -179,6 +176,27 @@ impl Run {
         while self.clients.ask("count")?.parse() != Ok(deliveries) && start.elapsed() < limit {
             std::thread::sleep(Duration::from_millis(50));
         }
+        self.times(deliveries)
+    }
+
+    /// Publishes one event after another, each after all clients have received an earlier one, and
+    /// returns the times as [`pace`](Self::pace) does.
+    pub(crate) fn take_turns(&mut self, count: u64, deliveries: u64) -> io::Result<(f64, f64)> {
+        self.clients.ask("time")?;
+        for number in 0..count {
+            if number >= AHEAD {
+                self.clients.wait_for_batch()?;
+            }
+            self.server.tell("batch 1")?;
+        }
+        for _ in 0..AHEAD.min(count) {
+            self.clients.wait_for_batch()?;
+        }
+        self.times(deliveries)
+    }
+
+    /// Returns the 50th and 99th percentile, if everything was delivered.
+    fn times(&mut self, deliveries: u64) -> io::Result<(f64, f64)> {
         let line = self.clients.ask("times")?;
         let numbers: Vec<u64> = line.split(' ').filter_map(|it| it.parse().ok()).collect();
         let [received, p50, p99, gaps] = numbers[..] else {
@@ -234,7 +252,7 @@ fn measure(kind: &str, load: &Load, seconds: u64) -> io::Result<Figures> {
             run.server.tell(&batch)?;
             asked += 1;
         }
-        run.clients.read()?;
+        run.clients.wait_for_batch()?;
         done += 1;
     }
     let wall = start.elapsed().as_secs_f64();

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use crate::scenario::{Bar, Run, memory, print_bar};
 
@@ -14,7 +13,6 @@ pub(crate) struct SlowScale {
 }
 
 const EVENT: usize = 30 << 10;
-const INTERVAL: Duration = Duration::from_millis(10);
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// What one run showed.
@@ -27,7 +25,7 @@ struct SlowFigures {
 
 pub(crate) fn run(scale: &SlowScale) -> io::Result<bool> {
     let SlowScale { clients, events, rounds } = scale;
-    println!("{clients} clients of one session, {events} events of 30 KiB, one every {INTERVAL:?}");
+    println!("{clients} clients of one session, {events} events of 30 KiB");
     println!("{:<12} {:>8} {:>8} {:>12} {:>14}", "", "p50 ms", "p99 ms", "grown MB", "held KiB");
     let (mut ratios, mut grown, mut held) = (Vec::new(), 0_f64, 0_f64);
     for _ in 0..*rounds {
@@ -56,7 +54,7 @@ fn measure(scale: &SlowScale, stalled: usize) -> io::Result<SlowFigures> {
     let mut run = Run::start("ours", 1, scale.clients, stalled, 1, EVENT)?;
     let before = memory(&mut run.server)?;
     let reading = (scale.clients - stalled) as u64;
-    let (p50, p99) = run.pace(scale.events, INTERVAL, scale.events * reading)?;
+    let (p50, p99) = run.take_turns(scale.events, scale.events * reading)?;
     let grown = memory(&mut run.server)?.saturating_sub(before) as f64 / 1e6;
     let held = held(&run.address)? / MIB;
     Ok(SlowFigures { p50, p99, grown, held })
