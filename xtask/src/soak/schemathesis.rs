@@ -25,6 +25,7 @@ const TITLE: &str = "\
 What `cargo xtask soak schemathesis` found: requests to a real `threadfold serve` with recorded sessions, valid and invalid ones, generated from `/v1/openapi.json`.
 Half of those that name a session name one that exists.
 No answer may have a status of 5xx, or one that the OpenAPI does not list.
+A method that the OpenAPI does not list for a path is answered with 405, which is no answer of an operation.
 ";
 
 pub(super) fn run() -> Result<ExitCode> {
