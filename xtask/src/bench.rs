@@ -30,6 +30,9 @@ enum Benchmark {
     FirstMinute,
     /// The cost of a turn of the loop
     Loop,
+    /// The load of many subscribers beside plain WebSockets, and of one that does not read;
+    /// `--start`: the start of the server over thousands of sessions
+    Serve,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -40,6 +43,11 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Benchmark::Store => &[("threadfold-testkit", "store"), ("threadfold-engine", "sessions")],
         Benchmark::Checkpoint => &[("threadfold-loop", "checkpoint")],
         Benchmark::FirstMinute => &[("threadfold", "first_minute")],
+        // It has the sessions that the program is started over.
+        Benchmark::Serve if args.arguments.iter().any(|it| it == "--start") => {
+            &[("threadfold", "first_minute")]
+        }
+        Benchmark::Serve => &[("threadfold-server", "serve")],
         Benchmark::Loop => &[("threadfold-loop", "loop")],
     };
     for (package, target) in targets {

@@ -44,6 +44,9 @@ enum Target {
     Opencode,
     /// Lines of Codex's streams and rollouts to a state
     Codex,
+    /// Frames of a WebSocket's client
+    #[value(name = "websocket_frame")]
+    WebsocketFrame,
 }
 
 pub(crate) fn run(args: &FuzzArgs) -> Result<()> {
@@ -69,11 +72,16 @@ fn run_target(target: Target, seconds: u32) -> Result<()> {
         Target::ClaudeTranscript => "claude_transcript",
         Target::Opencode => "opencode",
         Target::Codex => "codex",
+        Target::WebsocketFrame => "websocket_frame",
     };
     let learnt = shell::root().join("fuzz/target/corpus").join(name);
     std::fs::create_dir_all(&learnt)
         .with_context(|| format!("`{}` cannot be made", learnt.display()))?;
-    let crashes = shell::root().join(CRASHES).join(name);
+    let crashes = match target {
+        // The tests of its crate read the seeds.
+        Target::WebsocketFrame => "fuzz/corpus",
+        _ => CRASHES,
+    };
     eprintln!("==> fuzzing `{name}` for {seconds} s");
     // The first folder is written to; the second is only read.
     let result = shell::run(
@@ -83,10 +91,10 @@ fn run_target(target: Target, seconds: u32) -> Result<()> {
             .arg(shell::root().join("fuzz/corpus").join(name))
             .arg("--")
             .arg(format!("-max_total_time={seconds}"))
-            .arg(format!("-artifact_prefix={}/", crashes.display()))
+            .arg(format!("-artifact_prefix={}/", shell::root().join(crashes).join(name).display()))
             .arg("-print_final_stats=1"),
     );
     result.with_context(|| {
-        format!("`{name}` did not pass; if an input broke it, that is now in `{CRASHES}/{name}`")
+        format!("`{name}` did not pass; if an input broke it, that is now in `{crashes}/{name}`")
     })
 }

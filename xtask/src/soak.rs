@@ -1,6 +1,9 @@
 //! `cargo xtask soak`: runs a check over all its data, which the tests run on a share, and writes the
 //! report that is committed below `docs`.
 
+mod autobahn;
+mod schemathesis;
+
 use std::fs;
 use std::process::ExitCode;
 
@@ -24,6 +27,12 @@ enum SoakCheck {
     /// Disconnect clients of a server 2,000 times, and restart it 20 times; writes
     /// `docs/serve-report.md`
     Serve,
+    /// Send 5,000 requests that are generated from the OpenAPI; writes
+    /// `docs/schemathesis-report.md`
+    Schemathesis,
+    /// Run the WebSocket cases of the Autobahn test suite, which needs Python 2.7; writes
+    /// `docs/autobahn-report.md`
+    Autobahn,
 }
 
 /// Runs a check and returns its exit code: 0 ok, 1 findings, 2 unreadable.
@@ -31,6 +40,8 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     match args.name {
         SoakCheck::Mutations => mutations(),
         SoakCheck::Serve => serve(),
+        SoakCheck::Schemathesis => schemathesis::run(),
+        SoakCheck::Autobahn => autobahn::run(),
     }
 }
 
@@ -56,8 +67,7 @@ fn mutations() -> Result<ExitCode> {
         worst = worst.max(code);
         report += &format!("\n## {agent}\n\n```text\n{output}```\n");
     }
-    let path = shell::root().join("docs/mutations-report.md");
-    fs::write(&path, report).with_context(|| format!("`{}` cannot be written", path.display()))?;
+    write_report("docs/mutations-report.md", &report)?;
     Ok(ExitCode::from(worst))
 }
 
@@ -69,7 +79,6 @@ After each disconnect, the state of both clients is compared with the server's s
 ";
 
 fn serve() -> Result<ExitCode> {
-    let path = shell::root().join("docs/serve-report.md");
     let found = shell::root().join("target/serve-report.txt");
     let run = "cargo nextest run --locked --package threadfold serve_soak";
     let mut command = shell::command(run);
@@ -82,8 +91,13 @@ fn serve() -> Result<ExitCode> {
     print!("{output}");
     let report = fs::read_to_string(&found).unwrap_or_else(|_| "It failed.\n".to_owned());
     let report = format!("{SERVE}\nRun on {}.\n\n```text\n{report}```\n", commit()?);
-    fs::write(&path, report).with_context(|| format!("`{}` cannot be written", path.display()))?;
+    write_report("docs/serve-report.md", &report)?;
     Ok(ExitCode::from(code))
+}
+
+fn write_report(path: &str, report: &str) -> Result<()> {
+    let path = shell::root().join(path);
+    fs::write(&path, report).with_context(|| format!("`{}` cannot be written", path.display()))
 }
 
 /// Returns the commit that is checked out, with its date.

@@ -61,9 +61,12 @@ pub(crate) async fn session_of(
     })?;
     let others = match status.sessions.saturating_sub(1) {
         0 => String::new(),
-        others => format!(" and not {} of the server", count(others, "other", "others")),
+        others => {
+            let others = count(others, "other session", "other sessions");
+            format!("; the server has {others}, which `--session ID` chooses")
+        }
     };
-    print_note(format_args!("session `{latest}`{others}; `--session ID` chooses another one"));
+    print_note(format_args!("session `{latest}`{others}"));
     Ok(latest)
 }
 

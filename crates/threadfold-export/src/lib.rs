@@ -35,6 +35,6 @@ pub use file_name::file_name;
 pub use format::{ExportFormat, LoneFileError, write_export, write_lone_file, write_original};
 pub use markdown::write_markdown;
 pub use session_files::{
-    SourceWriter, UsedPaths, WrittenFile, below, beside, create_new, has_files, lone_file,
+    SourceWriter, UsedPaths, WrittenFile, below, beside, create_private, has_files, lone_file,
     move_into,
 };

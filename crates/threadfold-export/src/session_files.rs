@@ -140,7 +140,7 @@ impl<'a> SourceWriter<'a> {
                 self.known.insert(key, None);
                 return Ok(None);
             };
-            create_new(&path)?;
+            create_private(&path)?;
             let index = self.written.len();
             self.known.insert(key, Some(index));
             let (spec, missing, older) = (spec.clone(), Vec::new(), Vec::new());
@@ -161,7 +161,7 @@ impl<'a> SourceWriter<'a> {
             } else {
                 fs::remove_file(&path)?;
             }
-            create_new(&path)?;
+            create_private(&path)?;
         }
         Ok(Some(index))
     }
@@ -178,7 +178,7 @@ impl<'a> SourceWriter<'a> {
 }
 
 /// Creates a file that only this user can read, and its folder. Fails if it exists.
-pub fn create_new(path: &Path) -> io::Result<File> {
+pub fn create_private(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
     }

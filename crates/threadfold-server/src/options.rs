@@ -80,6 +80,8 @@ pub struct Limits {
     pub header_time: Duration,
     /// How often a client is sent a sign of life.
     pub heartbeat: Duration,
+    /// How long a ticket for a WebSocket can be used.
+    pub ticket: Duration,
     /// How long a session stays open for writing after its last record.
     pub idle: Duration,
 }
@@ -95,6 +97,7 @@ impl Default for Limits {
             headers: 64,
             header_time: Duration::from_secs(10),
             heartbeat: Duration::from_secs(15),
+            ticket: Duration::from_secs(30),
             idle: Duration::from_secs(30),
         }
     }

@@ -35,7 +35,8 @@ pub(crate) struct FramedEntry {
 impl FramedEntry {
     pub(crate) fn new(cursor: Option<String>, seq: u64, json: &str) -> Self {
         // Raw JSON of an agent may contain line ends between its tokens; SSE cannot.
-        let (websocket, header) = match json.contains(['\n', '\r']) {
+        let has_line_end = json.contains('\n') || json.contains('\r');
+        let (websocket, header) = match has_line_end {
             true => text_frame(&json.replace(['\n', '\r'], " ")),
             false => text_frame(json),
         };

@@ -256,3 +256,54 @@ fn fill(slot: &JoinSlot, joined: Result<Join, EngineError>, signal: &Signal) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(joined);
     signal.set();
 }
+
+#[cfg(test)]
+mod tests {
+    use threadfold_core::SessionEvent;
+    use threadfold_engine::{Host, Options, holder};
+    use threadfold_store::MemoryStore;
+
+    use super::*;
+
+    /// Returns a subscriber that has been given all up to a record by others than the feed.
+    async fn subscriber_at(seq: u64) -> (Subscription, Arc<Feed>) {
+        let host = Host::new(Arc::new(MemoryStore::default()));
+        let id = SessionId::from("s");
+        let mut session = host.open(&id, Options::new(holder("test"))).await.unwrap();
+        let event = SessionEvent::from_json(r#"{"type":"session:idle"}"#).unwrap();
+        session.emit_all(&[event]).await.unwrap();
+        let log = session.cursor().log;
+        let metrics = Arc::new(Metrics::default());
+        let feeds = Arc::new(Feeds::new(host, metrics.clone()));
+        let key = FeedKey { session: id.clone(), is_events: true };
+        let feed = feeds.open(&key).await.unwrap();
+        let cursor = Cursor { log, generation: GENERATION, seq };
+        let frames = JoinFrames { entries: Vec::new(), cursor };
+        let joined = Join { feed: feed.clone(), frames };
+        let state = State::Joining(Arc::new(Mutex::new(Some(Ok(joined)))));
+        let signal = Arc::default();
+        (Subscription { session: id, feeds, signal, metrics, state }, feed)
+    }
+
+    fn append(feed: &Feed, seqs: impl IntoIterator<Item = u64>) {
+        feed.log.append(seqs.into_iter().map(|seq| FramedEntry::new(None, seq, "{}")));
+    }
+
+    fn read(subscription: &mut Subscription) -> Vec<u64> {
+        let mut entries = Vec::new();
+        subscription.read(usize::MAX, &mut entries);
+        entries.iter().map(|it| it.seq).collect()
+    }
+
+    #[tokio::test]
+    async fn records_that_a_subscriber_has_before_the_feed_are_not_sent_again() {
+        let (mut subscription, feed) = subscriber_at(5).await;
+        assert!(read(&mut subscription).is_empty(), "the feed is at the first record");
+        append(&feed, 2..=3);
+        assert!(read(&mut subscription).is_empty(), "it has them");
+        append(&feed, 4..=7);
+        assert_eq!(read(&mut subscription), [6, 7]);
+        append(&feed, 8..=8);
+        assert_eq!(read(&mut subscription), [8]);
+    }
+}

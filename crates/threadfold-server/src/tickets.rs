@@ -11,20 +11,28 @@ use axum::http::StatusCode;
 
 use crate::problem::Problem;
 
-/// How long a ticket can be used.
-pub(crate) const LIFETIME: Duration = Duration::from_secs(30);
 /// How many unused tickets there may be.
 const MOST: usize = 10_000;
 
 /// The tickets that were not used yet.
-#[derive(Default)]
 pub(crate) struct Tickets {
+    /// How long a ticket can be used.
+    lifetime: Duration,
     /// When each expires, by the hash of the ticket: a lookup must not reveal how much of a guess
     /// was right.
     unused: Mutex<BTreeMap<[u8; 32], Instant>>,
 }
 
 impl Tickets {
+    pub(crate) fn new(lifetime: Duration) -> Self {
+        Self { lifetime, unused: Mutex::default() }
+    }
+
+    /// Returns how long a ticket can be used.
+    pub(crate) fn lifetime(&self) -> Duration {
+        self.lifetime
+    }
+
     /// Returns a new ticket.
     pub(crate) fn issue(&self) -> Result<String, Problem> {
         let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +44,7 @@ impl Tickets {
             return Err(Problem::busy("too many tickets were requested and not used"));
         }
         let ticket = uuid::Uuid::new_v4().simple().to_string();
-        unused.insert(*blake3::hash(ticket.as_bytes()).as_bytes(), now + LIFETIME);
+        unused.insert(*blake3::hash(ticket.as_bytes()).as_bytes(), now + self.lifetime);
         Ok(ticket)
     }
 
@@ -68,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_ticket_is_used_once_and_in_time() {
-        let tickets = Tickets::default();
+        let tickets = Tickets::new(Duration::from_secs(30));
         let ticket = tickets.issue().unwrap();
         assert!(tickets.redeem(Some(&ticket)).is_ok());
         assert_eq!(tickets.redeem(Some(&ticket)).unwrap_err().status, 401);
@@ -81,7 +89,7 @@ mod tests {
 
     #[test]
     fn tickets_that_nobody_uses_are_limited() {
-        let tickets = Tickets::default();
+        let tickets = Tickets::new(Duration::from_secs(30));
         for _ in 0..MOST {
             tickets.issue().unwrap();
         }

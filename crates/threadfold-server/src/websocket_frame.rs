@@ -217,5 +217,10 @@ fn close_code(content: &[u8]) -> Result<u16, Violation> {
     }
 }
 
+// With their paths, because the echo of `soak autobahn` and the fuzzer include this file.
 #[cfg(test)]
+#[path = "websocket_frame/law.rs"]
+mod law;
+#[cfg(test)]
+#[path = "websocket_frame/tests.rs"]
 mod tests;

@@ -6,11 +6,13 @@
 mod home;
 mod measure;
 mod peers;
+mod serve;
 mod table;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use threadfold_fold::{HEAD_BYTES, SessionFile, detect, parse_transcript};
 
@@ -19,12 +21,16 @@ use crate::measure::{Cost, Reader, idle_wakeups, median, run};
 use crate::table::{Row, print_head, print_ratio, print_row};
 
 const MB: u64 = 1_000_000;
+/// How long an idle server is observed.
+const IDLE: Duration = Duration::from_secs(600);
 
 /// What to generate.
 struct Scale {
     sessions: usize,
     large: u64,
     with_peers: bool,
+    /// Only the start of the server, and how long it is observed afterwards.
+    serve: Option<Duration>,
 }
 
 fn main() -> io::Result<()> {
@@ -39,6 +45,9 @@ fn main() -> io::Result<()> {
     let homes = Homes::generate(&folder, scale.sessions, scale.large)?;
     let work = tempfile::tempdir_in(&folder)?;
     let bench = Bench { folder: work.path().to_owned() };
+    if let Some(idle) = scale.serve {
+        return serve::measure(&bench, &homes.all, scale.sessions, idle);
+    }
     print_head();
     bench.lists(&homes, &scale)?;
     bench.imports(&homes.all)?;
@@ -50,8 +59,10 @@ fn main() -> io::Result<()> {
 }
 
 fn scale(mut arguments: impl Iterator<Item = String>) -> io::Result<Scale> {
-    let mut scale = Scale { sessions: 2_000, large: 1_000 * MB, with_peers: true };
-    let wanted = || io::Error::other("wanted: --sessions N, --large MB, --no-peers");
+    let mut scale = Scale { sessions: 2_000, large: 1_000 * MB, with_peers: true, serve: None };
+    let wanted = || {
+        io::Error::other("wanted: --sessions N, --large MB, --no-peers, --start, --idle SECONDS")
+    };
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next().and_then(|it| it.parse().ok()).ok_or_else(wanted);
         match argument.as_str() {
@@ -59,6 +70,8 @@ fn scale(mut arguments: impl Iterator<Item = String>) -> io::Result<Scale> {
             "--bench" => {}
             "--sessions" => scale.sessions = number()?,
             "--large" => scale.large = number()? as u64 * MB,
+            "--start" => (scale.large, scale.serve) = (MB, Some(scale.serve.unwrap_or(IDLE))),
+            "--idle" => scale.serve = Some(Duration::from_secs(number()? as u64)),
             "--no-peers" => scale.with_peers = false,
             _ => return Err(wanted()),
         }

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use threadfold_export::create_new;
+use threadfold_export::create_private;
 
 use crate::error::CommandError;
 use crate::unfinished::{UnfinishedFiles, unfinished_path};
@@ -121,7 +121,7 @@ fn open(path: &Path, has_force: bool, listed: &UnfinishedFiles) -> io::Result<(F
         }
         let unfinished = unfinished_path(path, None);
         listed.add(&unfinished);
-        return create_new(&unfinished).map(|file| (file, Place::New { unfinished }));
+        return create_private(&unfinished).map(|file| (file, Place::New { unfinished }));
     };
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -136,7 +136,7 @@ fn open(path: &Path, has_force: bool, listed: &UnfinishedFiles) -> io::Result<(F
     let target = fs::canonicalize(path)?;
     let unfinished = unfinished_path(&target, None);
     listed.add(&unfinished);
-    create_new(&unfinished).map(|file| (file, Place::Beside { unfinished, target }))
+    create_private(&unfinished).map(|file| (file, Place::Beside { unfinished, target }))
 }
 
 fn unwritable(path: &Path, error: io::Error) -> CommandError {

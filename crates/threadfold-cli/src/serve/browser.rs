@@ -3,10 +3,12 @@
 //! The link has the token, and other users see the arguments of a process: so the browser is given a
 //! file that only this user can read, which leads to the link.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use threadfold_export::create_private;
 
 use crate::error::print_note;
 
@@ -22,12 +24,8 @@ fn try_open(link: &str, token_path: &Path) -> io::Result<()> {
     if fs::exists(&page)? {
         fs::remove_file(&page)?;
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let refresh = format!("<meta http-equiv=\"refresh\" content=\"0;url={link}\">\n");
-    options.open(&page)?.write_all(refresh.as_bytes())?;
+    create_private(&page)?.write_all(refresh.as_bytes())?;
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = match cfg!(windows) {
         true => Command::new("explorer"),

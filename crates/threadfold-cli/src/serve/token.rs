@@ -1,10 +1,11 @@
 //! The token of the server, in a file that only its user can read.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use threadfold_export::create_private;
 use threadfold_server::Token;
 
 use crate::error::CommandError;
@@ -44,14 +45,7 @@ pub(super) fn open(path: &Path) -> Result<Token, CommandError> {
 
 /// Creates the file with a new token, unless there is one.
 fn create(path: &Path) -> io::Result<Token> {
-    if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
-        fs::create_dir_all(folder)?;
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
+    let mut file = create_private(path)?;
     let token = Token::random();
     file.write_all(format!("{}\n", token.as_str()).as_bytes())?;
     file.sync_all()?;

@@ -29,11 +29,21 @@ impl Serving {
     }
 
     pub(crate) fn start_with(env: &TestEnv, bind: &str, more: &[&str]) -> Self {
+        Self::start_configured(env, bind, more, |_| {})
+    }
+
+    pub(crate) fn start_configured(
+        env: &TestEnv,
+        bind: &str,
+        more: &[&str],
+        configure: impl FnOnce(&mut Command),
+    ) -> Self {
         let token = env.path("token").display().to_string();
         let store = env.path("store.db").display().to_string();
         let mut command =
             env.command(&["serve", "--bind", bind, "--store", &store, "--token-file", &token]);
         command.args(more).stdout(Stdio::piped()).stderr(Stdio::null());
+        configure(&mut command);
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
@@ -45,6 +55,10 @@ impl Serving {
         assert!(curl.contains("curl -H \"Authorization: Bearer $(cat '"), "{curl}");
         assert!(!curl.contains(&token), "{curl}");
         Self { process, address, token }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -65,13 +79,12 @@ impl Serving {
     }
 
     fn curl(&self, arguments: &[&str], path: &str) -> String {
-        let run = Command::new("curl")
-            .args(["-sS", "-H", &format!("Authorization: Bearer {}", self.token)])
-            .args(arguments)
-            .arg(format!("{}{path}", self.address))
-            .output()
-            .unwrap();
-        String::from_utf8(run.stdout).unwrap()
+        self.at().curl(arguments, path)
+    }
+
+    /// Returns where the server is, for a thread of its own.
+    pub(crate) fn at(&self) -> ServerAddress {
+        ServerAddress { address: self.address.clone(), token: self.token.clone() }
     }
 
     fn delete(&self, id: &str) {
@@ -111,6 +124,29 @@ impl Serving {
         let pid = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.process.wait().unwrap().success()
+    }
+}
+
+/// Where a server is, whether it runs or not.
+pub(crate) struct ServerAddress {
+    pub(crate) address: String,
+    token: String,
+}
+
+impl ServerAddress {
+    /// Returns the answer, if there is one.
+    pub(crate) fn try_post(&self, path: &str) -> Option<Value> {
+        serde_json::from_str(&self.curl(&["-X", "POST"], path)).ok()
+    }
+
+    fn curl(&self, arguments: &[&str], path: &str) -> String {
+        let run = Command::new("curl")
+            .args(["-sS", "-H", &format!("Authorization: Bearer {}", self.token)])
+            .args(arguments)
+            .arg(format!("{}{path}", self.address))
+            .output()
+            .unwrap();
+        String::from_utf8(run.stdout).unwrap()
     }
 }
 

@@ -3,23 +3,21 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
+use std::process::{Child, ChildStdin, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use futures_util::{SinkExt, StreamExt};
-use serde_json::json;
-use threadfold_client::{FollowEvent, SessionMirror};
+use serde_json::{Value, json};
 use threadfold_testkit::{
-    AgentHome, Availability, ClaudeCode, Input, NextLine, OpenCode, RunOptions, ScriptedModel,
-    SubagentTool, opencode_scripts, ready_scripts, report_skipped,
+    AgentHome, Availability, ClaudeCode, Input, NextLine, OpenCode, Place, RunOptions, Script,
+    ScriptedModel, Step, report_skipped,
 };
-use tokio::runtime::Runtime;
-use tokio_tungstenite::tungstenite::Message;
 
 use crate::env::TestEnv;
+use crate::live_clients::LiveClient;
 use crate::serve::Serving;
 
-fn found<T>(what: &str, found: Availability<T>) -> Option<T> {
+pub(crate) fn found<T>(what: &str, found: Availability<T>) -> Option<T> {
     match found {
         Availability::Found(found) => Some(found),
         Availability::Unavailable(reason) => {
@@ -30,130 +28,171 @@ fn found<T>(what: &str, found: Availability<T>) -> Option<T> {
     }
 }
 
-fn agents() -> std::path::PathBuf {
+pub(crate) fn agents() -> std::path::PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("agents")
 }
 
-/// Follows a session over SSE and, late, over a WebSocket, and compares both with the server.
-fn check_clients(server: &Serving, id: &str) {
-    let runtime = Runtime::new().unwrap();
-    let client = server.client();
-    let (seq, hash) = runtime.block_on(client.state_hash(id, None)).unwrap();
-    let mut followed = client.follow(id);
-    while followed.mirror().cursor().is_none_or(|it| it.seq < seq) {
-        assert_eq!(runtime.block_on(followed.next()).unwrap(), FollowEvent::Changed);
-    }
-    assert_eq!(followed.mirror().state_hash(), hash);
-    let mirror = runtime.block_on(async {
-        let ticket = server.post("/v1/tickets")["ticket"].as_str().unwrap().to_owned();
-        let url = format!("{}/v1/live?ticket={ticket}", server.address.replace("http", "ws"));
-        let (mut socket, _) = tokio_tungstenite::connect_async(url).await.unwrap();
-        let subscribe =
-            json!({"type": "subscribe", "sessionId": id, "view": "events", "reducer": 1});
-        socket.send(Message::text(subscribe.to_string())).await.unwrap();
-        let mut mirror = SessionMirror::default();
-        while mirror.cursor().is_none_or(|it| it.seq < seq) {
-            if let Message::Text(text) = socket.next().await.unwrap().unwrap() {
-                mirror.apply(&serde_json::from_str(&text).unwrap()).unwrap();
-            }
-        }
-        mirror
-    });
-    assert_eq!(mirror.state_hash(), hash);
+const LIMIT: Duration = Duration::from_secs(60);
+/// Where the model stops until the last client has joined.
+const GATE: &str = "last client";
+const LAST_TEXT: &str = "The folder has two files, and this text has a long pause in it.";
+
+/// Returns a model whose answer has a tool, and stops in the middle of the text after it.
+fn held_model(shell: &str) -> ScriptedModel {
+    let command = json!({"command": "echo one two", "description": "Lists the folder"});
+    let middle = Place::Within { block: 0, deltas: 2 };
+    let script = Script::new("held")
+        .step(Step::new().text("I look at the folder.").tool_use(shell, command))
+        .step(Step::new().text(LAST_TEXT).hold(middle, GATE));
+    let short = Script::new("text").step(Step::new().text("A title."));
+    ScriptedModel::builder().require_tools().script(script).script(short).start().unwrap()
 }
 
-#[test]
-fn a_real_agent_is_followed_and_pushed_while_the_server_is_killed() {
-    let Some(claude) = found("real Claude Code", ClaudeCode::find(&agents()).unwrap()) else {
-        return;
-    };
-    let scripts = ready_scripts(SubagentTool::Agent);
-    let model = ScriptedModel::builder().scripts(scripts).start().unwrap();
-    let home = AgentHome::new().unwrap();
-    let env = TestEnv::new();
-    let agent_home = home.path().display().to_string();
-    let mut server = Serving::start_with(&env, "127.0.0.1:0", &["--agent-home", &agent_home]);
-    let (url, token) = (server.address.clone(), env.path("token").display().to_string());
-    let mut command = env.command(&["push", "--url", &url, "--token-file", &token]);
-    let mut push = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stdin = push.stdin.take().unwrap();
+/// `threadfold push`, and all lines that it was given.
+struct Pushed {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    lines: Vec<String>,
+}
 
-    let id = "3d5f0c1e-0000-4000-8000-000000000015";
-    let prompt = Input::Prompt("[[play:tools]] please run".to_owned());
-    let options = RunOptions::new(&home, model.base_url(), prompt).session_id(id);
-    let mut running = claude.start(&options).unwrap();
-    let mut lines = 0;
+impl Pushed {
+    fn start(env: &TestEnv, server: &Serving, more: &[&str]) -> Self {
+        let token = env.path("token").display().to_string();
+        let mut command = env.command(&["push", "--url", &server.address, "--token-file", &token]);
+        command.args(more).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let stdin = process.stdin.take();
+        Self { process, stdin, lines: Vec::new() }
+    }
+
+    fn push(&mut self, line: &[u8]) {
+        let line = format!("{}\n", String::from_utf8(line.to_vec()).unwrap());
+        self.stdin.as_mut().unwrap().write_all(line.as_bytes()).unwrap();
+        self.lines.push(line);
+    }
+
+    /// Waits until the server has everything, and returns the lines.
+    fn finish(mut self) -> Vec<String> {
+        self.stdin = None;
+        let ended = self.process.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        self.lines
+    }
+}
+
+/// Waits until the server has read all that an agent wrote, and returns the last record.
+fn last_record(server: &Serving, id: &str) -> u64 {
+    let mut last = 0;
     loop {
-        match running.next_within(Duration::from_secs(60)) {
-            NextLine::Line(line) => {
-                stdin.write_all(&[line.as_slice(), b"\n"].concat()).unwrap();
-                lines += 1;
-                if lines == 5 {
-                    let address = server.kill();
-                    server = Serving::start_with(&env, &address, &["--agent-home", &agent_home]);
-                }
-            }
-            NextLine::Quiet => {}
-            NextLine::End | NextLine::TimedOut => break,
+        thread::sleep(Duration::from_millis(1_500));
+        let seq = server.get(&format!("/v1/sessions/{id}"))["seq"].as_u64().unwrap();
+        if std::mem::replace(&mut last, seq) == seq {
+            return seq;
         }
     }
-    drop(stdin);
-    running.finish().unwrap();
-    let pushed = push.wait_with_output().unwrap();
-    assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
-    assert!(lines > 10, "{lines}");
+}
 
+/// Compares the clients of a session with the server, and the stream with the transcript.
+fn check(server: &Serving, id: &str, clients: [LiveClient; 2], pushed: &[String]) {
     let verdict = server.wait(&format!("/v1/sessions/{id}/verify"), |it| {
         matches!(it["verdict"].as_str(), Some("equal" | "partial"))
     });
     assert_eq!(verdict["differences"], json!([]), "{verdict}");
-    check_clients(&server, id);
-    // Each line of the stream is there once, and each line of the file.
+    let seq = last_record(server, id);
+    let state = server.get(&format!("/v1/sessions/{id}/state?at={seq}"));
+    assert!(state.to_string().contains(LAST_TEXT), "{state}");
+    for (client, kind) in clients.into_iter().zip(["SSE", "WebSocket"]) {
+        let mirror = client.finish(seq);
+        assert_eq!(mirror.state_hash(), state["stateHash"], "{id} over {kind}");
+        assert_eq!(mirror.gaps(), 0, "{id} over {kind}");
+    }
     let log = server.text(&format!("/v1/sessions/{id}/log"));
-    let records: Vec<serde_json::Value> =
-        log.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
-    let of_stream = records.iter().filter(|it| {
-        it["kind"] == "line" && it["text"].as_str().is_some_and(|it| it.contains("\"session_id\""))
-    });
-    assert!(of_stream.count() <= lines, "a line was stored twice");
+    let records: Vec<Value> = log.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    // Nothing is lost, and nothing is there twice.
+    for line in pushed {
+        let wanted = pushed.iter().filter(|it| *it == line).count();
+        let stored = records.iter().filter(|it| it["text"] == line.as_str()).count();
+        assert_eq!(stored, wanted, "{line}");
+    }
+}
+
+fn wait_for_text(server: &Serving, id: &str, text: &str) {
+    server.wait(&format!("/v1/sessions/{id}/state"), |it| it.to_string().contains(text));
 }
 
 #[test]
-fn a_real_server_of_an_agent_is_followed_live() {
-    let Some(opencode) = found("real OpenCode", OpenCode::find(&agents()).unwrap()) else { return };
-    let model = ScriptedModel::builder().require_tools().scripts(opencode_scripts());
-    let model = model.start().unwrap();
-    let home = AgentHome::new().unwrap();
-    let env = TestEnv::new();
+fn two_real_agents_are_followed_by_two_clients_each_while_the_server_is_killed() {
+    let claude = found("real Claude Code", ClaudeCode::find(&agents()).unwrap());
+    let opencode = found("real OpenCode", OpenCode::find(&agents()).unwrap());
+    let (Some(claude), Some(opencode)) = (claude, opencode) else { return };
+    let (claude_model, opencode_model) = (held_model("Bash"), held_model("bash"));
+    let (home, env) = (AgentHome::new().unwrap(), TestEnv::new());
     let agent_home = home.path().display().to_string();
-    let server = Serving::start_with(&env, "127.0.0.1:0", &["--agent-home", &agent_home]);
-    let agent = opencode.serve(&home, &model.base_url()).unwrap();
+    let mut server = Serving::start_with(&env, "127.0.0.1:0", &["--agent-home", &agent_home]);
+
+    let agent = opencode.serve(&home, &opencode_model.base_url()).unwrap();
     let folder = home.project().join("live");
     fs::create_dir(&folder).unwrap();
-    let id = agent.create_session(&folder).unwrap();
-    agent.prompt(&folder, &id, "[[play:text]] please run").unwrap();
-    let messages = || -> serde_json::Value {
-        serde_json::from_slice(&agent.messages(&folder, &id).unwrap()).unwrap()
-    };
-    let texts = |value: &serde_json::Value| value.to_string().matches("\"type\":\"text\"").count();
-    let start = std::time::Instant::now();
-    while texts(&messages()) < 2 {
-        assert!(start.elapsed() < Duration::from_secs(60), "{}", messages());
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    server.wait(&format!("/v1/sessions/{id}/state"), |it| {
-        it["state"]["blocks"].as_array().is_some_and(|it| it.len() >= 2)
-    });
-    // Until the server has read what the agent wrote last.
-    let mut last = 0;
-    loop {
-        std::thread::sleep(Duration::from_millis(1500));
-        let seq = server.get(&format!("/v1/sessions/{id}"))["seq"].as_u64().unwrap();
-        if std::mem::replace(&mut last, seq) == seq {
-            break;
+    let other = agent.create_session(&folder).unwrap();
+    let mut bus = agent.events(&folder).unwrap();
+    agent.prompt(&folder, &other, "[[play:held]] please run").unwrap();
+    let mut other_pushed = Pushed::start(&env, &server, &["--session", &other]);
+
+    let one = "3d5f0c1e-0000-4000-8000-000000000015";
+    let prompt = Input::Prompt("[[play:held]] please run".to_owned());
+    let options = RunOptions::new(&home, claude_model.base_url(), prompt).session_id(one);
+    let mut running = claude.start(&options).unwrap();
+    let mut one_pushed = Pushed::start(&env, &server, &[]);
+
+    // Until both models hold their answer back.
+    let first = "I look at the folder.";
+    let start = Instant::now();
+    while one_pushed.lines.last().is_none_or(|it| !it.contains("text_delta"))
+        || !one_pushed.lines.iter().any(|it| it.contains("tool_result"))
+    {
+        assert!(start.elapsed() < LIMIT, "{:?}", one_pushed.lines.last());
+        if let NextLine::Line(line) = running.next_within(LIMIT) {
+            one_pushed.push(&line);
         }
     }
-    check_clients(&server, &id);
+    while let Some(line) = bus.next_within(Duration::from_secs(2)) {
+        other_pushed.push(&line);
+    }
+    for id in [one, &other] {
+        wait_for_text(&server, id, first);
+    }
+    let early = [one, &other].map(|id| LiveClient::over_events(&server, id));
+    let address = server.kill();
+    server = Serving::start_with(&env, &address, &["--agent-home", &agent_home]);
+    let late = [one, &other].map(|id| {
+        wait_for_text(&server, id, first);
+        LiveClient::over_websocket(&server, id)
+    });
+    let of_server = |id: &str| server.get(&format!("/v1/sessions/{id}/state")).to_string();
+    assert!(!of_server(one).contains(LAST_TEXT), "the clients have joined during the run");
+    claude_model.release(GATE);
+    opencode_model.release(GATE);
+
+    loop {
+        match running.next_within(LIMIT) {
+            NextLine::Line(line) => one_pushed.push(&line),
+            NextLine::Quiet => {}
+            _ => break,
+        }
+    }
+    running.finish().unwrap();
+    while let Some(line) = bus.next_within(Duration::from_secs(3)) {
+        other_pushed.push(&line);
+    }
+    let pushed = [one_pushed.finish(), other_pushed.finish()];
+    let sessions = [one, &other].into_iter().zip(early.into_iter().zip(late)).zip(&pushed);
+    for ((id, (early, late)), pushed) in sessions {
+        check(&server, id, [early, late], pushed);
+    }
+    // Before the agents began, there was nothing, and the example was played.
     let listed = server.get("/v1/sessions");
-    assert_eq!(listed["sessions"][0]["id"], id.as_str(), "{listed}");
+    let ids = listed["sessions"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap());
+    let mut ids: Vec<&str> = ids.collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [one, "example", &other], "{listed}");
 }

@@ -23,7 +23,6 @@ use crate::shared::ServerShared;
 use crate::shared_log::Signal;
 use crate::subscription::{SubscribeOptions, Subscription};
 use crate::summary_feed::SummarySubscription;
-use crate::tickets::LIFETIME;
 use crate::view_options::{parse_after, parse_view};
 
 /// What a WebSocket's key is hashed with (RFC 6455).
@@ -55,7 +54,7 @@ pub(super) async fn ticket(
     State(shared): State<Arc<ServerShared>>,
 ) -> Result<Json<Ticket>, Problem> {
     let ticket = shared.tickets.issue()?;
-    Ok(Json(Ticket { ticket, expires_in: LIFETIME.as_secs() }))
+    Ok(Json(Ticket { ticket, expires_in: shared.tickets.lifetime().as_secs() }))
 }
 
 #[derive(Deserialize, IntoParams)]

@@ -3,6 +3,7 @@
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::frame::{Frame, FrameHeader};
 
+use super::law::{any_bytes_are_read_or_refused, read};
 use super::*;
 
 /// Returns a masked frame, as a client library writes it.
@@ -21,22 +22,6 @@ fn text(is_final: bool, content: &[u8]) -> Vec<u8> {
 
 fn more(is_final: bool, content: &[u8]) -> Vec<u8> {
     masked(OpCode::Data(Data::Continue), is_final, content)
-}
-
-/// Returns all messages of the bytes, which arrive in chunks of this size.
-fn read(bytes: &[u8], chunk: usize) -> (Vec<ClientMessage>, Option<Violation>) {
-    let (mut reader, mut messages) = (FrameReader::default(), Vec::new());
-    for chunk in bytes.chunks(chunk) {
-        reader.extend(chunk);
-        loop {
-            match reader.next() {
-                Ok(Some(message)) => messages.push(message),
-                Ok(None) => break,
-                Err(violation) => return (messages, Some(violation)),
-            }
-        }
-    }
-    (messages, None)
 }
 
 #[test]
@@ -114,15 +99,24 @@ fn what_the_protocol_forbids_closes_the_connection_with_its_code() {
 }
 
 #[test]
-fn any_bytes_are_read_or_refused() {
+fn any_bytes_mean_the_same_wherever_they_are_cut() {
     let mut random = numbers(1);
     for _ in 0..20_000 {
         let length = (random() % 64) as usize;
         let bytes: Vec<u8> = (0..length).map(|_| random() as u8).collect();
-        let whole = read(&bytes, length.max(1));
-        let apart = read(&bytes, 1);
-        assert_eq!(whole, apart, "{bytes:?}");
+        any_bytes_are_read_or_refused(&bytes);
     }
+}
+
+#[test]
+fn what_the_fuzzer_found_holds() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/websocket_frame");
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        any_bytes_are_read_or_refused(&std::fs::read(file.unwrap().path()).unwrap());
+        count += 1;
+    }
+    assert!(count > 0, "`{folder}` holds nothing");
 }
 
 /// Returns numbers that look random, the same in every run.

@@ -5,6 +5,7 @@ use serde_json::json;
 use threadfold_client::SessionMirror;
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::connection::{exchange, upgrade};
 use crate::server::{TestServer, emit};
 
 #[tokio::test]
@@ -120,4 +121,34 @@ async fn too_many_subscriptions_are_refused() {
         answers.push((answer["sessionId"].as_str().unwrap().to_owned(), answer["status"].as_u64()));
     }
     assert!(answers.contains(&("c".to_owned(), Some(429))), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_client_whose_ticket_has_expired_reconnects_with_another_one_and_misses_nothing() {
+    let store = std::sync::Arc::new(threadfold_store::MemoryStore::default());
+    let lifetime = std::time::Duration::from_millis(1_500);
+    let server = TestServer::start_with(store, |it| it.limits.ticket = lifetime).await;
+    let session = server.session("s");
+    emit(&session, 0..5).await;
+    let mut mirror = SessionMirror::default();
+    let mut live = server.live().await;
+    live.subscribe("s", None).await;
+    live.follow(&mut mirror, 5).await;
+    // A client takes its next ticket, and its machine falls asleep.
+    let ticket = server.ticket().await;
+    drop(live);
+    emit(&session, 5..9).await;
+    tokio::time::sleep(lifetime).await;
+    let host = format!("host: {}\r\n", server.address);
+    let request = upgrade(&format!("/v1/live?ticket={ticket}"), &host);
+    let (status, answer) = exchange(server.address, &request).await;
+    assert_eq!(status, 401, "{answer}");
+    assert!(answer.contains("application/problem+json"), "{answer}");
+
+    let mut live = server.live().await;
+    live.subscribe("s", mirror.cursor().map(ToString::to_string)).await;
+    assert_eq!(live.next().await.unwrap()["type"], "resume");
+    live.follow(&mut mirror, 9).await;
+    let (_, state) = session.state().await.unwrap();
+    assert_eq!((mirror.state_hash(), mirror.gaps()), (state.hash().to_string(), 0));
 }
