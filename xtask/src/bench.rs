@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::shell;
+use crate::{js, shell};
 
 /// What to measure, and how.
 #[derive(Args)]
@@ -30,6 +30,8 @@ enum Benchmark {
     FirstMinute,
     /// The cost of a turn of the loop
     Loop,
+    /// The npm package beside plain JavaScript, and the frames of a page
+    Js,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -41,6 +43,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Benchmark::Checkpoint => &[("threadfold-loop", "checkpoint")],
         Benchmark::FirstMinute => &[("threadfold", "first_minute")],
         Benchmark::Loop => &[("threadfold-loop", "loop")],
+        Benchmark::Js => return js::bench(),
     };
     for (package, target) in targets {
         shell::run(
