@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::shell;
+use crate::{js, shell};
 
 /// What to measure, and how.
 #[derive(Args)]
@@ -33,6 +33,8 @@ enum Benchmark {
     /// The load of many subscribers beside plain WebSockets, and of one that does not read;
     /// `--start`: the start of the server over thousands of sessions
     Serve,
+    /// The npm package beside plain JavaScript, and the frames of a page
+    Js,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -49,6 +51,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         }
         Benchmark::Serve => &[("threadfold-server", "serve")],
         Benchmark::Loop => &[("threadfold-loop", "loop")],
+        Benchmark::Js => return js::bench(),
     };
     for (package, target) in targets {
         shell::run(

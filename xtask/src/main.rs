@@ -5,6 +5,7 @@ mod corpus;
 mod crash;
 mod disk_space;
 mod fuzz;
+mod js;
 mod parity;
 mod picture;
 mod readme;
@@ -14,6 +15,7 @@ mod skipped;
 mod soak;
 mod test;
 mod tidy;
+mod types;
 mod wasm;
 
 use std::process::ExitCode;
@@ -28,6 +30,7 @@ use crate::fuzz::FuzzArgs;
 use crate::parity::ParityArgs;
 use crate::record::RecordArgs;
 use crate::soak::SoakArgs;
+use crate::types::TypesArgs;
 use crate::wasm::WasmArgs;
 
 /// Run developer tasks
@@ -62,6 +65,8 @@ enum Task {
     Record(RecordArgs),
     /// Run a check over all its data, and write its report
     Soak(SoakArgs),
+    /// Write the TypeScript types of the npm package
+    Types(TypesArgs),
     /// Build for WebAssembly
     Wasm(WasmArgs),
 }
@@ -79,6 +84,7 @@ fn main() -> ExitCode {
         Task::Readme => readme::run(),
         Task::Record(args) => return ended(record::run(&args)),
         Task::Soak(args) => return ended(soak::run(&args)),
+        Task::Types(args) => types::run(&args),
         Task::Wasm(args) => wasm::run(&args),
     };
     ended(result.map(|()| ExitCode::SUCCESS))

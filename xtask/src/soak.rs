@@ -33,6 +33,9 @@ enum SoakCheck {
     /// Run the WebSocket cases of the Autobahn test suite, which needs Python 2.7; writes
     /// `docs/autobahn-report.md`
     Autobahn,
+    /// Fold 10,000 generated streams in the WebAssembly module, and disconnect the npm package's
+    /// client 2,000 times over each transport; writes `docs/js-report.md`
+    Js,
 }
 
 /// Runs a check and returns its exit code: 0 ok, 1 findings, 2 unreadable.
@@ -42,6 +45,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
         SoakCheck::Serve => serve(),
         SoakCheck::Schemathesis => schemathesis::run(),
         SoakCheck::Autobahn => autobahn::run(),
+        SoakCheck::Js => js(),
     }
 }
 
@@ -98,6 +102,32 @@ fn serve() -> Result<ExitCode> {
 fn write_report(path: &str, report: &str) -> Result<()> {
     let path = shell::root().join(path);
     fs::write(&path, report).with_context(|| format!("`{}` cannot be written", path.display()))
+}
+
+const JS: &str = "\
+# The npm package and its WebAssembly module
+
+What `cargo xtask soak js` found.
+In the module, 10,000 generated streams of events have the state, the hash and the snapshot of the native reducer.
+The package's client of a real `threadfold serve` is disconnected at random moments, over server-sent events and over WebSocket, while its session grows and the server is restarted and killed; whenever it is checked, its state has the server's hash.
+";
+
+fn js() -> Result<ExitCode> {
+    crate::js::install()?;
+    crate::js::prepare()?;
+    let run = "cargo nextest run --locked --package threadfold-wasm --no-capture every_generated";
+    let mut streams = shell::command(run);
+    let (streams_code, streams) = shell::output(streams.env("THREADFOLD_SOAK_STREAMS", "10000"))?;
+    let mut connect = crate::js::vitest(&["tests/connect.test.ts", "-t", "disconnects"])?;
+    connect.env("THREADFOLD_SOAK_DISCONNECTS", "2000").env("NO_COLOR", "1");
+    let (connect_code, connect) = shell::output(&mut connect)?;
+    print!("{streams}{connect}");
+    let is_result =
+        |line: &&str| ["streams,", "disconnects,", "Tests "].iter().any(|mark| line.contains(mark));
+    let results: Vec<_> = streams.lines().chain(connect.lines()).filter(is_result).collect();
+    let report = format!("{JS}\nRun on {}.\n\n```text\n{}\n```\n", commit()?, results.join("\n"));
+    write_report("docs/js-report.md", &report)?;
+    Ok(ExitCode::from(streams_code.max(connect_code)))
 }
 
 /// Returns the commit that is checked out, with its date.

@@ -16,6 +16,7 @@ mod pure_dependencies;
 mod pure_lints;
 mod size;
 mod type_names;
+mod unsafe_code;
 mod workspace;
 
 use std::fs;
@@ -31,6 +32,7 @@ pub(crate) fn run() -> Result<()> {
     let files = workspace::source_files()?;
 
     let mut findings = dependencies::check(&members);
+    findings.extend(members.iter().filter_map(unsafe_code::check_member));
     findings.extend(check_pure_crates(&members)?);
     findings.extend(check_exports(&members, &files)?);
     for file in &files {
@@ -40,6 +42,7 @@ pub(crate) fn run() -> Result<()> {
         findings.extend(included::check(file));
         findings.extend(agent_names::check(file));
         findings.extend(type_names::check(file));
+        findings.extend(unsafe_code::check(file));
         if crates::is_product_source(&file.path) {
             findings.extend(error_causes::check(file));
         }

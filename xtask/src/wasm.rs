@@ -1,114 +1,133 @@
-//! `cargo xtask wasm`: builds for WebAssembly.
+//! `cargo xtask wasm`: builds the reducer and the converters for WebAssembly.
 //!
-//! The standard library for wasm32 comes from the active toolchain, if it has one; else from
-//! Debian's packages, unpacked into a private folder with nothing installed.
+//! The built files are committed, so that nobody needs this toolchain to use them. Beside them is
+//! what they were built from, and with which compiler: where that differs, a check says so.
+
+mod inputs;
+mod record;
+mod toolchain;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::shell;
+use record::BuildRecord;
+use toolchain::Toolchain;
 
 const TARGET: &str = "wasm32-unknown-unknown";
-/// One fixed place: the path enters the hashes of symbols.
-const TOOLCHAIN: &str = "/var/tmp/threadfold-wasm-toolchain";
 /// The pure crates, of which the last depends on all others.
 const PURE: &str = "threadfold-fold";
+const PACKAGE: &str = "threadfold-wasm";
+/// Where the built files are, with their record.
+const BUILT: &str = "bindings/wasm/built";
+
+/// The modules: the reducer alone, as small as it gets; and all, where the reducer is faster.
+const MODULES: [(&str, &[&str]); 2] = [
+    ("threadfold-core.wasm", &["--no-default-features"]),
+    ("threadfold.wasm", &["--config", "profile.wasm.package.threadfold-core.opt-level=\"s\""]),
+];
 
 /// What is built for WebAssembly
 #[derive(Args)]
 pub(crate) struct WasmArgs {
-    /// Check that the pure crates compile for WebAssembly
-    #[arg(long, required = true)]
+    /// Check only that the pure crates compile for WebAssembly
+    #[arg(long)]
     check_pure: bool,
+    /// Build, and compare with the committed files instead of replacing them
+    #[arg(long, conflicts_with = "check_pure")]
+    check: bool,
 }
 
 pub(crate) fn run(args: &WasmArgs) -> Result<()> {
-    if !args.check_pure {
-        bail!("nothing to do: `--check-pure` checks the pure crates");
+    if args.check_pure {
+        return check_pure();
     }
-    let mut check = Command::new("cargo");
-    check.current_dir(shell::root());
-    // The toolchain variables of xtask itself would choose the wrong compiler.
-    check.args(["check", "--locked", "--package", PURE, "--target", TARGET]);
-    check.arg("--target-dir").arg(shell::target()?.join("wasm"));
-    if !has_standard_library()? {
-        let toolchain = debian_toolchain()?;
-        check.args(["-Z", "build-std=std,panic_abort"]);
-        check.env("RUSTC", &toolchain.rustc).env("RUSTC_BOOTSTRAP", "1");
-        check.env("__CARGO_TESTS_ONLY_SRC_ROOT", &toolchain.library);
+    let toolchain = Toolchain::find()?;
+    let built = build(&toolchain)?;
+    let record = BuildRecord::of(&toolchain, &built)?;
+    if args.check {
+        return check(&record, &built);
     }
+    let folder = shell::root().join(BUILT);
+    fs::create_dir_all(&folder)?;
+    for (name, bytes) in &built {
+        fs::write(folder.join(name), bytes)?;
+        println!("wasm: `{BUILT}/{name}` has {} KB", bytes.len() / 1000);
+    }
+    record.write(&folder)
+}
+
+fn check_pure() -> Result<()> {
+    let toolchain = Toolchain::find()?;
+    let mut check = toolchain.cargo("check")?;
+    check.args(["--package", PURE]);
     shell::run(&mut check)?;
     println!("wasm: `{PURE}` and all that it depends on compile for {TARGET}");
     Ok(())
 }
 
-/// Returns whether the active toolchain has the standard library for WebAssembly.
-fn has_standard_library() -> Result<bool> {
-    let mut ask = shell::command("rustc --print target-libdir --target");
-    let folder = shell::read(ask.arg(TARGET))?;
-    Ok(Path::new(folder.trim()).is_dir())
-}
-
-struct Toolchain {
-    rustc: PathBuf,
-    library: PathBuf,
-}
-
-/// Unpacks Debian's compiler for WebAssembly, unless that was done before.
-fn debian_toolchain() -> Result<Toolchain> {
-    let root = Path::new(TOOLCHAIN);
-    let rustc = root.join("rustc");
-    if !rustc.exists() {
-        unpack(root)?;
+/// Builds the modules, and returns their names and bytes.
+fn build(toolchain: &Toolchain) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let mut built = Vec::new();
+    for (name, flags) in MODULES {
+        let mut command: Command = toolchain.cargo("build")?;
+        command.args(flags).args(["--package", PACKAGE, "--profile", "wasm"]);
+        shell::run(&mut command)?;
+        let file: PathBuf =
+            shell::target()?.join("wasm").join(TARGET).join("wasm/threadfold_wasm.wasm");
+        let bytes = fs::read(&file).with_context(|| format!("`{}`", file.display()))?;
+        built.push((name, bytes));
     }
-    let sources = fs::read_dir(root.join("usr/src")).context("the sources are not there")?;
-    let mut sources: Vec<PathBuf> = sources.flatten().map(|it| it.path()).collect();
-    sources.retain(|it| it.join("library").is_dir());
-    sources.sort();
-    let library = sources.pop().context("the package with the library's sources is empty")?;
-    Ok(Toolchain { rustc, library: library.join("library") })
+    Ok(built)
 }
 
-/// Returns the package that a package depends on, by the beginning of its name.
-fn dependency(package: &str, prefix: &str) -> Result<String> {
-    let shown = shell::read(shell::command("apt-cache depends").arg(package))?;
-    let mut names = shown.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-    let found = names.find(|name| name.starts_with(prefix)).map(str::to_owned);
-    found.with_context(|| format!("`{package}` depends on nothing named `{prefix}…`"))
+/// Compares what was built with what is committed.
+fn check(record: &BuildRecord, built: &[(&str, Vec<u8>)]) -> Result<()> {
+    let folder = shell::root().join(BUILT);
+    let committed = BuildRecord::read(&folder)?;
+    if committed.inputs != record.inputs {
+        bail!("`{BUILT}` was built from other sources: run `cargo xtask wasm`");
+    }
+    if committed.toolchain != record.toolchain {
+        println!(
+            "wasm: `{BUILT}` was built by `{}`, and this is `{}`: their bytes cannot be compared",
+            committed.toolchain, record.toolchain
+        );
+        return Ok(());
+    }
+    for (name, bytes) in built {
+        if fs::read(folder.join(name))? != *bytes {
+            bail!(
+                "`{BUILT}/{name}` has other bytes than the same sources give: run `cargo xtask wasm`"
+            );
+        }
+    }
+    println!("wasm: `{BUILT}` has the bytes that these sources give");
+    Ok(())
 }
 
-fn unpack(root: &Path) -> Result<()> {
-    let packages = root.join("packages");
-    fs::create_dir_all(&packages)?;
-    // An old list of packages has an old compiler, which does not know our edition.
-    shell::run(&mut shell::command("apt-get update -qq"))?;
-    let standard = dependency("libstd-rust-web-dev", "libstd-rust-web")?;
-    let llvm = dependency(&standard, "libllvm")?;
-    let lld = llvm.replacen("libllvm", "lld-", 1);
-    let wanted = ["rustc-web", "libstd-rust-web-dev", &standard, "rust-web-src", &llvm, &lld];
-    for package in wanted {
-        shell::run(shell::command("apt-get download").arg(package).current_dir(&packages))?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_modules_were_built_from_these_sources() {
+        let committed = BuildRecord::read(&shell::root().join(BUILT)).unwrap();
+        let inputs = inputs::hash().unwrap();
+        assert_eq!(committed.inputs, inputs, "stale: run `cargo xtask wasm`");
     }
-    for file in fs::read_dir(&packages)?.flatten() {
-        shell::run(Command::new("dpkg").arg("-x").arg(file.path()).arg(root))?;
+
+    #[test]
+    fn the_committed_modules_are_those_of_their_record() {
+        let folder = shell::root().join(BUILT);
+        let committed = BuildRecord::read(&folder).unwrap();
+        for (name, _) in MODULES {
+            let found = record::hash_of(&fs::read(folder.join(name)).unwrap());
+            assert_eq!(committed.modules.get(name), Some(&found), "{name}");
+        }
     }
-    let bin = root.join("usr/bin");
-    std::os::unix::fs::symlink(bin.join(&lld), root.join("rust-lld"))?;
-    let library = root.join("usr/lib/x86_64-linux-gnu");
-    let wrapper = format!(
-        "#!/bin/sh\nexport LD_LIBRARY_PATH={}:{}/usr/lib\nexport PATH={}:{}:$PATH\nexec {}/rustc \"$@\"\n",
-        library.display(),
-        root.display(),
-        root.display(),
-        bin.display(),
-        bin.display()
-    );
-    // Written last: it marks a toolchain that is complete.
-    let rustc = root.join("rustc");
-    fs::write(&rustc, wrapper)?;
-    shell::run(Command::new("chmod").arg("+x").arg(&rustc))
 }

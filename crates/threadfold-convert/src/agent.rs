@@ -29,6 +29,8 @@ pub struct Agent(&'static AgentModule);
 pub(crate) struct AgentModule {
     /// The name in events, logs and flags. It never changes, because stored logs contain it.
     pub(crate) name: &'static str,
+    /// Names that other programs have for it.
+    pub(crate) other_names: &'static [&'static str],
     /// The name for people.
     pub(crate) title: &'static str,
     /// The formats of its sessions.
@@ -183,6 +185,19 @@ impl Agent {
     /// Returns the agent with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|agent| agent.name() == name)
+    }
+
+    /// Returns the agent with this name, or with this name in another program.
+    ///
+    /// ```
+    /// use threadfold_convert::{Agent, claude};
+    ///
+    /// assert_eq!(Agent::from_any_name("claude-sdk"), Some(claude::AGENT));
+    /// assert_eq!(Agent::from_name("claude-sdk"), None, "logs have one name for it");
+    /// ```
+    pub fn from_any_name(name: &str) -> Option<Self> {
+        let is_called = |agent: &Self| agent.0.other_names.contains(&name);
+        Self::from_name(name).or_else(|| Self::all().find(is_called))
     }
 
     /// Returns whether the agent's records are understood.

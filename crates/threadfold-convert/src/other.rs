@@ -16,6 +16,7 @@ use crate::{Agent, Converter, Format, Shape, memory};
 /// Any unknown agent.
 pub(crate) const AGENT: Agent = Agent::new(&AgentModule {
     name: "other",
+    other_names: &[],
     title: "an unknown agent",
     formats: &[Format {
         name: "other",

@@ -188,6 +188,33 @@ payloads! {
     CheckpointSaved(CheckpointSaved) = "checkpoint:saved",
 }
 
+impl Payload {
+    /// The wire names of the types that a conversation depends on. The others pass through the
+    /// reducer and leave it as it was.
+    pub const CONVERSATION_KINDS: &'static [&'static str] = &[
+        "block:upsert",
+        "block:delta",
+        "block:remove",
+        "context:changed",
+        "subagent:spawned",
+        "subagent:completed",
+        "subagent:marked",
+        "session:idle",
+        "permission:requested",
+        "permission:resolved",
+        "turn:started",
+        "turn:answered",
+        "tool:finished",
+        "tool:failed",
+        "tool:unknown",
+    ];
+
+    /// Returns whether a conversation depends on the event.
+    pub fn is_of_conversation(&self) -> bool {
+        Self::CONVERSATION_KINDS.contains(&self.kind())
+    }
+}
+
 /// An event of a type that this version does not know, verbatim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnknownPayload {

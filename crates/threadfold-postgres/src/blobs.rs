@@ -139,9 +139,8 @@ pub(crate) async fn put(
     session: &SessionId,
     bytes: Bytes,
 ) -> Result<BlobHash, Failure> {
-    let content = tokio::task::spawn_blocking(move || {
-        CompressedContent::new(BlobHash::of(&bytes), &bytes)
-    });
+    let content =
+        tokio::task::spawn_blocking(move || CompressedContent::new(BlobHash::of(&bytes), &bytes));
     let content = content
         .await
         .map_err(|error| Failure::Corrupt(format!("content could not be compressed: {error}")))?;

@@ -100,9 +100,8 @@ async fn check_snapshots(
     for row in &client.query(select, &[&session.as_str().as_bytes()]).await? {
         let generation = u32::try_from(row.try_get::<_, i64>(1)?).unwrap_or(u32::MAX);
         let (seq, expected) = (sessions::number(row, 2)?, blobs::hash(row, 3)?);
-        let snapshot = found
-            .entry(row.try_get(0)?)
-            .or_insert_with(|| (generation, seq, expected, Vec::new()));
+        let snapshot =
+            found.entry(row.try_get(0)?).or_insert_with(|| (generation, seq, expected, Vec::new()));
         if row.try_get::<_, Option<&[u8]>>(4)?.is_some() {
             snapshot.3.push(blobs::hash(row, 4)?);
         }

@@ -189,7 +189,8 @@ pub(crate) async fn insert_groups(
     let insert = "INSERT INTO threadfold.groups (session, first, count, latest, meta, blob)
                   SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[],
                                            $6::bigint[])";
-    let of = |value: fn(&CompressedGroup) -> i64| -> Vec<i64> { groups.iter().map(value).collect() };
+    let of =
+        |value: fn(&CompressedGroup) -> i64| -> Vec<i64> { groups.iter().map(value).collect() };
     let firsts = of(|it| it.first.cast_signed());
     let counts = of(|it| it.count.cast_signed());
     let latest = of(|it| it.latest.0);

@@ -73,9 +73,10 @@ impl Connector {
     }
 }
 
-type RustlsStream = <tokio_postgres_rustls::MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<
-    tokio_postgres::Socket,
->>::Stream;
+type RustlsStream =
+    <tokio_postgres_rustls::MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<
+        tokio_postgres::Socket,
+    >>::Stream;
 
 /// A connection whose messages the caller reads.
 pub(crate) struct ListeningConnection {

@@ -85,7 +85,8 @@ async fn write_all(database: Arc<Database>, mut queue: mpsc::Receiver<PendingApp
                     let alone = [pending];
                     let outcome = write(&database, &alone).await;
                     let [pending] = alone;
-                    let outcome = outcome.map(|written| written.first().is_some_and(Option::is_some));
+                    let outcome =
+                        outcome.map(|written| written.first().is_some_and(Option::is_some));
                     pending.done.send(outcome.map(|it| (pending.append, it))).ok();
                 }
             }
@@ -159,10 +160,7 @@ async fn write(
     let counts = of(|it| it.count.cast_signed());
     let latest = of(|it| it.latest.0);
     let found = client
-        .query(
-            &statement,
-            &[&names, &epochs, &afters, &counts, &latest, &rows, &LATEST_VERSION],
-        )
+        .query(&statement, &[&names, &epochs, &afters, &counts, &latest, &rows, &LATEST_VERSION])
         .await?;
     let mut written = vec![None; group.len()];
     for row in found {

@@ -118,10 +118,7 @@ pub(crate) fn fenced(
 }
 
 /// Returns the latest epoch of a session, and its lease.
-async fn read(
-    database: &Database,
-    session: &SessionId,
-) -> Result<(Epoch, Option<Lease>), Failure> {
+async fn read(database: &Database, session: &SessionId) -> Result<(Epoch, Option<Lease>), Failure> {
     let client = database.client().await?;
     let select = client
         .prepare_cached(

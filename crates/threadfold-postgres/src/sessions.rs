@@ -31,8 +31,7 @@ pub(crate) async fn create(
         )
         .await?;
     let (name, now) = (session.as_str().as_bytes(), database.now());
-    let created =
-        client.query_opt(&insert, &[&name, &log.as_str(), &now, &LATEST_VERSION]).await?;
+    let created = client.query_opt(&insert, &[&name, &log.as_str(), &now, &LATEST_VERSION]).await?;
     if let Some(row) = created {
         database.wakes.changed(session);
         return Ok(LogHead { log: log.clone(), seq: 0, epoch: epoch(&row, 0)? });
@@ -42,10 +41,7 @@ pub(crate) async fn create(
 }
 
 /// Refuses to write to tables of a newer version.
-pub(crate) async fn check_version(
-    client: &impl GenericClient,
-    place: &str,
-) -> Result<(), Failure> {
+pub(crate) async fn check_version(client: &impl GenericClient, place: &str) -> Result<(), Failure> {
     let found = client.query_one("SELECT version FROM threadfold.store", &[]).await?;
     match found.try_get(0)? {
         LATEST_VERSION => Ok(()),
@@ -173,9 +169,8 @@ pub(crate) async fn put_summary(
         .await?;
     let (generation, seq) = (i64::from(summary.generation), summary.seq.cast_signed());
     let name = session.as_str().as_bytes();
-    let updated = client
-        .execute(&update, &[&name, &log.as_str(), &generation, &seq, &summary.json])
-        .await?;
+    let updated =
+        client.execute(&update, &[&name, &log.as_str(), &generation, &seq, &summary.json]).await?;
     if updated == 0 {
         // A late summary is ignored; one of a session that does not exist is refused.
         session_id(&**client, session).await?;

@@ -114,9 +114,8 @@ async fn put(
     let insert = "INSERT INTO threadfold.snapshots (session, generation, seq, manifest)
                   VALUES ($1, $2, $3, $4) RETURNING id";
     let manifest = manifest(pieces);
-    let row = transaction
-        .query_one(insert, &[&id, &generation, &seq, &&manifest.as_bytes()[..]])
-        .await?;
+    let row =
+        transaction.query_one(insert, &[&id, &generation, &seq, &&manifest.as_bytes()[..]]).await?;
     let snapshot: i64 = row.try_get(0)?;
     let numbers: Vec<i64> = (0..stored.len() as i64).collect();
     let chunks = "INSERT INTO threadfold.snapshot_chunks (snapshot, number, blob)
@@ -200,9 +199,8 @@ async fn check_manifest(
     snapshot: i64,
     hashes: &[BlobHash],
 ) -> Result<bool, Failure> {
-    let select = client
-        .prepare_cached("SELECT manifest FROM threadfold.snapshots WHERE id = $1")
-        .await?;
+    let select =
+        client.prepare_cached("SELECT manifest FROM threadfold.snapshots WHERE id = $1").await?;
     let Some(row) = client.query_opt(&select, &[&snapshot]).await? else { return Ok(false) };
     if manifest(hashes) == blobs::hash(&row, 0)? {
         return Ok(true);

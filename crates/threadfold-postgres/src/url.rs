@@ -98,9 +98,7 @@ fn encryption_of(value: &str) -> Result<Encryption, PostgresUrlError> {
         "allow" | "prefer" => Ok(Encryption::IfPossible),
         "require" => Ok(Encryption::Unverified),
         "verify-ca" | "verify-full" => Ok(Encryption::Verified),
-        _ => Err(invalid(
-            "`sslmode` is none of `disable`, `prefer`, `require` and `verify-full`",
-        )),
+        _ => Err(invalid("`sslmode` is none of `disable`, `prefer`, `require` and `verify-full`")),
     }
 }
 

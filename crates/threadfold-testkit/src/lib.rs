@@ -80,8 +80,6 @@ pub use error::TestkitError;
 pub use home::AgentHome;
 #[cfg(unix)]
 pub use install::Availability;
-#[cfg(unix)]
-pub use postgres_server::{Durability, PostgresServer};
 pub use manual_clock::ManualClock;
 pub use model::{
     Attempts, Block, Fault, ModelBuilder, ModelRequest, Place, PlayedStep, Script, ScriptedModel,
@@ -91,6 +89,8 @@ pub use model::{
 pub use opencode::{
     Events, NewerServer, OpenCode, Server, opencode_newer_scripts, opencode_scripts,
 };
+#[cfg(unix)]
+pub use postgres_server::{Durability, PostgresServer};
 #[cfg(unix)]
 pub use process::{AgentProcess, NextLine, ProcessOutput};
 pub use skip::report_skipped;

@@ -31,6 +31,7 @@ pub(crate) const TEST_STORE: &str = "threadfold-sqlite";
 const CORE: &str = "threadfold-core";
 const CONVERT: &str = "threadfold-convert";
 pub(crate) const FOLD: &str = "threadfold-fold";
+const WASM: &str = "threadfold-wasm";
 const STORE: &str = "threadfold-store";
 const POSTGRES: &str = "threadfold-postgres";
 const ENGINE: &str = "threadfold-engine";
@@ -43,6 +44,7 @@ const CRATES: &[Crate] = &[
     Crate { name: CORE, role: Role::Pure, may_use: &[] },
     Crate { name: CONVERT, role: Role::Pure, may_use: &[CORE] },
     Crate { name: FOLD, role: Role::Pure, may_use: &[CORE, CONVERT] },
+    Crate { name: WASM, role: Role::Product, may_use: &[CORE, CONVERT, FOLD] },
     Crate { name: STORE, role: Role::Product, may_use: &[CORE, FOLD] },
     Crate { name: TEST_STORE, role: Role::Product, may_use: &[CORE, FOLD, STORE] },
     Crate { name: POSTGRES, role: Role::Product, may_use: &[CORE, FOLD, STORE] },

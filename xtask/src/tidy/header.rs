@@ -3,7 +3,7 @@
 use crate::tidy::finding::Finding;
 use crate::tidy::workspace::SourceFile;
 
-const FOLDERS: [&str; 3] = ["crates/", "xtask/", "fuzz/"];
+const FOLDERS: [&str; 4] = ["bindings/", "crates/", "xtask/", "fuzz/"];
 
 pub(crate) fn check(file: &SourceFile) -> Option<Finding> {
     let is_ours = FOLDERS.iter().any(|it| file.path.starts_with(it));

@@ -14,6 +14,7 @@ use crate::{Agent, FeedKind, Format, Shape, memory};
 /// Claude Code and the Claude Agent SDK.
 pub const AGENT: Agent = Agent::new(&AgentModule {
     name: "claude",
+    other_names: &["claude-sdk", "claude-code"],
     title: "Claude Code",
     formats: FORMATS,
     recognize_record,

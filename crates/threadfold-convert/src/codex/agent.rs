@@ -10,6 +10,7 @@ use crate::{Agent, FeedKind, Format, Shape, memory};
 /// OpenAI's Codex.
 pub const AGENT: Agent = Agent::new(&AgentModule {
     name: "codex",
+    other_names: &[],
     title: "Codex",
     formats: FORMATS,
     recognize_record,

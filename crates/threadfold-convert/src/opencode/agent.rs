@@ -13,6 +13,7 @@ use crate::{Agent, FeedKind, Format, Shape, memory};
 /// OpenCode.
 pub const AGENT: Agent = Agent::new(&AgentModule {
     name: "opencode",
+    other_names: &[],
     title: "OpenCode",
     formats: FORMATS,
     recognize_record,

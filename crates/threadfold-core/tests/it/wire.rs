@@ -140,6 +140,17 @@ fn assert_on_page(heading: &str, kind: &str, sample: &str) {
 }
 
 #[test]
+fn the_events_of_a_conversation_are_those_that_go_there() {
+    // The last column of the table; a conversation's events may go elsewhere as well.
+    let goes_there = |kind: &&&str| {
+        let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{kind}` |"))).unwrap();
+        row.trim_end_matches(" |").rsplit('|').next().unwrap().contains("conversation")
+    };
+    let documented: Vec<_> = Payload::KINDS.iter().filter(goes_there).copied().collect();
+    assert_eq!(documented, Payload::CONVERSATION_KINDS);
+}
+
+#[test]
 fn every_type_and_field_is_documented() {
     let names = |samples: &[(&'static str, &str)]| -> Vec<_> {
         samples.iter().map(|(kind, _)| *kind).collect()

@@ -1,0 +1,25 @@
+// Freezes what is handed out, in development: a program that writes to a state finds out.
+
+declare const process: { env: { NODE_ENV?: string } };
+
+let isDevelopment = false;
+try {
+  // Bundlers replace this; a browser without one has no `process`.
+  isDevelopment = process.env.NODE_ENV !== "production";
+} catch {
+  isDevelopment = false;
+}
+
+/** Returns a value that nobody can change, with all that it contains. */
+export function frozen<T>(value: T): T {
+  if (!isDevelopment || typeof value !== "object" || value === null || Object.isFrozen(value)) {
+    return value;
+  }
+  for (const inner of Object.values(value)) frozen(inner);
+  return Object.freeze(value);
+}
+
+/** Returns an object that nobody can change. What it contains is not looked at. */
+export function frozenState<T extends object>(state: T): T {
+  return isDevelopment ? Object.freeze(state) : state;
+}
