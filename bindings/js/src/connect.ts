@@ -257,7 +257,7 @@ export class Connection extends EventTarget implements AsyncIterable<ConnectionU
       next.push(text);
       this.#cursor = cursor;
     }
-    if (next.length > 0) this.#setState(reduceFrames(this.#state, next.join("\n")));
+    if (next.length > 0) this.#setState(reduceFrames(this.#state, `[${next.join(",")}]`));
     return true;
   }
 

@@ -31,7 +31,7 @@ export class Converter {
 
   /** Reads more of the source, cut anywhere, and returns the events of its complete lines. */
   push(chunk: string | Uint8Array): SessionEvent[] {
-    return parseLines(this.pushText(chunk));
+    return JSON.parse(this.pushText(chunk)) as SessionEvent[];
   }
 
   /** Reads more like `push`, and returns the text of the events for `reduceSessionEvents`. */
@@ -42,8 +42,13 @@ export class Converter {
 
   /** Ends the source, and returns the events of its end. */
   finish(): SessionEvent[] {
+    return JSON.parse(this.finishText()) as SessionEvent[];
+  }
+
+  /** Ends the source like `finish`, and returns the text of the events. */
+  finishText(): string {
     checked(converters().fold_finish(this.#fold, this.#source));
-    return parseLines(readText());
+    return readText();
   }
 
   /** The state of everything that was read. */
@@ -97,10 +102,4 @@ export function foldRecords(
   }
   converter.finish();
   return converter.state;
-}
-
-function parseLines(text: string): SessionEvent[] {
-  const lines = text.split("\n");
-  lines.pop();
-  return lines.map((line) => JSON.parse(line) as SessionEvent);
 }

@@ -20,7 +20,7 @@ export interface Append {
   readonly text: string;
 }
 
-/** What is applied: lines of events, lines of frames, or a delta without JSON. */
+/** What is applied: events, frames, or a delta without JSON. */
 export type Input =
   | { readonly kind: "events" | "frames"; readonly text: string }
   | ({ readonly kind: "append" } & Append);

@@ -49,7 +49,7 @@ export function reduceSessionEvents(
   return step(state, version, { kind: "events", text }, options);
 }
 
-/** Returns the state after the events of frames, as text, one per line. */
+/** Returns the state after the events of frames: the text of a JSON list. */
 export function reduceFrames(state: ConversationState, frames: string): ConversationState {
   return step(state, versionOf(state), { kind: "frames", text: frames });
 }

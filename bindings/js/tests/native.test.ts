@@ -30,7 +30,7 @@ interface RecordedSession {
 }
 
 test("every recorded session, from raw lines", () => {
-  const sessions = read<RecordedSession>("sessions.jsonl");
+  const sessions = JSON.parse(readFileSync(`${folder}/sessions.json`, "utf8")) as RecordedSession[];
   for (const { agent, name, paths, isStream, session, hash, state } of sessions) {
     const files = paths.map((path) => ({ path, content: readFileSync(path) }));
     if (!isStream) {
@@ -45,7 +45,7 @@ test("every recorded session, from raw lines", () => {
         folded = reduceSessionEvents(folded, converter.pushText(bytes.subarray(start, start + 4001)));
         if (start === 0) converter = restoreConverter(converter.serialize());
       }
-      folded = reduceSessionEvents(folded, converter.finish().map((it) => JSON.stringify(it)).join("\n"));
+      folded = reduceSessionEvents(folded, converter.finishText());
       expect(stateHash(folded), name).toBe(hash);
       expect(folded, name).toEqual(state);
     }

@@ -85,7 +85,7 @@ exports! {
         call(length as usize, |engine, input| states::apply(engine, state, input))
     }
 
-    /// Applies the events of frames, one per line.
+    /// Applies the events of a list of frames.
     fn state_apply_frames(state, length) -> i32 {
         call(length as usize, |engine, input| states::apply_frames(engine, state, input))
     }

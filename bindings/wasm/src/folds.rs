@@ -108,14 +108,9 @@ fn push_all(fold: &mut Fold, records: Vec<Record>) -> Vec<SessionEvent> {
     records.into_iter().flat_map(|record| push(fold, record).events).collect()
 }
 
-/// Writes events, one per line.
+/// Writes a list of events. Not lines: an event holds JSON of its agent as it came, with line ends.
 fn write_events(engine: &mut Engine, events: &[SessionEvent]) -> i32 {
-    let mut lines = String::new();
-    for event in events {
-        lines += &serde_json::to_string(event).expect("an event has no keys that are not text");
-        lines.push('\n');
-    }
-    engine.write(&lines);
+    engine.write_json(&events);
     i32::from(!events.is_empty())
 }
 

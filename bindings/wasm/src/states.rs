@@ -29,13 +29,13 @@ pub(crate) fn apply(engine: &mut Engine, handle: u32, input: &[u8]) -> Result<i3
     Ok(run.finish(engine))
 }
 
-/// Applies the events of frames, one frame per line.
+/// Applies the events of a list of frames.
 pub(crate) fn apply_frames(engine: &mut Engine, handle: u32, input: &[u8]) -> Result<i32, String> {
-    let frames = text(input)?;
+    let frames: Vec<EventsFrame<'_>> =
+        serde_json::from_str(text(input)?).map_err(|error| error.to_string())?;
     let mut run = Run::default();
     let state = engine.state(handle)?;
-    for line in frames.split('\n').filter(|line| !line.is_empty()) {
-        let frame: EventsFrame<'_> = serde_json::from_str(line).map_err(|it| it.to_string())?;
+    for frame in frames {
         each_event(frame.events.get(), |event| run.apply(state, event))?;
     }
     Ok(run.finish(engine))

@@ -24,7 +24,7 @@ const call = <T>(page: Page, name: string, ...values: unknown[]): Promise<T> =>
   page.evaluate(([name, values]) => (globalThis as never as Record<string, (...it: unknown[]) => T>)[name as string]!(...(values as unknown[])), [name, values] as const);
 
 test("recorded sessions and generated streams have the native hashes", async () => {
-  const sessions = fixture("sessions.jsonl").toString().trimEnd().split("\n").map((it) => JSON.parse(it));
+  const sessions = JSON.parse(fixture("sessions.json").toString()) as { agent: string; session: string; isStream: boolean; hash: string; paths: string[] }[];
   const sent = sessions
     .filter((it) => !it.isStream || it.paths.length === 1)
     .map(({ agent, session, isStream, hash, paths }) => ({
@@ -32,7 +32,7 @@ test("recorded sessions and generated streams have the native hashes", async () 
       session,
       isStream,
       hash,
-      files: paths.map((path: string) => ({ path, content: readFileSync(path).toString("base64") })),
+      files: paths.map((path) => ({ path, content: readFileSync(path).toString("base64") })),
     }));
   pages.files.set("/sessions.json", JSON.stringify(sent));
   pages.files.set("/streams.jsonl", fixture("streams.jsonl"));

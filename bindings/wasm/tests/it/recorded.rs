@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use threadfold_core::{ConversationState, SessionId};
-use threadfold_fold::{Fold, SessionFile, Slices, fold_files, stream_records};
+use threadfold_fold::{Fold, SessionFile, Slices, parse_transcript, stream_records};
 use threadfold_testkit::sessions_on_disk::{SessionOnDisk, read_sessions};
 
 use crate::engine::{Wasm, length};
@@ -13,25 +13,33 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/threadfold-convert/tests/data")
 }
 
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files_below(&path)) } else { found.push(path) }
+    }
+    found
+}
+
 fn hash_and_json(state: &ConversationState) -> (String, String) {
     (state.hash().to_string(), serde_json::to_string(state).unwrap())
 }
 
 /// Folds a session natively.
 fn fold(session: &SessionOnDisk) -> ConversationState {
-    let id = SessionId::from(session.root.as_deref().unwrap_or_default());
-    let mut fold = Fold::new(id, Slices::default());
-    if session.is_stream {
-        for (_, bytes) in &session.files {
-            for record in stream_records(session.agent, fold.next_source(), bytes) {
-                let seq = fold.seq() + 1;
-                fold.push(&record.at(seq));
-            }
-        }
-    } else {
+    if !session.is_stream {
         let files: Vec<_> =
             session.files.iter().map(|(path, bytes)| SessionFile { path, bytes }).collect();
-        fold_files(&mut fold, session.agent, &files, |_| {});
+        return parse_transcript(session.agent, &files);
+    }
+    let id = SessionId::from(session.root.as_deref().unwrap_or_default());
+    let mut fold = Fold::new(id, Slices::default());
+    for (_, bytes) in &session.files {
+        for record in stream_records(session.agent, fold.next_source(), bytes) {
+            let seq = fold.seq() + 1;
+            fold.push(&record.at(seq));
+        }
     }
     fold.settled()
 }
@@ -92,8 +100,7 @@ fn every_hostile_file_has_the_native_state_whatever_agent_reads_it() {
     let mut wasm = Wasm::full();
     let mut count = 0;
     for folder in ["hostile", "crashes"] {
-        for entry in fs::read_dir(data().join(folder)).unwrap() {
-            let path = entry.unwrap().path();
+        for path in files_below(&data().join(folder)) {
             let bytes = fs::read(&path).unwrap();
             for agent in threadfold_convert::Agent::all() {
                 for is_stream in [true, false] {
