@@ -75,8 +75,9 @@ impl PostgresServer {
         let mut command = as_server(&self.programs.join("postgres"));
         command.arg("-D").arg(self.folder.path().join("data"));
         command.args(["-p", &self.port.to_string(), "-k", ""]);
-        let settings = ["listen_addresses=127.0.0.1", "autovacuum=off", "max_connections=200"];
-        settings.iter().for_each(|it| drop(command.args(["-c", it])));
+        for setting in ["listen_addresses=127.0.0.1", "autovacuum=off", "max_connections=200"] {
+            command.args(["-c", setting]);
+        }
         if self.durability == Durability::Fast {
             command.args(["-c", "fsync=off", "-c", "full_page_writes=off"]);
         }
