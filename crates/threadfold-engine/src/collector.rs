@@ -112,6 +112,8 @@ struct CollectorState {
 #[derive(Clone)]
 struct CollectedSession {
     found: FoundSession,
+    /// What it looked like when the machine was last searched.
+    seen: SessionStamp,
     /// What it looked like when it was last read.
     read: Option<SessionStamp>,
     /// It is counted as done.

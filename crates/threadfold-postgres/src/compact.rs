@@ -17,6 +17,11 @@ use crate::store::Database;
 /// A tail of this many rows or bytes is compacted.
 const MANY_ROWS: u64 = 512;
 const MANY_BYTES: u64 = 256 << 10;
+/// How many bytes of records are compacted at once: rows that compress well are many times as large
+/// in memory as they are stored.
+const AT_ONCE: usize = 4 << 20;
+/// How many rows one query returns.
+const ROWS: i64 = 64;
 
 /// The sessions whose tails became long.
 #[derive(Default)]
@@ -74,27 +79,26 @@ async fn compact(database: &Database, session: &SessionId) -> Result<bool, Failu
     let name = session.as_str().as_bytes();
     let Some(row) = transaction.query_opt(lock, &[&name]).await? else { return Ok(false) };
     let id: i64 = row.try_get(0)?;
-    let rows = tail_rows(&transaction, id).await?;
+    let rows = tail_rows(&transaction, id, AT_ONCE).await?;
     let name = session.as_str().to_owned();
     let (rows, groups) = packed(rows, move |rows| complete_groups(&name, rows)).await?;
     let Some(until) = groups.last().map(CompressedGroup::last) else { return Ok(false) };
     insert_groups(&transaction, database.now(), id, &groups).await?;
     delete_tail(&transaction, id, until).await?;
-    let (mut count, mut bytes) = (0_i64, 0_u64);
     let add = "INSERT INTO threadfold.tail (session, first, count, latest, data)
                VALUES ($1, $2, $3, $4, $5)";
-    for row in rows {
-        if row.first > until {
-            (count, bytes) = (count + 1, bytes + row.stored_bytes);
-        } else if let Some((rest, data)) = row.rest_after(until) {
-            (count, bytes) = (count + 1, bytes + rest.stored_bytes);
+    for row in rows.into_iter().filter(|row| row.first <= until) {
+        if let Some((rest, data)) = row.rest_after(until) {
             let (first, records) = (rest.first.cast_signed(), rest.records.len() as i64);
             let latest = rest.records.last().map_or(0, |it| it.received.0);
             transaction.execute(add, &[&id, &first, &records, &latest, &data]).await?;
         }
     }
-    let note = "UPDATE threadfold.sessions SET tail_rows = $2, tail_bytes = $3 WHERE id = $1";
-    transaction.execute(note, &[&id, &count, &bytes.cast_signed()]).await?;
+    let note = "UPDATE threadfold.sessions SET (tail_rows, tail_bytes) =
+                    (SELECT count(*), coalesce(sum(length(data)), 0)
+                     FROM threadfold.tail WHERE session = $1)
+                WHERE id = $1";
+    transaction.execute(note, &[&id]).await?;
     transaction.commit().await?;
     Ok(true)
 }
@@ -106,7 +110,7 @@ pub(crate) async fn group_tail(
     session: &SessionId,
     id: i64,
 ) -> Result<(), Failure> {
-    let rows = tail_rows(transaction, id).await?;
+    let rows = tail_rows(transaction, id, usize::MAX).await?;
     let name = session.as_str().to_owned();
     let (_, groups) = packed(rows, move |rows| all_groups(&name, rows)).await?;
     let Some(until) = groups.last().map(CompressedGroup::last) else { return Ok(()) };
@@ -126,14 +130,26 @@ async fn packed(
     work.await.map_err(|error| Failure::Corrupt(format!("a log could not be packed: {error}")))
 }
 
-/// Returns the rows of a session's tail.
-async fn tail_rows(transaction: &Transaction<'_>, id: i64) -> Result<Vec<TailRow>, Failure> {
-    let select = "SELECT first, count, data FROM threadfold.tail WHERE session = $1 ORDER BY first";
-    let found = transaction.query(select, &[&id]).await?;
-    let unpack = |row: &tokio_postgres::Row| -> Result<TailRow, Failure> {
-        Ok(TailRow::unpack(number(row, 0)?, number(row, 1)?, row.try_get(2)?)?)
-    };
-    found.iter().map(unpack).collect()
+/// Returns the first rows of a session's tail, until they have so many bytes of records.
+async fn tail_rows(
+    transaction: &Transaction<'_>,
+    id: i64,
+    most: usize,
+) -> Result<Vec<TailRow>, Failure> {
+    let select = "SELECT first, count, data FROM threadfold.tail WHERE session = $1 AND first > $2
+                  ORDER BY first LIMIT $3";
+    let (mut rows, mut bytes, mut after): (Vec<TailRow>, _, i64) = (Vec::new(), 0, -1);
+    while bytes < most {
+        let found = transaction.query(select, &[&id, &after, &ROWS]).await?;
+        let Some(last) = found.last() else { break };
+        after = last.try_get(0)?;
+        for row in &found {
+            let row = TailRow::unpack(number(row, 0)?, number(row, 1)?, row.try_get(2)?)?;
+            bytes += row.records.iter().map(|it| it.bytes.len()).sum::<usize>();
+            rows.push(row);
+        }
+    }
+    Ok(rows)
 }
 
 async fn delete_tail(transaction: &Transaction<'_>, id: i64, until: u64) -> Result<(), Failure> {

@@ -153,7 +153,8 @@ pub(crate) fn settled_head(
     Ok((0, None))
 }
 
-fn tail_size(connection: &Connection, id: i64) -> Result<TailSize, Failure> {
+/// Returns the size of a session's tail, without its share of bursts.
+pub(crate) fn tail_size(connection: &Connection, id: i64) -> Result<TailSize, Failure> {
     let size = connection
         .prepare_cached(
             "SELECT count(*), coalesce(sum(length(data)), 0) FROM tail

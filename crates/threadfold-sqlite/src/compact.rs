@@ -9,12 +9,16 @@ use threadfold_store::pack::{Group, TailRow, all_groups, complete_groups};
 
 use crate::append::insert_row;
 use crate::blobs::{CompressedContent, keep, refer};
-use crate::cache::{CachedSession, SessionCache, TailSize};
+use crate::cache::{CachedSession, SessionCache, TailSize, tail_size};
 use crate::failure::Failure;
 use crate::schema::{first_of, last_place, place};
 
 /// A tail of this size is compacted; the bytes are those that are stored.
 pub(crate) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
+
+/// How many bytes of records are compacted at once: rows that compress well are many times as large
+/// in memory as they are stored.
+const MOST_BYTES: usize = 4 << 20;
 
 /// The sessions whose tails became long.
 #[derive(Debug, Default)]
@@ -57,9 +61,10 @@ impl CompactionQueue {
         session: &SessionId,
     ) -> Result<(), Failure> {
         let cached = cache.session(connection, session)?;
-        let rows = tail_rows(connection, cached.id)?;
+        let rows = tail_rows(connection, cached.id, MOST_BYTES)?;
         let before = cached.tail;
-        cached.tail = replace_tail(connection, now, session, cached.id, rows)?;
+        replace_tail(connection, now, session, cached.id, rows)?;
+        cached.tail = tail_size(connection, cached.id)?;
         if cached.tail == before {
             self.tried.insert(session.clone(), before);
         } else {
@@ -69,28 +74,32 @@ impl CompactionQueue {
     }
 }
 
-/// Returns the rows of a session's tail.
-fn tail_rows(connection: &Connection, id: i64) -> Result<Vec<TailRow>, Failure> {
+/// Returns the first rows of a session's tail, until they have so many bytes of records.
+fn tail_rows(connection: &Connection, id: i64, most: usize) -> Result<Vec<TailRow>, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT place, count, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
     )?;
     let mut found = statement.query([place(id, 0), last_place(id)])?;
-    let mut rows = Vec::new();
-    while let Some(row) = found.next()? {
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    while bytes < most
+        && let Some(row) = found.next()?
+    {
         let data = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
-        rows.push(TailRow::unpack(first_of(row.get(0)?), row.get(1)?, data)?);
+        let row = TailRow::unpack(first_of(row.get(0)?), row.get(1)?, data)?;
+        bytes += row.records.iter().map(|it| it.bytes.len()).sum::<usize>();
+        rows.push(row);
     }
     Ok(rows)
 }
 
-/// Packs `rows` into groups, up to the end of the last complete group, and makes the rest the tail.
+/// Packs the first rows of a tail into groups, up to the end of the last complete group.
 fn replace_tail(
     connection: &Connection,
     now: Timestamp,
     session: &SessionId,
     id: i64,
     rows: Vec<TailRow>,
-) -> Result<TailSize, Failure> {
+) -> Result<(), Failure> {
     let groups = complete_groups(session.as_str(), &rows);
     let packed_until = groups.last().map_or(0, Group::last);
     for group in groups {
@@ -99,20 +108,14 @@ fn replace_tail(
     if packed_until > 0 {
         delete_tail(connection, id, packed_until)?;
     }
-    let mut size = TailSize::default();
-    for row in rows {
-        if row.first > packed_until {
-            size.rows += 1;
-            size.bytes += row.stored_bytes;
-        } else if let Some((rest, data)) = row.rest_after(packed_until) {
-            size.rows += 1;
-            size.bytes += rest.stored_bytes;
+    for row in rows.into_iter().filter(|row| row.first <= packed_until) {
+        if let Some((rest, data)) = row.rest_after(packed_until) {
             let latest = rest.records.last().map_or(Timestamp(0), |record| record.received);
             let count = rest.records.len() as u64;
             insert_row(connection, id, rest.first, count, latest, &data)?;
         }
     }
-    Ok(size)
+    Ok(())
 }
 
 /// Packs a session's tail into groups, all of it.
@@ -122,7 +125,7 @@ pub(crate) fn group_tail(
     session: &SessionId,
     id: i64,
 ) -> Result<(), Failure> {
-    let rows = tail_rows(connection, id)?;
+    let rows = tail_rows(connection, id, usize::MAX)?;
     let Some(last) = rows.last().map(TailRow::last) else { return Ok(()) };
     for group in all_groups(session.as_str(), &rows) {
         insert_group(connection, now, id, &CompressedGroup::new(group))?;

@@ -52,13 +52,17 @@ impl Collector {
             match state.sessions.get_mut(&key) {
                 Some(known) => {
                     known.found = session.clone();
-                    if known.read.as_ref() != Some(&looks) {
+                    // One that waits in the backlog as it was found is read in its turn: followed, all
+                    // of them would be open at once.
+                    let is_behind = known.read.as_ref().is_some_and(|read| *read != looks);
+                    if known.seen != looks || is_behind {
                         changed.push((looks.stamp.changed, key));
                     }
+                    known.seen = looks;
                 }
                 None => {
-                    let new =
-                        CollectedSession { found: session.clone(), read: None, is_done: false };
+                    let (found, seen) = (session.clone(), looks.clone());
+                    let new = CollectedSession { found, seen, read: None, is_done: false };
                     state.sessions.insert(key.clone(), new);
                     state.count.total += 1;
                     changed.push((looks.stamp.changed, key));

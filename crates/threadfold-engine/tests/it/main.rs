@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 mod budget;
+mod collecting;
 mod dropped_writes;
 mod folders;
 mod follow;

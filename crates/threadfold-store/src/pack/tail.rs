@@ -16,8 +16,6 @@ pub struct TailRow {
     pub batches: Vec<Batch>,
     /// The records.
     pub records: Vec<Record>,
-    /// Its size as it is stored.
-    pub stored_bytes: u64,
 }
 
 impl TailRow {
@@ -28,7 +26,7 @@ impl TailRow {
             return Err(PackError("a row has no records"));
         }
         let records = records.into_iter().map(as_new).collect();
-        Ok(Self { first, batches, records, stored_bytes: data.len() as u64 })
+        Ok(Self { first, batches, records })
     }
 
     /// Returns the last record.
@@ -46,7 +44,6 @@ impl TailRow {
         self.first += packed;
         self.batches.retain(|batch| batch.first > until);
         let data = pack_row(self.first, &self.batches, &self.records);
-        self.stored_bytes = data.len() as u64;
         Some((self, data))
     }
 }
