@@ -103,7 +103,7 @@ impl PostgresStore {
         let (connector, database) = Self::connect(url, clock, false)?;
         let prepared = async {
             let mut client = database.client().await?;
-            match version(&**client).await? {
+            match version(&client).await? {
                 LATEST_VERSION => Ok(()),
                 found if found > LATEST_VERSION => Err(newer(&database.place, found).into()),
                 _ => migrate((**client).transaction().await?, &database.place).await,
