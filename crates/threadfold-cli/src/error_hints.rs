@@ -32,6 +32,9 @@ impl From<StoreError> for CommandError {
             StoreError::Unwritable { .. } => {
                 "check that the disk is not full, and that file and folder are writable"
             }
+            StoreError::Unreachable { place, .. } if place.starts_with("postgres") => {
+                "check that the server runs, and the user, the password and the database's name"
+            }
             StoreError::Unreachable { .. } => {
                 "check that it exists and can be read, with its `-wal` and `-shm` files"
             }

@@ -115,7 +115,9 @@ impl SessionHandle {
             published.bytes += steps.iter().map(|step| step.bytes).sum::<usize>();
             published.steps.extend(steps.into_iter().map(|it| Arc::new(SharedStep::new(it))));
         }
-        while (published.steps.len() > MAX_STEPS || published.bytes > MAX_BYTES)
+        // The last one stays, however large it is: who has read everything before it has no gap.
+        while published.steps.len() > 1
+            && (published.steps.len() > MAX_STEPS || published.bytes > MAX_BYTES)
             && let Some(step) = published.steps.pop_front()
         {
             published.bytes -= step.step.bytes;

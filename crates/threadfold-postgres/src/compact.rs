@@ -19,7 +19,7 @@ const MANY_ROWS: u64 = 512;
 const MANY_BYTES: u64 = 256 << 10;
 /// How many bytes of records are compacted at once: rows that compress well are many times as large
 /// in memory as they are stored.
-const AT_ONCE: usize = 4 << 20;
+const AT_ONCE: usize = 2 << 20;
 /// How many rows one query returns.
 const ROWS: i64 = 64;
 

@@ -18,7 +18,7 @@ pub(crate) const LONG_TAIL: TailSize = TailSize { rows: 512, bytes: 256 << 10 };
 
 /// How many bytes of records are compacted at once: rows that compress well are many times as large
 /// in memory as they are stored.
-const MOST_BYTES: usize = 4 << 20;
+const MOST_BYTES: usize = 2 << 20;
 
 /// The sessions whose tails became long.
 #[derive(Debug, Default)]

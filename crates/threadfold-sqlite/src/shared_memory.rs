@@ -20,16 +20,16 @@ use crate::failure::Failure;
 
 /// Fails if there is no room for the shared memory.
 ///
-/// It asks for the free space and writes nothing, because it is called for every connection.
+/// It asks for the free space and writes nothing, because it is called for every connection; and
+/// before each transaction where blocks are smaller than pages, because the disk may have become
+/// full since the store was opened.
 pub(crate) fn check_room(location: &Location) -> Result<(), Failure> {
-    system::check_room(location, system::Blocks::Any).map_err(|error| location.unwritable(error))
+    system::check_room(location).map_err(|error| location.unwritable(error))
 }
 
-/// Fails if there is no room for another region of the shared memory, and the file system has
-/// blocks that are smaller than a page. It is called before each transaction, because the disk may
-/// have become full since the store was opened.
-pub(crate) fn check_room_for_write(location: &Location) -> Result<(), Failure> {
-    system::check_room(location, system::Blocks::Small).map_err(|error| location.unwritable(error))
+/// Returns whether blocks of the file system may be smaller than a page.
+pub(crate) fn has_small_blocks(location: &Location) -> bool {
+    system::has_small_blocks(location)
 }
 
 /// Makes SQLite write to every page of the first region, now that there is room.
@@ -64,27 +64,17 @@ mod system {
     /// The size of a page of memory, at least.
     const PAGE: u64 = 4096;
 
-    /// The file systems on which there must be room.
-    #[derive(Clone, Copy, PartialEq, Eq)]
-    pub(super) enum Blocks {
-        Any,
-        /// Those with blocks that are smaller than a page.
-        Small,
-    }
-
-    pub(super) fn check_room(location: &Location, blocks: Blocks) -> io::Result<()> {
+    pub(super) fn check_room(location: &Location) -> io::Result<()> {
         // SQLite reports whatever else is wrong with the folder.
         let Ok(found) = statvfs(folder_of(location)) else { return Ok(()) };
-        let is_concerned = blocks == Blocks::Any || found.f_frsize < PAGE;
         // A file system without a size, such as one over a network, does not know.
         let is_full = found.f_blocks > 0 && found.f_bavail.saturating_mul(found.f_frsize) < ROOM;
-        match is_concerned && is_full {
+        match is_full {
             true => Err(Errno::NOSPC.into()),
             false => Ok(()),
         }
     }
 
-    /// Returns whether blocks may be smaller than a page.
     pub(super) fn has_small_blocks(location: &Location) -> bool {
         statvfs(folder_of(location)).map_or(true, |found| found.f_frsize < PAGE)
     }
@@ -104,12 +94,7 @@ mod system {
 
     use crate::connect::Location;
 
-    pub(super) enum Blocks {
-        Any,
-        Small,
-    }
-
-    pub(super) fn check_room(_: &Location, _: Blocks) -> io::Result<()> {
+    pub(super) fn check_room(_: &Location) -> io::Result<()> {
         Ok(())
     }
 

@@ -144,6 +144,7 @@ impl Writer {
         let (sender, receiver) = channel();
         let place = location.name.clone();
         let mut state = State {
+            has_small_blocks: shared_memory::has_small_blocks(&location),
             location,
             connection: Some(connection),
             clock,
@@ -191,6 +192,8 @@ impl Drop for Writer {
 /// What the thread owns.
 struct State {
     location: Location,
+    /// SQLite may write into holes of its shared memory, see `shared_memory`.
+    has_small_blocks: bool,
     /// `None` after a failure: the next group opens a new one.
     connection: Option<Connection>,
     clock: Clock,
@@ -253,7 +256,9 @@ impl State {
             }
         };
         let connection = self.connection.insert(connection);
-        shared_memory::check_room_for_write(&self.location)?;
+        if self.has_small_blocks {
+            shared_memory::check_room(&self.location)?;
+        }
         let pages = if self.cache.bursts > 0 { PAGES_OF_BURSTS } else { PAGES };
         if self.pages != pages {
             connection.pragma_update(None, "wal_autocheckpoint", pages)?;

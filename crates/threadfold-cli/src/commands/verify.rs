@@ -198,7 +198,6 @@ impl Pair {
             let wanted = named.filter(|_| !is_export);
             found.push(open_one(path, &options(path, shapes, wanted))?);
         }
-        let found = without_included(found)?;
         // A file of a thread comes with those of its subagents, so one of another thread is of a fork
         // or of a review, which are sessions of their own.
         let has_thread_files = !holds_several && !agent.has_one_main_file();
@@ -209,11 +208,7 @@ impl Pair {
         let found = if own.is_empty() {
             others
         } else {
-            for other in &others {
-                let (place, session) = (other.place.display(), &other.id);
-                let what = format!("`{place}` is of session `{session}`");
-                print_note(format_args!("note: {what} and is not compared"));
-            }
+            report_others(&own, &others)?;
             own
         };
         Ok(Self {
@@ -221,7 +216,7 @@ impl Pair {
             session: id,
             stream: stream_session,
             stream_name: format!("`{}`", stream.display()),
-            transcripts: found,
+            transcripts: without_included(found)?,
             transcript_name: format!("`{}`", transcripts[0].display()),
         })
     }
@@ -235,13 +230,31 @@ impl Pair {
     }
 }
 
+/// Returns the files that a session is read from.
+fn files_of(session: &FoundSession) -> Result<BTreeSet<PathBuf>, CommandError> {
+    let origins = session.content.origins()?.into_iter();
+    Ok(origins.map(|path| fs::canonicalize(&path).unwrap_or(path)).collect())
+}
+
+/// Reports the files that are of other sessions. Those of subagents are read with the session.
+fn report_others(own: &[FoundSession], others: &[FoundSession]) -> Result<(), CommandError> {
+    let mut read = BTreeSet::new();
+    for session in own {
+        read.append(&mut files_of(session)?);
+    }
+    for other in others {
+        if !files_of(other)?.is_subset(&read) {
+            let (place, session) = (other.place.display(), &other.id);
+            let what = format!("`{place}` is of session `{session}`");
+            print_note(format_args!("note: {what} and is not compared"));
+        }
+    }
+    Ok(())
+}
+
 /// Removes the transcripts that another one includes: the files of subagents beside their main file.
 fn without_included(found: Vec<FoundSession>) -> Result<Vec<FoundSession>, CommandError> {
-    let mut files: Vec<BTreeSet<PathBuf>> = Vec::new();
-    for session in &found {
-        let origins = session.content.origins()?.into_iter();
-        files.push(origins.map(|path| fs::canonicalize(&path).unwrap_or(path)).collect());
-    }
+    let files: Vec<_> = found.iter().map(files_of).collect::<Result<_, _>>()?;
     let is_included = |number: usize| {
         let others = files.iter().enumerate().filter(|(other, _)| *other != number);
         let own = &files[number];

@@ -441,6 +441,7 @@ fn help_lists_commands_and_options() {
       doctor   Check the store for corruption
       gc       Free space used by data that no session references
       backup   Copy the store to a file, as a consistent snapshot
+      copy     Copy sessions from one store to another
       fold     Fold a session and print the resulting state
       verify   Verify that a stream and a transcript fold to the same state
       watch    Watch a session live

@@ -74,7 +74,7 @@ fn a_session_is_the_same_in_both_kinds_of_stores() {
     for id in &imported {
         assert_eq!(seen_of(&env, &url, id), seen_of(&env, "s.db", id), "{id}");
     }
-    env.done(&["rm", &imported[0], "--store", &url]);
+    env.done(&["rm", "--yes", &imported[0], "--store", &url]);
     assert_eq!(ids(&env, &url), imported[1..]);
 }
 

@@ -157,12 +157,12 @@ fn a_named_store_that_does_not_exist_hides_no_session() {
 fn a_store_can_be_a_url_with_a_scheme_that_is_supported() {
     let env = kept();
     assert!(env.told(&["log", "s1", "--store", "sqlite://s.db"]).starts_with("exit 0"));
-    assert_snapshot!(env.told(&["log", "s1", "--store", "postgres://host/sessions"]), @"
+    assert_snapshot!(env.told(&["log", "s1", "--store", "mysql://host/sessions"]), @"
     exit 2
     --- stdout
     --- stderr
-    error: stores with the URL scheme `postgres://` are not supported
-    hint: give the path of a file, or a URL with a supported scheme: `sqlite://PATH`
+    error: stores with the URL scheme `mysql://` are not supported
+    hint: give the path of a file, or a URL with a supported scheme: `sqlite://PATH` or `postgres://USER@HOST/DATABASE`
     ");
-    assert!(!env.path("postgres:").exists());
+    assert!(!env.path("mysql:").exists());
 }

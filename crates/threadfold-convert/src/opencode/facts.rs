@@ -290,7 +290,16 @@ impl Reader {
     fn read_newer(&mut self, record: &Value) -> bool {
         let is_wrapper = record.get("type").is_none() && record.get("table").is_none();
         match record.get("data").filter(|_| is_wrapper) {
-            Some(Value::Array(messages)) => return messages.iter().all(|it| self.read_newer(it)),
+            Some(Value::Array(messages)) => {
+                // The API may answer with the latest message first.
+                let created = |it: Option<&Value>| it?.get("time")?.get("created")?.as_u64();
+                let is_reversed = created(messages.first()) > created(messages.last());
+                let mut in_order: Vec<&Value> = messages.iter().collect();
+                if is_reversed {
+                    in_order.reverse();
+                }
+                return in_order.into_iter().all(|it| self.read_newer(it));
+            }
             Some(inner @ Value::Object(_)) => return self.read_newer(inner),
             _ => {}
         }

@@ -12,7 +12,7 @@ use threadfold_engine::{
     Collector, CollectorObserver, CollectorOptions, Discovery, EngineError, FoundSession,
     FoundSessions, Host, ImportCount, LostContent, Options, RemovedSessions, Writers, holder,
 };
-use threadfold_store::MemoryStore;
+use threadfold_sqlite::SqliteStore;
 use tokio::sync::Notify;
 
 const SESSIONS: usize = 60;
@@ -63,7 +63,8 @@ async fn sessions_that_wait_to_be_imported_are_not_opened_by_the_next_search() {
         );
         fs::write(project.join(format!("s{number}.jsonl")), line + "\n").unwrap();
     }
-    let host = Host::new(Arc::new(MemoryStore::default()));
+    let store = SqliteStore::open(home.path().join("store.db")).unwrap();
+    let host = Host::new(Arc::new(store));
     let writers = Writers::new(host, || Options::new(holder("a test")));
     let (shared, most_open, searches) = (Arc::new(OnceLock::new()), Arc::default(), Arc::default());
     let done = Arc::new(Notify::new());
