@@ -34,8 +34,8 @@ pub(crate) fn install() -> Result<()> {
 
 /// Builds the package, the program that its tests talk to, and the states that they compare with.
 pub(crate) fn prepare() -> Result<()> {
-    let bins = "cargo build --locked --package threadfold --package threadfold-testkit --bin threadfold --bin js_fixtures";
-    shell::run(&mut shell::command(bins))?;
+    // As the tests are built: with another selection of packages, most would be compiled again.
+    crate::test::cargo("nextest run --workspace --locked --no-run")?;
     let target = shell::target()?;
     let mut fixtures = Command::new(target.join("debug/js_fixtures"));
     shell::run(fixtures.arg(target.join("js-fixtures")).arg(STREAMS))?;

@@ -51,7 +51,8 @@ fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-fn cargo(arguments: &str) -> Result<()> {
+/// Runs cargo as all steps do.
+pub(crate) fn cargo(arguments: &str) -> Result<()> {
     let mut command = shell::command(&format!("cargo {arguments}"));
     // Incremental data is useless without a next build, and doubles the size.
     if env::var_os("CI").is_some() && env::var_os("CARGO_INCREMENTAL").is_none() {
