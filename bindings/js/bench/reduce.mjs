@@ -141,7 +141,7 @@ for (let turn = 0; turn < 8_000; turn += 1) {
   const text = `What about ${turn}? `.repeat(20);
   transcript.push({ ...about, type: "user", uuid: `u${turn}`, parentUuid: turn === 0 ? null : `r${turn - 1}`, message: { role: "user", content: text } });
   transcript.push({ ...about, type: "assistant", uuid: `a${turn}`, parentUuid: `u${turn}`, message: { id: `m${turn}`, role: "assistant", model: "m", content: [{ type: "text", text }], usage: { input_tokens: 1, output_tokens: 2 } } });
-  transcript.push({ ...about, type: "assistant", uuid: `t${turn}`, parentUuid: `a${turn}`, message: { id: `m${turn}`, role: "assistant", model: "m", content: [{ type: "tool_use", id: `c${turn}`, name: "Read", input: { file: `/work/${turn}` } }], usage: { input_tokens: 1, output_tokens: 2 } } });
+  transcript.push({ ...about, type: "assistant", uuid: `t${turn}`, parentUuid: `a${turn}`, message: { id: `m${turn}`, role: "assistant", model: "m", content: [{ type: "tool_use", id: `c${turn}`, name: "Read", input: { file: `/project/${turn}` } }], usage: { input_tokens: 1, output_tokens: 2 } } });
   transcript.push({ ...about, type: "user", uuid: `r${turn}`, parentUuid: `t${turn}`, message: { role: "user", content: [{ type: "tool_result", tool_use_id: `c${turn}`, content: text }] } });
 }
 const raw = transcript.map((it) => JSON.stringify(it)).join("\n");
