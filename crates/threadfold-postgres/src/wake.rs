@@ -1,9 +1,9 @@
 //! Wakes tasks that wait for changes, whichever machine makes them.
 //!
-//! A write wakes the tasks of its own process at once. Those of others are told by one task with a
-//! connection of its own, which sends and receives notifications: never within the transaction that
-//! writes, because PostgreSQL commits those that notify one after another. A notification can be
-//! lost with a connection, so the same task also asks, now and then, whether anything was written.
+//! A write wakes the tasks of its own process immediately. Other processes are notified by one task
+//! with its own connection, which sends and receives PostgreSQL's notifications. The transaction
+//! that writes never notifies: PostgreSQL commits such transactions one after another. A
+//! notification can be lost with its connection, so the same task also polls for writes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;

@@ -174,7 +174,7 @@ export type FlatEvent = {
     Ok(())
 }
 
-/// Writes a union of parts, which are told apart by `type`.
+/// Writes a union of parts, which `type` distinguishes.
 fn parts(items: &Items, name: &str, body: &str, out: &mut String) -> Result<()> {
     let Shape::Bodies(bodies) = &items.get(body)?.shape else { bail!("`{body}` has no types") };
     comment(&items.get(body)?.docs, "", out)?;

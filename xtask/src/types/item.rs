@@ -24,9 +24,9 @@ pub(super) enum Shape {
     Object(Vec<Field>),
     /// One of several texts.
     Texts(Vec<String>),
-    /// One of several objects, told apart by `type`, with their fields.
+    /// One of several objects, distinguished by `type`, with their fields.
     Tagged(Vec<Variant>),
-    /// One of several objects, told apart by `type`, each a type of its own.
+    /// One of several objects, distinguished by `type`, each a type of its own.
     Bodies(Vec<Body>),
 }
 

@@ -17,7 +17,7 @@ use crate::view::{count, number};
 ///
 /// A store is a file, or `postgres://USER@HOST/DATABASE`. Every record is compared afterwards. A
 /// copy that was interrupted continues where it ended; a session that has grown since gets what is
-/// new. Snapshots are not copied: they are made again when they are needed.
+/// new. Snapshots are not copied; they are rebuilt when needed.
 #[derive(Args)]
 pub(crate) struct CopyArgs {
     /// Copy these sessions, by id or a prefix of it; all of them if none is given

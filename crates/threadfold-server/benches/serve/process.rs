@@ -1,4 +1,4 @@
-//! The processes of a run: a server and its clients, which are told what to do on stdin.
+//! The processes of a run: a server and its clients, which read commands from stdin.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
