@@ -87,6 +87,20 @@ impl From<EngineError> for CommandError {
                 };
                 Self::new(error, hint)
             }
+            EngineError::IsRun { .. } => Self::new(
+                error,
+                "give the other source a session id of its own: a run is continued only by `threadfold resume`",
+            ),
+            EngineError::NotTheLoop { .. } => {
+                Self::new(error, "`threadfold run` and `threadfold resume` write such records")
+            }
+            EngineError::OtherLog { .. } => Self::new(
+                error,
+                "copy into another store, or remove the session there with `threadfold rm`",
+            ),
+            EngineError::Spill { .. } => {
+                Self::new(error, "free some space there; all records are in the store")
+            }
             EngineError::File { .. } => Self::new(error, "check that it exists and can be read"),
             _ => Self::new(error, "`threadfold reindex` rebuilds snapshots and summaries"),
         }

@@ -14,7 +14,7 @@ use crate::frame::{GapReason, LazySnapshot, SharedStep, View};
 const MAX_STEPS: usize = 1024;
 /// How many bytes of records the buffered steps may have. A step takes some times as much memory,
 /// because its events and its changes have the text as well.
-const MAX_BYTES: usize = 2 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// How many records a client may lag behind. Up to this, steps that are no longer buffered are read
 /// from the store; beyond it, a snapshot is cheaper.
 pub(crate) const MAX_BEHIND: u64 = 10_000;

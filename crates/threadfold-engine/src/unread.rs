@@ -14,6 +14,8 @@ use crate::agents::{self, Machine};
 
 /// How deep folders are read.
 const MAX_DEPTH: usize = 8;
+/// Words in the name of something that may hold sessions.
+const WORDS: [&str; 5] = ["session", "thread", "rollout", "conversation", "transcript"];
 
 /// Something in an agent's place that this version does not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,12 @@ pub fn unread_on(machine: &Machine<'_>) -> Vec<UnreadContent> {
         places.into_iter().flat_map(|place| row.unread(&place)).collect::<Vec<_>>()
     };
     agents::all().flat_map(of_row).collect()
+}
+
+/// Returns whether the name of a file or folder in an agent's home says that it may hold sessions.
+pub(crate) fn may_hold_sessions(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    WORDS.iter().any(|it| name.contains(it))
 }
 
 /// Files of an agent's place that its module does not read, counted by what they have in common.

@@ -3,12 +3,13 @@
 use deadpool_postgres::Transaction;
 use threadfold_core::SessionId;
 use threadfold_fold::{Record, Timestamp};
-use threadfold_store::pack::{Batch, Packer, batches, pack_row, unpack_row};
+use threadfold_store::pack::{
+    Batch, CompressedContent, CompressedGroup, Packer, batches, pack_row, unpack_row,
+};
 use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, StoreError};
 use tokio_postgres::IsolationLevel;
 
-use crate::blobs::CompressedContent;
-use crate::compact::{CompressedGroup, group_tail, insert_groups};
+use crate::compact::{group_tail, insert_groups};
 use crate::failure::Failure;
 use crate::group_commit::GroupCommit;
 use crate::leases;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use deadpool_postgres::Transaction;
 use threadfold_core::SessionId;
-use threadfold_store::pack::{compress, decompress};
+use threadfold_store::pack::{CompressedContent, decompress};
 use threadfold_store::{BlobHash, GarbageReport};
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
@@ -24,19 +24,6 @@ const MOST_BLOBS: i64 = 512;
 const MOST_TRIES: usize = 5;
 /// About how many bytes one statement stores: a message to the database has at most a gigabyte.
 const PORTION: usize = 8 << 20;
-
-/// Content to be stored, compressed before it is the database's turn.
-pub(crate) struct CompressedContent {
-    pub(crate) hash: BlobHash,
-    length: usize,
-    bytes: Vec<u8>,
-}
-
-impl CompressedContent {
-    pub(crate) fn new(hash: BlobHash, bytes: &[u8]) -> Self {
-        Self { hash, length: bytes.len(), bytes: compress(bytes) }
-    }
-}
 
 /// Stores contents unless they exist, and returns their row ids. They stay until the transaction
 /// ends.

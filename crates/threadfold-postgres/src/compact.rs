@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deadpool_postgres::Transaction;
 use threadfold_core::SessionId;
-use threadfold_fold::Timestamp;
-use threadfold_store::pack::{Group, TailRow, all_groups, complete_groups};
+use threadfold_store::pack::{
+    CompressedContent, CompressedGroup, TailRow, all_groups, complete_groups,
+};
 
 use crate::append::contents;
-use crate::blobs::{CompressedContent, store_contents};
+use crate::blobs::store_contents;
 use crate::failure::Failure;
 use crate::sessions::number;
 use crate::store::Database;
@@ -121,10 +122,10 @@ pub(crate) async fn group_tail(
 /// Packs rows on a thread that may take its time.
 async fn packed(
     rows: Vec<TailRow>,
-    pack: impl FnOnce(&[TailRow]) -> Vec<Group> + Send + 'static,
+    pack: impl FnOnce(&[TailRow]) -> Vec<CompressedGroup> + Send + 'static,
 ) -> Result<(Vec<TailRow>, Vec<CompressedGroup>), Failure> {
     let work = tokio::task::spawn_blocking(move || {
-        let groups = pack(&rows).into_iter().map(CompressedGroup::new).collect();
+        let groups = pack(&rows);
         (rows, groups)
     });
     work.await.map_err(|error| Failure::Corrupt(format!("a log could not be packed: {error}")))
@@ -156,34 +157,6 @@ async fn delete_tail(transaction: &Transaction<'_>, id: i64, until: u64) -> Resu
     let delete = "DELETE FROM threadfold.tail WHERE session = $1 AND first <= $2";
     transaction.execute(delete, &[&id, &until.cast_signed()]).await?;
     Ok(())
-}
-
-/// A group whose contents are compressed, ready to be stored.
-pub(crate) struct CompressedGroup {
-    first: u64,
-    count: u64,
-    latest: Timestamp,
-    meta: Vec<u8>,
-    content: CompressedContent,
-    extracts: Vec<CompressedContent>,
-}
-
-impl CompressedGroup {
-    pub(crate) fn new(group: Group) -> Self {
-        let Group { first, count, latest, meta, hash, content, extracts } = group;
-        let extracts =
-            extracts.into_iter().map(|it| CompressedContent::new(it.hash, &it.bytes)).collect();
-        let content = CompressedContent::new(hash, &content);
-        Self { first, count, latest, meta, content, extracts }
-    }
-
-    fn last(&self) -> u64 {
-        self.first + self.count - 1
-    }
-
-    pub(crate) fn contents(&self) -> impl Iterator<Item = &CompressedContent> {
-        std::iter::once(&self.content).chain(&self.extracts)
-    }
 }
 
 pub(crate) async fn insert_groups(

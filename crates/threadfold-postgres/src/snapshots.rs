@@ -6,11 +6,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use deadpool_postgres::Object;
 use threadfold_core::SessionId;
+use threadfold_store::pack::CompressedContent;
 use threadfold_store::{
     BlobHash, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoreError, StoredSnapshot,
 };
 
-use crate::blobs::{self, CompressedContent};
+use crate::blobs;
 use crate::failure::Failure;
 use crate::sessions::{number, session_id};
 use crate::store::{Database, PostgresStore};

@@ -3,12 +3,12 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 use threadfold_fold::{Record, Timestamp};
-use threadfold_store::pack::{Batch, Packer, batches, pack_row, unpack_row};
+use threadfold_store::pack::{Batch, CompressedGroup, Packer, batches, pack_row, unpack_row};
 use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, StoreError};
 
 use crate::bursts::PendingRow;
 use crate::cache::{CachedSession, TailSize};
-use crate::compact::{CompressedGroup, group_tail, insert_group};
+use crate::compact::{group_tail, insert_group};
 use crate::failure::Failure;
 use crate::schema::{first_of, most_records, place};
 use crate::writer::Ledger;

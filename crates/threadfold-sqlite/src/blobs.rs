@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
 use threadfold_fold::Timestamp;
-use threadfold_store::pack::{compress, decompress};
+use threadfold_store::pack::{CompressedContent, decompress};
 use threadfold_store::{BlobHash, GarbageReport};
 
 use crate::failure::Failure;
@@ -16,19 +16,6 @@ use crate::writer::Ledger;
 const MOST_BLOBS: u64 = 512;
 /// About how many bytes it deletes.
 const MOST_BYTES: u64 = 8 << 20;
-
-/// Content to be stored, compressed before the writer's turn if it is long.
-pub(crate) struct CompressedContent {
-    hash: BlobHash,
-    length: usize,
-    bytes: Vec<u8>,
-}
-
-impl CompressedContent {
-    pub(crate) fn new(hash: BlobHash, bytes: &[u8]) -> Self {
-        Self { hash, length: bytes.len(), bytes: compress(bytes) }
-    }
-}
 
 /// Stores content unless it exists, and returns its row id.
 ///

@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use rusqlite::{Connection, params};
 use threadfold_core::SessionId;
 use threadfold_fold::Timestamp;
-use threadfold_store::pack::{Group, TailRow, all_groups, complete_groups};
+use threadfold_store::pack::{CompressedGroup, TailRow, all_groups, complete_groups};
 
 use crate::append::insert_row;
-use crate::blobs::{CompressedContent, keep, refer};
+use crate::blobs::{keep, refer};
 use crate::cache::{CachedSession, SessionCache, TailSize, tail_size};
 use crate::failure::Failure;
 use crate::schema::{first_of, last_place, place};
@@ -101,9 +101,9 @@ fn replace_tail(
     rows: Vec<TailRow>,
 ) -> Result<(), Failure> {
     let groups = complete_groups(session.as_str(), &rows);
-    let packed_until = groups.last().map_or(0, Group::last);
-    for group in groups {
-        insert_group(connection, now, id, &CompressedGroup::new(group))?;
+    let packed_until = groups.last().map_or(0, CompressedGroup::last);
+    for group in &groups {
+        insert_group(connection, now, id, group)?;
     }
     if packed_until > 0 {
         delete_tail(connection, id, packed_until)?;
@@ -128,7 +128,7 @@ pub(crate) fn group_tail(
     let rows = tail_rows(connection, id, usize::MAX)?;
     let Some(last) = rows.last().map(TailRow::last) else { return Ok(()) };
     for group in all_groups(session.as_str(), &rows) {
-        insert_group(connection, now, id, &CompressedGroup::new(group))?;
+        insert_group(connection, now, id, &group)?;
     }
     delete_tail(connection, id, last)
 }
@@ -138,26 +138,6 @@ fn delete_tail(connection: &Connection, id: i64, until: u64) -> Result<(), Failu
         .prepare_cached("DELETE FROM tail WHERE place BETWEEN ?1 AND ?2")?
         .execute([place(id, 0), place(id, until)])?;
     Ok(())
-}
-
-/// A group whose contents are compressed, ready to be stored.
-pub(crate) struct CompressedGroup {
-    first: u64,
-    count: u64,
-    latest: Timestamp,
-    meta: Vec<u8>,
-    content: CompressedContent,
-    extracts: Vec<CompressedContent>,
-}
-
-impl CompressedGroup {
-    pub(crate) fn new(group: Group) -> Self {
-        let Group { first, count, latest, meta, hash, content, extracts } = group;
-        let extracts =
-            extracts.into_iter().map(|it| CompressedContent::new(it.hash, &it.bytes)).collect();
-        let content = CompressedContent::new(hash, &content);
-        Self { first, count, latest, meta, content, extracts }
-    }
 }
 
 pub(crate) fn insert_group(

@@ -107,6 +107,14 @@ pub(crate) fn sync_folders(folder: &Path) -> std::io::Result<()> {
 ///
 /// It reads the header itself: SQLite could change the file of another program just by opening it.
 pub(crate) fn inspect(location: &Location) -> Result<(), Failure> {
+    // Before it is opened: a pipe would wait for somebody to write to it.
+    let metadata = fs::metadata(&location.path).map_err(|error| location.unreachable(error))?;
+    if metadata.is_dir() {
+        return Err(location.foreign("it is a folder"));
+    }
+    if !metadata.is_file() {
+        return Err(location.foreign("it is a device, a pipe or a socket, not a file"));
+    }
     let mut header = Vec::new();
     let file = File::open(&location.path).map_err(|error| location.unreachable(error))?;
     file.take(100).read_to_end(&mut header).map_err(|error| location.unreachable(error))?;

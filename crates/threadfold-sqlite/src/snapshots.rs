@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 use threadfold_core::SessionId;
-use threadfold_store::pack::compress;
+use threadfold_store::pack::CompressedContent;
 use threadfold_store::{
     BlobHash, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoreError, StoredSnapshot,
 };
@@ -30,13 +30,6 @@ pub(crate) struct SqliteSnapshotWriter<'a> {
     waiting: Vec<SnapshotPiece>,
     /// Their size.
     size: usize,
-}
-
-/// A piece, ready to be stored.
-struct CompressedPiece {
-    hash: BlobHash,
-    length: usize,
-    bytes: Vec<u8>,
 }
 
 impl<'a> SqliteSnapshotWriter<'a> {
@@ -83,7 +76,7 @@ impl SnapshotWriter for SqliteSnapshotWriter<'_> {
 fn compress_new(
     connection: &Connection,
     pieces: &[SnapshotPiece],
-) -> Result<Vec<CompressedPiece>, Failure> {
+) -> Result<Vec<CompressedContent>, Failure> {
     let mut seen = HashSet::new();
     let mut new = Vec::new();
     for piece in pieces {
@@ -94,8 +87,7 @@ fn compress_new(
         let found = blobs::find(connection, &hash)?;
         let is_there = found.map(|id| blobs::is_intact(connection, id)).transpose()?;
         if is_there != Some(true) {
-            let length = piece.bytes().len();
-            new.push(CompressedPiece { hash, length, bytes: compress(piece.bytes()) });
+            new.push(CompressedContent::new(hash, piece.bytes()));
         }
     }
     Ok(new)
@@ -103,16 +95,9 @@ fn compress_new(
 
 /// Stores pieces, before the snapshot that refers to them. Until then only their age protects them
 /// from garbage collection.
-fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[CompressedPiece]) -> Result<(), Failure> {
-    let connection = ledger.connection;
-    for CompressedPiece { hash, length, bytes } in pieces {
-        match blobs::find(connection, hash)? {
-            None => drop(blobs::insert(connection, ledger.now, hash, *length, bytes)?),
-            Some(id) if !blobs::is_intact(connection, id)? => {
-                blobs::rewrite(connection, id, *length, bytes)?;
-            }
-            Some(_) => {}
-        }
+fn put_pieces(ledger: &mut Ledger<'_>, pieces: &[CompressedContent]) -> Result<(), Failure> {
+    for piece in pieces {
+        blobs::keep(ledger.connection, ledger.now, piece)?;
     }
     Ok(())
 }

@@ -31,6 +31,7 @@
 mod checksum;
 mod chunks;
 mod compress;
+mod compressed;
 mod directory;
 mod escape;
 mod group_boundary;
@@ -46,6 +47,7 @@ mod tests;
 pub(crate) use chunks::LONGEST_CHUNK;
 pub use chunks::chunks;
 pub use compress::{compress, decompress};
+pub use compressed::{CompressedContent, CompressedGroup};
 pub use directory::{DirectoryEntry, pack_directory, unpack_directory};
 pub use escape::Extract;
 pub use meta::{Batch, batches};

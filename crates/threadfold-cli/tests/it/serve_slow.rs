@@ -101,10 +101,11 @@ fn delivered(metrics: &str) -> u64 {
 }
 
 impl Serving {
-    /// Returns the resident memory of the server.
+    /// Returns the memory of the server, without the pages of its own program that it has used: they
+    /// are the machine's to take back, and no client's.
     fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
-        let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).unwrap();
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
     }
 }

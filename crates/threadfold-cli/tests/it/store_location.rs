@@ -97,6 +97,20 @@ fn a_file_that_is_not_a_store_is_not_changed() {
 }
 
 #[test]
+fn what_is_no_file_is_not_a_store() {
+    let env = kept();
+    fs::create_dir(env.path("folder")).unwrap();
+    for (place, what) in [
+        ("/dev/null", "it is a device, a pipe or a socket, not a file"),
+        ("folder", "it is a folder"),
+    ] {
+        let told = env.told(&["import", "--store", place]);
+        let expected = format!("error: `{place}` is not a Threadfold store: {what}\n");
+        assert!(told.contains("exit 2") && told.contains(&expected), "{told}");
+    }
+}
+
+#[test]
 fn a_corrupt_store_does_not_hide_the_agents_sessions() {
     let env = kept();
     env.write(".local/share/threadfold/store.db", "broken");

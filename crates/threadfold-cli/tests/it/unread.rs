@@ -195,4 +195,9 @@ fn what_claude_code_may_keep_elsewhere_is_reported() {
     env.write("claude/projects/q/b.jsonl2", "x");
     env.write("claude/projects/p/threads/c.cbor", "x");
     check(&env, &[("`*.db`", 1), ("`*.jsonl2`", 2), ("`*.cbor`", 1)]);
+    env.write("claude/sessions/4711.json", "{}");
+    env.write("claude/session-env/a/env.sh", "x");
+    env.write("claude/shell-snapshots/snapshot.sh", "x");
+    env.write("claude/sessions_v2/p/d.jsonl", "{}");
+    check(&env, &[("`*.db`", 1), ("`*.jsonl2`", 2), ("`*.cbor`", 1), ("`*.jsonl`", 1)]);
 }

@@ -3,8 +3,9 @@
 use threadfold_fold::{Record, StoredRecord};
 
 use super::PackError;
+use super::compressed::CompressedGroup;
 use super::meta::Batch;
-use super::packer::{Group, Packer};
+use super::packer::Packer;
 use super::row::{pack_row, unpack_row};
 
 /// The records of one or more appends, without those that are in groups already.
@@ -54,19 +55,20 @@ fn as_new(record: StoredRecord) -> Record {
 }
 
 /// Packs rows that follow one another into groups, up to the end of the last complete group.
-pub fn complete_groups(session: &str, rows: &[TailRow]) -> Vec<Group> {
+pub fn complete_groups(session: &str, rows: &[TailRow]) -> Vec<CompressedGroup> {
     pack(session, rows).0
 }
 
 /// Packs rows that follow one another into groups, all of them.
-pub fn all_groups(session: &str, rows: &[TailRow]) -> Vec<Group> {
+pub fn all_groups(session: &str, rows: &[TailRow]) -> Vec<CompressedGroup> {
     let (mut groups, packer) = pack(session, rows);
-    groups.extend(packer.and_then(Packer::finish));
+    groups.extend(packer.and_then(Packer::finish).map(CompressedGroup::new));
     groups
 }
 
-/// Returns the complete groups, and the packer with the rest.
-fn pack<'a>(session: &'a str, rows: &[TailRow]) -> (Vec<Group>, Option<Packer<'a>>) {
+/// Returns the complete groups, and the packer with the rest. Each group is compressed as soon as it
+/// is complete, so that only one is in memory as it was.
+fn pack<'a>(session: &'a str, rows: &[TailRow]) -> (Vec<CompressedGroup>, Option<Packer<'a>>) {
     let Some(first) = rows.first().map(|row| row.first) else { return (Vec::new(), None) };
     let (mut groups, mut packer) = (Vec::new(), Packer::new(session, first));
     for row in rows {
@@ -75,7 +77,7 @@ fn pack<'a>(session: &'a str, rows: &[TailRow]) -> (Vec<Group>, Option<Packer<'a
             if let Some(batch) = batches.next_if(|batch| batch.first == seq) {
                 packer.begin(*batch);
             }
-            groups.extend(packer.push(record));
+            groups.extend(packer.push(record).map(CompressedGroup::new));
         }
     }
     (groups, Some(packer))

@@ -7,13 +7,11 @@ use threadfold_convert::codex::AGENT;
 use super::heads;
 use super::places::FOLDERS;
 use crate::discover::{list, name_of};
-use crate::unread::{UnreadContent, UnreadFiles, files_below, is_incidental};
+use crate::unread::{UnreadContent, UnreadFiles, files_below, is_incidental, may_hold_sessions};
 
 /// Databases beside the sessions that repeat what those have, and their latest known version.
 const DATABASES: [(&str, u32); 2] = [("state", 5), ("thread_history", 1)];
-/// Words in the name of something that may hold sessions.
-const WORDS: [&str; 4] = ["session", "thread", "rollout", "conversation"];
-/// Names with such words that are known to hold none.
+/// Names with words of sessions that are known to hold none.
 const KNOWN: [&str; 1] = ["session_index.jsonl"];
 
 const MEANING: &str = "a version of Codex that is newer than this program may keep sessions there";
@@ -36,7 +34,7 @@ pub(super) fn unread(home: &Path) -> Vec<UnreadContent> {
                     .filter(|it| !is_incidental(&name_of(it)) && !heads::is_named(it));
                 unknown.for_each(|it| files.add(path, &it));
             }
-            true if has_word(&name) => {
+            true if may_hold_sessions(&name) => {
                 files_below(path, &|_| false).iter().for_each(|it| files.add(path, it));
             }
             false if is_unknown_file(&name) => files.count(folder, format!("`{name}`"), path),
@@ -54,13 +52,8 @@ fn is_unknown_file(name: &str) -> bool {
     });
     match known {
         Some(is_known) => !is_known,
-        None => (database.is_some() || name.ends_with(".jsonl")) && has_word(name),
+        None => (database.is_some() || name.ends_with(".jsonl")) && may_hold_sessions(name),
     }
-}
-
-fn has_word(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    WORDS.iter().any(|it| name.contains(it))
 }
 
 #[cfg(test)]
