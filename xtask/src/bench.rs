@@ -22,7 +22,7 @@ enum Benchmark {
     Reduce,
     /// The cost of loading a session
     Load,
-    /// The cost of storing a session
+    /// The cost of storing a session; `--postgres`: in PostgreSQL, beside plain inserts and SQLite
     Store,
     /// The cost of recording a turn
     Checkpoint,
@@ -41,6 +41,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
     let targets: &[(&str, &str)] = match args.benchmark {
         Benchmark::Reduce => &[("threadfold-testkit", "reduce")],
         Benchmark::Load => &[("threadfold-testkit", "load")],
+        Benchmark::Store if args.arguments.iter().any(|it| it == "--postgres") => {
+            &[("threadfold-postgres", "postgres")]
+        }
         // Records and whole sessions; the latter need the crate above the store.
         Benchmark::Store => &[("threadfold-testkit", "store"), ("threadfold-engine", "sessions")],
         Benchmark::Checkpoint => &[("threadfold-loop", "checkpoint")],

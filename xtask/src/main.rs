@@ -10,6 +10,7 @@ mod parity;
 mod picture;
 mod readme;
 mod record;
+mod report;
 mod shell;
 mod skipped;
 mod soak;

@@ -7,9 +7,10 @@ mod schemathesis;
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 
+use crate::report::{commit, write_report};
 use crate::shell;
 
 /// Which check to run.
@@ -27,6 +28,9 @@ enum SoakCheck {
     /// Disconnect clients of a server 2,000 times, and restart it 20 times; writes
     /// `docs/serve-report.md`
     Serve,
+    /// Kill one of three nodes over one database every ten seconds for five minutes, with 300 live
+    /// sessions and 300 clients; writes `docs/cluster-report.md`
+    Cluster,
     /// Send 5,000 requests that are generated from the OpenAPI; writes
     /// `docs/schemathesis-report.md`
     Schemathesis,
@@ -43,6 +47,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<ExitCode> {
     match args.name {
         SoakCheck::Mutations => mutations(),
         SoakCheck::Serve => serve(),
+        SoakCheck::Cluster => cluster(),
         SoakCheck::Schemathesis => schemathesis::run(),
         SoakCheck::Autobahn => autobahn::run(),
         SoakCheck::Js => js(),
@@ -99,9 +104,32 @@ fn serve() -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-fn write_report(path: &str, report: &str) -> Result<()> {
-    let path = shell::root().join(path);
-    fs::write(&path, report).with_context(|| format!("`{}` cannot be written", path.display()))
+const CLUSTER: &str = "\
+# Many clients of nodes that are killed
+
+What `cargo xtask soak cluster` found: several real `threadfold serve` over one PostgreSQL are behind one address, which sends each connection to the next of them.
+Every session has an agent that pushes lines and a client that follows; one node after another is killed and started again.
+";
+
+fn cluster() -> Result<ExitCode> {
+    let found = shell::root().join("target/cluster-report.txt");
+    if found.exists() {
+        fs::remove_file(&found)?;
+    }
+    let mut command =
+        shell::command("cargo nextest run --locked --package threadfold cluster_soak::");
+    command
+        .env("THREADFOLD_SOAK_SESSIONS", "300")
+        .env("THREADFOLD_SOAK_KILLS", "30")
+        .env("THREADFOLD_SOAK_INTERVAL_MS", "10000")
+        .env("THREADFOLD_SOAK_PAUSE_MS", "1000")
+        .env("THREADFOLD_SOAK_REPORT", &found);
+    let (code, output) = shell::output(&mut command)?;
+    print!("{output}");
+    let report = fs::read_to_string(&found).unwrap_or_else(|_| "It failed.\n".to_owned());
+    let report = format!("{CLUSTER}\nRun on {}.\n\n```text\n{report}```\n", commit()?);
+    write_report("docs/cluster-report.md", &report)?;
+    Ok(ExitCode::from(code))
 }
 
 const JS: &str = "\
@@ -128,13 +156,4 @@ fn js() -> Result<ExitCode> {
     let report = format!("{JS}\nRun on {}.\n\n```text\n{}\n```\n", commit()?, results.join("\n"));
     write_report("docs/js-report.md", &report)?;
     Ok(ExitCode::from(streams_code.max(connect_code)))
-}
-
-/// Returns the commit that is checked out, with its date.
-fn commit() -> Result<String> {
-    let commit = shell::read(&mut shell::command("git log -1 --format=%h,%cs"))?;
-    let (hash, date) = commit.trim().split_once(',').context("`git log` gave no commit")?;
-    let changed = shell::read(&mut shell::command("git status --porcelain -- crates"))?;
-    let state = if changed.is_empty() { "" } else { " with uncommitted changes" };
-    Ok(format!("commit {hash} of {date}{state}"))
 }

@@ -100,7 +100,12 @@ async fn run(
     announce(options, address, &token, token_path)?;
     let playing = server.clone();
     let catalog = sessions.catalog().clone();
+    // A database is shared, and what one server finds nowhere another may be about to write.
+    let is_own = store.location().file().is_some();
     let example = async move {
+        if !is_own {
+            return std::future::pending().await;
+        }
         catalog.complete().await;
         match example::play_if_empty(&playing).await {
             Ok(()) => std::future::pending().await,

@@ -212,6 +212,28 @@ impl Client {
         ClientError::Unreachable { address: self.address().to_owned(), source }
     }
 
+    /// Returns the error that a stream ended with, if its last frame is one.
+    pub(crate) fn refused_frame(&self, json: &str) -> Option<ClientError> {
+        #[derive(Deserialize)]
+        struct ErrorFrame {
+            #[serde(rename = "type")]
+            kind: String,
+            status: u16,
+            #[serde(flatten)]
+            problem: RemoteProblem,
+        }
+        let ErrorFrame { kind, status, problem } = serde_json::from_str(json).ok()?;
+        let RemoteProblem { detail, hint, expected_position } = problem;
+        let address = self.address().to_owned();
+        (kind == "error").then_some(ClientError::Refused {
+            address,
+            status,
+            detail,
+            hint,
+            expected_position,
+        })
+    }
+
     pub(crate) fn odd(&self, what: String) -> ClientError {
         ClientError::Odd { address: self.address().to_owned(), what }
     }

@@ -103,7 +103,12 @@ impl FrameStream {
         for json in connection.reader.push(&chunk) {
             match serde_json::from_str::<Frame>(&json) {
                 Ok(frame) => self.frames.push_back((frame, json)),
-                Err(error) => return Err(self.client.odd(format!("{error}: {json}"))),
+                Err(error) => {
+                    let refused = self.client.refused_frame(&json);
+                    return Err(
+                        refused.unwrap_or_else(|| self.client.odd(format!("{error}: {json}")))
+                    );
+                }
             }
         }
         Ok(())

@@ -15,9 +15,10 @@ mod scan;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use threadfold_core::SessionId;
-use threadfold_store::StoreError;
+use threadfold_store::{SessionEntry, StoreError};
 use tokio::sync::Notify;
 
 use crate::discover::Discovery;
@@ -31,6 +32,8 @@ use crate::writers::Writers;
 
 /// After how many imports the index is written.
 const FLUSH_EVERY: usize = 12;
+/// How long to wait for a store that cannot be reached.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a collector works with.
 pub struct CollectorOptions {
@@ -92,6 +95,8 @@ struct CollectorShared {
     backlog: Notify,
     /// The machine is to be searched again.
     stale: Notify,
+    /// There is something that another process writes.
+    held: Notify,
 }
 
 /// Identifies a session outside the store: its place, and the id that it was found under.
@@ -104,6 +109,8 @@ struct CollectorState {
     owners: HashMap<PathBuf, Vec<Key>>,
     /// What is to be imported, the newest first.
     backlog: VecDeque<Key>,
+    /// What another process was writing when it was to be imported, and how long it may.
+    held: Vec<(Key, Duration)>,
     count: ImportCount,
     has_searched: bool,
 }
@@ -142,22 +149,33 @@ impl Collector {
         options: CollectorOptions,
         observer: impl CollectorObserver,
     ) -> Self {
-        let (state, files, backlog, stale) = Default::default();
+        let (state, files, backlog, stale, held) = Default::default();
         let observer = Box::new(observer);
-        let shared = CollectorShared { writers, options, observer, state, files, backlog, stale };
+        let shared =
+            CollectorShared { writers, options, observer, state, files, backlog, stale, held };
         Self { shared: Arc::new(shared) }
     }
 
     /// Searches, imports and follows until the future is dropped; what it read is durable by then.
     pub async fn run(&self) -> Result<(), EngineError> {
         let index = self.shared.options.index.clone().map(ImportIndex::open);
-        let entries = self.shared.writers.host().store().list_all("").await?;
+        let entries = self.stored_sessions().await?;
         *ImportedFiles::locked(&self.shared.files) = ImportedFiles::new(index, entries);
         tokio::select! {
             () = self.import_backlog() => {}
             () = self.follow() => {}
         }
         Ok(())
+    }
+
+    /// Returns the sessions of the store, as soon as it can be reached.
+    async fn stored_sessions(&self) -> Result<Vec<SessionEntry>, EngineError> {
+        loop {
+            match self.shared.writers.host().store().list_all("").await {
+                Err(StoreError::Unreachable { .. }) => tokio::time::sleep(STORE_PAUSE).await,
+                listed => return Ok(listed?),
+            }
+        }
     }
 
     /// Imports a session now, if it was found and is not in the store.
@@ -274,10 +292,14 @@ impl Collector {
 
     fn note_failure(&self, key: &Key, error: &EngineError) {
         let mut state = self.state();
-        let Some(found) = state.sessions.get(key).map(|it| it.found.clone()) else { return };
+        let Some(session) = state.sessions.get_mut(key) else { return };
+        let found = session.found.clone();
         if is_busy(error) {
-            // Another process writes it, and imports it as well.
-            state.count.done += 1;
+            // Another process writes it, and imports it as well; if it ends, this one goes on.
+            let is_new = !std::mem::replace(&mut session.is_done, true);
+            state.count.done += usize::from(is_new);
+            state.held.push((key.clone(), remaining(error)));
+            self.shared.held.notify_one();
         } else {
             state.count.failed += 1;
         }
@@ -291,6 +313,14 @@ impl Collector {
 
     fn state(&self) -> MutexGuard<'_, CollectorState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns how long another process may write the session without renewing its lease.
+fn remaining(error: &EngineError) -> Duration {
+    match error {
+        EngineError::Store(StoreError::Held { remaining, .. }) => *remaining,
+        _ => Duration::ZERO,
     }
 }
 

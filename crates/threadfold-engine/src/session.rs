@@ -155,8 +155,10 @@ impl Session {
         };
         let mut warnings = Vec::new();
         warnings.extend(loaded.passed_over.map(|why| format!("a snapshot was skipped: {why}")));
+        let handle = SessionHandle::new(loaded.head.log.clone(), &loaded.fold);
+        tenure.publish(handle.clone());
         Ok(Self {
-            handle: SessionHandle::new(loaded.head.log.clone(), &loaded.fold),
+            handle,
             store,
             id: id.clone(),
             log: loaded.head.log,

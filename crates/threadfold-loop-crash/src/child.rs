@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +12,16 @@ use threadfold_engine::holder;
 use threadfold_loop::{
     AgentLoop, Decision, LoopError, Progress, RenderedPrompt, Resume, ScriptedProvider,
 };
-use threadfold_sqlite::SqliteStore;
-use threadfold_store::Store;
+use threadfold_store::{Holder, Store};
 use threadfold_testkit::DelegatingStore;
 
 use crate::BoxError;
 use crate::control::record_after;
 use crate::kill_switch::KillSwitch;
+use crate::run_place::RunPlace;
 use crate::story::script;
 use crate::tools::tools;
 
-/// The session of the run.
-pub(crate) const SESSION: &str = "errands";
 /// The exit code of a child that needs a decision.
 pub(crate) const UNDECIDED: u8 = 3;
 /// The exit code of a child that was refused because another process runs the session.
@@ -46,8 +43,10 @@ pub enum Fail {
 /// The arguments of a child.
 #[derive(Clone, Debug)]
 pub struct ChildArgs {
-    /// The store.
-    pub store: PathBuf,
+    /// The store and the session.
+    pub place: RunPlace,
+    /// The machine that it says to be on; the real one if it says nothing.
+    pub node: Option<String>,
     /// The world that its tools report to.
     pub world: SocketAddr,
     /// How long a tool takes, in milliseconds.
@@ -73,9 +72,10 @@ pub enum Recording {
 
 impl ChildArgs {
     /// Returns the arguments of a child that is not killed.
-    pub fn new(store: PathBuf, world: SocketAddr) -> Self {
+    pub fn new(place: RunPlace, world: SocketAddr) -> Self {
         Self {
-            store,
+            place,
+            node: None,
             world,
             pace: 10,
             lease: 30_000,
@@ -93,20 +93,20 @@ pub fn child(args: &ChildArgs) -> Result<ExitCode, BoxError> {
 }
 
 async fn run(args: &ChildArgs) -> Result<ExitCode, BoxError> {
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&args.store)?);
+    let store = args.place.open().await?;
     let store: Arc<dyn Store> = Arc::new(DelegatingStore::new(store, KillSwitch::new(args.fail)));
     let tools = tools(args.world, Duration::from_millis(args.pace));
     let agent_loop =
         AgentLoop::new(store.clone(), Arc::new(ScriptedProvider::new(script())), "script")
-            .holder(holder("a child"))
+            .holder(own_holder(args))
             .lease(Duration::from_millis(args.lease))
             .tools(tools.clone())
             .watch(acknowledge);
     if args.recording == Recording::AfterTools {
-        record_after(&store, &agent_loop, &tools).await?;
+        record_after(&store, &args.place.session, &agent_loop, &tools).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    let session = SESSION.into();
+    let session = args.place.session.clone();
     let decide = |(call, text): (&String, &String)| {
         (CallId::from(call.as_str()), Decision::Result(text.clone()))
     };
@@ -131,6 +131,12 @@ async fn run(args: &ChildArgs) -> Result<ExitCode, BoxError> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+fn own_holder(args: &ChildArgs) -> Holder {
+    let own = holder("a child");
+    let host = args.node.clone().unwrap_or_else(|| own.host.clone());
+    Holder { host, ..own }
 }
 
 /// Prints what is durable by now, for the harness.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use threadfold_core::{CallKey, ConversationMessage, Dialect, NextStep, Role};
+use threadfold_core::{CallKey, ConversationMessage, Dialect, NextStep, Role, SessionId};
 use threadfold_engine::{Options, holder};
 use threadfold_loop::{
     AgentLoop, Deltas, Effect, Provider, Recorder, ScriptedProvider, Tool, ToolContext, request,
@@ -13,16 +13,16 @@ use threadfold_loop::{
 use threadfold_store::{Epoch, Store};
 
 use crate::BoxError;
-use crate::child::SESSION;
 use crate::story::script;
 
 pub(crate) async fn record_after(
     store: &Arc<dyn Store>,
+    session: &SessionId,
     agent_loop: &AgentLoop,
     tools: &[Arc<dyn Tool>],
 ) -> Result<(), BoxError> {
     let options = Options::new(holder("a child"));
-    let mut recorder = Recorder::open(store.clone(), &SESSION.into(), options).await?;
+    let mut recorder = Recorder::open(store.clone(), session, options).await?;
     let model = ScriptedProvider::new(script());
     loop {
         match recorder.resume_plan(|_| Effect::Pure).next {
@@ -40,7 +40,7 @@ pub(crate) async fn record_after(
                 for (ordinal, call) in answer.message.tool_calls.iter().enumerate() {
                     let tool = tools.iter().find(|it| it.definition().name == *call.name);
                     let tool = tool.ok_or("the script calls an unknown tool")?;
-                    let context = context(&call.call_id, recorder.cursor().seq, ordinal);
+                    let context = context(session, &call.call_id, recorder.cursor().seq, ordinal);
                     results
                         .push((call.call_id.clone(), tool.call(&call.arguments, &context).await?));
                 }
@@ -57,7 +57,7 @@ pub(crate) async fn record_after(
                     let call = &planned.call;
                     let tool = tools.iter().find(|it| it.definition().name == *call.name);
                     let tool = tool.ok_or("the script calls an unknown tool")?;
-                    let context = context(&call.call_id, recorder.cursor().seq, 0);
+                    let context = context(session, &call.call_id, recorder.cursor().seq, 0);
                     let output = tool.call(&call.arguments, &context).await?;
                     recorder.start(&call.call_id, Effect::Pure).await?;
                     recorder.finish(&call.call_id, output).await?;
@@ -73,13 +73,18 @@ pub(crate) async fn record_after(
 }
 
 /// Returns the context of a call. The control has no idempotency keys, only the model's call ids.
-fn context(call: &threadfold_core::CallId, seq: u64, ordinal: usize) -> ToolContext {
+fn context(
+    session: &SessionId,
+    call: &threadfold_core::CallId,
+    seq: u64,
+    ordinal: usize,
+) -> ToolContext {
     ToolContext {
         call_id: call.clone(),
         key: CallKey::from(call.as_str()),
         attempt: 1,
         is_resume: seq > 0 && ordinal > 0,
-        session: SESSION.into(),
+        session: session.clone(),
         epoch: Epoch(0),
         deadline: Some(Instant::now()),
         cancel: Default::default(),

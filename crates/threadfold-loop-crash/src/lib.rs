@@ -13,6 +13,7 @@ mod control;
 mod kill_switch;
 mod matrix;
 mod races;
+mod run_place;
 mod story;
 mod tools;
 mod world;
@@ -20,6 +21,7 @@ mod world;
 pub use child::{ChildArgs, Fail, Recording, child};
 pub use matrix::{Matrix, Report, boundaries, control_fails, random_kills};
 pub use races::{RaceResult, race, zombie};
+pub use run_place::{RunPlace, StoreKind};
 pub use world::World;
 
 /// An error of the harness itself.

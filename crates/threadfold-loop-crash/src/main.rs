@@ -1,13 +1,16 @@
 //! Kills a run of the loop repeatedly, and reports what ran twice.
 //!
-//! `crash-loop --kills N` exits with 0 if nothing ran twice and nothing was lost, else with 1.
+//! `crash-loop --kills N` exits with 0 if nothing ran twice and nothing was lost, else with 1. With
+//! `--postgres`, the runs are kept in a database, and resumed on other machines.
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use threadfold_loop_crash::{
-    BoxError, ChildArgs, Fail, Matrix, Recording, boundaries, child, control_fails, random_kills,
+    BoxError, ChildArgs, Fail, Matrix, Recording, RunPlace, StoreKind, boundaries, child,
+    control_fails, random_kills,
 };
+use threadfold_testkit::{Durability, PostgresServer};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -16,8 +19,9 @@ fn main() -> ExitCode {
         ["child", store, world, rest @ ..] => {
             read_child(store, world, rest).and_then(|args| child(&args))
         }
-        ["--kills", kills] => report(kills),
-        _ => Err("usage: `crash-loop --kills N`".into()),
+        ["--kills", kills] => report(kills, StoreKind::File),
+        ["--kills", kills, "--postgres"] => report_over_postgres(kills),
+        _ => Err("usage: `crash-loop --kills N [--postgres]`".into()),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -26,7 +30,7 @@ fn main() -> ExitCode {
 }
 
 fn read_child(store: &str, world: &str, rest: &[&str]) -> Result<ChildArgs, BoxError> {
-    let mut args = ChildArgs::new(store.into(), world.parse()?);
+    let mut args = ChildArgs::new(RunPlace::new(store, "errands"), world.parse()?);
     let mut rest = rest.iter();
     while let Some(name) = rest.next() {
         if *name == "--control" {
@@ -35,6 +39,8 @@ fn read_child(store: &str, world: &str, rest: &[&str]) -> Result<ChildArgs, BoxE
         }
         let value = rest.next().ok_or_else(|| format!("`{name}` needs a value"))?;
         match *name {
+            "--session" => args.place.session = (*value).into(),
+            "--node" => args.node = Some((*value).to_owned()),
             "--pace" => args.pace = value.parse()?,
             "--lease" => args.lease = value.parse()?,
             "--fail-before" => args.fail = Fail::Before(value.parse()?),
@@ -49,10 +55,15 @@ fn read_child(store: &str, world: &str, rest: &[&str]) -> Result<ChildArgs, BoxE
     Ok(args)
 }
 
-fn report(kills: &str) -> Result<ExitCode, BoxError> {
+fn report_over_postgres(kills: &str) -> Result<ExitCode, BoxError> {
+    let server = PostgresServer::start(Durability::Synced)?;
+    report(kills, StoreKind::Postgres(server.url()))
+}
+
+fn report(kills: &str, store: StoreKind) -> Result<ExitCode, BoxError> {
     let kills = kills.parse()?;
     let seed = u64::from(SystemTime::now().duration_since(UNIX_EPOCH)?.subsec_nanos());
-    let matrix = Matrix { program: std::env::current_exe()?, pace: 10 };
+    let matrix = Matrix { program: std::env::current_exe()?, pace: 10, store };
     eprintln!("killing at every write …");
     let writes = boundaries(&matrix)?;
     println!("Killed before and after every write:\n\n{}", table(&writes));

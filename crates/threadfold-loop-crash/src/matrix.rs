@@ -4,20 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use threadfold_core::{ConversationMessage, NextStep, TurnState, resume_plan};
 use threadfold_engine::{EngineError, load};
 use threadfold_fold::Slices;
-use threadfold_sqlite::SqliteStore;
-use threadfold_store::{Store, StoreError};
+use threadfold_store::StoreError;
 
 use crate::BoxError;
-use crate::child::{ChildArgs, Fail, Recording, SESSION, UNDECIDED};
+use crate::child::{ChildArgs, Fail, HELD, Recording, UNDECIDED};
+use crate::run_place::{RunPlace, StoreKind};
 use crate::story::{TOOLS, result_of};
 use crate::world::World;
 
@@ -28,7 +27,14 @@ pub struct Matrix {
     pub program: PathBuf,
     /// How long a tool takes, in milliseconds.
     pub pace: u64,
+    /// Where runs are kept.
+    pub store: StoreKind,
 }
+
+/// How long a lease lasts whose holder nobody can see, in milliseconds.
+const DISTRIBUTED_LEASE: u64 = 500;
+/// How long to wait before a refused process is started again.
+const HELD_PAUSE: Duration = Duration::from_millis(50);
 
 /// The result of runs that were killed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -143,29 +149,32 @@ enum Kill {
 
 impl Matrix {
     /// Returns the arguments of a child that is not killed.
-    pub(crate) fn args(&self, store: &Path, world: &World) -> ChildArgs {
-        ChildArgs { pace: self.pace, ..ChildArgs::new(store.to_owned(), world.address()) }
+    pub(crate) fn args(&self, place: &RunPlace, world: &World) -> ChildArgs {
+        let mut args = ChildArgs::new(place.clone(), world.address());
+        args.pace = self.pace;
+        if self.store.is_distributed() {
+            args.lease = DISTRIBUTED_LEASE;
+        }
+        args
     }
 
     fn undisturbed(&self) -> Result<ExpectedRun, BoxError> {
-        let (folder, world) = (tempfile::tempdir()?, World::begin()?);
-        let store = folder.path().join("store.db");
+        let (place, world) = (self.store.place()?, World::begin()?);
         let began = Instant::now();
-        let mut run = ChildProcess::start(self, &self.args(&store, &world))?;
+        let mut run = ChildProcess::start(self, &self.args(&place, &world))?;
         let (status, _) = run.wait()?;
         if !status.success() {
             return Err(format!("an undisturbed run ended with {status}").into());
         }
         let lasting = began.elapsed();
-        Ok(ExpectedRun { messages: timeless_history(&recorded_turns(&store)?), lasting })
+        Ok(ExpectedRun { messages: timeless_history(&recorded_turns(&place)?), lasting })
     }
 
     /// Kills a run, resumes it until it is done, and counts what went wrong.
     fn killed_run(&self, kill: Kill, expected: &ExpectedRun) -> Result<Report, BoxError> {
-        let (folder, world) = (tempfile::tempdir()?, World::begin()?);
-        let store = folder.path().join("store.db");
+        let (place, world) = (self.store.place()?, World::begin()?);
         let mut report = Report { runs: 1, ..Report::default() };
-        let mut args = self.args(&store, &world);
+        let mut args = self.args(&place, &world);
         let mut random = match kill {
             Kill::Randomly { seed, .. } | Kill::Control { seed, .. } => {
                 Some(fastrand::Rng::with_seed(seed))
@@ -183,7 +192,10 @@ impl Matrix {
             if attempt > 200 {
                 return Err("the run does not finish".into());
             }
-            let finished = finished_calls(&store, &world)?;
+            let finished = finished_calls(&place, &world)?;
+            if self.store.is_distributed() {
+                args.node = Some(format!("machine {attempt}"));
+            }
             let mut run = ChildProcess::start(self, &args)?;
             if let (Some(random), Kill::Randomly { lasting, .. } | Kill::Control { lasting, .. }) =
                 (&mut random, kill)
@@ -197,7 +209,7 @@ impl Matrix {
             args.fail = Fail::Never;
             report.kills += u64::from(was_killed(status));
             acknowledged.extend(lines.iter().filter(|it| !it.starts_with("undecided")).cloned());
-            let state = recorded_turns(&store)?;
+            let state = recorded_turns(&place)?;
             report.finished_again += ran_again(&finished, &world);
             report.lost += missing(&acknowledged, &state);
             if status.success() {
@@ -212,6 +224,9 @@ impl Matrix {
                     args.results.insert(call.to_owned(), result_of(tool));
                     report.decisions += 1;
                 }
+            } else if self.store.is_distributed() && status.code() == Some(HELD.into()) {
+                // The lease of the machine before lasts.
+                thread::sleep(HELD_PAUSE);
             } else if !was_killed(status) {
                 return Err(format!("a child ended with {status}").into());
             }
@@ -228,11 +243,8 @@ impl Matrix {
 }
 
 /// Returns the finished calls, with how often each was started until then.
-fn finished_calls(store: &Path, world: &World) -> Result<BTreeMap<String, u64>, BoxError> {
-    if !store.exists() {
-        return Ok(BTreeMap::new());
-    }
-    let state = recorded_turns(store)?;
+fn finished_calls(place: &RunPlace, world: &World) -> Result<BTreeMap<String, u64>, BoxError> {
+    let state = recorded_turns(place)?;
     let begun = world.started();
     let calls = state.turns().flat_map(|turn| turn.calls());
     let finished = calls.filter(|call| call.result().is_some()).filter_map(|call| {
@@ -271,11 +283,11 @@ fn missing(acknowledged: &BTreeSet<String>, state: &TurnState) -> u64 {
 }
 
 /// Returns the recorded turns of the run.
-pub(crate) fn recorded_turns(store: &Path) -> Result<TurnState, BoxError> {
+pub(crate) fn recorded_turns(place: &RunPlace) -> Result<TurnState, BoxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(store)?);
-        match load(&store, &SESSION.into(), u64::MAX, Slices::default()).await {
+        let store = place.open().await?;
+        match load(&store, &place.session, u64::MAX, Slices::default()).await {
             Ok(loaded) => Ok(loaded.fold.turns().clone()),
             Err(EngineError::Store(StoreError::NotFound { .. })) => Ok(TurnState::default()),
             Err(error) => Err(error.into()),
@@ -302,7 +314,11 @@ pub(crate) struct ChildProcess {
 impl ChildProcess {
     pub(crate) fn start(matrix: &Matrix, args: &ChildArgs) -> Result<Self, BoxError> {
         let mut command = Command::new(&matrix.program);
-        command.arg("child").arg(&args.store).arg(args.world.to_string());
+        command.arg("child").arg(&args.place.store).arg(args.world.to_string());
+        command.args(["--session", args.place.session.as_str()]);
+        if let Some(node) = &args.node {
+            command.args(["--node", node]);
+        }
         command.args(["--pace", &args.pace.to_string(), "--lease", &args.lease.to_string()]);
         match args.fail {
             Fail::Never => {}

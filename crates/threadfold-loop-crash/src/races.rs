@@ -24,9 +24,8 @@ pub struct RaceResult {
 ///
 /// The winner is held in the middle of a tool until the other has ended.
 pub fn race(matrix: &Matrix) -> Result<RaceResult, BoxError> {
-    let (folder, world) = (tempfile::tempdir()?, World::begin()?);
-    let store = folder.path().join("store.db");
-    let args = matrix.args(&store, &world);
+    let (place, world) = (matrix.store.place()?, World::begin()?);
+    let args = matrix.args(&place, &world);
     ChildProcess::start(matrix, &ChildArgs { fail: Fail::After(2), ..args.clone() })?.wait()?;
     world.hold("look");
     let mut racers = [ChildProcess::start(matrix, &args)?, ChildProcess::start(matrix, &args)?];
@@ -48,7 +47,7 @@ pub fn race(matrix: &Matrix) -> Result<RaceResult, BoxError> {
             return Err("the process that had to be refused finished the run".into());
         }
     }
-    if !is_done(&recorded_turns(&store)?) {
+    if !is_done(&recorded_turns(&place)?) {
         return Err("no process finished the run".into());
     }
     raced.started_twice = world.started().values().filter(|times| **times > 1).count() as u64;
@@ -69,9 +68,8 @@ fn first_to_end(racers: &mut [ChildProcess; 2]) -> Option<usize> {
 /// Suspends a process in the middle of a tool until its lease has expired and another process has
 /// finished the run, then resumes it. Returns its exit code, and whether the log is unchanged.
 pub fn zombie(matrix: &Matrix) -> Result<(Option<i32>, bool), BoxError> {
-    let (folder, world) = (tempfile::tempdir()?, World::begin()?);
-    let store = folder.path().join("store.db");
-    let mut args = matrix.args(&store, &world);
+    let (place, world) = (matrix.store.place()?, World::begin()?);
+    let mut args = matrix.args(&place, &world);
     world.hold("pay");
     let lease = 600;
     let mut zombie = ChildProcess::start(matrix, &ChildArgs { lease, ..args.clone() })?;
@@ -95,9 +93,9 @@ pub fn zombie(matrix: &Matrix) -> Result<(Option<i32>, bool), BoxError> {
             args.results.insert(call.to_owned(), crate::story::result_of(tool));
         }
     }
-    let before = recorded_turns(&store)?;
+    let before = recorded_turns(&place)?;
     kill_process(pid, Signal::CONT)?;
     world.release();
     let (status, _) = zombie.wait()?;
-    Ok((status.code(), recorded_turns(&store)? == before))
+    Ok((status.code(), recorded_turns(&place)? == before))
 }

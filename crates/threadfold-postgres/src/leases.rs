@@ -19,7 +19,7 @@ pub(crate) struct Claim<'a> {
     pub(crate) except: Option<Epoch>,
 }
 
-fn milliseconds(duration: Duration) -> i64 {
+pub(crate) fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 2)
 }
 

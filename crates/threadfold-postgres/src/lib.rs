@@ -44,6 +44,7 @@ mod sessions;
 mod size;
 mod snapshots;
 mod store;
+mod tickets;
 mod tls;
 mod url;
 mod wake;

@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 use crate::failure::Failure;
 
 /// The migration to each version from the one before.
-const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// The newest version that this program supports.
 pub(crate) const LATEST_VERSION: i32 = MIGRATIONS.len() as i32;

@@ -14,7 +14,7 @@ use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch,
     Finding, GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore,
     Maintenance, SessionEntry, SessionPage, SnapshotPieces, SnapshotWriter, StoreError, StoreSize,
-    StoredSnapshot, Summary,
+    StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
 };
 
 use crate::append::PreparedAppend;
@@ -26,7 +26,7 @@ use crate::schema::{LATEST_VERSION, migrate, newer, version};
 use crate::snapshots::PostgresSnapshotWriter;
 use crate::url::PostgresUrl;
 use crate::wake::{Herald, WakeRegistry};
-use crate::{append, blobs, check, leases, records, sessions, size, snapshots};
+use crate::{append, blobs, check, leases, records, sessions, size, snapshots, tickets};
 
 /// A store in a PostgreSQL database, in the schema `threadfold`.
 ///
@@ -320,7 +320,31 @@ impl BlobStore for PostgresStore {
 }
 
 #[async_trait]
+impl TicketStore for PostgresStore {
+    async fn add_ticket(
+        &self,
+        ticket: &TicketHash,
+        lifetime: Duration,
+        most: u64,
+    ) -> Result<bool, StoreError> {
+        self.write(tickets::add(&self.database, ticket, lifetime, most)).await
+    }
+
+    async fn use_ticket(&self, ticket: &TicketHash) -> Result<TicketUse, StoreError> {
+        self.write(tickets::use_up(&self.database, ticket)).await
+    }
+}
+
+#[async_trait]
 impl Maintenance for PostgresStore {
+    async fn ready(&self) -> Result<(), StoreError> {
+        let checked = async {
+            let client = self.database.client().await?;
+            sessions::check_version(&**client, &self.database.place).await
+        };
+        self.read_with(checked).await
+    }
+
     async fn collect_garbage(&self, age: Duration) -> Result<GarbageReport, StoreError> {
         self.write(blobs::collect_garbage(&self.database, age)).await
     }

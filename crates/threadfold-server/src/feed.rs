@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{
@@ -20,6 +21,10 @@ use crate::shared_log::{FramedEntry, Place, SharedLog};
 
 /// How many subscribers may be given what they missed at once: each takes memory for it.
 const JOINS_AT_ONCE: usize = 4;
+
+/// How long to wait for a store that cannot be reached, at first and at most.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// All feeds that have subscribers.
 pub(crate) struct Feeds {
@@ -304,14 +309,21 @@ struct Pump {
 
 impl Pump {
     async fn run(mut self) {
+        let mut pause = FIRST_PAUSE;
         loop {
-            let reason = match self.listen().await {
-                Ok(()) => match self.host.store().changed(&self.key.session, self.cursor.seq).await
-                {
-                    Ok(()) => continue,
-                    Err(StoreError::NotFound { .. }) => "the session was removed".to_owned(),
-                    Err(error) => with_causes(&error),
-                },
+            let before = self.cursor.clone();
+            let reason = match self.listen_once().await {
+                Ok(()) => {
+                    pause = FIRST_PAUSE;
+                    continue;
+                }
+                // Nothing has ended: the subscribers wait, as the feed does.
+                Err(EngineError::Store(StoreError::Unreachable { .. })) => {
+                    pause = if self.cursor == before { pause } else { FIRST_PAUSE };
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    continue;
+                }
                 Err(EngineError::Store(StoreError::NotFound { .. })) => {
                     "the session was removed".to_owned()
                 }
@@ -322,6 +334,12 @@ impl Pump {
             }
             return;
         }
+    }
+
+    /// Frames what is new until the session has no writer, then waits until it has grown.
+    async fn listen_once(&mut self) -> Result<(), EngineError> {
+        self.listen().await?;
+        Ok(self.host.store().changed(&self.key.session, self.cursor.seq).await?)
     }
 
     /// Frames what is new until the session has no writer.

@@ -106,10 +106,11 @@ impl From<StoreError> for Problem {
             ),
             StoreError::Unreachable { .. } | StoreError::Unwritable { .. } => {
                 let problem = Self::busy(detail);
-                Self {
-                    hint: "check the disk and the file of the store, then try again".into(),
-                    ..problem
-                }
+                Self { hint: "check the store and its disk, then try again".into(), ..problem }
+            }
+            StoreError::Newer { .. } => {
+                let hint = "use a server of the newer version; this one no longer writes".into();
+                Self { hint, ..Self::busy(detail) }
             }
             _ => {
                 let hint = "`threadfold doctor` on the server reports what is wrong";

@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::shared::ServerShared;
 
 /// The routes that are free, and hold no data.
-const FREE: [&str; 2] = ["/", "/healthz"];
+const FREE: [&str; 3] = ["/", "/healthz", "/readyz"];
 /// A WebSocket has a ticket instead of the token.
 const LIVE: &str = "/v1/live";
 

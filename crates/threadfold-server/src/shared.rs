@@ -43,7 +43,7 @@ impl ServerShared {
             feeds: Arc::new(Feeds::new(host.clone(), metrics.clone())),
             writers,
             catalog: options.catalog.clone().unwrap_or_else(Catalog::new),
-            tickets: Tickets::new(options.limits.ticket),
+            tickets: Tickets::new(host.store().clone(), options.limits.ticket),
             pulse: Pulse::start(options.limits.heartbeat),
             metrics,
             options,

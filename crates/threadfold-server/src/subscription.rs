@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 use threadfold_core::SessionId;
 use threadfold_engine::{EngineError, REDUCER};
 use threadfold_fold::{Cursor, GENERATION, LogId};
+use threadfold_store::StoreError;
 
-use crate::feed::{Feed, FeedKey, Feeds, JoinFrames, Start};
+use crate::feed::{FIRST_PAUSE, Feed, FeedKey, Feeds, JoinFrames, LONGEST_PAUSE, Start};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::shared_log::{FramedEntry, Place, Signal};
@@ -121,7 +123,13 @@ impl Subscription {
         let slot = JoinSlot::default();
         let (opened, waiting, filled) = (feeds.clone(), signal.clone(), slot.clone());
         tokio::spawn(async move {
-            let joined = join_first(&opened, &key, start).await;
+            let mut patience = Patience::default();
+            let joined = loop {
+                let joined = join_first(&opened, &key, start.clone()).await;
+                if !patience.waits(is_unreachable(&joined), &filled).await {
+                    break joined;
+                }
+            };
             fill(&filled, joined, &waiting);
         });
         let (feeds, signal, metrics) = (feeds.clone(), signal.clone(), metrics.clone());
@@ -209,9 +217,15 @@ impl Subscription {
         let (feeds, filled, waiting) = (self.feeds.clone(), slot.clone(), self.signal.clone());
         let (feed, cursor) = (seat.feed.clone(), seat.cursor());
         tokio::spawn(async move {
-            let frames = match kind {
-                JoinKind::From(start) => feeds.join(&feed, start).await,
-                JoinKind::AfterGap => feeds.rejoin(&feed, &cursor).await,
+            let mut patience = Patience::default();
+            let frames = loop {
+                let frames = match &kind {
+                    JoinKind::From(start) => feeds.join(&feed, start.clone()).await,
+                    JoinKind::AfterGap => feeds.rejoin(&feed, &cursor).await,
+                };
+                if !patience.waits(is_unreachable(&frames), &filled).await {
+                    break frames;
+                }
             };
             fill(&filled, frames.map(|frames| Join { feed, frames }), &waiting);
         });
@@ -250,6 +264,34 @@ async fn join_first(feeds: &Arc<Feeds>, key: &FeedKey, start: Start) -> Result<J
     let feed = feeds.open(key).await?;
     let frames = feeds.join(&feed, start).await?;
     Ok(Join { feed, frames })
+}
+
+/// Waits for a store that cannot be reached: the subscriber waits, as it does for the next record.
+struct Patience {
+    pause: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { pause: FIRST_PAUSE }
+    }
+}
+
+impl Patience {
+    /// Waits, and returns whether to try again: nobody does once the subscriber is gone.
+    async fn waits(&mut self, is_unreachable: bool, slot: &JoinSlot) -> bool {
+        // Two are this one and the subscriber's.
+        if !is_unreachable || Arc::strong_count(slot) < 2 {
+            return false;
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        true
+    }
+}
+
+fn is_unreachable<T>(joined: &Result<T, EngineError>) -> bool {
+    matches!(joined, Err(EngineError::Store(StoreError::Unreachable { .. })))
 }
 
 fn fill(slot: &JoinSlot, joined: Result<Join, EngineError>, signal: &Signal) {

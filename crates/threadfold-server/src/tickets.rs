@@ -1,31 +1,30 @@
 //! Tickets: each lets one WebSocket connect, once and within seconds.
 //!
 //! A browser cannot send a header with a WebSocket, and a token in a URL would be logged. A ticket
-//! in a URL is worth nothing once it was used.
+//! in a URL is worth nothing once it was used. The store has them, so that whichever server of the
+//! store a client comes to next knows its ticket, and only one of them accepts it.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::StatusCode;
+use threadfold_store::{Store, TicketHash, TicketUse};
 
 use crate::problem::Problem;
 
 /// How many unused tickets there may be.
-const MOST: usize = 10_000;
+const MOST: u64 = 10_000;
 
-/// The tickets that were not used yet.
+/// Issues and redeems tickets.
 pub(crate) struct Tickets {
+    store: Arc<dyn Store>,
     /// How long a ticket can be used.
     lifetime: Duration,
-    /// When each expires, by the hash of the ticket: a lookup must not reveal how much of a guess
-    /// was right.
-    unused: Mutex<BTreeMap<[u8; 32], Instant>>,
 }
 
 impl Tickets {
-    pub(crate) fn new(lifetime: Duration) -> Self {
-        Self { lifetime, unused: Mutex::default() }
+    pub(crate) fn new(store: Arc<dyn Store>, lifetime: Duration) -> Self {
+        Self { store, lifetime }
     }
 
     /// Returns how long a ticket can be used.
@@ -34,67 +33,64 @@ impl Tickets {
     }
 
     /// Returns a new ticket.
-    pub(crate) fn issue(&self) -> Result<String, Problem> {
-        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        if unused.len() >= MOST {
-            unused.retain(|_, expires| *expires > now);
-        }
-        if unused.len() >= MOST {
-            return Err(Problem::busy("too many tickets were requested and not used"));
-        }
+    pub(crate) async fn issue(&self) -> Result<String, Problem> {
         let ticket = uuid::Uuid::new_v4().simple().to_string();
-        unused.insert(*blake3::hash(ticket.as_bytes()).as_bytes(), now + self.lifetime);
-        Ok(ticket)
+        match self.store.add_ticket(&TicketHash::of(&ticket), self.lifetime, MOST).await? {
+            true => Ok(ticket),
+            false => Err(Problem::busy("too many tickets were requested and not used")),
+        }
     }
 
     /// Uses a ticket.
-    pub(crate) fn redeem(&self, ticket: Option<&str>) -> Result<(), Problem> {
+    pub(crate) async fn redeem(&self, ticket: Option<&str>) -> Result<(), Problem> {
         let hint = "`POST /v1/tickets` gives a ticket for one connection";
         let refused = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, detail, hint);
         let ticket = ticket.ok_or_else(|| refused("a WebSocket needs a ticket"))?;
-        let hash = *blake3::hash(ticket.as_bytes()).as_bytes();
-        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        match unused.remove(&hash) {
-            Some(expires) if expires > Instant::now() => Ok(()),
-            Some(_) => Err(refused("the ticket has expired")),
-            None => Err(refused("the ticket is unknown, or was used before")),
+        match self.store.use_ticket(&TicketHash::of(ticket)).await? {
+            TicketUse::Accepted => Ok(()),
+            TicketUse::Expired => Err(refused("the ticket has expired")),
+            TicketUse::Unknown => Err(refused("the ticket is unknown, or was used before")),
         }
-    }
-
-    /// Lets all tickets expire, for tests.
-    #[cfg(test)]
-    pub(crate) fn expire_all(&self) {
-        let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
-        unused.values_mut().for_each(|expires| *expires = Instant::now());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use threadfold_store::MemoryStore;
+    use threadfold_testkit::ManualClock;
+
     use super::*;
 
-    #[test]
-    fn a_ticket_is_used_once_and_in_time() {
-        let tickets = Tickets::new(Duration::from_secs(30));
-        let ticket = tickets.issue().unwrap();
-        assert!(tickets.redeem(Some(&ticket)).is_ok());
-        assert_eq!(tickets.redeem(Some(&ticket)).unwrap_err().status, 401);
-        assert_eq!(tickets.redeem(Some("another")).unwrap_err().status, 401);
-        assert_eq!(tickets.redeem(None).unwrap_err().status, 401);
-        let late = tickets.issue().unwrap();
-        tickets.expire_all();
-        assert_eq!(tickets.redeem(Some(&late)).unwrap_err().detail, "the ticket has expired");
+    const LIFETIME: Duration = Duration::from_secs(30);
+
+    fn tickets() -> (ManualClock, Tickets) {
+        let clock = ManualClock::new(threadfold_fold::Timestamp(1_000));
+        let store = Arc::new(MemoryStore::with_clock(clock.clock()));
+        (clock, Tickets::new(store, LIFETIME))
     }
 
-    #[test]
-    fn tickets_that_nobody_uses_are_limited() {
-        let tickets = Tickets::new(Duration::from_secs(30));
+    #[tokio::test]
+    async fn a_ticket_is_used_once_and_in_time() {
+        let (clock, tickets) = tickets();
+        let ticket = tickets.issue().await.unwrap();
+        assert!(tickets.redeem(Some(&ticket)).await.is_ok());
+        assert_eq!(tickets.redeem(Some(&ticket)).await.unwrap_err().status, 401);
+        assert_eq!(tickets.redeem(Some("another")).await.unwrap_err().status, 401);
+        assert_eq!(tickets.redeem(None).await.unwrap_err().status, 401);
+        let late = tickets.issue().await.unwrap();
+        clock.advance(LIFETIME);
+        let refused = tickets.redeem(Some(&late)).await.unwrap_err();
+        assert_eq!(refused.detail, "the ticket has expired");
+    }
+
+    #[tokio::test]
+    async fn tickets_that_nobody_uses_are_limited() {
+        let (clock, tickets) = tickets();
         for _ in 0..MOST {
-            tickets.issue().unwrap();
+            tickets.issue().await.unwrap();
         }
-        assert_eq!(tickets.issue().unwrap_err().status, 503);
-        tickets.expire_all();
-        assert!(tickets.issue().is_ok());
+        assert_eq!(tickets.issue().await.unwrap_err().status, 503);
+        clock.advance(LIFETIME);
+        assert!(tickets.issue().await.is_ok());
     }
 }

@@ -50,6 +50,7 @@ mod shared_memory;
 mod size;
 mod snapshots;
 mod store;
+mod tickets;
 mod wake;
 mod writer;
 

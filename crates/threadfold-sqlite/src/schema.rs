@@ -9,8 +9,12 @@ use crate::failure::Failure;
 pub(crate) const APPLICATION_ID: i32 = 0x5446_4c44;
 
 /// The migration to each version from the one before.
-const MIGRATIONS: &[&str] =
-    &[include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 
 /// The newest version that this program supports.
 pub(crate) const LATEST_VERSION: u32 = MIGRATIONS.len() as u32;

@@ -14,7 +14,7 @@ use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch,
     Finding, GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore,
     Maintenance, SessionEntry, SessionPage, SnapshotPieces, SnapshotWriter, StoreError, StoreSize,
-    StoredSnapshot, Summary,
+    StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
 };
 
 use crate::append::{self, PreparedAppend};
@@ -24,7 +24,7 @@ use crate::leases::{self, Claim};
 use crate::readers::Readers;
 use crate::wake::{WakeRegistry, Watcher};
 use crate::writer::{Ledger, Writer};
-use crate::{backup, blobs, check, rebuild, records, sessions, size, snapshots};
+use crate::{backup, blobs, check, rebuild, records, sessions, size, snapshots, tickets};
 
 /// A store in one SQLite file.
 ///
@@ -328,7 +328,30 @@ impl BlobStore for SqliteStore {
 }
 
 #[async_trait]
+impl TicketStore for SqliteStore {
+    async fn add_ticket(
+        &self,
+        ticket: &TicketHash,
+        lifetime: Duration,
+        most: u64,
+    ) -> Result<bool, StoreError> {
+        let ticket = *ticket;
+        self.write_with(move |ledger| tickets::add(ledger, &ticket, lifetime, most)).await
+    }
+
+    async fn use_ticket(&self, ticket: &TicketHash) -> Result<TicketUse, StoreError> {
+        let ticket = *ticket;
+        self.write_with(move |ledger| tickets::use_up(ledger, &ticket)).await
+    }
+}
+
+#[async_trait]
 impl Maintenance for SqliteStore {
+    async fn ready(&self) -> Result<(), StoreError> {
+        let location = self.readers.location.clone();
+        self.read_with(move |connection| connect::check_version(&location, connection)).await
+    }
+
     async fn collect_garbage(&self, age: Duration) -> Result<GarbageReport, StoreError> {
         // Refused here if the store is read-only, and not only once there is garbage.
         self.write_with(|_| Ok(())).await?;

@@ -9,8 +9,8 @@
 //! Everything else about a session is derived from them and can be rebuilt.
 //!
 //! [`Store`] is the interface, split by concern: [`LogStore`], [`LeaseStore`], [`DerivedStore`],
-//! [`BlobStore`] and [`Maintenance`]. [`MemoryStore`] implements it here; stores that use a database
-//! are crates of their own, and share [`pack`].
+//! [`BlobStore`], [`TicketStore`] and [`Maintenance`]. [`MemoryStore`] implements it here; stores that use
+//! a database are crates of their own, and share [`pack`].
 //!
 //! ```
 //! use std::time::Duration;
@@ -58,6 +58,7 @@ pub mod pack;
 mod query;
 mod snapshot;
 mod store;
+mod ticket;
 
 pub use blob::{BlobHash, BlobHashError};
 pub use change_position::{ChangeCounter, ChangePosition, ChangeWaiter};
@@ -71,4 +72,5 @@ pub use query::{Limit, ListQuery, SessionPage};
 pub use snapshot::{
     SnapshotCutter, SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary,
 };
-pub use store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance, Store};
+pub use store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance, Store, TicketStore};
+pub use ticket::{TicketHash, TicketUse};

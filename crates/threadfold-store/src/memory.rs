@@ -21,7 +21,8 @@ use crate::log::{Append, AppendReceipt, BatchId, LogHead, SessionEntry};
 use crate::maintenance::{Finding, GarbageReport, StoreSize};
 use crate::query::{Limit, ListQuery, SessionPage};
 use crate::snapshot::{SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary};
-use crate::store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance};
+use crate::store::{BlobStore, DerivedStore, LeaseStore, LogStore, Maintenance, TicketStore};
+use crate::ticket::{TicketHash, TicketUse};
 
 /// A store that lives as long as the process.
 #[derive(Debug, Default)]
@@ -39,6 +40,8 @@ pub struct MemoryStore {
 struct Contents {
     sessions: BTreeMap<SessionId, Session>,
     blobs: HashMap<BlobHash, Blob>,
+    /// When each unused ticket expires.
+    tickets: BTreeMap<TicketHash, Timestamp>,
     /// Greater than the epoch of every removed session: where the epochs of new sessions start.
     removed: Epoch,
 }
@@ -508,7 +511,39 @@ impl BlobStore for MemoryStore {
 }
 
 #[async_trait]
+impl TicketStore for MemoryStore {
+    async fn add_ticket(
+        &self,
+        ticket: &TicketHash,
+        lifetime: Duration,
+        most: u64,
+    ) -> Result<bool, StoreError> {
+        let now = self.clock.now();
+        let mut contents = self.contents();
+        contents.tickets.retain(|_, expires| *expires > now);
+        if contents.tickets.len() as u64 >= most {
+            return Ok(false);
+        }
+        contents.tickets.insert(*ticket, now.after(lifetime));
+        Ok(true)
+    }
+
+    async fn use_ticket(&self, ticket: &TicketHash) -> Result<TicketUse, StoreError> {
+        let now = self.clock.now();
+        Ok(match self.contents().tickets.remove(ticket) {
+            Some(expires) if expires > now => TicketUse::Accepted,
+            Some(_) => TicketUse::Expired,
+            None => TicketUse::Unknown,
+        })
+    }
+}
+
+#[async_trait]
 impl Maintenance for MemoryStore {
+    async fn ready(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn collect_garbage(&self, age: Duration) -> Result<GarbageReport, StoreError> {
         let latest = self.clock.now().before(age);
         let mut contents = self.contents();

@@ -19,6 +19,7 @@ use crate::maintenance::{Finding, GarbageReport, StoreSize};
 use crate::pack::chunks;
 use crate::query::{Limit, ListQuery, SessionPage};
 use crate::snapshot::{SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnapshot, Summary};
+use crate::ticket::{TicketHash, TicketUse};
 
 /// A store of sessions.
 ///
@@ -27,9 +28,15 @@ use crate::snapshot::{SnapshotPiece, SnapshotPieces, SnapshotWriter, StoredSnaps
 /// is identified by the epoch of its lease.
 ///
 /// Every type that implements the traits below is a `Store`; it is used as `Arc<dyn Store>`.
-pub trait Store: LogStore + LeaseStore + DerivedStore + BlobStore + Maintenance {}
+pub trait Store:
+    LogStore + LeaseStore + DerivedStore + BlobStore + TicketStore + Maintenance
+{
+}
 
-impl<T: LogStore + LeaseStore + DerivedStore + BlobStore + Maintenance + ?Sized> Store for T {}
+impl<T> Store for T where
+    T: LogStore + LeaseStore + DerivedStore + BlobStore + TicketStore + Maintenance + ?Sized
+{
+}
 
 /// Sessions and their logs.
 #[async_trait]
@@ -223,6 +230,22 @@ pub trait BlobStore: Send + Sync + 'static {
     async fn blob(&self, hash: &BlobHash) -> Result<Option<Bytes>, StoreError>;
 }
 
+/// Tickets that admit clients, each once, at whichever server of the store they come.
+#[async_trait]
+pub trait TicketStore: Send + Sync + 'static {
+    /// Adds a ticket that can be used for `lifetime` from now on, by the store's clock. Returns false,
+    /// and adds nothing, if `most` others wait to be used.
+    async fn add_ticket(
+        &self,
+        ticket: &TicketHash,
+        lifetime: Duration,
+        most: u64,
+    ) -> Result<bool, StoreError>;
+
+    /// Uses a ticket up. Of any number of calls with one ticket, at most one accepts it.
+    async fn use_ticket(&self, ticket: &TicketHash) -> Result<TicketUse, StoreError>;
+}
+
 /// Maintenance of the store as a whole.
 #[async_trait]
 pub trait Maintenance: Send + Sync + 'static {
@@ -231,6 +254,10 @@ pub trait Maintenance: Send + Sync + 'static {
     ///
     /// Younger blobs may belong to a snapshot that is being written.
     async fn collect_garbage(&self, age: Duration) -> Result<GarbageReport, StoreError>;
+
+    /// Fails if the store cannot be used now: it cannot be reached, or a newer program has migrated
+    /// it. Cheap enough to be asked every second.
+    async fn ready(&self) -> Result<(), StoreError>;
 
     /// Checks the whole store for corruption, and returns what it finds.
     async fn check(&self) -> Result<Vec<Finding>, StoreError>;

@@ -12,7 +12,7 @@ use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, DerivedStore, Epoch, Finding,
     GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore, Maintenance,
     SessionEntry, SessionPage, SnapshotPiece, SnapshotPieces, SnapshotWriter, Store, StoreError,
-    StoreSize, StoredSnapshot, Summary,
+    StoreSize, StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
 };
 
 /// A method of a store.
@@ -41,7 +41,10 @@ pub enum StoreCall {
     PutSummary,
     PutBlob,
     Blob,
+    AddTicket,
+    UseTicket,
     CollectGarbage,
+    Ready,
     Check,
     Size,
     Backup,
@@ -252,7 +255,27 @@ impl<H: StoreHooks> BlobStore for DelegatingStore<H> {
 }
 
 #[async_trait]
+impl<H: StoreHooks> TicketStore for DelegatingStore<H> {
+    async fn add_ticket(
+        &self,
+        ticket: &TicketHash,
+        lifetime: Duration,
+        most: u64,
+    ) -> Result<bool, StoreError> {
+        forward!(self.hooks, AddTicket, self.inner.add_ticket(ticket, lifetime, most))
+    }
+
+    async fn use_ticket(&self, ticket: &TicketHash) -> Result<TicketUse, StoreError> {
+        forward!(self.hooks, UseTicket, self.inner.use_ticket(ticket))
+    }
+}
+
+#[async_trait]
 impl<H: StoreHooks> Maintenance for DelegatingStore<H> {
+    async fn ready(&self) -> Result<(), StoreError> {
+        forward!(self.hooks, Ready, self.inner.ready())
+    }
+
     async fn collect_garbage(&self, age: Duration) -> Result<GarbageReport, StoreError> {
         forward!(self.hooks, CollectGarbage, self.inner.collect_garbage(age))
     }

@@ -67,6 +67,30 @@ impl PostgresServer {
         self.port
     }
 
+    /// Runs SQL as the owner of the database, and returns what it printed: a line for each row.
+    pub fn sql(&self, statements: &str) -> Result<String, TestkitError> {
+        let mut command = Command::new(self.programs.join("psql"));
+        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1"]);
+        command.args(["-p", &self.port.to_string(), "-U", USER, "-d", "postgres"]);
+        command.args(["-c", statements]).env("PGPASSWORD", PASSWORD);
+        let output = command.output().map_err(TestkitError::io("run psql"))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(TestkitError::io("run psql")(io::Error::other(errors)))
+    }
+
+    /// Returns what it has logged.
+    pub fn logged(&self) -> String {
+        fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
+    /// Returns the folder of its data.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
     /// Starts it again after it was stopped.
     pub fn start_again(&mut self) -> Result<(), TestkitError> {
         let doing = || TestkitError::io("start PostgreSQL");

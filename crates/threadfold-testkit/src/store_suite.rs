@@ -22,6 +22,7 @@ pub mod maintenance;
 pub mod reading;
 pub mod retrying;
 pub mod sessions;
+pub mod tickets;
 mod writer;
 
 pub use writer::{LASTING, NOW, Writer, holder, line, read_all, record};
@@ -98,6 +99,10 @@ macro_rules! store_suite {
             blobs: recent_garbage_is_not_collected;
             maintenance: a_store_that_is_intact_has_no_findings;
             maintenance: the_size_counts_sessions_and_records;
+            maintenance: a_store_that_can_be_used_is_ready;
+            tickets: a_ticket_is_used_once_whoever_asks;
+            tickets: a_ticket_expires_by_the_clock_of_the_store;
+            tickets: unused_tickets_are_limited_until_they_expire;
             blobs: records_and_snapshots_survive_a_collection;
             blobs: a_fork_survives_the_original;
             sessions: a_session_begins_once;

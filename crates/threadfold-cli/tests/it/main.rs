@@ -5,6 +5,12 @@
 #[cfg(target_os = "linux")]
 mod bounds;
 mod claude;
+#[cfg(target_os = "linux")]
+mod cluster;
+#[cfg(target_os = "linux")]
+mod cluster_faults;
+#[cfg(target_os = "linux")]
+mod cluster_soak;
 mod codex;
 mod corrupt;
 mod doctor;
@@ -35,6 +41,8 @@ mod pager;
 mod pipes;
 #[cfg(unix)]
 mod postgres;
+#[cfg(target_os = "linux")]
+mod postgres_access;
 mod reads;
 mod restore;
 mod runs;

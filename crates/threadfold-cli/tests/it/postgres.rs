@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use threadfold_testkit::{Durability, PostgresServer};
 
@@ -94,6 +96,55 @@ fn copies_there_and_back_are_equal() {
     }
     let again = env.done(&["copy", "--from", &url, "--to", "back.db"]);
     assert!(again.lines().all(|line| line.ends_with("unchanged")), "{again}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn copies_that_are_interrupted_at_random_moments_are_continued_and_equal() {
+    let interruptions = crate::cluster::asked("THREADFOLD_CRASH_COPIES", 4);
+    let (env, server) = (TestEnv::new(), server());
+    let url = server.url();
+    let mut ids = import_recordings(&env, "s.db");
+    let long = "33333333-3333-4333-8333-333333333333";
+    let text = crate::serve::transcript(long, 3_000);
+    env.write(&format!("claude/projects/-work-project/{long}.jsonl"), text);
+    env.done(&["import", "--store", "s.db"]);
+    ids.push(long.to_owned());
+    let (mut done, mut random, mut round, mut finished) = (0, 18_u64, 0, 0);
+    while done < interruptions {
+        // There, and back to a file.
+        let back = format!("back-{round}.db");
+        round += 1;
+        if server.sql("DROP SCHEMA IF EXISTS threadfold CASCADE").is_err() {
+            panic!("the store cannot be emptied");
+        }
+        for (from, to) in [("s.db", url.as_str()), (url.as_str(), back.as_str())] {
+            loop {
+                let mut copy = env.command(&["copy", "--from", from, "--to", to]);
+                let mut copy = copy.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                std::thread::sleep(Duration::from_millis((random >> 33) % 700));
+                if done >= interruptions || copy.try_wait().unwrap().is_some() {
+                    assert!(copy.wait().unwrap().success());
+                    finished += 1;
+                    break;
+                }
+                copy.kill().unwrap();
+                copy.wait().unwrap();
+                done += 1;
+            }
+        }
+        for id in &ids {
+            let original = seen_of(&env, "s.db", id);
+            assert_eq!(seen_of(&env, &url, id), original, "{id}");
+            assert_eq!(seen_of(&env, &back, id), original, "{id}");
+        }
+    }
+    crate::cluster::report(&format!(
+        "{done} interruptions of `copy` from SQLite to PostgreSQL and back: {finished} copies of {} \
+         sessions were continued to their end, and all of them are equal to the originals",
+        ids.len()
+    ));
 }
 
 #[test]

@@ -53,6 +53,7 @@ impl Collector {
             tokio::select! {
                 () = watcher.changed() => {}
                 () = self.shared.stale.notified() => agenda.search_soon(),
+                () = self.shared.held.notified() => self.take_held(&mut agenda),
                 () = sleep_until(deadline) => {}
             }
             self.take_changes(&mut watcher, &mut agenda);
@@ -66,6 +67,14 @@ impl Collector {
             if watcher.watch(agenda.watched(self)) {
                 agenda.search_soon();
             }
+        }
+    }
+
+    /// Notes what another process is importing: it may end before it is done.
+    fn take_held(&self, agenda: &mut Agenda) {
+        for (key, remaining) in std::mem::take(&mut self.state().held) {
+            let due = Instant::now() + remaining.max(RETRY_AFTER);
+            agenda.due.entry(key).or_insert(due);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The lease of an open session, renewed while it is open.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -13,6 +13,10 @@ use tokio::task::JoinHandle;
 
 use super::now;
 use crate::holder::is_gone;
+use crate::listeners::SessionHandle;
+
+/// How soon a renewal that failed is tried again.
+const RETRY_RENEWAL: Duration = Duration::from_secs(1);
 
 /// The period in which this process may write.
 pub(super) struct HeldLease {
@@ -21,6 +25,8 @@ pub(super) struct HeldLease {
     lease: Lease,
     lasting: Duration,
     confirmed: Arc<LastConfirmation>,
+    /// What the holder published, which ends with the lease.
+    published: Arc<OnceLock<SessionHandle>>,
     renewal: JoinHandle<()>,
     /// The lease was released, or is left to expire.
     is_over: bool,
@@ -61,12 +67,14 @@ impl HeldLease {
             acquired => acquired?,
         };
         let confirmed = Arc::new(LastConfirmation::at(asked));
+        let published = Arc::new(OnceLock::new());
         let renewing = LeaseRenewal {
             store: store.clone(),
             session: session.clone(),
             epoch: lease.epoch,
             lasting,
             confirmed: confirmed.clone(),
+            published: published.clone(),
         };
         let renewal = tokio::spawn(renewing.renew_until_dropped());
         Ok(Self {
@@ -75,9 +83,17 @@ impl HeldLease {
             lease,
             lasting,
             confirmed,
+            published,
             renewal,
             is_over: false,
         })
+    }
+
+    /// Ends what the holder published as soon as the lease is known to be lost. Its readers in this
+    /// process would not see what the next writer writes, even if this one never writes again.
+    pub(super) fn publish(&self, handle: SessionHandle) {
+        // A session publishes once.
+        self.published.set(handle).ok();
     }
 
     /// Returns once the lease is confirmed. A process that was suspended detects here that another
@@ -141,18 +157,30 @@ struct LeaseRenewal {
     epoch: Epoch,
     lasting: Duration,
     confirmed: Arc<LastConfirmation>,
+    published: Arc<OnceLock<SessionHandle>>,
 }
 
 impl LeaseRenewal {
-    /// Renews the lease until it is lost. The writer's next append reports that.
+    /// Renews the lease until it is lost. The writer's next append reports that as well.
     async fn renew_until_dropped(self) {
+        let interval = self.lasting / 3;
+        let mut pause = interval;
         loop {
-            tokio::time::sleep(self.lasting / 3).await;
+            tokio::time::sleep(pause).await;
             let asked = now();
             match self.store.renew(&self.session, self.epoch, self.lasting).await {
-                Ok(_) => self.confirmed.note(asked),
-                Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => return,
-                Err(_) => {}
+                Ok(_) => {
+                    self.confirmed.note(asked);
+                    pause = interval;
+                }
+                Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {
+                    if let Some(handle) = self.published.get() {
+                        handle.end("another process is writing the session");
+                    }
+                    return;
+                }
+                // Another process may have taken over while the store could not be reached.
+                Err(_) => pause = interval.min(RETRY_RENEWAL),
             }
         }
     }

@@ -483,3 +483,27 @@ async fn a_session_that_is_written_and_found_is_listed_with_its_agent() {
         page.sessions.iter().map(|it| (it.stored.is_some(), it.found.is_some(), it.is_live));
     assert_eq!(facts.collect::<Vec<_>>(), [(true, true, true)]);
 }
+
+#[tokio::test]
+async fn readers_of_a_writer_that_was_replaced_see_what_the_next_one_writes() {
+    let store = memory();
+    let (host, other) = (Host::new(store.clone()), Host::new(store.clone()));
+    let lease = Duration::from_millis(300);
+    let options = Options { lease, ..Options::new(holder("a writer that is cut off")) };
+    let mut replaced = host.open(&"s".into(), options).await.unwrap();
+    replaced.emit(&block("a")).await.unwrap();
+    let mut listener = listen(&host, Some(replaced.cursor())).await;
+    // Another process takes over, and this one neither writes nor closes.
+    let epoch = store.head(&"s".into()).await.unwrap().unwrap().epoch;
+    let next_holder = threadfold_store::Holder { what: "another".into(), ..Default::default() };
+    let lease = store.take_over(&"s".into(), &next_holder, LIMIT, epoch).await.unwrap();
+    store.release(&"s".into(), lease.epoch).await.unwrap();
+    let mut writer = open(&other).await;
+    writer.emit(&block("b")).await.unwrap();
+    let ended = next(&mut listener).await;
+    assert!(matches!(ended[..], [Frame::End { .. }]), "{ended:?}");
+    let mut listener = listen(&host, Some(replaced.cursor())).await;
+    let frames = next(&mut listener).await;
+    assert!(matches!(frames[..], [Frame::Changes { .. }]), "{frames:?}");
+    assert_eq!(cursor(&frames[0]), writer.cursor());
+}

@@ -47,13 +47,13 @@ pub(super) struct Ticket {
         (status = 200, description = "The ticket", body = Ticket),
         (status = 401, description = "No token, or a wrong one", body = Problem, content_type = "application/problem+json"),
         (status = 403, description = "A host or an origin that is not allowed", body = Problem, content_type = "application/problem+json"),
-        (status = 503, description = "Too many tickets were not used", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Too many tickets were not used, or the store cannot be used now", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn ticket(
     State(shared): State<Arc<ServerShared>>,
 ) -> Result<Json<Ticket>, Problem> {
-    let ticket = shared.tickets.issue()?;
+    let ticket = shared.tickets.issue().await?;
     Ok(Json(Ticket { ticket, expires_in: shared.tickets.lifetime().as_secs() }))
 }
 
@@ -76,6 +76,7 @@ pub(super) struct LiveParams {
         (status = 401, description = "No ticket, or one that was used or has expired", body = Problem, content_type = "application/problem+json"),
         (status = 403, description = "A host or an origin that is not allowed", body = Problem, content_type = "application/problem+json"),
         (status = 426, description = "The request is not one for a WebSocket", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be used now", body = Problem, content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn live(
@@ -84,7 +85,7 @@ pub(super) async fn live(
     mut request: Request,
 ) -> Result<Response, Problem> {
     if shared.options.access.has_token() {
-        shared.tickets.redeem(ticket.as_deref())?;
+        shared.tickets.redeem(ticket.as_deref()).await?;
     }
     let accept = accept_key(request.headers())?;
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {

@@ -1,18 +1,24 @@
 //! Health, metrics, status, and the description of the API.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use threadfold_fold::with_causes;
+use threadfold_store::StoreError;
 use utoipa::ToSchema;
 
 use crate::metrics::Gauge;
 use crate::problem::Problem;
 use crate::shared::ServerShared;
 use crate::status::StatusReport;
+
+/// How long the store may take to answer before the server counts as not ready.
+const READY_WITHIN: Duration = Duration::from_secs(3);
 
 /// What a browser shows
 ///
@@ -45,6 +51,36 @@ const PAGE: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><ti
 )]
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
+}
+
+/// Whether the server can be used: its store answers, and no newer program has migrated it
+///
+/// It needs no token and reveals nothing. A server that is not ready still answers what it can; send
+/// clients to another one.
+#[utoipa::path(
+    get, path = "/readyz", tag = "server", security(()),
+    responses(
+        (status = 200, description = "The server can be used", body = String, content_type = "text/plain"),
+        (status = 403, description = "A host or an origin that is not allowed", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The store cannot be used now", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn readyz(
+    State(shared): State<Arc<ServerShared>>,
+) -> Result<&'static str, Problem> {
+    let checked = tokio::time::timeout(READY_WITHIN, shared.host.store().ready()).await;
+    let why = match checked {
+        Ok(Ok(())) => return Ok("ready\n"),
+        Ok(Err(error)) => {
+            tracing::warn!("not ready: {}", with_causes(&error));
+            match error {
+                StoreError::Newer { .. } => "a newer program has migrated the store",
+                _ => "the store cannot be used",
+            }
+        }
+        Err(_) => "the store does not answer",
+    };
+    Err(Problem::busy(why))
 }
 
 /// The server's numbers, for Prometheus

@@ -33,7 +33,8 @@ async fn every_route_needs_the_token() {
     let routes = routes();
     assert!(routes.len() >= 17, "{routes:?}");
     for (method, path) in &routes {
-        let expected = if ["/", "/healthz"].contains(&path.as_str()) { 200 } else { 401 };
+        let expected =
+            if ["/", "/healthz", "/readyz"].contains(&path.as_str()) { 200 } else { 401 };
         for headers in [
             host.clone(),
             format!("{host}authorization: Bearer wrong-token-of-a-client\r\n"),

@@ -25,3 +25,11 @@ pub async fn the_size_counts_sessions_and_records(place: &dyn Place) {
     let StoreSize { sessions, records, .. } = store.size().await.expect("it can be measured");
     assert_eq!((sessions, records), (2, writer.written.len() as u64));
 }
+
+/// Also through another handle.
+pub async fn a_store_that_can_be_used_is_ready(place: &dyn Place) {
+    place.open().ready().await.expect("it is ready");
+    let store = place.open();
+    Writer::begin(&store, "session").await;
+    store.ready().await.expect("it is ready");
+}
