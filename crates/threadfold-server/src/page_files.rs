@@ -1,7 +1,8 @@
 //! The files of the page, as they are in the program.
 //!
 //! They are built from `web` by `cargo xtask web` and committed, so that nobody needs Node to build
-//! the server. Each is compressed once, then, and sent as it is.
+//! the server. Each is compressed once, then, and sent as it is. A program that is built for debugging
+//! reads them from the source folder instead, so that the page can change without it.
 
 use rust_embed::RustEmbed;
 use std::borrow::Cow;

@@ -64,6 +64,13 @@ export class LiveSession {
     return { seq: seqOf(cursor), hash: stateHash(state), gaps, connects };
   }
 
+  /** The state that is drawn: the present one, or one of the past. */
+  shown: ConversationState | undefined;
+
+  get shownHash(): string | undefined {
+    return this.shown === undefined ? undefined : stateHash(this.shown);
+  }
+
   close(): void {
     this.#connection.close();
   }

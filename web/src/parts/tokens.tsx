@@ -3,7 +3,7 @@ import { formatCost, formatCount, totalTokens } from "../lib/format.js";
 
 /** Tokens by kind, and what they cost if that is known. */
 export function Tokens({ usage, cost, isEstimate = true }: { usage: TokenUsage; cost: number | undefined; isEstimate?: boolean }) {
-  if (totalTokens(usage) === 0 && cost === undefined) return null;
+  if (totalTokens(usage) === 0 && (cost === undefined || isEstimate)) return null;
   const { inputTokens, outputTokens, cacheReadTokens, cacheCreationTokens } = usage;
   const kinds = [
     ["in", inputTokens, "input tokens"],

@@ -20,11 +20,15 @@ interface CommandEntry {
 
 export default function Palette({ server, onClose }: { server: Server; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const field = useRef<HTMLInputElement>(null);
   const [text, setText] = useState("");
+  const [selected, select] = useState("");
   const [sessions, setSessions] = useState<readonly CatalogRow[]>([]);
   const commands = useMemo(() => [...settingsCommands(), ...keyCommands()], []);
   useEffect(() => {
     dialog.current?.showModal();
+    // A dialog focuses its first element, and that is not the field.
+    field.current?.focus();
     const abort = new AbortController();
     fetchJson<{ sessions: CatalogRow[] }>(server, "/v1/sessions?limit=1000", abort.signal)
       .then((page) => setSessions(page.sessions))
@@ -42,10 +46,13 @@ export default function Palette({ server, onClose }: { server: Server; onClose: 
   const isMeant = (entry: CommandEntry) => wanted.split(/\s+/).every((word) => entry.name.toLowerCase().includes(word));
   const blocks = findBlocks(text.trim(), MOST);
   const found = filterSessions(sessions, text).slice(0, text === "" ? 5 : MOST);
+  const meant = commands.filter(isMeant);
+  const first = blocks[0] !== undefined ? `block ${blocks[0].key}` : found[0] !== undefined ? `session ${found[0].id}` : `command ${meant[0]?.name ?? ""}`;
+  useEffect(() => select(first), [first]);
   return (
     <dialog ref={dialog} className="palette" aria-label="Command palette" onClose={onClose} onClick={(event) => event.target === dialog.current && onClose()}>
-      <Command shouldFilter={false} loop label="Command palette">
-        <Command.Input autoFocus value={text} onValueChange={setText} placeholder={offeredRoute() === undefined ? "Find a session or a command" : "Find a block, a session or a command"} />
+      <Command shouldFilter={false} loop label="Command palette" value={selected} onValueChange={select}>
+        <Command.Input ref={field} value={text} onValueChange={setText} placeholder={offeredRoute() === undefined ? "Find a session or a command" : "Find a block, a session or a command"} />
         <Command.List>
           <Command.Empty>Nothing found.</Command.Empty>
           {blocks.length > 0 && (
@@ -69,7 +76,7 @@ export default function Palette({ server, onClose }: { server: Server; onClose: 
             </Command.Group>
           )}
           <Command.Group heading="Commands">
-            {commands.filter(isMeant).map((entry) => (
+            {meant.map((entry) => (
               <Command.Item key={entry.name} value={`command ${entry.name}`} onSelect={() => run(entry.run)}>
                 <span className="palette-words">{entry.name}</span>
               </Command.Item>

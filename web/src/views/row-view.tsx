@@ -51,8 +51,8 @@ export const RowView = memo(({ row, route, isOpen, toggle }: RowViewProps) => {
         <div className="boundary">
           <span>
             <Icon name="fold" />
-            {row.block?.message ?? "The context changed: what is above was rewound, edited or compacted"}
-            {row.count > 0 && <span className="dim"> · {plural(row.count, "block")} out of the context</span>}
+            {row.block?.message ?? "Above is out of the model's context"}
+            {row.count > 0 && <span className="dim"> · {plural(row.count, "block")}</span>}
           </span>
         </div>
       );

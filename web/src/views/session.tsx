@@ -40,6 +40,9 @@ function OpenSession({ server, route, live }: { server: Server; route: SessionRo
   useAnnouncement(activities.length > 0);
   useEffect(() => offerBlocks({ state: shown, route }), [shown, route]);
   useEffect(() => {
+    live.shown = isPast ? pastState?.state : state;
+  }, [live, isPast, pastState, state]);
+  useEffect(() => {
     document.title = `${details?.title ?? route.session} · Threadfold`;
   }, [details?.title, route.session]);
   useKeys([
@@ -145,7 +148,7 @@ function Header({ route, details, state, link, seq }: HeaderProps) {
             {details?.folder !== undefined && <span className="path" title={details.folder}>{details.folder}</span>}
             <span>{plural(state.blocks.length, "block")}</span>
             {state.subagents.length > 0 && <span>{plural(state.subagents.filter((it) => it.internal !== true).length, "subagent")}</span>}
-            {details?.row.usage != null && <Tokens usage={details.row.usage} cost={details.costUsd} isEstimate={false} />}
+            {details?.row.usage != null && route.at === undefined && <Tokens usage={details.row.usage} cost={details.costUsd} isEstimate={false} />}
           </>
         ) : (
           <>

@@ -174,9 +174,9 @@ const SessionRow = memo(({ row, isSelected }: { row: CatalogRow; isSelected: boo
       )}
       <span className="session-facts">
         <span title="Blocks">{isUnknown("blocks") || row.blocks === null ? "…" : `${formatCount(row.blocks)} blocks`}</span>
-        {row.subagents !== null && row.subagents > 0 && <span title="Subagents">{plural(row.subagents, "subagent")}</span>}
-        {row.usage !== null && totalTokens(row.usage) > 0 && <span title="Tokens">{formatCount(totalTokens(row.usage))} tokens</span>}
-        {row.costUsd !== null && <span title="Cost, as the agent reports it">{formatCost(row.costUsd)}</span>}
+        <span title="Subagents">{row.subagents !== null && row.subagents > 0 ? plural(row.subagents, "subagent") : ""}</span>
+        <span title="Tokens">{row.usage !== null && totalTokens(row.usage) > 0 ? `${formatCount(totalTokens(row.usage))} tokens` : ""}</span>
+        <span title="Cost, as the agent reports it">{row.costUsd !== null ? formatCost(row.costUsd) : ""}</span>
       </span>
       <span className="session-when" title={ended === undefined ? "" : formatExact(ended)}>
         {ended === undefined ? "" : formatAgo(ended)}

@@ -12,6 +12,8 @@ import { UsageChart } from "./usage-chart.js";
 const LANE = 34;
 const HEAD = 22;
 const LABEL = 132;
+/** Room for the axis of the chart below, so that both have the same scale. */
+const RIGHT = 60;
 
 export interface Range {
   readonly start: number;
@@ -70,7 +72,7 @@ export default function Timeline({ state, details, route }: { state: Conversatio
       </div>
       <div className="timeline-scroll">
         <LaneCanvas lanes={lanes} range={shown} onZoom={zoom} onPan={pan} onOpen={(bar) => goTo(bar.conversation, bar.block)} />
-        <UsageChart points={lanes.points} range={shown} left={LABEL} />
+        <UsageChart points={lanes.points} range={shown} left={LABEL} right={RIGHT} />
       </div>
       <div className="ranks">
         <section aria-labelledby="rank-longest">
@@ -162,7 +164,7 @@ function LaneCanvas({ lanes, range, onZoom, onPan, onOpen }: CanvasProps) {
     const onWheel = (event: WheelEvent) => {
       if (!event.ctrlKey && !event.metaKey && Math.abs(event.deltaX) < Math.abs(event.deltaY)) return;
       event.preventDefault();
-      const around = (event.offsetX - LABEL) / Math.max(1, element.clientWidth - LABEL);
+      const around = (event.offsetX - LABEL) / Math.max(1, element.clientWidth - LABEL - RIGHT);
       if (event.ctrlKey || event.metaKey) onZoom(event.deltaY > 0 ? 1.25 : 0.8, Math.min(1, Math.max(0, around)));
       else onPan(event.deltaX / 600);
     };
@@ -184,7 +186,7 @@ function LaneCanvas({ lanes, range, onZoom, onPan, onOpen }: CanvasProps) {
         className={hovered === undefined ? "" : "is-over-bar"}
         onMouseMove={(event) => {
           if (drag.current !== undefined && event.buttons === 1) {
-            onPan(-(event.clientX - drag.current) / Math.max(1, width - LABEL));
+            onPan(-(event.clientX - drag.current) / Math.max(1, width - LABEL - RIGHT));
             drag.current = event.clientX;
           }
           hover(barAt(event));
@@ -218,7 +220,7 @@ function draw(canvas: HTMLCanvasElement, lanes: Lanes, range: Range, width: numb
   context.scale(scale, scale);
   context.font = `12px ${style.fontFamily}`;
   context.textBaseline = "middle";
-  const place = (time: number) => LABEL + ((time - range.start) / (range.end - range.start)) * (width - LABEL - 8);
+  const place = (time: number) => LABEL + ((time - range.start) / (range.end - range.start)) * (width - LABEL - RIGHT);
   drawAxis(context, range, place, width, height, color);
   const placed: PlacedBar[] = [];
   lanes.lanes.forEach((lane, at) => {

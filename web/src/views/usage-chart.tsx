@@ -7,7 +7,7 @@ import { formatCost, formatCount, formatDuration } from "../lib/format.js";
 import type { UsagePoint } from "../model/lanes.js";
 import type { Range } from "./timeline.js";
 
-export function UsageChart({ points, range, left }: { points: readonly UsagePoint[]; range: Range; left: number }) {
+export function UsageChart({ points, range, left, right }: { points: readonly UsagePoint[]; range: Range; left: number; right: number }) {
   const holder = useRef<HTMLDivElement>(null);
   const start = range.start;
   useEffect(() => {
@@ -41,18 +41,19 @@ export function UsageChart({ points, range, left }: { points: readonly UsagePoin
         width: element.clientWidth,
         height: 180,
         cursor: { y: false },
+        padding: [8, hasCost ? 0 : right, 0, 0],
         scales: { x: { time: false, range: () => [range.start, range.end] } },
         axes: [
           { ...axis, values: (_, ticks) => ticks.map((it) => formatDuration(it - start)) },
           { ...axis, scale: "tokens", size: left, values: (_, ticks) => ticks.map(formatCount) },
-          ...(hasCost ? [{ ...axis, scale: "cost", side: 1, size: 56, grid: { show: false }, values: (_: uPlot, ticks: number[]) => ticks.map(formatCost) }] : []),
+          ...(hasCost ? [{ ...axis, scale: "cost", side: 1, size: right, grid: { show: false }, values: (_: uPlot, ticks: number[]) => ticks.map(formatCost) }] : []),
         ],
         series: [
           { label: "time", value: (_, value) => (value === null ? "–" : formatDuration(value - start)) },
           line("input", "--bar-turn", "tokens", formatCount),
           line("cached", "--bar-tool", "tokens", formatCount),
           line("output", "--bar-subagent", "tokens", formatCount),
-          ...(hasCost ? [line("cost", "--accent", "cost", formatCost)] : []),
+          ...(hasCost ? [line("cost", "--odd", "cost", formatCost)] : []),
         ],
       },
       [column(0), column(1), column(2), column(3), ...(hasCost ? [column(4)] : [])],
@@ -64,7 +65,7 @@ export function UsageChart({ points, range, left }: { points: readonly UsagePoin
       observer.disconnect();
       plot.destroy();
     };
-  }, [points, range.start, range.end, start, left]);
+  }, [points, range.start, range.end, start, left, right]);
   if (points.length === 0) return <p className="dim chart-none">The agent reported no tokens.</p>;
   return <div ref={holder} className="usage-chart" role="img" aria-label="Tokens and cost over time, summed up" />;
 }
