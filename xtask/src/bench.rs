@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::{js, shell};
+use crate::{js, shell, web};
 
 /// What to measure, and how.
 #[derive(Args)]
@@ -35,6 +35,8 @@ enum Benchmark {
     Serve,
     /// The npm package beside plain JavaScript, and the frames of a page
     Js,
+    /// The page with long sessions: first paint, frames and memory
+    Web,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<()> {
@@ -55,6 +57,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<()> {
         Benchmark::Serve => &[("threadfold-server", "serve")],
         Benchmark::Loop => &[("threadfold-loop", "loop")],
         Benchmark::Js => return js::bench(),
+        Benchmark::Web => return web::bench(),
     };
     for (package, target) in targets {
         shell::run(

@@ -39,6 +39,11 @@ pub(crate) fn prepare() -> Result<()> {
     let target = shell::target()?;
     let mut fixtures = Command::new(target.join("debug/js_fixtures"));
     shell::run(fixtures.arg(target.join("js-fixtures")).arg(STREAMS))?;
+    build()
+}
+
+/// Builds the package alone.
+pub(crate) fn build() -> Result<()> {
     shell::run(&mut npm("node scripts/build.mjs"))
 }
 

@@ -18,6 +18,7 @@ mod test;
 mod tidy;
 mod types;
 mod wasm;
+mod web;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ use crate::record::RecordArgs;
 use crate::soak::SoakArgs;
 use crate::types::TypesArgs;
 use crate::wasm::WasmArgs;
+use crate::web::WebArgs;
 
 /// Run developer tasks
 #[derive(Parser)]
@@ -70,6 +72,8 @@ enum Task {
     Types(TypesArgs),
     /// Build for WebAssembly
     Wasm(WasmArgs),
+    /// Build the page that the server embeds
+    Web(WebArgs),
 }
 
 fn main() -> ExitCode {
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => return ended(soak::run(&args)),
         Task::Types(args) => types::run(&args),
         Task::Wasm(args) => wasm::run(&args),
+        Task::Web(args) => web::run(&args),
     };
     ended(result.map(|()| ExitCode::SUCCESS))
 }

@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result};
 
-use crate::{disk_space, js, shell, skipped, tidy};
+use crate::{disk_space, js, shell, skipped, tidy, web};
 
 pub(crate) fn run() -> Result<()> {
     let target = shell::target()?;
@@ -33,6 +33,7 @@ fn check_all(target: &Path) -> Result<()> {
     step("tests", || cargo("nextest run --workspace --locked"))?;
     step("npm packages", js::install)?;
     step("the npm package", js::test)?;
+    step("the page", web::test)?;
     step("examples in docs", || cargo("test --doc --workspace --locked"))?;
     step("docs", build_docs)?;
     for line in skipped::read(&skipped)? {

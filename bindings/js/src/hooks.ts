@@ -16,7 +16,7 @@ import type { Block, ConversationState, Subagent } from "./generated/types.js";
 import type { ConnectionStatus, ConnectOptions } from "./connect.js";
 import { findBlock, findSubagent } from "./find.js";
 import { type ConversationSource, createSource, type RunningSource } from "./source.js";
-import { followSessions, type SessionsList, type SessionsQuery } from "./sessions.js";
+import { followSessions, NO_SESSIONS, type SessionsList, type SessionsQuery } from "./sessions.js";
 import { createInitialConversationState } from "./state.js";
 
 export type { ConversationSource, DispatchSource } from "./source.js";
@@ -84,9 +84,9 @@ export function useSession(options: ConnectOptions, { initial }: HookOptions = {
 
 /** Returns the sessions of a server, kept up to date. */
 export function useSessions(query: SessionsQuery): SessionsList {
-  const [list, setList] = useState<SessionsList>({ sessions: [], isLoading: true, error: undefined });
-  const { url, token, agent, project, text, live, limit } = query;
-  const key = JSON.stringify([String(url), token, agent, project, text, live, limit]);
+  const [list, setList] = useState<SessionsList>(NO_SESSIONS);
+  const { url, token, agent, project, text, live, limit, transport } = query;
+  const key = JSON.stringify([String(url), token, agent, project, text, live, limit, transport]);
   useEffect(() => {
     const abort = new AbortController();
     void followSessions(query, setList, abort.signal);

@@ -13,12 +13,16 @@ export interface ServerAddress {
   readonly fetch?: typeof fetch;
 }
 
-export interface FrameRequest extends ServerAddress {
+/** A request whose answer goes on until it is aborted. */
+export interface StreamRequest extends ServerAddress {
+  readonly signal: AbortSignal;
+  readonly WebSocket?: WebSocketClass;
+}
+
+export interface FrameRequest extends StreamRequest {
   readonly session: string;
   readonly after: string | undefined;
   readonly view: "events" | "changes";
-  readonly signal: AbortSignal;
-  readonly WebSocket?: WebSocketClass;
 }
 
 /** The class of WebSockets, where there is no global one. */
@@ -74,8 +78,14 @@ export async function* framesOverEvents(it: FrameRequest): AsyncGenerator<string
   yield* readEvents(response.body);
 }
 
-/** Yields frames as text, over a WebSocket with a ticket of its own. */
-export async function* framesOverWebSocket(it: FrameRequest): AsyncGenerator<string[]> {
+/** Yields the frames of a session as text, over a WebSocket. */
+export function framesOverWebSocket(it: FrameRequest): AsyncGenerator<string[]> {
+  const { session: sessionId, after, view } = it;
+  return subscribe(it, { type: "subscribe", sessionId, after, view, reducer: REDUCER });
+}
+
+/** Yields the frames of a subscription as text, over a WebSocket with a ticket of its own. */
+export async function* subscribe(it: StreamRequest, subscription: object): AsyncGenerator<string[]> {
   const answer = await request(it, "/v1/tickets", { method: "POST", signal: it.signal });
   const { ticket } = (await answer.json()) as { ticket: string };
   const url = new URL(`/v1/live?ticket=${encodeURIComponent(ticket)}`, it.url);
@@ -89,10 +99,7 @@ export async function* framesOverWebSocket(it: FrameRequest): AsyncGenerator<str
     isOpen = false;
     wake();
   };
-  socket.onopen = () => {
-    const { session: sessionId, after, view } = it;
-    socket.send(JSON.stringify({ type: "subscribe", sessionId, after, view, reducer: REDUCER }));
-  };
+  socket.onopen = () => socket.send(JSON.stringify(subscription));
   socket.onmessage = ({ data }) => {
     frames.push(String(data));
     wake();

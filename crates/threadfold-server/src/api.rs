@@ -6,6 +6,7 @@ mod ingest;
 mod live;
 mod log;
 mod meta;
+mod page;
 mod session;
 mod sessions;
 mod stored_export;
@@ -36,7 +37,8 @@ struct Description;
 /// Returns all routes, and their description.
 pub(crate) fn routes() -> (Router<Arc<ServerShared>>, utoipa::openapi::OpenApi) {
     let (router, mut description) = OpenApiRouter::with_openapi(Description::openapi())
-        .routes(routes!(meta::page))
+        .routes(routes!(page::page))
+        .routes(routes!(page::asset))
         .routes(routes!(meta::healthz))
         .routes(routes!(meta::readyz))
         .routes(routes!(meta::metrics))

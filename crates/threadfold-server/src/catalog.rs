@@ -34,6 +34,10 @@ pub struct CatalogRow {
     pub session: SessionRow,
     /// It is being written now.
     pub is_live: bool,
+    /// The agent is answering, as its stream reports; a transcript does not report it.
+    pub is_working: bool,
+    /// How many questions wait for a person.
+    pub waiting: usize,
 }
 
 /// The filter and the page of a list.

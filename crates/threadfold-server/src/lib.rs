@@ -45,6 +45,7 @@ mod live;
 mod machine;
 mod metrics;
 mod options;
+mod page_files;
 mod problem;
 mod pulse;
 mod router;

@@ -17,10 +17,10 @@ use threadfold_fold::with_causes;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use crate::catalog::{Catalog, CatalogRow};
+use crate::catalog::Catalog;
 use crate::options::ServerOptions;
 use crate::status::{ImportProgress, StatusReport, UnreadReport};
-use crate::store_rows::follow_store;
+use crate::store_rows::{Activity, follow_store};
 
 /// How many threads read rows at most.
 const MOST_THREADS: usize = 8;
@@ -169,7 +169,8 @@ impl MachineSessions {
             match row {
                 Ok(row) => {
                     let is_live = self.writers.is_open(&session.id);
-                    listed.push(CatalogRow { session: row, is_live });
+                    let activity = Activity::of(&self.writers, &session.id).await;
+                    listed.push(activity.row(row, is_live));
                 }
                 Err(error) => {
                     if let Some(found) = &session.found {

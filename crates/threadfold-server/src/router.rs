@@ -18,6 +18,8 @@ use crate::shared::ServerShared;
 
 /// The routes that are free, and hold no data.
 const FREE: [&str; 3] = ["/", "/healthz", "/readyz"];
+/// The files of the page are free as well.
+const ASSETS: &str = "/assets/";
 /// A WebSocket has a ticket instead of the token.
 const LIVE: &str = "/v1/live";
 
@@ -99,7 +101,7 @@ fn permit(shared: &ServerShared, request: &Request) -> Result<(), Problem> {
     access.check_names(request.uri(), request.headers())?;
     match request.uri().path() {
         LIVE => Ok(()),
-        path if FREE.contains(&path) => Ok(()),
+        path if FREE.contains(&path) || path.starts_with(ASSETS) => Ok(()),
         _ => access.check_token(request.headers()),
     }
 }

@@ -6,13 +6,36 @@ use std::time::Duration;
 
 use threadfold_core::SessionId;
 use threadfold_engine::{RowLocation, SessionRow, Writers, noted_summary};
-use threadfold_fold::{SessionSummary, with_causes};
+use threadfold_fold::{Items, QueryState, QueryStatus, SessionSummary, with_causes};
 use threadfold_store::{ChangePosition, SessionEntry};
 
 use crate::catalog::{Catalog, CatalogRow};
 
 /// How long to wait at least between two reads of the store's list.
 const INTERVAL: Duration = Duration::from_millis(500);
+
+/// What the agent of a session does, as far as a writer of this process knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Activity {
+    is_working: bool,
+    waiting: usize,
+}
+
+impl Activity {
+    pub(crate) async fn of(writers: &Writers, id: &SessionId) -> Self {
+        let Some(open) = writers.opened(id).await else { return Self::default() };
+        let query = open.fold().items::<QueryState>().ok().and_then(Items::latest);
+        query.map_or_else(Self::default, |it| Self {
+            is_working: it.status == QueryStatus::Running,
+            waiting: it.waiting.len(),
+        })
+    }
+
+    pub(crate) fn row(self, session: SessionRow, is_live: bool) -> CatalogRow {
+        let Self { is_working, waiting } = self;
+        CatalogRow { session, is_live, is_working, waiting }
+    }
+}
 
 /// Updates the list whenever a session of the store changes, while `is_wanted`. `listed` is called
 /// after each time.
@@ -61,7 +84,7 @@ async fn unmark_closed(catalog: &Catalog, writers: &Writers) {
         let entry = writers.host().store().entry(&id).await;
         let is_leased = |it: &SessionEntry| it.lease.as_ref().is_some_and(|it| !it.is_expired());
         if !writers.is_open(&id) && entry.is_ok_and(|it| !it.as_ref().is_some_and(is_leased)) {
-            closed.push(CatalogRow { is_live: false, ..row });
+            closed.push(CatalogRow { is_live: false, is_working: false, ..row });
         }
     }
     catalog.update(closed);
@@ -130,7 +153,8 @@ pub async fn stored_rows(
                 }
             }
         };
-        rows.push(CatalogRow { session: row, is_live });
+        let activity = Activity::of(writers, &entry.session).await;
+        rows.push(activity.row(row, is_live));
     }
     rows
 }

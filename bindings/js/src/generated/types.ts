@@ -1093,6 +1093,10 @@ export interface SessionRow {
 export interface CatalogRow extends SessionRow {
   /** It is being written now. */
   readonly isLive: boolean;
+  /** The agent is answering, as its stream reports; a transcript does not report it. */
+  readonly isWorking: boolean;
+  /** How many questions wait for a person. */
+  readonly waiting: number;
 }
 
 /** A page of the list. */

@@ -20,25 +20,6 @@ use crate::status::StatusReport;
 /// How long the store may take to answer before the server counts as not ready.
 const READY_WITHIN: Duration = Duration::from_secs(3);
 
-/// What a browser shows
-///
-/// It needs no token and holds no data.
-#[utoipa::path(
-    get, path = "/", tag = "server", security(()),
-    responses(
-        (status = 200, description = "A page", body = String, content_type = "text/html"),
-        (status = 403, description = "A host or an origin that is not allowed", body = Problem, content_type = "application/problem+json"),
-    )
-)]
-pub(super) async fn page() -> axum::response::Html<&'static str> {
-    axum::response::Html(PAGE)
-}
-
-/// The page of a server without one: how to use it otherwise.
-const PAGE: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Threadfold</title>\
-    <h1>Threadfold</h1><p>The server runs. This version has no page: use its API, which \
-    <code>GET /v1/openapi.json</code> describes, or <code>threadfold watch URL</code>.\n";
-
 /// Whether the server answers
 ///
 /// It needs no token and reveals nothing.

@@ -9,6 +9,7 @@ mod gap_free;
 mod hostile_ids;
 mod ingest;
 mod names;
+mod page;
 mod permission;
 mod reference;
 mod server;

@@ -1,4 +1,4 @@
-//! Every route needs the token, except for the health check.
+//! Every route needs the token, except for the health check and the page.
 
 use utoipa::openapi::path::PathItem;
 
@@ -19,7 +19,9 @@ pub(crate) fn routes() -> Vec<(&'static str, String)> {
     };
     let description = threadfold_server::openapi();
     let paths = description.paths.paths.iter();
-    let filled = |path: &str| path.replace("{id}", "s").replace("{hash}", &"0".repeat(64));
+    let filled = |path: &str| {
+        path.replace("{id}", "s").replace("{hash}", &"0".repeat(64)).replace("{name}", "none")
+    };
     paths
         .flat_map(|(path, item)| methods(item).into_iter().map(move |it| (it, filled(path))))
         .collect()
@@ -33,8 +35,12 @@ async fn every_route_needs_the_token() {
     let routes = routes();
     assert!(routes.len() >= 17, "{routes:?}");
     for (method, path) in &routes {
-        let expected =
-            if ["/", "/healthz", "/readyz"].contains(&path.as_str()) { 200 } else { 401 };
+        let expected = match path.as_str() {
+            "/" | "/healthz" | "/readyz" => 200,
+            // Free as well, and not there.
+            "/assets/none" => 404,
+            _ => 401,
+        };
         for headers in [
             host.clone(),
             format!("{host}authorization: Bearer wrong-token-of-a-client\r\n"),
@@ -84,7 +90,8 @@ async fn every_answer_has_the_headers_that_protect_a_page() {
                 "x-content-type-options: nosniff",
                 "x-frame-options: DENY",
                 "referrer-policy: no-referrer",
-                "cache-control: no-store",
+                // The page itself may be kept, and asked for again.
+                if path == "/" { "cache-control: no-cache" } else { "cache-control: no-store" },
                 "x-request-id: r",
             ] {
                 assert!(answer.contains(header), "{method} {path}: no `{header}` in {answer}");
