@@ -7,7 +7,7 @@ use std::sync::Arc;
 use threadfold_store::StoreError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::append::PreparedAppend;
+use crate::append::CompressedAppend;
 use crate::compact::Compactions;
 use crate::failure::Failure;
 use crate::schema::LATEST_VERSION;
@@ -24,8 +24,8 @@ pub(crate) struct GroupCommit {
 
 /// An append, and who waits for it.
 struct PendingAppend {
-    append: PreparedAppend,
-    done: oneshot::Sender<Result<(PreparedAppend, bool), Failure>>,
+    append: CompressedAppend,
+    done: oneshot::Sender<Result<(CompressedAppend, bool), Failure>>,
 }
 
 impl GroupCommit {
@@ -40,8 +40,8 @@ impl GroupCommit {
     /// or its place are others by now.
     pub(crate) async fn write(
         &self,
-        append: PreparedAppend,
-    ) -> Result<(PreparedAppend, bool), Failure> {
+        append: CompressedAppend,
+    ) -> Result<(CompressedAppend, bool), Failure> {
         let (done, outcome) = oneshot::channel();
         let closed = || {
             let source = "the task that writes appends has ended".into();
@@ -150,7 +150,7 @@ async fn write(
              SELECT number, tail_rows, tail_bytes FROM advanced",
         )
         .await?;
-    let of = |value: fn(&PreparedAppend) -> i64| -> Vec<i64> {
+    let of = |value: fn(&CompressedAppend) -> i64| -> Vec<i64> {
         group.iter().map(|it| value(&it.append)).collect()
     };
     let names: Vec<&[u8]> = group.iter().map(|it| it.append.session.as_str().as_bytes()).collect();
