@@ -6,6 +6,7 @@
 mod agent_names;
 mod crates;
 mod dependencies;
+mod deployment;
 mod error_causes;
 mod exports;
 mod finding;
@@ -35,6 +36,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(members.iter().filter_map(unsafe_code::check_member));
     findings.extend(check_pure_crates(&members)?);
     findings.extend(check_exports(&members, &files)?);
+    findings.extend(deployment::check()?);
     for file in &files {
         findings.extend(size::check(file));
         findings.extend(header::check(file));

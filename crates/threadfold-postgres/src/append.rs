@@ -1,12 +1,11 @@
 //! Appends: one row each, checked and written by one statement.
 
 use deadpool_postgres::Transaction;
-use threadfold_core::SessionId;
-use threadfold_fold::{Record, Timestamp};
+use threadfold_fold::Timestamp;
 use threadfold_store::pack::{
-    Batch, CompressedContent, CompressedGroup, Packer, batches, pack_row, unpack_row,
+    AppendContent, CompressedContent, CompressedGroup, PreparedAppend, batches, unpack_row,
 };
-use threadfold_store::{Append, AppendReceipt, BatchId, Epoch, StoreError};
+use threadfold_store::{AppendReceipt, BatchId, StoreError};
 use tokio_postgres::IsolationLevel;
 
 use crate::compact::{group_tail, insert_groups};
@@ -17,77 +16,8 @@ use crate::schema::{LATEST_VERSION, newer};
 use crate::sessions::{epoch, not_found, number};
 use crate::store::Database;
 
-/// An append of this many bytes is packed into groups at once: it is large enough to compress well,
-/// and would soon have to be compacted.
-const LONG_APPEND: u64 = 160 << 10;
-/// So is one of this many records, however short they are.
-const MANY_RECORDS: usize = 1024;
 /// How often an append is tried that another transaction keeps from being done or refused.
 const MOST_TRIES: usize = 5;
-
-/// An append, packed before it is the database's turn.
-pub(crate) struct PreparedAppend {
-    pub(crate) session: SessionId,
-    pub(crate) epoch: Epoch,
-    pub(crate) after: u64,
-    batch: BatchId,
-    pub(crate) count: u64,
-    pub(crate) latest: Timestamp,
-    content: AppendContent,
-}
-
-/// The records of an append.
-enum AppendContent {
-    /// Packed as a row of the tail.
-    Row(Vec<u8>),
-    /// Too many for a row: they are groups from the start, so each is compressed and written once.
-    Groups(Vec<CompressedGroup>),
-}
-
-impl PreparedAppend {
-    pub(crate) fn new(append: Append) -> Self {
-        let is_long = Self::is_long(&append);
-        let Append { session, epoch, after, batch, records } = append;
-        let latest = records.last().map_or(Timestamp(0), |record| record.received);
-        let first = after.saturating_add(1);
-        let count = records.len() as u64;
-        let begun = Batch { id: batch, first, count };
-        let content = if is_long {
-            AppendContent::Groups(pack_groups(&session, begun, &records))
-        } else {
-            AppendContent::Row(pack_row(first, &[begun], &records))
-        };
-        Self { session, epoch, after, batch, count, latest, content }
-    }
-
-    /// Returns whether preparing an append takes long enough to need a thread of its own.
-    pub(crate) fn is_long(append: &Append) -> bool {
-        let size: u64 = append.records.iter().map(|record| record.bytes.len() as u64).sum();
-        size >= LONG_APPEND || append.records.len() >= MANY_RECORDS
-    }
-
-    /// Returns its row, if it is one.
-    pub(crate) fn row(&self) -> &[u8] {
-        match &self.content {
-            AppendContent::Row(row) => row,
-            AppendContent::Groups(_) => &[],
-        }
-    }
-
-    pub(crate) fn receipt(&self) -> AppendReceipt {
-        AppendReceipt { first: self.after + 1, last: self.after + self.count }
-    }
-}
-
-/// Packs an append into groups of its own, all of it.
-fn pack_groups(session: &SessionId, batch: Batch, records: &[Record]) -> Vec<CompressedGroup> {
-    let mut packer = Packer::new(session.as_str(), batch.first);
-    packer.begin(batch);
-    let mut groups: Vec<_> =
-        records.iter().filter_map(|it| packer.push(it)).map(CompressedGroup::new).collect();
-    groups.extend(packer.finish().map(CompressedGroup::new));
-    groups
-}
 
 /// What became of an attempt.
 enum Attempt {

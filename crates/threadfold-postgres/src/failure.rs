@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use threadfold_store::StoreError;
-use threadfold_store::pack::PackError;
+use threadfold_store::pack::{MissingRecord, PackError};
 use tokio_postgres::error::SqlState;
 
 /// Why database work failed.
@@ -22,6 +22,12 @@ pub(crate) enum Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
+    }
+}
+
+impl From<MissingRecord> for Failure {
+    fn from(error: MissingRecord) -> Self {
+        Self::Corrupt(error.to_string())
     }
 }
 

@@ -5,9 +5,9 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use threadfold_store::StoreError;
+use threadfold_store::pack::PreparedAppend;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::append::PreparedAppend;
 use crate::compact::Compactions;
 use crate::failure::Failure;
 use crate::schema::LATEST_VERSION;

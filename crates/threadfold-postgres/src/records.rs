@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use deadpool_postgres::Transaction;
 use threadfold_core::SessionId;
 use threadfold_fold::StoredRecord;
-use threadfold_store::pack::{PackedGroup, named_blobs, unpack, unpack_row};
+use threadfold_store::pack::{PackedGroup, ReadProgress, named_blobs, unpack, unpack_row};
 use threadfold_store::{BlobHash, Limit};
 use tokio_postgres::IsolationLevel;
 
@@ -34,44 +34,12 @@ pub(crate) async fn read(
         .start()
         .await?;
     let id = session_id(&*transaction, session).await?;
-    let next = after.saturating_add(1);
-    let mut wanted = ReadProgress { next, limit, bytes: 0, records: Vec::new() };
-    if i64::try_from(next).is_ok() {
+    let mut wanted = ReadProgress::new(after, limit);
+    if i64::try_from(wanted.next()).is_ok() {
         read_groups(&transaction, session, id, &mut wanted).await?;
         read_tail(&transaction, id, &mut wanted).await?;
     }
-    Ok(wanted.records)
-}
-
-/// What was read, and what is still wanted.
-struct ReadProgress {
-    next: u64,
-    limit: Limit,
-    bytes: usize,
-    records: Vec<StoredRecord>,
-}
-
-impl ReadProgress {
-    fn is_done(&self) -> bool {
-        self.next > self.limit.until || self.bytes >= self.limit.bytes.max(1)
-    }
-
-    /// Adds the wanted records of a row. A gap before the row means corruption.
-    fn take(&mut self, rows: Vec<StoredRecord>) -> Result<(), Failure> {
-        let from = self.next;
-        for record in rows.into_iter().skip_while(|record| record.seq < from) {
-            if self.is_done() {
-                break;
-            }
-            if record.seq != self.next {
-                return Err(Failure::Corrupt(format!("record {} is missing", self.next)));
-            }
-            self.next += 1;
-            self.bytes += record.bytes.len();
-            self.records.push(record);
-        }
-        Ok(())
-    }
+    Ok(wanted.into_records())
 }
 
 async fn read_groups(
@@ -91,7 +59,8 @@ async fn read_groups(
         )
         .await?;
     while !wanted.is_done() {
-        let rows = transaction.query(&select, &[&id, &wanted.next.cast_signed(), &GROUPS]).await?;
+        let rows =
+            transaction.query(&select, &[&id, &wanted.next().cast_signed(), &GROUPS]).await?;
         for row in &rows {
             if wanted.is_done() {
                 return Ok(());
@@ -150,7 +119,7 @@ async fn read_tail(
         )
         .await?;
     while !wanted.is_done() {
-        let rows = transaction.query(&select, &[&id, &wanted.next.cast_signed(), &ROWS]).await?;
+        let rows = transaction.query(&select, &[&id, &wanted.next().cast_signed(), &ROWS]).await?;
         for row in &rows {
             if wanted.is_done() {
                 return Ok(());

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use deadpool_postgres::{Object, Pool};
 use threadfold_core::SessionId;
 use threadfold_fold::{LogId, StoredRecord};
+use threadfold_store::pack::{PreparedAppend, is_long};
 use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch,
     Finding, GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore,
@@ -17,7 +18,6 @@ use threadfold_store::{
     StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
 };
 
-use crate::append::PreparedAppend;
 use crate::connect::Connector;
 use crate::failure::Failure;
 use crate::group_commit::GroupCommit;
@@ -182,7 +182,7 @@ impl LogStore for PostgresStore {
     async fn append(&self, append: Append) -> Result<AppendReceipt, StoreError> {
         self.database.check_writable()?;
         // Long ones are packed on another thread, so that the caller's other tasks do not wait.
-        let prepared = if PreparedAppend::is_long(&append) {
+        let prepared = if is_long(&append) {
             let prepared = tokio::task::spawn_blocking(move || PreparedAppend::new(append)).await;
             prepared.map_err(|source| StoreError::Unreachable {
                 place: self.database.place.clone(),

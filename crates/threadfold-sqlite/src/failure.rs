@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::ErrorCode;
 use threadfold_store::StoreError;
-use threadfold_store::pack::PackError;
+use threadfold_store::pack::{MissingRecord, PackError};
 
 /// Why database work failed.
 #[derive(Debug)]
@@ -20,6 +20,12 @@ pub(crate) enum Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
+    }
+}
+
+impl From<MissingRecord> for Failure {
+    fn from(error: MissingRecord) -> Self {
+        Self::Corrupt(error.to_string())
     }
 }
 

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 use threadfold_core::SessionId;
 use threadfold_fold::StoredRecord;
 use threadfold_store::Limit;
-use threadfold_store::pack::{PackedGroup, unpack, unpack_row};
+use threadfold_store::pack::{PackedGroup, ReadProgress, unpack, unpack_row};
 
 use crate::blobs;
 use crate::bursts;
@@ -20,46 +20,14 @@ pub(crate) fn read(
     limit: Limit,
 ) -> Result<Vec<StoredRecord>, Failure> {
     let id = session_id(connection, session)?;
-    let mut wanted =
-        ReadProgress { next: after.saturating_add(1), limit, bytes: 0, records: Vec::new() };
-    if wanted.next > first_of(last_place(id)) {
+    let mut wanted = ReadProgress::new(after, limit);
+    if wanted.next() > first_of(last_place(id)) {
         return Ok(Vec::new());
     }
     read_groups(connection, session, id, &mut wanted)?;
     read_tail(connection, id, &mut wanted)?;
     read_bursts(connection, id, &mut wanted)?;
-    Ok(wanted.records)
-}
-
-/// What was read, and what is still wanted.
-struct ReadProgress {
-    next: u64,
-    limit: Limit,
-    bytes: usize,
-    records: Vec<StoredRecord>,
-}
-
-impl ReadProgress {
-    fn is_done(&self) -> bool {
-        self.next > self.limit.until || self.bytes >= self.limit.bytes.max(1)
-    }
-
-    /// Adds the wanted records of a row. A gap before the row means corruption.
-    fn take(&mut self, rows: Vec<StoredRecord>) -> Result<(), Failure> {
-        let from = self.next;
-        for record in rows.into_iter().skip_while(|record| record.seq < from) {
-            if self.is_done() {
-                break;
-            }
-            if record.seq != self.next {
-                return Err(Failure::Corrupt(format!("record {} is missing", self.next)));
-            }
-            self.next += 1;
-            self.bytes += record.bytes.len();
-            self.records.push(record);
-        }
-        Ok(())
-    }
+    Ok(wanted.into_records())
 }
 
 /// Returns the key of the row that contains a record; if the table has none, the start of the
@@ -80,7 +48,7 @@ fn read_groups(
 ) -> Result<(), Failure> {
     let before = "SELECT place FROM groups WHERE place BETWEEN ?1 AND ?2
                   ORDER BY place DESC LIMIT 1";
-    let start = start(connection, before, id, wanted.next)?;
+    let start = start(connection, before, id, wanted.next())?;
     let mut statement = connection.prepare_cached(
         "SELECT place, count, meta, blob FROM groups WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
     )?;
@@ -90,7 +58,7 @@ fn read_groups(
     {
         let first = first_of(row.get(0)?);
         let count: u64 = row.get(1)?;
-        if first.saturating_add(count) <= wanted.next {
+        if first.saturating_add(count) <= wanted.next() {
             continue;
         }
         let meta = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
@@ -116,7 +84,7 @@ fn read_groups(
 fn read_tail(connection: &Connection, id: i64, wanted: &mut ReadProgress) -> Result<(), Failure> {
     let before = "SELECT place FROM tail WHERE place BETWEEN ?1 AND ?2
                   ORDER BY place DESC LIMIT 1";
-    let start = start(connection, before, id, wanted.next)?;
+    let start = start(connection, before, id, wanted.next())?;
     let mut statement = connection.prepare_cached(
         "SELECT place, count, data FROM tail WHERE place BETWEEN ?1 AND ?2 ORDER BY place",
     )?;
@@ -135,7 +103,7 @@ fn read_tail(connection: &Connection, id: i64, wanted: &mut ReadProgress) -> Res
 fn read_bursts(connection: &Connection, id: i64, wanted: &mut ReadProgress) -> Result<(), Failure> {
     bursts::each(connection, |entry, data| {
         let is_ours = entry.session.cast_signed() == id;
-        if is_ours && entry.last() >= wanted.next && !wanted.is_done() {
+        if is_ours && entry.last() >= wanted.next() && !wanted.is_done() {
             let (_, records) = unpack_row(entry.first, entry.count, &data()?)?;
             wanted.take(records)?;
         }

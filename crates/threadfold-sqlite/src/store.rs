@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rusqlite::Connection;
 use threadfold_core::SessionId;
 use threadfold_fold::{LogId, StoredRecord};
-use threadfold_store::pack::compress;
+use threadfold_store::pack::{PreparedAppend, compress, is_long};
 use threadfold_store::{
     Append, AppendReceipt, BlobHash, BlobStore, ChangePosition, Clock, DerivedStore, Epoch,
     Finding, GarbageReport, Holder, Lease, LeaseStore, Limit, ListQuery, LogHead, LogStore,
@@ -17,7 +17,7 @@ use threadfold_store::{
     StoredSnapshot, Summary, TicketHash, TicketStore, TicketUse,
 };
 
-use crate::append::{self, PreparedAppend};
+use crate::append;
 use crate::connect::{self, Access, Location};
 use crate::failure::Failure;
 use crate::leases::{self, Claim};
@@ -174,7 +174,7 @@ impl LogStore for SqliteStore {
     async fn append(&self, append: Append) -> Result<AppendReceipt, StoreError> {
         // Long ones are packed on another thread, so that neither the caller's other tasks nor the
         // writer's thread wait for it.
-        let prepared = if PreparedAppend::is_long(&append) {
+        let prepared = if is_long(&append) {
             let prepared = tokio::task::spawn_blocking(move || PreparedAppend::new(append)).await;
             prepared.map_err(|error| self.lost_thread(error))?
         } else {

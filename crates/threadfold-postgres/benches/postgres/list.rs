@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use threadfold_store::{ListQuery, LogStore};
+use threadfold_store::ListQuery;
 
 use crate::{Bench, Outcome, claim, quantile};
 

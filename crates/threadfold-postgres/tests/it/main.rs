@@ -1,3 +1,5 @@
-//! The store suite, and what can happen to a database.
+//! A store in a PostgreSQL server of its own for each test.
 
+mod broken_rules;
+mod sabotage_proxy;
 mod suite;
