@@ -81,7 +81,8 @@ fn encrypt(server: &mut PostgresServer, folder: &Path) {
             "-subj",
             "/CN=localhost",
         ])
-        .args(["-addext", "subjectAltName=DNS:localhost", "-keyout", "server.key", "-out"])
+        .args(["-addext", "subjectAltName=DNS:localhost"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout", "server.key", "-out"])
         .arg("server.crt")
         .current_dir(folder)
         .output()
@@ -123,6 +124,7 @@ fn a_certificate_must_be_of_the_server_where_the_address_says_so() {
     let run = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"])
         .args(["-addext", "subjectAltName=DNS:localhost", "-keyout", "key", "-out", "other.crt"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .current_dir(other.path(""))
         .output()
         .unwrap();
