@@ -137,7 +137,8 @@ red! {
         ["head, holder, lease_until, threadfold" => "head+1,holder,lease_until, threadfold"];
     appending: one_of_several_appends_at_one_position_wins: [POSITION.0 => POSITION.1];
     appending: many_sessions_are_written_at_once: [NUMBER.0 => NUMBER.1];
-    appending: a_refusal_does_not_disturb_others: [POSITION.0 => POSITION.1];
+    appending: a_refusal_does_not_disturb_others:
+        [POSITION.0 => "AND s.head<= it.after"];
     appending: large_appends_are_read_back_unchanged: [GROUP_COUNT.0 => GROUP_COUNT.1];
     retrying: a_retry_is_acknowledged_and_not_repeated: [BATCH.0 => BATCH.1];
     retrying: another_append_at_the_same_place_is_no_retry: [POSITION.0 => POSITION.1];
