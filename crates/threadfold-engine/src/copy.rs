@@ -10,6 +10,7 @@ use threadfold_fold::Record;
 use threadfold_store::{Append, BatchId, Epoch, Holder, Limit, LogHead, Store, StoreError};
 
 use crate::error::EngineError;
+use crate::holder::is_gone;
 
 /// How long the lease of a target's session lasts without renewal.
 const LEASE: Duration = Duration::from_secs(30);
@@ -47,7 +48,14 @@ pub async fn copy_session(
     }
     let known = target.seq;
     if known < source.seq {
-        let epoch = to.acquire(session, holder, LEASE).await?.epoch;
+        // Of a copy that was interrupted on this machine, nothing but its lease is left.
+        let lease = match to.acquire(session, holder, LEASE).await {
+            Err(StoreError::Held { holder: other, epoch, .. }) if is_gone(&other) => {
+                to.take_over(session, holder, LEASE, epoch).await?
+            }
+            acquired => acquired?,
+        };
+        let epoch = lease.epoch;
         let target = CopyTarget { store: &**to, session, epoch };
         let copied = append_rest(&**from, &target, source, known, &mut progress).await;
         let released = to.release(session, epoch).await;

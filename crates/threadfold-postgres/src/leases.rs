@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::Object;
 use threadfold_core::SessionId;
 use threadfold_fold::Timestamp;
 use threadfold_store::{Epoch, Holder, Lease, StoreError};
@@ -10,6 +11,9 @@ use crate::failure::Failure;
 use crate::schema::LATEST_VERSION;
 use crate::sessions::{check_version, epoch, not_found};
 use crate::store::Database;
+
+/// How often a lease is asked for that becomes free as it is refused.
+const MOST_TRIES: usize = 5;
 
 /// A request for a lease.
 pub(crate) struct Claim<'a> {
@@ -44,17 +48,20 @@ pub(crate) async fn acquire(
     let except_number = except.map(|it| it.0.cast_signed());
     let (name, now) = (session.as_str().as_bytes(), database.now());
     let lasting = milliseconds(duration);
-    let given = client
-        .query_opt(&update, &[&name, &json, &now, &lasting, &except_number, &LATEST_VERSION])
-        .await?;
-    if let Some(row) = given {
-        return Ok(Lease { epoch: epoch(&row, 0)?, holder: holder.clone(), remaining: duration });
+    for _ in 0..MOST_TRIES {
+        let given = client
+            .query_opt(&update, &[&name, &json, &now, &lasting, &except_number, &LATEST_VERSION])
+            .await?;
+        if let Some(row) = given {
+            let epoch = epoch(&row, 0)?;
+            return Ok(Lease { epoch, holder: holder.clone(), remaining: duration });
+        }
+        check_version(&**client, &database.place).await?;
+        let lease = read(&client, database.now(), session).await?.1;
+        // If it is free by now, it has ended or was released between the two statements.
+        check_free(session, lease, except)?;
     }
-    check_version(&**client, &database.place).await?;
-    let lease = read(database, session).await?.1;
-    check_free(session, lease, except)?;
-    // It was released or removed since. The caller may try again.
-    let source = "another process acquired and released the lease at the same moment".into();
+    let source = "other processes acquired and released the lease every time".into();
     Err(StoreError::Unreachable { place: database.place.clone(), source }.into())
 }
 
@@ -84,7 +91,7 @@ pub(crate) async fn renew(
         return Ok(Lease { epoch: ours, holder, remaining: duration });
     }
     check_version(&**client, &database.place).await?;
-    let (current, lease) = read(database, session).await?;
+    let (current, lease) = read(&client, database.now(), session).await?;
     Err(fenced(session, ours, current, lease).into())
 }
 
@@ -102,7 +109,7 @@ pub(crate) async fn release(
         .await?;
     let name = session.as_str().as_bytes();
     if client.execute(&update, &[&name, &epoch.0.cast_signed()]).await? == 0 {
-        read(database, session).await?;
+        read(&client, database.now(), session).await?;
     }
     Ok(())
 }
@@ -118,8 +125,14 @@ pub(crate) fn fenced(
 }
 
 /// Returns the latest epoch of a session, and its lease.
-async fn read(database: &Database, session: &SessionId) -> Result<(Epoch, Option<Lease>), Failure> {
-    let client = database.client().await?;
+///
+/// Over the connection of its caller: if each of many callers had one and waited for another, all of
+/// them would wait for ever.
+async fn read(
+    client: &Object,
+    now: Option<i64>,
+    session: &SessionId,
+) -> Result<(Epoch, Option<Lease>), Failure> {
     let select = client
         .prepare_cached(
             "SELECT epoch, holder, lease_until, threadfold.now_or($2)
@@ -127,7 +140,7 @@ async fn read(database: &Database, session: &SessionId) -> Result<(Epoch, Option
         )
         .await?;
     let name = session.as_str().as_bytes();
-    let row = client.query_opt(&select, &[&name, &database.now()]).await?;
+    let row = client.query_opt(&select, &[&name, &now]).await?;
     let row = row.ok_or_else(|| not_found(session))?;
     let epoch = epoch(&row, 0)?;
     let now = Timestamp(row.try_get(3)?);

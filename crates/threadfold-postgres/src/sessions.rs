@@ -1,5 +1,6 @@
 //! Creates, lists and removes sessions.
 
+use deadpool_postgres::Object;
 use threadfold_core::SessionId;
 use threadfold_fold::{LogId, Timestamp};
 use threadfold_store::{Epoch, ListQuery, LogHead, SessionEntry, SessionPage, StoreError, Summary};
@@ -37,7 +38,7 @@ pub(crate) async fn create(
         return Ok(LogHead { log: log.clone(), seq: 0, epoch: epoch(&row, 0)? });
     }
     check_version(&**client, &database.place).await?;
-    head(database, session).await?.ok_or_else(|| not_found(session))
+    head_with(&client, session).await?.ok_or_else(|| not_found(session))
 }
 
 /// Refuses to write to tables of a newer version.
@@ -62,7 +63,11 @@ pub(crate) async fn head(
     database: &Database,
     session: &SessionId,
 ) -> Result<Option<LogHead>, Failure> {
-    let client = database.client().await?;
+    head_with(&database.client().await?, session).await
+}
+
+/// Over the connection of its caller, who would else have one and wait for another.
+async fn head_with(client: &Object, session: &SessionId) -> Result<Option<LogHead>, Failure> {
     let select = client
         .prepare_cached("SELECT log, head, epoch FROM threadfold.sessions WHERE name = $1")
         .await?;

@@ -74,6 +74,9 @@ impl FromStr for PostgresUrl {
         url.set_query(None);
         if !others.is_empty() {
             url.query_pairs_mut().extend_pairs(&others);
+            // A plus is a space in a form, and a plus to PostgreSQL.
+            let query = url.query().map(|it| it.replace('+', "%20"));
+            url.set_query(query.as_deref());
         }
         let mut config: Config = url.as_str().parse().map_err(|error: tokio_postgres::Error| {
             // Its own text names the parameter, and never its value.
@@ -206,6 +209,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
     use super::*;
+
+    #[test]
+    fn a_space_in_a_parameter_stays_one() {
+        let url: PostgresUrl = "postgres://u@h/d?options=-c%20a%3Db+c%2Bd".parse().unwrap();
+        assert_eq!(url.config.get_options(), Some("-c a=b c+d"));
+    }
 
     #[test]
     fn a_password_is_never_printed() {

@@ -46,6 +46,8 @@ fn connect(
     count: &AtomicU64,
 ) -> Option<()> {
     let mut server = TcpStream::connect(database).ok()?;
+    client.set_nodelay(true).ok()?;
+    server.set_nodelay(true).ok()?;
     let (mut answers, mut answered) = (server.try_clone().ok()?, client.try_clone().ok()?);
     thread::spawn(move || std::io::copy(&mut answers, &mut answered));
     // The first message has no type.
@@ -68,15 +70,16 @@ fn connect(
 fn pass(
     client: &mut TcpStream,
     server: &mut TcpStream,
-    header: Vec<u8>,
+    mut message: Vec<u8>,
     edit: impl FnOnce(&mut [u8]),
 ) -> Option<()> {
-    let length = header.last_chunk::<4>().map(|it| u32::from_be_bytes(*it))?;
-    let mut body = vec![0; usize::try_from(length).ok()?.checked_sub(4)?];
-    client.read_exact(&mut body).ok()?;
-    edit(&mut body);
-    server.write_all(&header).ok()?;
-    server.write_all(&body).ok()
+    let length = message.last_chunk::<4>().map(|it| u32::from_be_bytes(*it))?;
+    let start = message.len();
+    message.resize(start + usize::try_from(length).ok()?.checked_sub(4)?, 0);
+    let body = &mut message[start..];
+    client.read_exact(body).ok()?;
+    edit(body);
+    server.write_all(&message).ok()
 }
 
 /// Changes a statement in place, and returns whether there was anything to change.

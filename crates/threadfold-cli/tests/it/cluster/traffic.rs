@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::json;
-use threadfold_client::{Client, FollowEvent, FollowedSession};
+use threadfold_client::{Client, FollowEvent, FollowedSession, Pauses};
 use threadfold_core::SessionId;
 use threadfold_engine::load;
 use threadfold_fold::{RecordKind, Slices};
@@ -212,7 +212,7 @@ struct PushTask {
 impl PushTask {
     /// Pushes lines until the end; each again until it is acknowledged.
     async fn run(self) {
-        let (mut number, mut position) = (0, 0);
+        let (mut number, mut position, mut pauses) = (0, 0, Pauses::default());
         while number == 0 || !self.is_ending.load(Ordering::SeqCst) {
             let line = Bytes::from(line(&self.session, number));
             position += line.len() as u64;
@@ -227,11 +227,13 @@ impl PushTask {
                     Ok(Err(error)) => {
                         let told = error.to_string();
                         assert!(error.is_temporary() || told.contains("409"), "{told}");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        // As every client does: hundreds of them would not let a node start.
+                        pauses.wait().await;
                     }
-                    Err(_) => {}
+                    Err(_) => pauses.wait().await,
                 }
             }
+            pauses.reset();
             number += 1;
             self.acknowledged.store(number, Ordering::SeqCst);
             tokio::time::sleep(self.pause).await;
