@@ -59,8 +59,10 @@ class Agents {
     this.#process.stdin!.write(`release ${gate}\n`);
   }
 
-  stop(): void {
+  async stop(): Promise<void> {
+    const ended = new Promise((resolve) => this.#process.once("exit", resolve));
     this.#process.stdin!.end();
+    if (this.#process.exitCode === null) await ended;
     for (const push of this.#pushes.values()) push.kill();
   }
 }
@@ -83,7 +85,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  agents.stop();
+  await agents.stop();
   await browser?.close();
   await server?.remove();
 });
@@ -106,9 +108,11 @@ test("live sessions of real agents are followed, through disconnects and restart
   agents.run(server);
   await until(() => agents.sessions.size === 2, "both agents run");
   // Both appear in the list by themselves, as live.
-  await list.page.getByText("Count the notes, please.").nth(1).waitFor({ timeout: 60_000 });
   const claude = agents.sessions.get("claude")!;
   const opencode = agents.sessions.get("opencode")!;
+  for (const id of [claude, opencode]) {
+    await list.page.locator(`a[href="#/s/${id}"]:is(.is-live, .is-working)`).waitFor({ timeout: 60_000 });
+  }
   const one = await openPage(browser, server, `/s/${claude}`);
   const two = await openPage(browser, server, `/s/${opencode}`);
 

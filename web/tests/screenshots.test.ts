@@ -33,13 +33,12 @@ afterAll(async () => {
   await server.remove();
 });
 
-async function openTool(page: Page, name: string): Promise<void> {
-  await page.getByRole("feed").waitFor();
-  await page.keyboard.press("Home");
-  const button = page.locator(".fold-button", { hasText: name }).first();
+/** Opens the block that the address names. */
+async function openSelected(page: Page): Promise<void> {
+  const button = page.locator(".row.is-selected .fold-button");
   await button.waitFor();
+  await page.waitForTimeout(200);
   await button.click();
-  await button.scrollIntoViewIfNeeded();
   await page.mouse.move(2, 400);
   await page.waitForTimeout(500);
 }
@@ -54,9 +53,9 @@ const views: [string, string, (page: Page) => Promise<void>][] = [
       await page.keyboard.press("Home");
     },
   ],
-  ["tool-diff", "/s/example-session", async (page) => openTool(page, "retry.rs +1")],
-  ["tool-shell", "/s/example-session", async (page) => openTool(page, "cargo test -p orders retries_twice")],
-  ["tool-image", "/s/example-session?block=t6", async (page) => openAtBlock(page, "graph.png")],
+  ["tool-diff", "/s/example-session?block=t4", openSelected],
+  ["tool-shell", "/s/example-session?block=t1", openSelected],
+  ["tool-image", "/s/example-session?block=t6", openSelected],
   [
     "subagent-running",
     "/s/running-session",
@@ -88,14 +87,6 @@ const views: [string, string, (page: Page) => Promise<void>][] = [
     },
   ],
 ];
-
-async function openAtBlock(page: Page, words: string): Promise<void> {
-  const button = page.locator(".fold-button", { hasText: words }).first();
-  await button.waitFor();
-  await page.waitForTimeout(200);
-  await button.click();
-  await page.locator("img.picture").last().waitFor();
-}
 
 for (const [width, height] of [[1440, 900], [1024, 768], [390, 844]] as const) {
   for (const theme of ["light", "dark"] as const) {
