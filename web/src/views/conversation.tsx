@@ -54,6 +54,7 @@ export function Conversation({ state, details, route, changed }: ConversationPro
     kept.current = keepRows(kept.current, built);
     return built;
   }, [state, route.conversation, open, noise, modelOnly, details]);
+  const getItemKey = useItemKeys(rows);
 
   const scroller = useRef<HTMLDivElement>(null);
   const [selected, setSelected] = useState<string>();
@@ -64,7 +65,7 @@ export function Conversation({ state, details, route, changed }: ConversationPro
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: (at) => estimate(rows[at]),
-    getItemKey: (at) => rows[at]?.key ?? at,
+    getItemKey,
     overscan: 6,
     // A row that was measured is drawn before the next frame, so nothing is seen to move.
     useAnimationFrameWithResizeObserver: false,
@@ -198,6 +199,21 @@ export function Conversation({ state, details, route, changed }: ConversationPro
       )}
     </div>
   );
+}
+
+/**
+ * Returns the function that names rows. It is the same function until their names differ, because
+ * another one has all rows placed again.
+ */
+function useItemKeys(rows: readonly Row[]): (at: number) => string | number {
+  const last = useRef<{ rows: readonly Row[]; name: (at: number) => string | number }>(undefined);
+  return useMemo(() => {
+    const before = last.current;
+    const isSame = before !== undefined && before.rows.length === rows.length && rows.every((row, at) => row === before.rows[at] || row.key === before.rows[at]!.key);
+    const name = isSame ? before.name : (at: number) => rows[at]?.key ?? at;
+    last.current = { rows, name };
+    return name;
+  }, [rows]);
 }
 
 function isFailure(row: Row): boolean {
