@@ -122,7 +122,7 @@ export function Conversation({ state, details, route, changed }: ConversationPro
   useShownBlock(rows, route, show);
   useChangedRow(rows, changed, show);
 
-  const at = rows.findIndex((row) => row.key === selected);
+  const at = useMemo(() => (selected === undefined ? -1 : rows.findIndex((row) => row.key === selected)), [rows, selected]);
   const row = rows[at];
   const step = (by: number) => {
     const visible = virtualizer.getVirtualItems();
