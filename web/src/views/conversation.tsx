@@ -10,6 +10,7 @@ import { useSettings } from "../lib/settings.js";
 import type { Details } from "../model/details.js";
 import { buildRows, keepRows, type Row } from "../model/rows.js";
 import { conversationOf } from "../model/subagents.js";
+import { summarizeTool } from "../model/tool.js";
 import { Icon } from "../parts/icon.js";
 import { RowView } from "./row-view.js";
 
@@ -144,6 +145,7 @@ export function Conversation({ state, details, route, changed }: ConversationPro
     { keys: ["n"], label: "Next prompt", run: () => stepTo((it) => it.kind === "block" && it.block.type === "user_message", 1) },
     { keys: ["p"], label: "Previous prompt", run: () => stepTo((it) => it.kind === "block" && it.block.type === "user_message", -1) },
     { keys: ["e"], label: "Next failure", run: () => stepTo(isFailure, 1) },
+    { keys: ["f"], label: "Next change of a file", run: () => stepTo((it) => it.kind === "tool" && summarizeTool(it.block).kind === "edit", 1) },
     { keys: ["Enter"], label: "Open or close the block", run: () => row !== undefined && toggle(row.key) },
     {
       keys: ["o"],
