@@ -18,6 +18,9 @@ beforeAll(async () => {
   await server.start();
   await server.push("waiting-session", waitingSession());
   await server.push("example-session", exampleSession());
+  const events = exampleSession();
+  const compaction = events.findIndex((it) => JSON.stringify(it).includes('"subtype":"compaction"'));
+  await server.push("short-session", events.slice(0, compaction));
   await server.push("running-session", runningSession());
   for (const [at, title] of ["Add a dark theme to the settings page", "Why is the build slow on Mondays?", "Port the CSV reader to streams", "Review the payment service", "Upgrade to Postgres 17"].entries()) {
     await server.push(`other-${at}`, [
@@ -54,6 +57,7 @@ const views: [string, string, (page: Page) => Promise<void>][] = [
     },
   ],
   ["tool-diff", "/s/example-session?block=t4", openSelected],
+  ["tool-in-context", "/s/short-session?block=t4", openSelected],
   ["tool-shell", "/s/example-session?block=t1", openSelected],
   ["tool-image", "/s/example-session?block=t6", openSelected],
   [
@@ -67,7 +71,14 @@ const views: [string, string, (page: Page) => Promise<void>][] = [
   ["subagent-alone", "/s/running-session/a/runner", async (page) => page.getByRole("heading", { name: "Measure the memory" }).waitFor()],
   ["compaction", "/s/example-session", async (page) => page.getByText("The context was compacted").waitFor()],
   ["waiting", "/s/waiting-session", async (page) => page.getByText("Waits for you").first().waitFor()],
-  ["time-travel", "/s/example-session?at=24", async (page) => page.getByRole("slider", { name: "Record" }).waitFor()],
+  [
+    "time-travel",
+    "/s/example-session?at=26",
+    async (page) => {
+      await page.getByRole("slider", { name: "Record" }).waitFor();
+      await page.keyboard.press("h");
+    },
+  ],
   ["timeline", "/s/example-session?view=timeline", async (page) => page.getByRole("heading", { name: "Longest calls" }).waitFor()],
   [
     "palette",

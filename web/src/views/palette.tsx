@@ -88,13 +88,15 @@ export function Palette({ server, onClose }: { server: Server; onClose: () => vo
               ))}
             </Command.Group>
           )}
-          <Command.Group heading="Commands">
-            {meant.map((entry) => (
-              <Command.Item key={entry.name} value={`command ${entry.name}`} onSelect={() => run(entry.run)}>
-                <span className="palette-words">{entry.name}</span>
-              </Command.Item>
-            ))}
-          </Command.Group>
+          {meant.length > 0 && (
+            <Command.Group heading="Commands">
+              {meant.map((entry) => (
+                <Command.Item key={entry.name} value={`command ${entry.name}`} onSelect={() => run(entry.run)}>
+                  <span className="palette-words">{entry.name}</span>
+                </Command.Item>
+              ))}
+            </Command.Group>
+          )}
         </Command.List>
       </Command>
     </dialog>
