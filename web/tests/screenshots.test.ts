@@ -47,7 +47,7 @@ async function openSelected(page: Page): Promise<void> {
 }
 
 const views: [string, string, (page: Page) => Promise<void>][] = [
-  ["sessions", "", async (page) => page.getByText("Fix the flaky retry test").waitFor()],
+  ["sessions", "", async (page) => page.getByText("Fix the flaky retry test").first().waitFor()],
   [
     "conversation",
     "/s/example-session",
