@@ -70,15 +70,11 @@ class Agents {
 const agents = new Agents();
 let server: TestServer;
 let browser: Browser;
-let isAvailable = false;
+let unavailable: string | undefined;
 
 beforeAll(async () => {
-  const unavailable = await agents.start();
-  if (unavailable !== undefined) {
-    console.warn(`skipped: real agents cannot run here: ${unavailable}`);
-    return;
-  }
-  isAvailable = true;
+  unavailable = await agents.start();
+  if (unavailable !== undefined) return;
   server = new TestServer(agents.home);
   await server.start();
   browser = await startBrowser();
@@ -102,8 +98,8 @@ async function agrees({ page }: Watched, session: string): Promise<void> {
   });
 }
 
-test("live sessions of real agents are followed, through disconnects and restarts", async () => {
-  if (!isAvailable) return;
+test("live sessions of real agents are followed, through disconnects and restarts", async ({ skip }) => {
+  if (unavailable !== undefined) return skip(`real agents cannot run here: ${unavailable}`);
   const list = await openPage(browser, server);
   agents.run(server);
   await until(() => agents.sessions.size === 2, "both agents run");
@@ -161,8 +157,8 @@ test("live sessions of real agents are followed, through disconnects and restart
   for (const it of [list, one, two, other]) expect(it.problems).toEqual([]);
 });
 
-test("any of fifty records shows the fold of all records up to it", async () => {
-  if (!isAvailable) return;
+test("any of fifty records shows the fold of all records up to it", async ({ skip }) => {
+  if (unavailable !== undefined) return skip(`real agents cannot run here: ${unavailable}`);
   const claude = agents.sessions.get("claude")!;
   const { seq: head } = await server.state(claude);
   const watched = await openPage(browser, server, `/s/${claude}?at=1`);

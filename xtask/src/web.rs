@@ -95,7 +95,8 @@ fn record_path() -> PathBuf {
 }
 
 fn check() -> Result<()> {
-    let text = fs::read_to_string(record_path()).context("there is no page: run `cargo xtask web`")?;
+    let text =
+        fs::read_to_string(record_path()).context("there is no page: run `cargo xtask web`")?;
     let committed: BuildRecord = serde_json::from_str(&text)?;
     if committed.inputs != hash()? {
         bail!("`{BUILT}` was built from other sources: run `cargo xtask web`");

@@ -23,11 +23,7 @@ pub(crate) struct Activity {
 
 impl Activity {
     /// Reads the activity of a session, of which `known` is the row so far.
-    pub(crate) async fn of(
-        writers: &Writers,
-        id: &SessionId,
-        known: Option<&CatalogRow>,
-    ) -> Self {
+    pub(crate) async fn of(writers: &Writers, id: &SessionId, known: Option<&CatalogRow>) -> Self {
         let Some(open) = writers.opened(id).await else {
             // An agent that waits for a person writes nothing, so its session is closed meanwhile.
             return Self { is_working: false, waiting: known.map_or(0, |it| it.waiting) };

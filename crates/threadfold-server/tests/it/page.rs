@@ -39,11 +39,13 @@ async fn the_page_and_its_files_are_sent_compressed_and_may_run_only_themselves(
 #[tokio::test]
 async fn a_name_leads_to_no_other_file_and_a_client_without_gzip_is_told() {
     let server = TestServer::start().await;
-    for name in ["none.js", "..%2Fbuilt.json", "..%2F..%2FCargo.toml", "%2e%2e%2findex.html", "%ff"] {
+    for name in ["none.js", "..%2Fbuilt.json", "..%2F..%2FCargo.toml", "%2e%2e%2findex.html", "%ff"]
+    {
         let answer = http().get(server.url(&format!("/assets/{name}"))).send().await.unwrap();
         assert!([400, 404].contains(&answer.status().as_u16()), "{name}: {}", answer.status());
     }
-    for (accepted, expected) in [("identity", 406), ("gzip;q=0, br", 406), ("br, gzip;q=0.5", 200)] {
+    for (accepted, expected) in [("identity", 406), ("gzip;q=0, br", 406), ("br, gzip;q=0.5", 200)]
+    {
         let request = http().get(server.url("/")).header(header::ACCEPT_ENCODING, accepted);
         assert_eq!(request.send().await.unwrap().status(), expected, "{accepted}");
     }
@@ -73,7 +75,8 @@ async fn the_list_shows_who_waits_for_a_person() {
     server.session("s").emit(&[event(start), event(ask)]).await.unwrap();
     let listed = row(&server, "s", |row| row["waiting"] == 1).await;
     assert_eq!(listed["isWorking"], true, "{listed}");
-    let answer = json!({"type": "permission:resolved", "payload": {"requestId": "q", "answer": "yes"}});
+    let answer =
+        json!({"type": "permission:resolved", "payload": {"requestId": "q", "answer": "yes"}});
     server.session("s").emit(&[event(answer)]).await.unwrap();
     row(&server, "s", |row| row["waiting"] == 0).await;
 }

@@ -84,16 +84,14 @@ mod unix {
 
     pub(super) fn run() -> Result<(), Box<dyn Error>> {
         let agents = std::env::args().nth(1).ok_or("`page_agents AGENTS_FOLDER` was wanted")?;
-        let (claude, opencode) = match (
-            ClaudeCode::find(Path::new(&agents))?,
-            OpenCode::find(Path::new(&agents))?,
-        ) {
-            (Availability::Found(claude), Availability::Found(opencode)) => (claude, opencode),
-            (Availability::Unavailable(why), _) | (_, Availability::Unavailable(why)) => {
-                print(&json!({ "unavailable": why }));
-                return Ok(());
-            }
-        };
+        let (claude, opencode) =
+            match (ClaudeCode::find(Path::new(&agents))?, OpenCode::find(Path::new(&agents))?) {
+                (Availability::Found(claude), Availability::Found(opencode)) => (claude, opencode),
+                (Availability::Unavailable(why), _) | (_, Availability::Unavailable(why)) => {
+                    print(&json!({ "unavailable": why }));
+                    return Ok(());
+                }
+            };
         let home = AgentHome::new()?;
         let (claude_model, opencode_model) = (model(&CLAUDE)?, model(&OPENCODE)?);
         let is_last = AtomicBool::new(false);
@@ -203,10 +201,11 @@ mod unix {
         let held = |name: &str, words: &str| {
             let middle = Place::Within { block: 0, deltas: 2 };
             Script::new(name)
-                .step(Step::new().text(format!("{words} begins.")).tool_use(
-                    tools.shell,
-                    shell("wc -l notes.txt", "Count the lines"),
-                ))
+                .step(
+                    Step::new()
+                        .text(format!("{words} begins."))
+                        .tool_use(tools.shell, shell("wc -l notes.txt", "Count the lines")),
+                )
                 .step(
                     Step::new()
                         .text(format!("{words} has counted three lines, one after another."))
