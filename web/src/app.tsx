@@ -1,16 +1,15 @@
 // The frame of the page: where the user is, the palette, the keys and the theme.
 
-import { lazy, Suspense, useState } from "react";
+import { useState } from "react";
 import { cycleTheme, useSettings } from "./lib/settings.js";
 import { useKeys } from "./lib/keys.js";
 import { go, useRoute } from "./lib/route.js";
 import type { Server } from "./lib/server.js";
 import { Icon } from "./parts/icon.js";
 import { Help } from "./views/help.js";
+import { Palette } from "./views/palette.js";
 import { SessionView } from "./views/session.js";
 import { SessionsView } from "./views/sessions.js";
-
-const Palette = lazy(() => import("./views/palette.js"));
 
 export function App({ server }: { server: Server }) {
   const route = useRoute();
@@ -40,11 +39,7 @@ export function App({ server }: { server: Server }) {
           <Icon name="theme" /> {theme}
         </button>
       </footer>
-      {overlay === "palette" && (
-        <Suspense fallback={null}>
-          <Palette server={server} onClose={() => setOverlay(undefined)} />
-        </Suspense>
-      )}
+      {overlay === "palette" && <Palette server={server} onClose={() => setOverlay(undefined)} />}
       {overlay === "help" && <Help onClose={() => setOverlay(undefined)} />}
     </>
   );

@@ -26,6 +26,7 @@ export interface ViewportOptions {
 
 export async function openPage(browser: Browser, server: TestServer, hash = "", { width = 1280, height = 800, theme = "light" }: ViewportOptions = {}): Promise<Watched> {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme });
+  context.setDefaultTimeout(15_000);
   const page = await context.newPage();
   const problems: string[] = [];
   const origin = new URL(server.url).origin;

@@ -164,13 +164,16 @@ async function scrollThrough(page: import("playwright-core").Page, selector: str
   for (let place = 0; ; place += 1) {
     await page.waitForTimeout(15);
     await act();
-    const { isWide, isEnd } = await scroller.evaluate((it) => {
+    const { wide, isEnd } = await scroller.evaluate((it) => {
       const isWide = document.documentElement.scrollWidth > innerWidth || it.scrollWidth > it.clientWidth + 1;
+      const edge = it.getBoundingClientRect().right;
+      const isOver = (element: Element) => element.getBoundingClientRect().right > edge + 1;
+      const wide = isWide ? [...it.querySelectorAll("*")].filter(isOver).map((element) => `${element.tagName} ${element.className}`) : [];
       const before = it.scrollTop;
       it.scrollTop += it.clientHeight * 3;
-      return { isWide, isEnd: it.scrollTop === before };
+      return { wide: wide.slice(0, 8), isEnd: it.scrollTop === before };
     });
-    expect(isWide, `${selector} at ${place}`).toBe(false);
+    expect(wide, `${selector} at ${place}`).toEqual([]);
     if (isEnd || place > 400) return;
   }
 }

@@ -59,8 +59,10 @@ class Agents {
     this.#process.stdin!.write(`release ${gate}\n`);
   }
 
-  stop(): void {
+  async stop(): Promise<void> {
+    const ended = new Promise((resolve) => this.#process.once("exit", resolve));
     this.#process.stdin!.end();
+    if (this.#process.exitCode === null) await ended;
     for (const push of this.#pushes.values()) push.kill();
   }
 }
@@ -68,22 +70,18 @@ class Agents {
 const agents = new Agents();
 let server: TestServer;
 let browser: Browser;
-let isAvailable = false;
+let unavailable: string | undefined;
 
 beforeAll(async () => {
-  const unavailable = await agents.start();
-  if (unavailable !== undefined) {
-    console.warn(`skipped: real agents cannot run here: ${unavailable}`);
-    return;
-  }
-  isAvailable = true;
+  unavailable = await agents.start();
+  if (unavailable !== undefined) return;
   server = new TestServer(agents.home);
   await server.start();
   browser = await startBrowser();
 });
 
 afterAll(async () => {
-  agents.stop();
+  await agents.stop();
   await browser?.close();
   await server?.remove();
 });
@@ -100,15 +98,17 @@ async function agrees({ page }: Watched, session: string): Promise<void> {
   });
 }
 
-test("live sessions of real agents are followed, through disconnects and restarts", async () => {
-  if (!isAvailable) return;
+test("live sessions of real agents are followed, through disconnects and restarts", async ({ skip }) => {
+  if (unavailable !== undefined) return skip(`real agents cannot run here: ${unavailable}`);
   const list = await openPage(browser, server);
   agents.run(server);
   await until(() => agents.sessions.size === 2, "both agents run");
   // Both appear in the list by themselves, as live.
-  await list.page.getByText("Count the notes, please.").nth(1).waitFor({ timeout: 60_000 });
   const claude = agents.sessions.get("claude")!;
   const opencode = agents.sessions.get("opencode")!;
+  for (const id of [claude, opencode]) {
+    await list.page.locator(`a[href="#/s/${id}"]:is(.is-live, .is-working)`).waitFor({ timeout: 60_000 });
+  }
   const one = await openPage(browser, server, `/s/${claude}`);
   const two = await openPage(browser, server, `/s/${opencode}`);
 
@@ -157,8 +157,8 @@ test("live sessions of real agents are followed, through disconnects and restart
   for (const it of [list, one, two, other]) expect(it.problems).toEqual([]);
 });
 
-test("any of fifty records shows the fold of all records up to it", async () => {
-  if (!isAvailable) return;
+test("any of fifty records shows the fold of all records up to it", async ({ skip }) => {
+  if (unavailable !== undefined) return skip(`real agents cannot run here: ${unavailable}`);
   const claude = agents.sessions.get("claude")!;
   const { seq: head } = await server.state(claude);
   const watched = await openPage(browser, server, `/s/${claude}?at=1`);

@@ -18,6 +18,9 @@ beforeAll(async () => {
   await server.start();
   await server.push("waiting-session", waitingSession());
   await server.push("example-session", exampleSession());
+  const events = exampleSession();
+  const compaction = events.findIndex((it) => JSON.stringify(it).includes('"subtype":"compaction"'));
+  await server.push("short-session", events.slice(0, compaction));
   await server.push("running-session", runningSession());
   for (const [at, title] of ["Add a dark theme to the settings page", "Why is the build slow on Mondays?", "Port the CSV reader to streams", "Review the payment service", "Upgrade to Postgres 17"].entries()) {
     await server.push(`other-${at}`, [
@@ -33,19 +36,18 @@ afterAll(async () => {
   await server.remove();
 });
 
-async function openTool(page: Page, name: string): Promise<void> {
-  await page.getByRole("feed").waitFor();
-  await page.keyboard.press("Home");
-  const button = page.locator(".fold-button", { hasText: name }).first();
+/** Opens the block that the address names. */
+async function openSelected(page: Page): Promise<void> {
+  const button = page.locator(".row.is-selected .fold-button");
   await button.waitFor();
+  await page.waitForTimeout(200);
   await button.click();
-  await button.scrollIntoViewIfNeeded();
   await page.mouse.move(2, 400);
   await page.waitForTimeout(500);
 }
 
 const views: [string, string, (page: Page) => Promise<void>][] = [
-  ["sessions", "", async (page) => page.getByText("Fix the flaky retry test").waitFor()],
+  ["sessions", "", async (page) => page.getByText("Fix the flaky retry test").first().waitFor()],
   [
     "conversation",
     "/s/example-session",
@@ -54,9 +56,10 @@ const views: [string, string, (page: Page) => Promise<void>][] = [
       await page.keyboard.press("Home");
     },
   ],
-  ["tool-diff", "/s/example-session", async (page) => openTool(page, "retry.rs +1")],
-  ["tool-shell", "/s/example-session", async (page) => openTool(page, "cargo test -p orders retries_twice")],
-  ["tool-image", "/s/example-session?block=t6", async (page) => openAtBlock(page, "graph.png")],
+  ["tool-diff", "/s/example-session?block=t4", openSelected],
+  ["tool-in-context", "/s/short-session?block=t4", openSelected],
+  ["tool-shell", "/s/example-session?block=t1", openSelected],
+  ["tool-image", "/s/example-session?block=t6", openSelected],
   [
     "subagent-running",
     "/s/running-session",
@@ -68,7 +71,14 @@ const views: [string, string, (page: Page) => Promise<void>][] = [
   ["subagent-alone", "/s/running-session/a/runner", async (page) => page.getByRole("heading", { name: "Measure the memory" }).waitFor()],
   ["compaction", "/s/example-session", async (page) => page.getByText("The context was compacted").waitFor()],
   ["waiting", "/s/waiting-session", async (page) => page.getByText("Waits for you").first().waitFor()],
-  ["time-travel", "/s/example-session?at=24", async (page) => page.getByRole("slider", { name: "Record" }).waitFor()],
+  [
+    "time-travel",
+    "/s/example-session?at=26",
+    async (page) => {
+      await page.getByRole("slider", { name: "Record" }).waitFor();
+      await page.keyboard.press("h");
+    },
+  ],
   ["timeline", "/s/example-session?view=timeline", async (page) => page.getByRole("heading", { name: "Longest calls" }).waitFor()],
   [
     "palette",
@@ -88,14 +98,6 @@ const views: [string, string, (page: Page) => Promise<void>][] = [
     },
   ],
 ];
-
-async function openAtBlock(page: Page, words: string): Promise<void> {
-  const button = page.locator(".fold-button", { hasText: words }).first();
-  await button.waitFor();
-  await page.waitForTimeout(200);
-  await button.click();
-  await page.locator("img.picture").last().waitFor();
-}
 
 for (const [width, height] of [[1440, 900], [1024, 768], [390, 844]] as const) {
   for (const theme of ["light", "dark"] as const) {

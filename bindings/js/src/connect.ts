@@ -1,7 +1,7 @@
 // A session of a server: its frames folded by the same reducer, over any number of connections.
 
 import type { ConversationState, Frame } from "./generated/types.js";
-import { type FrameHead, readCursor, readHead } from "./frames.js";
+import { type FrameHead, isFoldedSnapshot, readCursor, readHead } from "./frames.js";
 import { reduceFrames } from "./reduce.js";
 import { restoreState } from "./snapshot.js";
 import { createInitialConversationState } from "./state.js";
@@ -262,6 +262,7 @@ export class Connection extends EventTarget implements AsyncIterable<ConnectionU
   }
 
   #applyOther(head: FrameHead): boolean {
+    if (this.#options.view !== "changes" && isFoldedSnapshot(head.text)) return this.#restore(head);
     const frame = JSON.parse(head.text) as Frame | { type: "error"; status?: number; detail?: string };
     switch (frame.type) {
       case "snapshot":
@@ -270,9 +271,7 @@ export class Connection extends EventTarget implements AsyncIterable<ConnectionU
           const notice = frame.notice ?? "the server sends changes, and this client folds events";
           throw new ConnectError(notice, 409);
         }
-        this.#cursor = head.cursor;
-        this.#setState(restoreState(head.text));
-        return true;
+        return this.#restore(head);
       case "changes":
         return this.#handOn(frame, head.cursor);
       case "gap":
@@ -286,6 +285,12 @@ export class Connection extends EventTarget implements AsyncIterable<ConnectionU
       default:
         return true;
     }
+  }
+
+  #restore(head: FrameHead): boolean {
+    this.#cursor = head.cursor;
+    this.#setState(restoreState(head.text));
+    return true;
   }
 
   #handOn(frame: Frame, cursor: string): boolean {

@@ -9,12 +9,19 @@ export interface FrameHead {
   readonly text: string;
 }
 
-// Servers write these fields first. Events are read by the engine, and not here a second time.
-const EVENTS = /^\{"type":"events","sessionId":"(?:[^"\\]|\\.)*","cursor":"([^"\\]*)"/;
+// Servers write these fields first. Events and snapshots, which can be long, are read by the engine,
+// and not here a second time.
+const HEAD = /^\{"type":"(events|snapshot)","sessionId":"(?:[^"\\]|\\.)*","cursor":"([^"\\]*)"/;
+const FOLDED = /^\{"type":"snapshot","sessionId":"(?:[^"\\]|\\.)*","cursor":"[^"\\]*","protocol":\d+,"reducer":\d+,"then":"events","snapshot":/;
+
+/** Returns whether a frame is a snapshot that the engine restores, as far as its first fields tell. */
+export function isFoldedSnapshot(text: string): boolean {
+  return FOLDED.test(text);
+}
 
 export function readHead(text: string): FrameHead {
-  const cursor = EVENTS.exec(text)?.[1];
-  if (cursor !== undefined) return { type: "events", cursor, text };
+  const [, known, cursor] = HEAD.exec(text) ?? [];
+  if (known !== undefined && cursor !== undefined) return { type: known, cursor, text };
   const { type, cursor: found = "" } = JSON.parse(text) as Frame & { cursor?: string };
   return { type, cursor: found, text };
 }

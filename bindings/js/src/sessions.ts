@@ -114,13 +114,25 @@ async function* summaryFrames(query: SessionsQuery, signal: AbortSignal): AsyncG
   }
 }
 
-/** Returns the list after changes, in the server's order: the last changed first. */
+/**
+ * Returns the list after changes, in the server's order: the last changed first. A session without a
+ * time of its own is listed by when it was written, which is now.
+ */
 function merge(sessions: readonly CatalogRow[], changes: readonly SummaryFrame[]): CatalogRow[] {
-  const rows = new Map(sessions.map((it) => [it.id, it]));
+  const rows = [...sessions];
   for (const change of changes) {
-    if (change.type === "session") rows.set(change.session.id, change.session);
-    if (change.type === "removed") rows.delete(change.sessionId);
+    if (change.type !== "session" && change.type !== "removed") continue;
+    const id = change.type === "session" ? change.session.id : change.sessionId;
+    const known = rows.findIndex((it) => it.id === id);
+    if (known >= 0) rows.splice(known, 1);
+    if (change.type === "removed") continue;
+    const time = timeOf(change.session) ?? Infinity;
+    const place = rows.findIndex((it) => (timeOf(it) ?? Infinity) <= time);
+    rows.splice(place < 0 ? rows.length : place, 0, change.session);
   }
-  const time = (row: CatalogRow) => (row.endedAt === null ? 0 : Date.parse(row.endedAt));
-  return [...rows.values()].sort((a, b) => time(b) - time(a) || (a.id < b.id ? 1 : -1));
+  return rows;
+}
+
+function timeOf({ endedAt }: CatalogRow): number | undefined {
+  return endedAt === null ? undefined : Date.parse(endedAt);
 }

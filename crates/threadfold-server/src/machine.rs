@@ -169,7 +169,8 @@ impl MachineSessions {
             match row {
                 Ok(row) => {
                     let is_live = self.writers.is_open(&session.id);
-                    let activity = Activity::of(&self.writers, &session.id).await;
+                    let known = self.catalog.row(&session.id);
+                    let activity = Activity::of(&self.writers, &session.id, known.as_ref()).await;
                     listed.push(activity.row(row, is_live));
                 }
                 Err(error) => {

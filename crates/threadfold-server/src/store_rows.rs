@@ -22,8 +22,12 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    pub(crate) async fn of(writers: &Writers, id: &SessionId) -> Self {
-        let Some(open) = writers.opened(id).await else { return Self::default() };
+    /// Reads the activity of a session, of which `known` is the row so far.
+    pub(crate) async fn of(writers: &Writers, id: &SessionId, known: Option<&CatalogRow>) -> Self {
+        let Some(open) = writers.opened(id).await else {
+            // An agent that waits for a person writes nothing, so its session is closed meanwhile.
+            return Self { is_working: false, waiting: known.map_or(0, |it| it.waiting) };
+        };
         let query = open.fold().items::<QueryState>().ok().and_then(Items::latest);
         query.map_or_else(Self::default, |it| Self {
             is_working: it.status == QueryStatus::Running,
@@ -118,6 +122,7 @@ pub async fn stored_rows(
         if is_known && known.as_ref().is_some_and(|it| it.session.blocks.is_some()) {
             continue;
         }
+        let activity = Activity::of(writers, &entry.session, known.as_ref()).await;
         let summary = match noted_summary(entry) {
             Some(noted) => Some(noted),
             // Only a writer of this process knows more than the noted summary.
@@ -153,7 +158,6 @@ pub async fn stored_rows(
                 }
             }
         };
-        let activity = Activity::of(writers, &entry.session).await;
         rows.push(activity.row(row, is_live));
     }
     rows

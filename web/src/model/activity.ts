@@ -3,7 +3,7 @@
 import type { Block, ConversationState } from "threadfold/slim";
 import { parseTime } from "../lib/format.js";
 import { conversationOf, isRunning, nameOf } from "./subagents.js";
-import { summarizeTool } from "./tool.js";
+import { questionOf, summarizeTool } from "./tool.js";
 
 export interface Activity {
   readonly words: string;
@@ -11,7 +11,10 @@ export interface Activity {
   readonly conversation: string;
   readonly block: string;
   readonly isWaiting: boolean;
+  readonly weight: number;
 }
+
+const WEIGHTS: Partial<Record<Block["type"], number>> = { permission: 3, tool_use: 2, assistant_text: 1, thinking: 1 };
 
 /** What is open is near the end. */
 const LOOK_BACK = 200;
@@ -24,8 +27,8 @@ export function activitiesOf(state: ConversationState): Activity[] {
     if (!isRunning(subagent) || subagent.internal === true) continue;
     collect(conversationOf(subagent), `${nameOf(state, subagent)}: `, subagent.blocks, found);
   }
-  // A person is waited for, then whatever began last.
-  return found.sort((one, other) => Number(other.isWaiting) - Number(one.isWaiting));
+  // A person is waited for; a command says more than that there is an answer.
+  return found.sort((one, other) => other.weight - one.weight);
 }
 
 function collect(conversation: string, prefix: string, blocks: readonly Block[], found: Activity[]): void {
@@ -34,7 +37,8 @@ function collect(conversation: string, prefix: string, blocks: readonly Block[],
     const words = block.interrupted === true ? undefined : wordsOf(block);
     if (words === undefined) continue;
     const isWaiting = block.type === "permission";
-    found.push({ words: prefix + words, since: parseTime(block.timestamp), conversation, block: block.id, isWaiting });
+    const weight = WEIGHTS[block.type] ?? 0;
+    found.push({ words: prefix + words, since: parseTime(block.timestamp), conversation, block: block.id, isWaiting, weight });
   }
 }
 
@@ -50,7 +54,7 @@ function wordsOf(block: Block): string | undefined {
       return `${name} ${title}`;
     }
     case "permission":
-      return "waits for permission";
+      return questionOf(block);
     case "subagent":
       return `subagent ${block.description ?? block.name}`;
     default:

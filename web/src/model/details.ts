@@ -90,21 +90,27 @@ function read(document: SessionDocument): Details {
   };
 }
 
-/** How often they are read while the session grows: a long session has many messages. */
+/** How often they are read at most while the session grows. */
 const INTERVAL = 2_000;
+/** A long session has many messages: reading them takes at most this share of the time. */
+const SHARE = 0.05;
 
 /** Returns the details of a session, read again while the session grows. */
 export function useDetails(server: Server, id: string, seq: number | undefined): Details | undefined {
   const [details, setDetails] = useState<{ id: string; details: Details }>();
   const readAt = useRef(0);
+  const took = useRef(0);
   useEffect(() => {
     if (seq === undefined) return;
     const abort = new AbortController();
-    const wait = Math.max(0, readAt.current + INTERVAL - Date.now());
+    const wait = Math.max(0, readAt.current + Math.max(INTERVAL, took.current / SHARE) - Date.now());
     const timer = setTimeout(() => {
       readAt.current = Date.now();
       fetchJson<SessionDocument>(server, `/v1/sessions/${encodeURIComponent(id)}`, abort.signal).then(
-        (document) => setDetails({ id, details: read(document) }),
+        (document) => {
+          setDetails({ id, details: read(document) });
+          took.current = Date.now() - readAt.current;
+        },
         (error: unknown) => {
           // The connection reports what is wrong; the next record tries again.
           if (!abort.signal.aborted && !isUnauthorized(error)) console.warn("details were not read", error);

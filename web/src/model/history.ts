@@ -26,7 +26,17 @@ const SEQ = /"seq":(\d+),"v":\d+\}\}$/;
 const BLOCK = /"block":\{"id":("(?:[^"\\]|\\.)*")/;
 const CHANGES = /^(block|context|subagent|session:idle|permission|turn:(started|answered)|tool:(finished|failed|unknown))/;
 
+/** A record that people look for: a prompt, or a change of the context. */
+export interface Mark {
+  readonly seq: number;
+  readonly kind: "prompt" | "context";
+  readonly label: string;
+}
+
+const CONTEXT_KIND = /"kind":"([a-z]+)"/;
+
 export class History {
+  readonly marks: Mark[] = [];
   /** The records that changed the conversation. */
   readonly steps: number[] = [];
   /** Those that began a block. */
@@ -81,10 +91,15 @@ export class History {
     this.#head = Math.max(this.#head, seq);
     const type = TYPE.exec(line)?.[1] ?? "";
     if (CHANGES.test(type) && this.steps.at(-1) !== seq) this.steps.push(seq);
+    if (type === "context:changed") {
+      this.marks.push({ seq, kind: "context", label: CONTEXT_KIND.exec(line)?.[1] ?? "change" });
+    }
     const block = type === "block:upsert" ? BLOCK.exec(line)?.[1] : undefined;
     if (block !== undefined && !this.#known.has(block)) {
       this.#known.add(block);
       if (this.blockSteps.at(-1) !== seq) this.blockSteps.push(seq);
+      const isPrompt = line.includes('"type":"user_message"') && line.includes('"conversationId":"main"');
+      if (isPrompt) this.marks.push({ seq, kind: "prompt", label: "prompt" });
     }
   }
 

@@ -15,6 +15,8 @@ export interface Bar {
   readonly isRunning: boolean;
   readonly conversation: string;
   readonly block: string;
+  /** Below which others of its lane it is drawn, because they overlap. */
+  readonly row: number;
 }
 
 export interface Lane {
@@ -22,6 +24,8 @@ export interface Lane {
   readonly name: string;
   readonly depth: number;
   readonly bars: readonly Bar[];
+  /** How many rows its bars need, at least one. */
+  readonly rows: number;
   readonly usage: TokenUsage;
   readonly cost: number | undefined;
   readonly durationMs: number;
@@ -56,7 +60,8 @@ export function buildLanes(state: ConversationState, details: Details | undefine
     const usage = details?.conversations.get(conversation) ?? NO_TOKENS;
     const cost = details === undefined ? undefined : shareOfCost(details, usage);
     const [start, end] = extent(bars);
-    lanes.push({ conversation, name, depth, bars, usage, cost, durationMs: Math.max(0, end - start) });
+    const rows = 1 + bars.reduce((most, bar) => Math.max(most, bar.row), 0);
+    lanes.push({ conversation, name, depth, bars, rows, usage, cost, durationMs: Math.max(0, end - start) });
     for (const block of blocks) {
       const subagent = block.type === "subagent" ? calledBy(index, block) : undefined;
       if (subagent === undefined || block.type !== "subagent") continue;
@@ -81,9 +86,29 @@ function extent(bars: readonly Bar[]): [number, number] {
   return start === Infinity ? [0, 0] : [start, end];
 }
 
+/** More rows than this say nothing. */
+const MOST_ROWS = 5;
+
+/** Puts bars that overlap below each other. */
+function stack(bars: readonly FlatBar[]): Bar[] {
+  const ends: number[] = [];
+  const place = (bar: FlatBar): number => {
+    if (bar.kind === "turn") return 0;
+    const end = bar.isRunning ? Infinity : bar.end;
+    const free = ends.findIndex((it) => it <= bar.start);
+    const row = free >= 0 ? free : Math.min(ends.length, MOST_ROWS - 1);
+    ends[row] = Math.max(end, ends[row] ?? 0);
+    return row;
+  };
+  const sorted = [...bars].sort((one, other) => one.start - other.start);
+  return sorted.map((bar) => ({ ...bar, row: place(bar) }));
+}
+
+type FlatBar = Omit<Bar, "row">;
+
 function barsOf(conversation: string, blocks: readonly Block[]): Bar[] {
   const results = new Map(blocks.flatMap((it) => (it.type === "tool_result" ? [[it.toolUseId, it] as const] : [])));
-  const bars: Bar[] = [];
+  const bars: FlatBar[] = [];
   let turn: { start: number; end: number; label: string; block: string; isFailed: boolean } | undefined;
   const endTurn = () => {
     if (turn !== undefined && turn.end >= turn.start) {
@@ -116,7 +141,7 @@ function barsOf(conversation: string, blocks: readonly Block[]): Bar[] {
     }
   }
   endTurn();
-  return bars;
+  return stack(bars);
 }
 
 function addPoints(points: UsagePoint[], conversation: string, blocks: readonly Block[], details: Details | undefined): void {

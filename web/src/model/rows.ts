@@ -85,6 +85,30 @@ export function buildRows(state: ConversationState, conversation: string | undef
   return rows;
 }
 
+type ToolRow = Extract<Row, { kind: "tool" }>;
+type BlockRow = Extract<Row, { kind: "block" }>;
+
+// Most rows are of one block, and a block that did not change is the same object in the next state:
+// so is its row, and a long conversation is not made again with each word.
+const toolRows = new WeakMap<Block, ToolRow>();
+const blockRows = new WeakMap<Block, BlockRow>();
+
+function toolRow(block: ToolUseBlock, result: ToolResultBlock | undefined, question: PermissionBlock | undefined, conversation: string, depth: number): ToolRow {
+  const known = toolRows.get(block);
+  if (known !== undefined && known.result === result && known.question === question && known.depth === depth) return known;
+  const row: ToolRow = { kind: "tool", key: rowKey(conversation, block.id), depth, conversation, block, result, question };
+  toolRows.set(block, row);
+  return row;
+}
+
+function blockRow(block: PlainBlock, conversation: string, depth: number): BlockRow {
+  const known = blockRows.get(block);
+  if (known !== undefined && known.depth === depth) return known;
+  const row: BlockRow = { kind: "block", key: rowKey(conversation, block.id), depth, conversation, block };
+  blockRows.set(block, row);
+  return row;
+}
+
 class Builder {
   readonly #index: SubagentIndex;
   readonly #options: RowOptions;
@@ -139,14 +163,13 @@ class Builder {
       endNoise();
       if (block.type === "user_message") this.#endTurn(turn, block);
       if (block.type === "tool_use") {
-        const result = results.get(block.toolUseId);
-        this.#rows.push({ ...fields(block.id), kind: "tool", block, result, question: questions.get(block.toolUseId) });
+        this.#rows.push(toolRow(block, results.get(block.toolUseId), questions.get(block.toolUseId), conversation, depth));
       } else if (block.type === "subagent") {
         this.#addSubagent(fields(block.id), block, calledBy(this.#index, block));
       } else if (block.type === "system" && block.subtype === "compaction") {
         this.#rows.push({ ...fields(block.id), kind: "boundary", block, count: 0 });
       } else {
-        this.#rows.push({ ...fields(block.id), kind: "block", block });
+        this.#rows.push(blockRow(block, conversation, depth));
       }
     }
     endNoise();
@@ -222,8 +245,8 @@ class Turn {
   #messages = new Set<string>();
   #calls = 0;
   #failures = 0;
-  #start: number | undefined;
-  #last: number | undefined;
+  #start: string | undefined;
+  #last: string | undefined;
   #isOpen = false;
 
   constructor(conversation: string, depth: number) {
@@ -233,8 +256,7 @@ class Turn {
 
   note(block: Block, details: Details | undefined, totalOf: (conversation: string) => TokenUsage): void {
     if (block.type === "user_message") return;
-    const time = parseTime(block.timestamp);
-    if (time !== undefined && (this.#last === undefined || time > this.#last)) this.#last = time;
+    if (block.timestamp !== undefined) this.#last = block.timestamp;
     if (block.status === "pending" || block.status === "running") this.#isOpen = true;
     const { messageId } = block;
     if (messageId !== undefined && !this.#messages.has(messageId)) {
@@ -264,7 +286,7 @@ class Turn {
           number: Math.max(1, this.#number),
           usage: this.#usage,
           cost: undefined,
-          durationMs: this.#start === undefined || this.#last === undefined ? undefined : this.#last - this.#start,
+          durationMs: between(this.#start, this.#last),
           calls: this.#calls,
           failures: this.#failures,
         }
@@ -272,7 +294,7 @@ class Turn {
     if (next !== undefined) {
       this.#number += 1;
       this.#id = next.id;
-      this.#start = parseTime(next.timestamp);
+      this.#start = next.timestamp;
       this.#last = this.#start;
       this.#usage = NO_TOKENS;
       this.#messages = new Set();
@@ -284,11 +306,17 @@ class Turn {
   }
 }
 
-/** Returns rows in which those that did not change are the same objects as before. */
+function between(start: string | undefined, end: string | undefined): number | undefined {
+  const [from, to] = [parseTime(start), parseTime(end)];
+  return from === undefined || to === undefined || to < from ? undefined : to - from;
+}
+
+/** Makes rows that did not change the same objects as before: those that are not of one block. */
 export function keepRows(before: ReadonlyMap<string, Row>, rows: Row[]): Map<string, Row> {
   const kept = new Map<string, Row>();
   for (let at = 0; at < rows.length; at += 1) {
     const row = rows[at]!;
+    if (row.kind === "tool" || row.kind === "block") continue;
     const old = before.get(row.key);
     if (old !== undefined && isSame(old, row)) rows[at] = old;
     kept.set(row.key, rows[at]!);

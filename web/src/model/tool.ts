@@ -41,7 +41,8 @@ const USUAL = ["description", "title", "name", "path", "file_path", "filePath", 
 
 export function summarizeTool(block: ToolUseBlock): ToolSummary {
   const input = fieldsOf(block.input);
-  const name = block.displayName ?? block.toolName;
+  // The tools of servers are named `mcp__SERVER__TOOL`.
+  const name = block.displayName ?? block.toolName.replace(/^mcp__(.+?)__/, "$1: ");
   const [kind, , names] = KINDS.find(([, pattern]) => pattern.test(block.toolName)) ?? (["other", undefined, USUAL] as const);
   const words = textOf(input, ...names) ?? textOf(input, ...USUAL);
   if (kind === "list") return { kind, name, title: words ?? describeTodos(input) };
@@ -65,6 +66,12 @@ function describeQuestions(input: Fields): string {
 function firstText(input: Fields): string {
   const text = Object.values(input).find((it): it is string => typeof it === "string");
   return text ?? "";
+}
+
+/** Returns what a person is asked, in words. */
+export function questionOf({ question }: PermissionBlock): string {
+  if (typeof question === "string") return question;
+  return textOf(fieldsOf(question), "question", "title", "message", "tool_name", "permission") ?? "Permission";
 }
 
 export type Outcome = "running" | "done" | "failed" | "interrupted" | "waiting" | "unknown";

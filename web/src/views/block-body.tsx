@@ -4,7 +4,7 @@ import type { JsonValue, MessageContentPart } from "threadfold/slim";
 import { firstLine, plural } from "../lib/format.js";
 import { outputParts, pictureOf } from "../model/output.js";
 import type { PlainBlock } from "../model/rows.js";
-import { fieldsOf, textOf } from "../model/tool.js";
+import { fieldsOf, questionOf, textOf } from "../model/tool.js";
 import { Icon } from "../parts/icon.js";
 import { JsonTree } from "../parts/json-tree.js";
 import { Markdown } from "../parts/markdown.js";
@@ -28,10 +28,9 @@ export function BlockBody({ block, isOpen, onToggle }: BodyProps) {
       );
     case "assistant_text":
       return (
-        <>
+        <div className={isGrowing ? "is-growing" : ""}>
           <Markdown text={block.content} isGrowing={isGrowing} />
-          {isGrowing && <span className="caret" aria-hidden="true" />}
-        </>
+        </div>
       );
     case "thinking": {
       const words = block.redacted === true || block.content.trim() === "" ? "hidden by the provider" : firstLine(block.content, 140);
@@ -100,7 +99,8 @@ function UserContent({ content }: { content: string | readonly MessageContentPar
 
 function Question({ block }: { block: Extract<PlainBlock, { type: "permission" }> }) {
   const isOpen = block.status === "pending";
-  const question = textOf(fieldsOf(block.question), "question", "title", "message", "tool_name", "permission") ?? (typeof block.question === "string" ? block.question : "Permission");
+  const question = questionOf(block);
+  const isSaid = typeof block.question === "string" || Object.keys(fieldsOf(block.question)).length < 2;
   const answer = block.answer === undefined ? undefined : describeAnswer(block.answer);
   return (
     <div className={`question ${isOpen ? "is-waiting" : ""}`} role="group" aria-label="Permission request">
@@ -108,7 +108,7 @@ function Question({ block }: { block: Extract<PlainBlock, { type: "permission" }
       <div>
         <strong>{isOpen ? "Waits for you: " : ""}{question}</strong>
         {answer !== undefined && <span className="dim"> answered: {answer}</span>}
-        {block.question !== undefined && typeof block.question !== "string" && <JsonTree value={block.question} />}
+        {block.question !== undefined && !isSaid && <JsonTree value={block.question} />}
         {isOpen && <p className="dim">Answer it in the agent; this page only reads.</p>}
       </div>
     </div>

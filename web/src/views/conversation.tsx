@@ -10,6 +10,7 @@ import { useSettings } from "../lib/settings.js";
 import type { Details } from "../model/details.js";
 import { buildRows, keepRows, type Row } from "../model/rows.js";
 import { conversationOf } from "../model/subagents.js";
+import { summarizeTool } from "../model/tool.js";
 import { Icon } from "../parts/icon.js";
 import { RowView } from "./row-view.js";
 
@@ -54,6 +55,7 @@ export function Conversation({ state, details, route, changed }: ConversationPro
     kept.current = keepRows(kept.current, built);
     return built;
   }, [state, route.conversation, open, noise, modelOnly, details]);
+  const getItemKey = useItemKeys(rows);
 
   const scroller = useRef<HTMLDivElement>(null);
   const [selected, setSelected] = useState<string>();
@@ -64,7 +66,7 @@ export function Conversation({ state, details, route, changed }: ConversationPro
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: (at) => estimate(rows[at]),
-    getItemKey: (at) => rows[at]?.key ?? at,
+    getItemKey,
     overscan: 6,
     // A row that was measured is drawn before the next frame, so nothing is seen to move.
     useAnimationFrameWithResizeObserver: false,
@@ -121,7 +123,7 @@ export function Conversation({ state, details, route, changed }: ConversationPro
   useShownBlock(rows, route, show);
   useChangedRow(rows, changed, show);
 
-  const at = rows.findIndex((row) => row.key === selected);
+  const at = useMemo(() => (selected === undefined ? -1 : rows.findIndex((row) => row.key === selected)), [rows, selected]);
   const row = rows[at];
   const step = (by: number) => {
     const visible = virtualizer.getVirtualItems();
@@ -143,6 +145,7 @@ export function Conversation({ state, details, route, changed }: ConversationPro
     { keys: ["n"], label: "Next prompt", run: () => stepTo((it) => it.kind === "block" && it.block.type === "user_message", 1) },
     { keys: ["p"], label: "Previous prompt", run: () => stepTo((it) => it.kind === "block" && it.block.type === "user_message", -1) },
     { keys: ["e"], label: "Next failure", run: () => stepTo(isFailure, 1) },
+    { keys: ["f"], label: "Next change of a file", run: () => stepTo((it) => it.kind === "tool" && summarizeTool(it.block).kind === "edit", 1) },
     { keys: ["Enter"], label: "Open or close the block", run: () => row !== undefined && toggle(row.key) },
     {
       keys: ["o"],
@@ -198,6 +201,21 @@ export function Conversation({ state, details, route, changed }: ConversationPro
       )}
     </div>
   );
+}
+
+/**
+ * Returns the function that names rows. It is the same function until their names differ, because
+ * another one has all rows placed again.
+ */
+function useItemKeys(rows: readonly Row[]): (at: number) => string | number {
+  const last = useRef<{ rows: readonly Row[]; name: (at: number) => string | number }>(undefined);
+  return useMemo(() => {
+    const before = last.current;
+    const isSame = before !== undefined && before.rows.length === rows.length && rows.every((row, at) => row === before.rows[at] || row.key === before.rows[at]!.key);
+    const name = isSame ? before.name : (at: number) => rows[at]?.key ?? at;
+    last.current = { rows, name };
+    return name;
+  }, [rows]);
 }
 
 function isFailure(row: Row): boolean {

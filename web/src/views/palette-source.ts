@@ -57,7 +57,7 @@ function textOf(block: Block): [string, string] {
   }
 }
 
-/** Returns the blocks that contain a text, the last ones first. */
+/** Returns the last blocks that contain a text. */
 export function findBlocks(text: string, most: number): FoundBlock[] {
   if (offer === undefined || text.length < 2) return [];
   const { state, route } = offer;
@@ -77,5 +77,6 @@ export function findBlocks(text: string, most: number): FoundBlock[] {
   };
   search(undefined, "", state.blocks);
   for (const subagent of state.subagents) search(conversationOf(subagent), `${nameOf(state, subagent).slice(0, 24)} · `, subagent.blocks);
-  return found;
+  // In the order of the conversation: the third edit is the third one.
+  return found.reverse();
 }

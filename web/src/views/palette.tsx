@@ -8,6 +8,7 @@ import { activeKeys } from "../lib/keys.js";
 import { go, type Route, sessionRoute } from "../lib/route.js";
 import { fetchJson, type Server } from "../lib/server.js";
 import { changeSettings } from "../lib/settings.js";
+import { searchText, type TextSearch } from "../model/text-search.js";
 import { findBlocks, offeredRoute } from "./palette-source.js";
 import { filterSessions } from "./sessions.js";
 
@@ -18,7 +19,7 @@ interface CommandEntry {
   readonly run: () => void;
 }
 
-export default function Palette({ server, onClose }: { server: Server; onClose: () => void }) {
+export function Palette({ server, onClose }: { server: Server; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const field = useRef<HTMLInputElement>(null);
   const [text, setText] = useState("");
@@ -47,6 +48,7 @@ export default function Palette({ server, onClose }: { server: Server; onClose: 
   const blocks = findBlocks(text.trim(), MOST);
   const found = filterSessions(sessions, text).slice(0, text === "" ? 5 : MOST);
   const meant = commands.filter(isMeant);
+  const search = useTextSearch(server, sessions, text.trim());
   const first = blocks[0] !== undefined ? `block ${blocks[0].key}` : found[0] !== undefined ? `session ${found[0].id}` : `command ${meant[0]?.name ?? ""}`;
   useEffect(() => select(first), [first]);
   return (
@@ -75,17 +77,46 @@ export default function Palette({ server, onClose }: { server: Server; onClose: 
               ))}
             </Command.Group>
           )}
-          <Command.Group heading="Commands">
-            {meant.map((entry) => (
-              <Command.Item key={entry.name} value={`command ${entry.name}`} onSelect={() => run(entry.run)}>
-                <span className="palette-words">{entry.name}</span>
-              </Command.Item>
-            ))}
-          </Command.Group>
+          {search !== undefined && (
+            <Command.Group heading={`In the text of sessions, ${search.searched} of ${search.total} searched`}>
+              {search.matches.slice(0, MOST).map(({ row, line, count }) => (
+                <Command.Item key={row.id} value={`text ${row.id}`} onSelect={() => goTo(sessionRoute(row.id))}>
+                  <span className="palette-kind">{firstLine(row.title ?? row.firstPrompt ?? row.id, 60)}</span>
+                  <span className="palette-words">{firstLine(line, 160)}</span>
+                  <span className="palette-kind">{count > 1 ? `${count} lines` : ""}</span>
+                </Command.Item>
+              ))}
+            </Command.Group>
+          )}
+          {meant.length > 0 && (
+            <Command.Group heading="Commands">
+              {meant.map((entry) => (
+                <Command.Item key={entry.name} value={`command ${entry.name}`} onSelect={() => run(entry.run)}>
+                  <span className="palette-words">{entry.name}</span>
+                </Command.Item>
+              ))}
+            </Command.Group>
+          )}
         </Command.List>
       </Command>
     </dialog>
   );
+}
+
+/** Searches the text of all sessions, once the user has stopped typing. */
+function useTextSearch(server: Server, rows: readonly CatalogRow[], text: string): TextSearch | undefined {
+  const [found, setFound] = useState<TextSearch>();
+  useEffect(() => {
+    setFound(undefined);
+    if (text.length < 3 || rows.length === 0) return;
+    const abort = new AbortController();
+    const timer = setTimeout(() => void searchText(server, rows, text, abort.signal, setFound), 350);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [server, rows, text]);
+  return found;
 }
 
 function settingsCommands(): CommandEntry[] {

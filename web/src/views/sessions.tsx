@@ -164,7 +164,7 @@ const SessionRow = memo(({ row, isSelected }: { row: CatalogRow; isSelected: boo
       <span className="session-main">
         <span className="session-title">{firstLine(title, 200)}</span>
         <span className="session-sub">
-          <span className="agent-name">{row.agent ?? "unknown agent"}</span>
+          {row.agent !== null && <span className="agent-name">{row.agent}</span>}
           {row.model !== null && <span>{row.model}</span>}
           <span className="path" title={row.project}>{row.project}</span>
         </span>
@@ -173,7 +173,7 @@ const SessionRow = memo(({ row, isSelected }: { row: CatalogRow; isSelected: boo
         <span className={`state state-${state}`}>{row.waiting > 0 ? `${row.waiting} waiting for you` : state === "working" ? "working" : "live"}</span>
       )}
       <span className="session-facts">
-        <span title="Blocks">{isUnknown("blocks") || row.blocks === null ? "…" : `${formatCount(row.blocks)} blocks`}</span>
+        <span title="Blocks">{isUnknown("blocks") || row.blocks === null ? "…" : row.blocks < 1_000 ? plural(row.blocks, "block") : `${formatCount(row.blocks)} blocks`}</span>
         <span title="Subagents">{row.subagents !== null && row.subagents > 0 ? plural(row.subagents, "subagent") : ""}</span>
         <span title="Tokens">{row.usage !== null && totalTokens(row.usage) > 0 ? `${formatCount(totalTokens(row.usage))} tokens` : ""}</span>
         <span title="Cost, as the agent reports it">{row.costUsd !== null ? formatCost(row.costUsd) : ""}</span>

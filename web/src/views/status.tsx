@@ -52,9 +52,9 @@ export function Now({ activities, href }: { activities: readonly Activity[]; hre
     <a className={`now ${first.isWaiting ? "is-waiting" : ""}`} href={href(first)}>
       <span className="pulse" aria-hidden="true" />
       <b>{first.isWaiting ? "Waits for you" : "Now"}</b>
-      <span className="now-words">{first.words}</span>
+      <span className="now-words">{activities.slice(0, 2).map((it) => it.words).join("  ·  ")}</span>
       {first.since !== undefined && now > first.since && now - first.since < 86_400_000 && <span className="time">{formatDuration(now - first.since)}</span>}
-      {activities.length > 1 && <span className="dim">and {activities.length - 1} more</span>}
+      {activities.length > 2 && <span className="dim">and {activities.length - 2} more</span>}
     </a>
   );
 }

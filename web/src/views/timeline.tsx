@@ -6,10 +6,11 @@ import { formatCost, formatCount, formatDuration } from "../lib/format.js";
 import { useKeys } from "../lib/keys.js";
 import { formatRoute, go, type SessionRoute } from "../lib/route.js";
 import type { Details } from "../model/details.js";
-import { type Bar, buildLanes, costliestOf, type Lanes, longestOf } from "../model/lanes.js";
+import { type Bar, buildLanes, costliestOf, type Lane, type Lanes, longestOf } from "../model/lanes.js";
 import { UsageChart } from "./usage-chart.js";
 
-const LANE = 34;
+const LANE = 19;
+const ROW = 15;
 const HEAD = 22;
 const LABEL = 132;
 /** Room for the axis of the chart below, so that both have the same scale. */
@@ -137,7 +138,7 @@ function LaneCanvas({ lanes, range, onZoom, onPan, onOpen }: CanvasProps) {
   const [hovered, hover] = useState<PlacedBar>();
   const [theme, setTheme] = useState(0);
   const drag = useRef<number>(undefined);
-  const height = HEAD + lanes.lanes.length * LANE + 6;
+  const height = HEAD + lanes.lanes.reduce((sum, lane) => sum + heightOf(lane), 0) + 6;
   useEffect(() => {
     const parent = canvas.current?.parentElement;
     if (parent == null) return;
@@ -207,6 +208,10 @@ function LaneCanvas({ lanes, range, onZoom, onPan, onOpen }: CanvasProps) {
   );
 }
 
+function heightOf(lane: Lane): number {
+  return LANE + lane.rows * ROW;
+}
+
 function draw(canvas: HTMLCanvasElement, lanes: Lanes, range: Range, width: number, height: number): PlacedBar[] {
   const scale = devicePixelRatio || 1;
   canvas.width = width * scale;
@@ -223,30 +228,33 @@ function draw(canvas: HTMLCanvasElement, lanes: Lanes, range: Range, width: numb
   const place = (time: number) => LABEL + ((time - range.start) / (range.end - range.start)) * (width - LABEL - RIGHT);
   drawAxis(context, range, place, width, height, color);
   const placed: PlacedBar[] = [];
+  let bottom = HEAD;
   lanes.lanes.forEach((lane, at) => {
-    const top = HEAD + at * LANE;
+    const top = bottom;
+    const size = heightOf(lane);
+    bottom += size;
     context.fillStyle = color(at % 2 === 0 ? "--lane" : "--lane-other");
-    context.fillRect(0, top, width, LANE);
+    context.fillRect(0, top, width, size);
     context.save();
     context.beginPath();
-    context.rect(LABEL, top, width - LABEL, LANE);
+    context.rect(LABEL, top, width - LABEL, size);
     context.clip();
     for (const bar of lane.bars) {
       const left = place(bar.start);
       const end = bar.isRunning ? Math.max(bar.end, lanes.end) : bar.end;
       const right = Math.max(place(end), left + 2);
       if (right < LABEL || left > width) continue;
-      const [from, size] = bar.kind === "turn" ? [5, 8] : [15, 13];
+      const [from, high] = bar.kind === "turn" ? [5, 7] : [15 + bar.row * ROW, 13];
       context.fillStyle = color(bar.isFailed ? "--bad" : `--bar-${bar.kind}`);
       context.beginPath();
-      context.roundRect(left, top + from, right - left, size, 2);
+      context.roundRect(left, top + from, right - left, high, 2);
       context.fill();
-      placed.push({ bar, left, right, top: top + from, bottom: top + from + size });
+      placed.push({ bar, left, right, top: top + from, bottom: top + from + high });
     }
     context.restore();
     context.fillStyle = color("--text");
     const indent = Math.min(lane.depth, 4) * 10;
-    context.fillText(fit(context, lane.name, LABEL - 16 - indent), 8 + indent, top + LANE / 2);
+    context.fillText(fit(context, lane.name, LABEL - 16 - indent), 8 + indent, top + size / 2);
   });
   return placed;
 }
@@ -270,6 +278,6 @@ function drawAxis(context: CanvasRenderingContext2D, range: Range, place: (time:
     context.moveTo(x, HEAD - 4);
     context.lineTo(x, height);
     context.stroke();
-    context.fillText(formatDuration(time), x + 4, HEAD / 2);
+    if (x < width - RIGHT - 20) context.fillText(formatDuration(time), x + 4, HEAD / 2);
   }
 }

@@ -53,6 +53,9 @@ export function usePastState(past: Past, at: number | undefined): { state: Conve
   }, [history, head, at]);
 }
 
+/** More of them cannot be told apart. */
+const MOST_MARKS = 200;
+
 const SPEEDS = [1, 4, 16, 64] as const;
 
 export function Scrubber({ past, route }: { past: Past; route: SessionRoute }) {
@@ -84,6 +87,14 @@ export function Scrubber({ past, route }: { past: Past; route: SessionRoute }) {
     { keys: ["l", "ArrowRight"], label: "Forward one record", run: () => step(steps, 1) },
     { keys: ["[", "Shift+ArrowLeft"], label: "Back one block", run: () => step(blockSteps, -1) },
     { keys: ["]", "Shift+ArrowRight"], label: "Forward one block", run: () => step(blockSteps, 1) },
+    {
+      keys: ["{"],
+      label: "Back to before the compaction",
+      run: () => {
+        const mark = history?.marks.findLast((it) => it.kind === "context" && it.seq <= at);
+        if (mark !== undefined) move(mark.seq - 1);
+      },
+    },
     { keys: [" "], label: "Play or pause", run: () => setPlaying(!isPlaying) },
     { keys: ["Escape", "L"], label: "Live again", run: live },
   ]);
@@ -107,6 +118,22 @@ export function Scrubber({ past, route }: { past: Past; route: SessionRoute }) {
         <button type="button" title="Forward one record (l)" aria-label="Forward one record" onClick={() => step(steps, 1)}>›</button>
         <button type="button" title="Forward one block (])" aria-label="Forward one block" onClick={() => step(blockSteps, 1)}>»</button>
       </div>
+      <div className="track">
+        {history.marks.slice(-MOST_MARKS).map((mark, index) => (
+          <button
+            key={index}
+            type="button"
+            className={`track-mark is-${mark.kind}`}
+            style={{ left: `${(100 * mark.seq) / Math.max(1, head)}%` }}
+            title={mark.kind === "context" ? `Before the ${mark.label}` : "Prompt"}
+            aria-label={mark.kind === "context" ? `To before the ${mark.label}, record ${mark.seq}` : `To the prompt, record ${mark.seq}`}
+            tabIndex={mark.kind === "context" ? 0 : -1}
+            onClick={() => {
+              setPlaying(false);
+              move(mark.kind === "context" ? mark.seq - 1 : mark.seq);
+            }}
+          />
+        ))}
       <input
         type="range"
         min={0}
@@ -120,6 +147,7 @@ export function Scrubber({ past, route }: { past: Past; route: SessionRoute }) {
           move(Number(event.target.value));
         }}
       />
+      </div>
       <output className="scrubber-place">
         <b>{at}</b> <span className="dim">of {head}</span>
       </output>

@@ -33,6 +33,7 @@ fn print(value: &serde_json::Value) {
 #[cfg(unix)]
 mod unix {
     use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
     use std::time::Duration;
 
@@ -93,6 +94,7 @@ mod unix {
             };
         let home = AgentHome::new()?;
         let (claude_model, opencode_model) = (model(&CLAUDE)?, model(&OPENCODE)?);
+        let is_last = AtomicBool::new(false);
         print(&json!({ "home": home.path() }));
         thread::scope(|scope| {
             for line in io::stdin().lock().lines() {
@@ -102,15 +104,18 @@ mod unix {
                             report("claude", run_claude(&claude, &home, &claude_model));
                         });
                         scope.spawn(|| {
-                            report("opencode", run_opencode(&opencode, &home, &opencode_model));
+                            let done = run_opencode(&opencode, &home, &opencode_model, &is_last);
+                            report("opencode", done);
                         });
                     }
                     Some((_, gate)) => {
+                        is_last.fetch_or(gate == "last", Ordering::Relaxed);
                         claude_model.release(gate);
                         opencode_model.release(gate);
                     }
                 }
             }
+            is_last.store(true, Ordering::Relaxed);
             for gate in ["inner", "last"] {
                 claude_model.release(gate);
                 opencode_model.release(gate);
@@ -151,6 +156,7 @@ mod unix {
         opencode: &OpenCode,
         home: &AgentHome,
         model: &ScriptedModel,
+        is_last: &AtomicBool,
     ) -> Result<(), Box<dyn Error>> {
         let agent = opencode.serve(home, &model.base_url())?;
         let folder = home.project().join("live");
@@ -159,15 +165,13 @@ mod unix {
         let mut bus = agent.events(&folder)?;
         print(&json!({ "agent": "opencode", "session": session }));
         agent.prompt(&folder, &session, "[[play:main]] Count the notes, please.")?;
-        let mut quiet = 0;
-        // Its server does not end, and reports that it is idle once for each conversation.
-        while quiet < 40 {
-            match bus.next_within(Duration::from_millis(500)) {
-                Some(line) => {
-                    quiet = 0;
-                    print_line("opencode", &line);
-                }
-                None => quiet += 1,
+        // Its server does not end: it is done when nothing is held back any more, and nothing comes.
+        let mut is_quiet = false;
+        while !(is_quiet && is_last.load(Ordering::Relaxed)) {
+            let line = bus.next_within(Duration::from_secs(4));
+            is_quiet = line.is_none();
+            if let Some(line) = line {
+                print_line("opencode", &line);
             }
         }
         Ok(())
