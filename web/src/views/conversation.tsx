@@ -22,23 +22,33 @@ export interface ConversationProps {
   readonly changed: ReadonlySet<string> | undefined;
 }
 
-/** What a row measures before it was drawn. */
+/** How many characters of text are in a line of the usual width, and how high a line is. */
+const LINE_LENGTH = 118;
+const LINE_HEIGHT = 21;
+
+/**
+ * What a row measures before it was drawn. Where that is right, nothing has to be placed again when it
+ * is drawn, and most rows are one line.
+ */
 function estimate(row: Row | undefined): number {
-  if (row === undefined) return 40;
+  if (row === undefined) return 32;
   switch (row.kind) {
     case "tool":
+      return 32;
     case "noise":
-      return 34;
+      return 26;
     case "subagent":
-      return row.isOpen ? 36 : 58;
+      return row.isOpen ? 46 : 69;
     case "turn":
+      return 36;
     case "boundary":
-      return 44;
+      return 48;
     case "block": {
       const { block } = row;
-      if (block.type === "thinking") return 34;
-      const length = "content" in block && typeof block.content === "string" ? block.content.length : 80;
-      return 36 + Math.ceil(length / 95) * 22;
+      if (block.type !== "user_message" && block.type !== "assistant_text") return 32;
+      const length = typeof block.content === "string" ? block.content.length : 80;
+      const lines = Math.max(1, Math.ceil(length / LINE_LENGTH));
+      return (block.type === "user_message" ? 40 : 10) + lines * LINE_HEIGHT;
     }
   }
 }
