@@ -7,7 +7,7 @@ WORKDIR /source
 COPY . .
 RUN cargo build --release --locked --package threadfold
 
-FROM debian:trixie-slim
+FROM debian:13.1-slim
 # Certificates verify the database's, and those of model providers.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates=20* \

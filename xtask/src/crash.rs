@@ -28,6 +28,9 @@ pub(crate) struct CrashArgs {
     /// With `postgres`: how often to cut a node off from the database, for 5 to 60 seconds
     #[arg(long, default_value_t = 20)]
     partitions: u64,
+    /// With `postgres`: how often to interrupt a copy between two stores
+    #[arg(long, default_value_t = 20)]
+    copies: u64,
     /// With `postgres`: how often to kill runs of the loop at random moments
     #[arg(long, default_value_t = 200)]
     loop_kills: u64,

@@ -38,10 +38,11 @@ pub(super) fn run(args: &CrashArgs) -> Result<()> {
     let [kills, server_kills, answers, partitions] =
         [args.kills, args.server_kills, args.answers, args.partitions].map(|it| it.to_string());
     // Nodes are built as tests are: what is measured is not their speed.
-    let mut faults = shell::command(
-        "cargo nextest run --locked --package threadfold --test-threads 1 cluster_faults::",
-    );
+    let mut faults =
+        shell::command("cargo nextest run --locked --package threadfold --test-threads 1");
     faults
+        .args(["-E", "test(cluster_faults::) | test(copies_that_are_interrupted)"])
+        .env("THREADFOLD_CRASH_COPIES", args.copies.to_string())
         .env("THREADFOLD_CRASH_NODE_KILLS", kills)
         .env("THREADFOLD_CRASH_SERVER_KILLS", server_kills)
         .env("THREADFOLD_CRASH_CUTS", answers)
