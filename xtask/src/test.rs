@@ -30,7 +30,9 @@ fn check_all(target: &Path) -> Result<()> {
     step("lints", || cargo("clippy --workspace --all-targets --locked -- -D warnings"))?;
     step("tidy", tidy::run)?;
     // Without target flags: everything but the benchmarks.
-    step("tests", || cargo("nextest run --workspace --locked"))?;
+    step("tests", || {
+        cargo(&format!("nextest run --workspace --locked --test-threads {}", threads()))
+    })?;
     step("npm packages", js::install)?;
     step("the npm package", js::test)?;
     step("the page", web::test)?;
@@ -41,6 +43,13 @@ fn check_all(target: &Path) -> Result<()> {
     }
     eprintln!("==> all passed in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Returns how many tests run at once: more than there are processors, for a third of the time a test
+/// waits for a process, a disk or a clock.
+fn threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    processors + processors.div_ceil(2)
 }
 
 /// Announces a step, runs it, and reports how long it took.

@@ -54,7 +54,7 @@ pub(super) fn check(file: &SourceFile) -> Vec<Finding> {
         _ => None,
     });
     // A number, because an orchestrator cannot see that a name is not root's.
-    if !user.and_then(|it| it.parse::<u32>().ok()).is_some_and(|it| it > 0) {
+    if user.and_then(|it| it.parse::<u32>().ok()).is_none_or(|it| it == 0) {
         report("USER", "the last stage runs as root, or as a user without a number".to_owned());
     }
     let copies = |it: &&Instruction| matches!(it, Instruction::Copy { from: Some(_), .. });
