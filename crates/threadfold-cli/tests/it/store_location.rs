@@ -60,7 +60,7 @@ fn a_store_of_a_newer_program_is_not_changed() {
     exit 2
     --- stdout
     --- stderr
-    error: `s.db` has version 99, but this program supports only up to version 3
+    error: `s.db` has version 99, but this program supports only up to version 4
     hint: use a newer threadfold, or choose another store with `--store` or `THREADFOLD_STORE`
     ");
     for command in

@@ -117,7 +117,7 @@ fn every_byte_of_an_unknown_agent_is_exported_unchanged() {
     assert_snapshot!(env.told(&["doctor"]), @"
     exit 0
     --- stdout
-    no problems: 4 sessions, 14 records, 57 KB, 0 B of it free
+    no problems: 4 sessions, 14 records, 61 KB, 0 B of it free
     --- stderr
     checked `<home>/.local/share/threadfold/store.db`
     ");
