@@ -101,7 +101,7 @@ const views: [string, string, (page: Page) => Promise<void>][] = [
 
 for (const [width, height] of [[1440, 900], [1024, 768], [390, 844]] as const) {
   for (const theme of ["light", "dark"] as const) {
-    test(`views at ${width} px, ${theme}`, async () => {
+    test.concurrent(`views at ${width} px, ${theme}`, async () => {
       for (const [name, hash, prepare] of views) {
         const { page, problems, context } = await openPage(browser, server, hash, { width, height, theme });
         await prepare(page);
