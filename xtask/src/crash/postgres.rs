@@ -26,7 +26,7 @@ The control sets `synchronous_commit=off`: the same check must find a loss.
 const LOOP: &str = "\
 ## The loop
 
-A run is killed, and resumed by a process on another machine, for which only the end of the lease tells that the one before is gone.
+A run is killed, and another machine resumes it once the lease has expired: it cannot see whether the first process still runs.
 The run has eight calls of every effect class, up to three in parallel, in five turns; a process outside counts the effects of its tools.
 ";
 

@@ -20,8 +20,8 @@ pub(crate) struct NodePlace<'a> {
     pub(crate) public_urls: &'a [String],
     /// Its network namespace, and the address on which it listens there.
     pub(crate) network: Option<(&'a str, SocketAddr)>,
-    /// Whether it sees other processes, as on one machine. It does not on another one, where only
-    /// the end of a lease tells that its holder is gone.
+    /// Whether it sees other processes, as on one machine. It does not on another one, where a
+    /// dead holder is noticed only when its lease expires.
     pub(crate) sees_others: bool,
 }
 
